@@ -1,0 +1,29 @@
+"""Perturbed benchmark corpora for video-text retrieval: exact, seeded, regenerable.
+
+The public names are `list_perturbations`, `perturb`, `read_manifest` and `open_clip`; the command is `perturb`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perturbations.api import list_perturbations, open_clip, perturb
+    from perturbations.manifest import read_manifest
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "list_perturbations", "open_clip", "perturb", "read_manifest"]
+
+_HOMES = {"list_perturbations": "api", "perturb": "api", "open_clip": "api", "read_manifest": "manifest"}
+
+
+def __getattr__(name: str) -> Any:
+    # Resolved late: Snakemake and `perturb --help` import the package without NumPy, OpenCV and PyArrow.
+    if name in _HOMES:
+        return getattr(import_module(f"perturbations.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'perturbations' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

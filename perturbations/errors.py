@@ -1,0 +1,31 @@
+"""One exception type a kind of mistake. Each message names the thing, what is allowed, and what to do."""
+
+from __future__ import annotations
+
+
+class PerturbationError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class ConfigError(PerturbationError):
+    """`config.yaml` says something that cannot be done. Stops the run before any job."""
+
+
+class AnnotationError(PerturbationError):
+    """An annotation file cannot be read as its adapter expects. Stops the run before any job."""
+
+
+class UnknownPerturbationError(PerturbationError):
+    """No suite declares a perturbation, severity or variant of that name."""
+
+
+class MediaError(PerturbationError):
+    """One video cannot be decoded or encoded. The item is quarantined, the shard goes on."""
+
+
+class OutputError(PerturbationError):
+    """A result cannot be written (full disk, no permission). Stops the job; finished items are kept."""
+
+
+class ManifestError(PerturbationError):
+    """A manifest is missing, unreadable, or does not follow its schema."""

@@ -1,0 +1,133 @@
+"""What can be made: declarations of perturbations and suites, and how to find them. Standard library only."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from perturbations.errors import UnknownPerturbationError
+
+Parameters = Mapping[str, Any]
+Kind = Literal["video", "text"]
+Method = Literal["pixel", "codec"]
+Draw = Literal["clip", "frame", "none"]
+
+VARIANTS = ("released", "paper")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Perturbation:
+    """One named entry of a suite. Everything about it but its code.
+
+    Attributes:
+        suite: the suite's name.
+        name: the entry's name, unique in its suite.
+        level: the suite's own category ("low", "mid", "high" for MLVP).
+        method: "pixel" changes frames one by one; "codec" is an encode whose stream is the result.
+        kernel: `module:function` of the code, resolved when first used. For "pixel" it is
+            `kernel(realization, num_frames, height, width, **parameters) -> apply(frame, index)`;
+            for "codec" `kernel(**parameters)` gives the encoder's arguments.
+        realization: `module:function(rng, num_frames, height, width)` that draws what is random. It is not given
+            the parameters, so the severities of a clip share it. None where nothing is random.
+        version: raise it when the kernel's results change; every row made by the old one becomes stale.
+        released: one parameter set a severity, 1 first: what the authors' code uses.
+        paper: the same as printed, where it differs.
+        draw: one realization a "clip" or one a "frame"; "none" where nothing is random.
+        summary: one line for menus and catalogues.
+        source: paper, section, table.
+        differences: what `released` does otherwise than the text; empty where nothing.
+        monotonic: whether distortion is known to grow with severity.
+    """
+
+    suite: str
+    name: str
+    kind: Kind = "video"
+    level: str
+    method: Method
+    kernel: str
+    realization: str | None
+    version: int
+    released: tuple[Parameters, ...]
+    paper: tuple[Parameters, ...] | None = None
+    draw: Draw
+    summary: str
+    source: str
+    differences: str = ""
+    monotonic: bool = True
+
+    @property
+    def key(self) -> str:
+        """`suite/name`, the perturbation's identity."""
+        return f"{self.suite}/{self.name}"
+
+    @property
+    def severities(self) -> tuple[int, ...]:
+        """1 up to as many as there are parameter sets."""
+        return tuple(range(1, len(self.released) + 1))
+
+    def parameters(self, severity: int, variant: str = "released") -> dict[str, Any]:
+        """The published numbers of one severity.
+
+        Raises `UnknownPerturbationError` when there is no such severity or variant.
+        """
+        if variant not in VARIANTS:
+            raise UnknownPerturbationError(f"{self.key} has no variant '{variant}'; choose one of {list(VARIANTS)}")
+        if severity not in self.severities:
+            raise UnknownPerturbationError(
+                f"{self.key} has no severity {severity!r}; choose one of {list(self.severities)}"
+            )
+        table = self.paper if variant == "paper" and self.paper is not None else self.released
+        return dict(table[severity - 1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """One paper's set of perturbations."""
+
+    name: str
+    title: str
+    reference: str
+    perturbations: tuple[Perturbation, ...]
+
+
+@cache
+def suites() -> dict[str, Suite]:
+    """Every suite by name: each module of `perturbations.suites` declares one as `SUITE`."""
+    package = importlib.import_module("perturbations.suites")
+    modules = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    found = [importlib.import_module(f"perturbations.suites.{name}").SUITE for name in modules]
+    return {suite.name: suite for suite in found}
+
+
+def suite(name: str) -> Suite:
+    """The suite called `name`; raises `UnknownPerturbationError` when there is none."""
+    if name not in suites():
+        raise UnknownPerturbationError(f"no suite '{name}'; known: {', '.join(suites())}")
+    return suites()[name]
+
+
+def perturbations(suite_name: str | None = None, kind: Kind | None = None) -> list[Perturbation]:
+    """All declarations, of one suite or of every suite, in the papers' order."""
+    chosen = [suite(suite_name)] if suite_name is not None else list(suites().values())
+    return [entry for one in chosen for entry in one.perturbations if kind in (None, entry.kind)]
+
+
+def get(key: str) -> Perturbation:
+    """The declaration of `suite/name`; raises `UnknownPerturbationError` with the nearest names."""
+    known = {entry.key: entry for entry in perturbations()}
+    if key not in known:
+        near = difflib.get_close_matches(key, known, n=3, cutoff=0.4) or list(known)
+        raise UnknownPerturbationError(f"no perturbation '{key}'; did you mean {', '.join(near)}? See `perturb list`.")
+    return known[key]
+
+
+def resolve(dotted: str) -> Callable[..., Any]:
+    """The function behind `module:function`."""
+    module, _, name = dotted.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function

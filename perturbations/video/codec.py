@@ -1,0 +1,20 @@
+"""Encoders whose stream is the perturbed video."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def h264(*, bitrate: int, pix_fmt: str) -> dict[str, Any]:
+    """ffmpeg-python output arguments of a libx264 encode at a target bitrate in bits a second (MLVP Alg. 1).
+
+    One thread and `cpu-independent`: x264's result depends on the thread count and on the processor otherwise.
+    """
+    return {
+        "vcodec": "libx264",
+        "preset": "fast",
+        "b:v": bitrate,
+        "pix_fmt": pix_fmt,
+        "threads": 1,
+        "x264-params": "cpu-independent=1",
+    }
