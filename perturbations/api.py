@@ -1,0 +1,154 @@
+"""What other programs use: perturb an array, open a corpus clip, list what there is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations import manifest, media, pipeline, registry, rendering, storage
+from perturbations.errors import ManifestError
+from perturbations.recipe import Recipe, make
+
+Frames = NDArray[np.uint8]
+
+
+def list_perturbations(suite: str | None = None, kind: registry.Kind | None = None) -> list[str]:
+    """The names `suite/name` of every perturbation, of one suite, or of one kind ("video" or "text").
+
+    Raises `UnknownPerturbationError` when there is no such suite.
+    """
+    return [entry.key for entry in registry.perturbations(suite, kind)]
+
+
+def perturb(
+    frames: Frames,
+    name: str,
+    severity: int,
+    *,
+    seed: int,
+    item_id: str,
+    fps: float,
+    dataset: str = "",
+    variant: str = "released",
+) -> Frames:
+    """Perturb a clip held in memory.
+
+    Args:
+        frames: the clip, T x H x W x 3, RGB, uint8. It is not modified.
+        name: `suite/name`, e.g. "mlvp/fog".
+        severity: 1 to 5; 0 gives a copy of the clip.
+        seed, dataset, item_id: the realization's key, as in a corpus. The same key gives the same frames.
+        fps: frames a second; only perturbations of time and bitrate depend on it.
+        variant: "released" (the authors' code) or "paper" (the text).
+
+    Returns:
+        The perturbed clip, T x H x W x 3, RGB, uint8.
+
+    Raises:
+        UnknownPerturbationError: no such name, severity or variant.
+        ValueError: `frames` is not a clip, or `fps` is not positive.
+    """
+    _check_clip(frames, fps)
+    entry = registry.get(name)
+    if severity == 0:
+        return frames.copy()
+    recipe = make(entry, severity, variant=variant, seed=seed, storage={"tier": "recipe"})
+    if entry.method == "codec":
+        return _through_codec(frames, recipe, dataset, item_id, fps)
+    apply = rendering.applier(recipe, dataset, item_id, *frames.shape[:3])
+    return np.stack([apply(frame, index) for index, frame in enumerate(np.ascontiguousarray(frames))])
+
+
+def _check_clip(frames: Frames, fps: float) -> None:
+    if not isinstance(frames, np.ndarray) or frames.ndim != 4 or frames.shape[3] != 3 or frames.dtype != np.uint8:
+        found = f"{frames.dtype} {frames.shape}" if isinstance(frames, np.ndarray) else type(frames).__name__
+        raise ValueError(f"frames must be a uint8 array of T x H x W x 3, not {found}")
+    if 0 in frames.shape:
+        raise ValueError(f"frames must hold at least one frame and one pixel, not {frames.shape}")
+    if not fps > 0:
+        raise ValueError(f"fps must be positive, not {fps}")
+
+
+def _through_codec(frames: Frames, recipe: Recipe, dataset: str, item_id: str, fps: float) -> Frames:
+    rate = Fraction(fps).limit_denominator(1001)
+    timing = media.Timing(1 / rate, rate)
+    with storage.scratch_directory() as folder:
+        path = Path(folder) / "clean.mp4"
+        pictures = (media.Frame(frame, index, index) for index, frame in enumerate(frames))
+        media.encode(pictures, path, storage.PROFILES["lossless"], timing)
+        num_frames, height, width = frames.shape[:3]
+        source = rendering.Source(dataset, item_id, media.Clip(path), "", num_frames, width, height, timing)
+        return np.stack([frame.image for frame in rendering.render(recipe, source)])
+
+
+def open_clip(row: Any, indices: Sequence[int] | None = None) -> Frames:
+    """The frames of one manifest row, T x H x W x 3, RGB, uint8, whatever its storage tier.
+
+    `row` comes from `read_manifest` (a DataFrame row or its dict): a perturbed clip of a `videos` manifest, or a
+    clean one of a `sources` manifest. A `recipe` row is rendered now, from the source video it names. `frames` rows
+    hold the sampled frames only.
+
+    `indices` picks positions in what the row holds; long clips do not fit in memory whole. The result keeps
+    their order. Raises `ManifestError` for a quarantined row, `MediaError` when a file is missing or changed,
+    `IndexError` for a position that the row does not hold.
+    """
+    columns = plain_row(row)
+    if columns.get("status") != manifest.COMPLETE:
+        raise ManifestError(f"{columns.get('item_id')!r} was quarantined: {columns.get('error')}")
+    if "source_path" not in columns:
+        source = rendering.source_of(columns)
+        return _collect(media.decode(source.clip, only=_only(indices, source.num_frames)), indices)
+    tier = columns["storage"].partition("/")[0]
+    if tier == "frames":
+        stack = pipeline.read_frames(Path(columns["path"]))
+        _only(indices, len(stack))
+        return stack if indices is None else stack[list(indices)]
+    only = _only(indices, columns["frame_count"])
+    if tier == "video":
+        return _collect(media.decode(media.Clip(Path(columns["path"])), only=only), indices)
+    return _collect(rendering.render(row_recipe(columns), rendering.source_of(columns), only=only), indices)
+
+
+def _only(indices: Sequence[int] | None, held: int) -> set[int] | None:
+    if indices is None:
+        return None
+    for index in indices:
+        if not 0 <= index < held:
+            raise IndexError(f"the row holds {held} frames; there is no frame {index}")
+    return set(indices)
+
+
+def _collect(frames: Iterable[media.Frame], indices: Sequence[int] | None) -> Frames:
+    images = {frame.position: frame.image for frame in frames}
+    return np.stack([images[index] for index in (sorted(images) if indices is None else indices)])
+
+
+def plain_row(row: Any) -> dict[str, Any]:
+    """A manifest row as a dict of plain values, None where a DataFrame has a missing value."""
+    columns = row if isinstance(row, Mapping) else row._asdict() if hasattr(row, "_asdict") else row.to_dict()
+    return {name: None if _is_missing(value) else _plain(name, value) for name, value in columns.items()}
+
+
+# A missing value turns a whole column of a DataFrame into floats.
+_WHOLE = {"frame_count", "stored_frames", "width", "height", "severity", "seed", "bytes", "rotation"}
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and np.isnan(value))
+
+
+def _plain(name: str, value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    return int(value) if name in _WHOLE else value
+
+
+def row_recipe(columns: Mapping[str, Any]) -> Recipe:
+    """The recipe that a `videos` row records."""
+    recipe: Recipe = json.loads(columns["recipe"])
+    return recipe

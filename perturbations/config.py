@@ -1,0 +1,212 @@
+"""`config.yaml` as typed objects: the one place that says what the file may contain.
+
+`workflow/schemas/config.schema.json` is generated from these classes by `perturb schema` and checked in the tests.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from perturbations.errors import ConfigError
+
+Severity = Annotated[int, Field(ge=1, le=5)]
+Variant = Literal["released", "paper"]
+AdapterName = Literal["msrvtt", "msvd", "activitynet", "lsmdc", "didemo", "youcook2", "folder", "demo"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Columns(_Strict):
+    """Which columns of a `folder` dataset's caption table mean what."""
+
+    item_id: str = Field("item_id", description="the item's name; rows that share it are captions of one item")
+    video: str | None = Field(None, description="file below `videos`; without it the item_id plus a video extension")
+    caption: str = Field("caption", description="the text")
+    start_s: str | None = Field(None, description="start of the clip in seconds; without it the video's beginning")
+    end_s: str | None = Field(None, description="end of the clip in seconds; without it the video's end")
+
+
+class Dataset(_Strict):
+    """One video-text dataset: who reads its annotations, and where its files are."""
+
+    adapter: AdapterName = Field(description="which annotation format to read")
+    annotations: Path | None = Field(None, description="the annotation file")
+    videos: Path | None = Field(None, description="the directory that holds the videos")
+    ids: Path | None = Field(None, description="msvd: text file with one video id of the split a line")
+    captions: Literal["first", "all"] = Field("first", description="msvd: one caption a video, as the papers, or all")
+    columns: Columns = Field(default_factory=Columns, description="folder: the caption table's columns")
+    subset: tuple[str, ...] | None = Field(None, description="only these item ids; everything else is not listed")
+    clips: int = Field(8, ge=1, le=10_000, description="demo: how many clips to draw")
+    max_quarantine: int | None = Field(
+        None, ge=0, description="how many items may fail before the run does; the default is the global value"
+    )
+
+
+class VideoStorage(_Strict):
+    """Full-length files."""
+
+    tier: Literal["video"]
+    profile: Literal["lossless", "high", "compatible"] = Field(
+        "high", description="lossless: exact; high: >= 40 dB; compatible: 4:2:0, plays everywhere, lossy"
+    )
+
+
+class FramesStorage(_Strict):
+    """Uniformly sampled frames, as the evaluation protocols use them."""
+
+    tier: Literal["frames"]
+    num_frames: int = Field(12, ge=1, le=4096, description="how many uniformly sampled frames to keep, lossless")
+
+
+class RecipeStorage(_Strict):
+    """No pixels: clips are rendered on demand."""
+
+    tier: Literal["recipe"]
+
+
+Storage = Annotated[VideoStorage | FramesStorage | RecipeStorage, Field(discriminator="tier")]
+
+
+class Suite(_Strict):
+    """What to make of one suite."""
+
+    variant: Variant = Field("released", description="released: the authors' code; paper: the printed text")
+    perturbations: Literal["all"] | tuple[str, ...] = Field("all", description="all, or a list of names")
+    severities: tuple[Severity, ...] = Field((1, 2, 3, 4, 5), min_length=1, description="which severities")
+    parameters: dict[str, dict[Severity, dict[str, Any]]] = Field(
+        default_factory=dict,
+        description="numbers that replace the published ones: perturbation -> severity -> parameter -> value",
+    )
+
+    @field_validator("perturbations", "severities")
+    @classmethod
+    def _no_repetition(cls, value: Any) -> Any:
+        if isinstance(value, tuple) and len(set(value)) != len(value):
+            raise ValueError(f"lists a value twice: {list(value)}")
+        return value
+
+
+class Config(_Strict):
+    """The whole of `config.yaml`: what to make. Where it runs is a matter of workflow/profiles."""
+
+    seed: int = Field(0, ge=0, description="the one seed; a different one gives a different realization of everything")
+    datasets: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Dataset] = Field(
+        description="name -> dataset; the targets are called after the names, e.g. mlvp_msrvtt", min_length=1
+    )
+    suites: dict[str, Suite] = Field(description="suite -> what to make of it", min_length=1)
+    storage: Storage = Field(default_factory=lambda: VideoStorage(tier="video"))
+    shard_size: int = Field(50, ge=1, le=100_000, description="at most so many items a job; never changes a result")
+    max_quarantine: int = Field(0, ge=0, description="how many items of a dataset may fail before the run does")
+    stall_limit_s: int = Field(120, ge=1, description="kill an item whose decoder gives no frame for so long")
+
+    def max_quarantine_of(self, dataset: str) -> int:
+        """How many items of `dataset` may fail."""
+        own = self.datasets[dataset].max_quarantine
+        return self.max_quarantine if own is None else own
+
+
+def parse(raw: dict[str, Any]) -> Config:
+    """Check a configuration and give it types.
+
+    Raises `ConfigError` with one line a mistake, each naming its key, all mistakes at once.
+    """
+    try:
+        config = Config.model_validate(raw)
+    except ValidationError as error:
+        lines = [f"  {_key(problem['loc'])}: {_explain(problem)}" for problem in error.errors()]
+        raise ConfigError("config.yaml is not valid:\n" + "\n".join(dict.fromkeys(lines))) from None
+    problems = [*_suite_problems(config), *_dataset_problems(config)]
+    if problems:
+        raise ConfigError("config.yaml is not valid:\n" + "\n".join(f"  {line}" for line in problems))
+    return config
+
+
+def json_schema() -> str:
+    """The JSON schema of `config.yaml`, as text."""
+    return json.dumps(Config.model_json_schema(), indent=2, sort_keys=True) + "\n"
+
+
+def check_paths(name: str, dataset: Dataset) -> None:
+    """Raise `ConfigError` naming the key of every path of `dataset` that does not exist."""
+    problems = []
+    for key in ("annotations", "ids"):
+        path = getattr(dataset, key)
+        if path is not None and not path.is_file():
+            problems.append(f"datasets.{name}.{key}: no such file: {path}")
+    if dataset.videos is not None and not dataset.videos.is_dir():
+        problems.append(f"datasets.{name}.videos: no such directory: {dataset.videos}")
+    if problems:
+        raise ConfigError("config.yaml names what is not there:\n" + "\n".join(f"  {line}" for line in problems))
+
+
+_REQUIRED_PATHS = {
+    "demo": (),
+    "msvd": ("annotations", "videos", "ids"),
+}
+
+
+def _dataset_problems(config: Config) -> list[str]:
+    problems = []
+    for name, dataset in config.datasets.items():
+        for key in _REQUIRED_PATHS.get(dataset.adapter, ("annotations", "videos")):
+            if getattr(dataset, key) is None:
+                problems.append(f"datasets.{name}.{key}: the adapter '{dataset.adapter}' needs it")
+    return problems
+
+
+def _suite_problems(config: Config) -> list[str]:
+    from perturbations import registry
+
+    problems = []
+    for suite_name, wanted in config.suites.items():
+        if suite_name not in registry.suites():
+            problems.append(f"suites.{suite_name}: unknown suite; known: {', '.join(registry.suites())}")
+            continue
+        suite = registry.suite(suite_name)
+        known = {entry.name: entry for entry in suite.perturbations}
+        if isinstance(wanted.perturbations, tuple):
+            for name in wanted.perturbations:
+                if name not in known:
+                    problems.append(f"suites.{suite_name}.perturbations: unknown '{name}'; known: {', '.join(known)}")
+        for name, by_severity in wanted.parameters.items():
+            if name not in known:
+                problems.append(f"suites.{suite_name}.parameters: unknown '{name}'; known: {', '.join(known)}")
+                continue
+            for severity, values in by_severity.items():
+                published = known[name].parameters(severity, wanted.variant)
+                for key, value in values.items():
+                    place = f"suites.{suite_name}.parameters.{name}.{severity}.{key}"
+                    if key not in published:
+                        problems.append(f"{place}: unknown parameter; known: {', '.join(published)}")
+                    elif not _same_kind(value, published[key]):
+                        problems.append(f"{place}: must be of the kind of {published[key]!r}, not {value!r}")
+    return problems
+
+
+def _same_kind(value: Any, published: Any) -> bool:
+    if isinstance(published, bool) or isinstance(value, bool):
+        return isinstance(value, bool) and isinstance(published, bool)
+    if isinstance(published, float):
+        return isinstance(value, int | float)
+    return isinstance(value, type(published))
+
+
+def _key(location: tuple[int | str, ...]) -> str:
+    # pydantic puts the discriminator's value and the literal's alternatives into the path; the file has no such keys
+    skip = {"video", "frames", "recipe", "[key]"} if location[:1] == ("storage",) else {"[key]"}
+    parts = [str(part) for part in location if part not in skip and not str(part).startswith(("tuple[", "literal["))]
+    return ".".join(parts) or "(top level)"
+
+
+def _explain(problem: Any) -> str:
+    if problem["type"] == "extra_forbidden":
+        return "unknown key"
+    if problem["type"] == "missing":
+        return "is missing"
+    return f"{problem['msg']}, not {problem['input']!r}"

@@ -1,0 +1,258 @@
+"""Parquet manifests: their columns, and how they are written, read, checked and merged.
+
+`manifests/README.md` explains every column to users. Files are deterministic: the same rows give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from perturbations.errors import ManifestError
+from perturbations.storage import atomic_path
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA_VERSION = 1
+
+COMPLETE = "complete"
+QUARANTINED = "quarantined"
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of manifest: its columns, and the columns that identify and order a row."""
+
+    name: str
+    schema: pa.Schema
+    key: tuple[str, ...]
+
+
+def _schema(columns: Mapping[str, pa.DataType]) -> pa.Schema:
+    return pa.schema([pa.field(name, kind) for name, kind in columns.items()])
+
+
+_TEXT, _INT, _FLOAT = pa.string(), pa.int64(), pa.float64()
+
+SOURCES = Kind(
+    "sources",
+    _schema(
+        {
+            "dataset": _TEXT,
+            "item_id": _TEXT,
+            "source_video_id": _TEXT,
+            "start_s": _FLOAT,
+            "end_s": _FLOAT,
+            "path": _TEXT,
+            "bytes": _INT,
+            "sha256": _TEXT,
+            "frames_sha256": _TEXT,
+            "codec": _TEXT,
+            "pix_fmt": _TEXT,
+            "width": _INT,
+            "height": _INT,
+            "fps": _FLOAT,
+            "frame_count": _INT,
+            "duration_s": _FLOAT,
+            "rotation": _INT,
+            "status": _TEXT,
+            "stage": _TEXT,
+            "error": _TEXT,
+        }
+    ),
+    ("item_id",),
+)
+
+CAPTIONS = Kind(
+    "captions",
+    _schema({"dataset": _TEXT, "caption_id": _TEXT, "item_id": _TEXT, "text": _TEXT}),
+    ("caption_id",),
+)
+
+VIDEOS = Kind(
+    "videos",
+    _schema(
+        {
+            "dataset": _TEXT,
+            "item_id": _TEXT,
+            "suite": _TEXT,
+            "perturbation": _TEXT,
+            "severity": _INT,
+            "level": _TEXT,
+            "variant": _TEXT,
+            "draw": _TEXT,
+            "params": _TEXT,
+            "backend": _TEXT,
+            "seed": _INT,
+            "recipe": _TEXT,
+            "recipe_id": _TEXT,
+            "path": _TEXT,
+            "storage": _TEXT,
+            "codec": _TEXT,
+            "pix_fmt": _TEXT,
+            "width": _INT,
+            "height": _INT,
+            "fps": _FLOAT,
+            "frame_count": _INT,
+            "stored_frames": _INT,
+            "duration_s": _FLOAT,
+            "bytes": _INT,
+            "bitrate_bps": _FLOAT,
+            "sha256": _TEXT,
+            "frames_sha256": _TEXT,
+            "storage_psnr_db": _FLOAT,
+            "psnr_db": _FLOAT,
+            "ssim": _FLOAT,
+            "source_path": _TEXT,
+            "source_sha256": _TEXT,
+            "start_s": _FLOAT,
+            "end_s": _FLOAT,
+            "status": _TEXT,
+            "stage": _TEXT,
+            "error": _TEXT,
+        }
+    ),
+    ("item_id", "suite", "perturbation", "severity"),
+)
+
+QRELS = Kind(
+    "qrels",
+    _schema({"query_id": _TEXT, "corpus_id": _TEXT, "score": _INT}),
+    ("query_id", "corpus_id"),
+)
+
+QUARANTINE = Kind(
+    "quarantine",
+    _schema(
+        {
+            "dataset": _TEXT,
+            "item_id": _TEXT,
+            "stage": _TEXT,
+            "suite": _TEXT,
+            "perturbation": _TEXT,
+            "severity": _INT,
+            "error": _TEXT,
+        }
+    ),
+    ("item_id", "stage", "suite", "perturbation", "severity", "error"),
+)
+
+KINDS = {kind.name: kind for kind in (SOURCES, CAPTIONS, VIDEOS, QRELS, QUARANTINE)}
+
+
+def write(path: Path, kind: Kind, rows: Iterable[Row], metadata: Mapping[str, Any] | None = None) -> None:
+    """Write rows of one kind, sorted by their key, whole or not at all.
+
+    Columns a row lacks are null; a column the kind does not have raises `ManifestError`.
+    """
+    rows = sorted(rows, key=lambda row: _sort_key(row, kind))
+    names = set(kind.schema.names)
+    for row in rows:
+        if unknown := set(row) - names:
+            raise ManifestError(f"{kind.name} manifests have no column {sorted(unknown)}")
+    columns = {
+        name: pa.array([row.get(name) for row in rows], kind.schema.field(name).type) for name in kind.schema.names
+    }
+    described = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **(metadata or {})}
+    schema = kind.schema.with_metadata({"perturbations": json.dumps(described, sort_keys=True)})
+    with atomic_path(path) as temporary:
+        pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")
+
+
+def _sort_key(row: Row, kind: Kind) -> tuple[tuple[bool, Any], ...]:
+    return tuple((row.get(name) is not None, row.get(name)) for name in kind.key)
+
+
+def read_rows(path: Path, kind: Kind | None = None) -> list[Row]:
+    """The rows of a manifest as plain dicts. Raises `ManifestError` when it is not a manifest of that kind."""
+    rows: list[Row] = _read_table(path, kind).to_pylist()
+    return rows
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """What a manifest's file says of itself: kind, schema version, package and tool versions, configuration hash."""
+    return _described(path, _read_schema(path))
+
+
+def read_manifest(path: str | Path) -> pd.DataFrame:
+    """Read a manifest as a DataFrame, one row a thing.
+
+    The columns `path` and `source_path` are made absolute, so that rows can be handed to `open_clip` from anywhere.
+    `DataFrame.attrs` holds the file's metadata. Raises `ManifestError` when the file is missing or not a manifest.
+    """
+    path = Path(path)
+    table = _read_table(path, None)
+    frame: pd.DataFrame = table.to_pandas()
+    described = _described(path, table.schema)
+    root = manifest_root(path, described)
+    for column in ("path", "source_path"):
+        if column in frame.columns:
+            frame[column] = [
+                str(root / value) if isinstance(value, str) and value else value for value in frame[column]
+            ]
+    frame.attrs.update(described)
+    return frame
+
+
+def manifest_root(path: Path, described: Mapping[str, Any]) -> Path:
+    """The folder that a manifest's relative paths start from."""
+    return (Path(path).resolve().parent / str(described.get("root", "."))).resolve()
+
+
+def merge(parts: Sequence[Path], kind: Kind) -> list[Row]:
+    """All rows of several parts. Raises `ManifestError` when two rows have the same key."""
+    rows = [row for part in parts for row in read_rows(part, kind)]
+    seen: set[tuple[Any, ...]] = set()
+    for row in rows:
+        key = tuple(row[name] for name in kind.key)
+        if key in seen:
+            raise ManifestError(f"two rows of {kind.name} have the key {dict(zip(kind.key, key, strict=True))}")
+        seen.add(key)
+    return rows
+
+
+def _read_schema(path: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(path)
+    except FileNotFoundError as error:
+        raise ManifestError(f"no such manifest: {path}") from error
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ManifestError(f"{path} is not a Parquet file: {error}") from error
+
+
+def _described(path: Path, schema: pa.Schema) -> dict[str, Any]:
+    raw = (schema.metadata or {}).get(b"perturbations")
+    if raw is None:
+        raise ManifestError(f"{path} is Parquet, but no manifest of this package")
+    described: dict[str, Any] = json.loads(raw)
+    if described.get("schema_version") != SCHEMA_VERSION:
+        raise ManifestError(
+            f"{path} has schema version {described.get('schema_version')}, this package reads {SCHEMA_VERSION}"
+        )
+    return described
+
+
+def _read_table(path: Path, kind: Kind | None) -> pa.Table:
+    schema = _read_schema(path)
+    described = _described(path, schema)
+    if kind is None:
+        kind = KINDS.get(described["kind"])
+        if kind is None:
+            raise ManifestError(f"{path} says it is a manifest of kind '{described['kind']}'; known: {sorted(KINDS)}")
+    elif described["kind"] != kind.name:
+        raise ManifestError(f"{path} is a manifest of {described['kind']}, not of {kind.name}")
+    if not schema.remove_metadata().equals(kind.schema):
+        raise ManifestError(f"{path} does not have the columns of {kind.name} manifests: {kind.schema.names}")
+    try:
+        return pq.read_table(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ManifestError(f"{path} cannot be read: {error}") from error

@@ -1,0 +1,506 @@
+"""The only place that decodes or encodes: PyAV in process, ffmpeg (through ffmpeg-python) for codec perturbations.
+
+Frames are RGB uint8 arrays, H x W x 3, upright (a container's rotation is applied). Every decoder and encoder runs
+on one thread: results of libx264 depend on the thread count, and the jobs already fill the cores.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import subprocess
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import av
+import av.error
+import av.filter
+import numpy as np
+from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
+from numpy.typing import NDArray
+
+from perturbations.errors import MediaError, OutputError
+from perturbations.storage import Profile, output_errors
+
+Image = NDArray[np.uint8]
+
+av.logging.set_level(av.logging.PANIC)  # libav writes to stderr what the raised errors already say
+
+
+class Frame(NamedTuple):
+    """One frame: RGB uint8 H x W x 3, its time in ticks of the clip's `time_base`, its position in the clip."""
+
+    image: Image
+    pts: int
+    position: int
+
+
+@dataclass(frozen=True)
+class VideoInfo:
+    """What a container says of its video stream. Sizes are upright; nothing here is proof of what decodes."""
+
+    codec: str
+    pix_fmt: str
+    width: int
+    height: int
+    rotation: int
+    frame_rate: Fraction
+    time_base: Fraction
+    declared_frames: int | None
+    declared_duration_s: float | None
+
+
+def uniform_indices(num_frames: int, total: int) -> list[int]:
+    """Which `num_frames` of `total` frames stand for a clip: the middle of each of `num_frames` equal spans.
+
+    The sampling of X-Pool and MLVP; a clip with fewer frames gives all of them and repeats the last one.
+    Raises `ValueError` when `total` is below 1.
+    """
+    if total < 1:
+        raise ValueError(f"a clip has at least one frame, not {total}")
+    spans = min(num_frames, total)
+    edges = np.linspace(0, total, spans + 1).astype(int).tolist()
+    middles = [(start + end - 1) // 2 for start, end in pairwise(edges)]
+    return middles + [middles[-1]] * (num_frames - spans)
+
+
+def probe(path: Path) -> VideoInfo:
+    """Read a container's header and its first frame. Raises `MediaError` when there is no video to decode."""
+    with _open(path) as container:
+        stream = _video_stream(path, container)
+        for frame in container.decode(stream):
+            return _describe(stream, frame)
+        raise MediaError("no frame could be decoded")
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A video, or the part of it between two times in seconds (the end excluded)."""
+
+    path: Path
+    start_s: float | None = None
+    end_s: float | None = None
+
+
+def decode(clip: Clip, *, pix_fmt: str = "rgb24", only: Collection[int] | None = None) -> Iterator[Frame]:
+    """Decode a clip frame by frame, in constant memory.
+
+    The frames are RGB uint8 H x W x 3; with another 8-bit planar `pix_fmt` they are PyAV's packing of its planes.
+    `only` gives the frames at these positions and stops after the last: the others are never converted.
+    Times start at 0 and increase strictly. Raises `MediaError` when the file is damaged, ends early, changes its
+    frame size, or has no frame in the clip's span.
+    """
+    with _open(clip.path) as container:
+        stream = _video_stream(clip.path, container)
+        if clip.start_s:
+            # Seconds to the container's own clock; decoding starts at the key frame before it.
+            container.seek(
+                int(clip.start_s / (stream.time_base or Fraction(1, 1000))) + (stream.start_time or 0), stream=stream
+            )
+        yield from _decode_stream(container, stream, clip, pix_fmt, only)
+
+
+def _decode_stream(
+    container: av.container.InputContainer,
+    stream: av.video.stream.VideoStream,
+    clip: Clip,
+    pix_fmt: str,
+    only: Collection[int] | None,
+) -> Iterator[Frame]:
+    last_wanted = max(only) if only else None
+    origin = stream.start_time or 0
+    time_base = stream.time_base or Fraction(1, 1000)
+    tick = max(1, round(1 / ((stream.average_rate or Fraction(25)) * time_base)))
+    to_array: Callable[[av.VideoFrame], NDArray[np.uint8]] | None = None
+    size = (0, 0)
+    first: int | None = None
+    previous = -1
+    index = -1
+    decoded = 0
+    packets = _CountedPackets(container, stream)
+    for frame in packets.frames():
+        decoded += 1
+        if to_array is None:
+            size = (frame.width, frame.height)
+            to_array = _converter(stream, frame, pix_fmt)
+        elif (frame.width, frame.height) != size:
+            sizes = f"{size[0]}x{size[1]} to {frame.width}x{frame.height}"
+            raise MediaError(f"the frame size changes from {sizes} at frame {decoded - 1}")
+        pts = frame.pts if frame.pts is not None else previous + tick if first is None else first + previous + tick
+        seconds = float((pts - origin) * time_base)
+        if clip.start_s is not None and seconds < clip.start_s - 1e-6:
+            continue
+        if clip.end_s is not None and seconds >= clip.end_s - 1e-6:
+            break
+        if frame.is_corrupt:  # looked at here only: before the span, seeking itself breaks references
+            raise MediaError(f"frame {decoded - 1} is damaged")
+        if first is None:
+            first = pts
+        time = pts - first
+        if time <= previous:
+            time = previous + tick
+        previous = time
+        index += 1
+        if only is None or index in only:
+            yield Frame(to_array(frame), time, index)
+            if index == last_wanted:
+                return
+    else:
+        if clip.start_s is None:
+            packets.check_complete(decoded)
+    if first is None:
+        span = "" if clip.start_s is None else f" between {clip.start_s:g} s and {clip.end_s or float('inf'):g} s"
+        raise MediaError(f"no frame{span}")
+
+
+class _CountedPackets:
+    """Demuxes and decodes a stream, counting packets, so that a silently shortened file is noticed."""
+
+    def __init__(self, container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> None:
+        self._container = container
+        self._stream = stream
+        self._discarded = 0
+        self._end_s = 0.0
+
+    def frames(self) -> Iterator[av.VideoFrame]:
+        for packet in self._container.demux(self._stream):
+            if packet.size:
+                self._discarded += packet.is_discard
+                if packet.pts is not None and packet.time_base is not None:
+                    self._end_s = max(self._end_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+            yield from packet.decode()
+
+    def check_complete(self, decoded: int) -> None:
+        declared = self._stream.frames - self._discarded
+        if self._stream.frames and decoded < declared - _tolerated(self._container.format.name, declared):
+            raise MediaError(f"the file ends early: {decoded} of {declared} declared frames")
+        if not self._stream.frames:
+            duration = _declared_duration_s(self._stream)
+            if duration is not None and self._end_s < duration - 1.0:
+                raise MediaError(f"the file ends early: {self._end_s:.2f} of {duration:.2f} declared seconds")
+
+
+def _tolerated(container: str, declared: int) -> int:
+    # AVI counts the placeholder packets of packed B-frames as frames; MP4 and MOV count samples exactly.
+    return 0 if "mp4" in container else max(2, declared // 50)
+
+
+def read_frames(path: Path, indices: Sequence[int]) -> Image:
+    """The frames of a stored video at these positions, as one array N x H x W x 3 uint8.
+
+    Decodes sequentially: for a dozen frames of a short clip that costs less than seeking to each.
+    Raises `MediaError` when a position does not exist.
+    """
+    wanted = set(indices)
+    found = {frame.position: frame.image for frame in decode(Clip(path), only=wanted)}
+    if len(found) < len(wanted):
+        raise MediaError(f"{path} has no frame {min(wanted - set(found))}")
+    return np.stack([found[index] for index in indices])
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A clip's clock: ticks of `time_base` seconds, and the nominal frame rate."""
+
+    time_base: Fraction
+    frame_rate: Fraction
+
+
+def encode(frames: Iterable[Frame], path: Path, profile: Profile, timing: Timing) -> str:
+    """Write RGB frames as an MP4 in a storage profile, in constant memory, and return the pixel format used.
+
+    4:2:0 halves both sides, so a clip with an odd side is stored as 4:4:4 by the `compatible` profile.
+    Raises `OutputError` when the disk refuses, `MediaError` when there is no frame.
+    """
+    with output_errors(path), av.open(str(path), "w", format="mp4") as container:
+        stream: Any = None
+        reformat: Callable[[av.VideoFrame], av.VideoFrame] = _unchanged
+        for frame in frames:
+            height, width = frame.image.shape[:2]
+            if stream is None:
+                pix_fmt = storable_pix_fmt(profile.pix_fmt, width, height)
+                stream = container.add_stream(profile.codec, rate=timing.frame_rate)
+                stream.width, stream.height, stream.pix_fmt = width, height, pix_fmt
+                stream.options = dict(profile.options)
+                stream.codec_context.time_base = timing.time_base
+                stream.codec_context.thread_count = 1
+                if pix_fmt != "rgb24":
+                    reformat = _to_tagged_yuv(stream, pix_fmt)
+            picture = av.VideoFrame.from_ndarray(frame.image, format="rgb24")
+            picture = reformat(picture)
+            picture.pts = frame.pts
+            picture.time_base = timing.time_base
+            container.mux(stream.encode(picture))
+        if stream is None:
+            raise MediaError("no frame to encode")
+        container.mux(stream.encode(None))
+        return str(stream.codec_context.pix_fmt)
+
+
+def storable_pix_fmt(pix_fmt: str, width: int, height: int) -> str:
+    """`pix_fmt`, or 4:4:4 where 4:2:0 cannot hold an odd side."""
+    return "yuv444p" if pix_fmt == "yuv420p" and (width % 2 or height % 2) else pix_fmt
+
+
+def _to_tagged_yuv(stream: Any, pix_fmt: str) -> Callable[[av.VideoFrame], av.VideoFrame]:
+    # Say which matrix was used, or players guess it from the picture's size.
+    context = stream.codec_context
+    context.colorspace, context.color_range = 5, 1  # BT.601 (ITU-R BT.470BG), limited range
+    reformatter = VideoReformatter()
+
+    def convert(picture: av.VideoFrame) -> av.VideoFrame:
+        return reformatter.reformat(
+            picture,
+            format=pix_fmt,
+            dst_colorspace=Colorspace.ITU601,
+            dst_color_range=ColorRange.MPEG,
+            interpolation=Interpolation.BICUBIC,
+            threads=1,
+        )
+
+    return convert
+
+
+def _unchanged(picture: av.VideoFrame) -> av.VideoFrame:
+    return picture
+
+
+def encode_with_ffmpeg(
+    frames: Iterable[Frame], path: Path, timing: Timing, size: tuple[int, int], pix_fmt: str, arguments: dict[str, Any]
+) -> None:
+    """Encode frames with the ffmpeg program; the stream it writes is the result.
+
+    `frames` hold `pix_fmt` pictures of `size` (width, height) as `decode` gives them. They travel to ffmpeg as raw
+    video in NUT, which keeps each frame's time. `arguments` are ffmpeg-python output arguments.
+    Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses.
+    """
+    import ffmpeg
+
+    command = (
+        ffmpeg.input("pipe:0", format="nut", threads=1)
+        .output(str(path), an=None, fps_mode="passthrough", enc_time_base="demux", map_metadata=-1, **arguments)
+        .global_args("-nostdin", "-hide_banner", "-loglevel", "error")
+        .overwrite_output()
+        .compile(cmd=ffmpeg_program())
+    )
+    with tempfile.TemporaryFile() as words:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=words)
+        try:
+            assert process.stdin is not None
+            # When ffmpeg dies its words explain more than the broken pipe does.
+            with _broken_pipe_is_an_end():
+                _write_nut(frames, _Pipe(process.stdin), timing, size, pix_fmt)
+            with _broken_pipe_is_an_end():
+                process.stdin.close()
+            process.wait()
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        if process.returncode != 0:
+            words.seek(0)
+            said = words.read().decode(errors="replace").strip()
+            if "No space left" in said or "Permission denied" in said or "Read-only" in said:
+                raise OutputError(f"cannot write {path}: {said}")
+            raise MediaError(f"ffmpeg failed with exit status {process.returncode}: {said[-500:]}")
+
+
+@contextmanager
+def _broken_pipe_is_an_end() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        return
+
+
+class _Pipe(io.RawIOBase):
+    """A write-only stream that PyAV cannot seek."""
+
+    def __init__(self, target: Any) -> None:
+        super().__init__()
+        self._target = target
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def write(self, data: Any) -> int:
+        self._target.write(data)
+        return len(data)
+
+
+def _write_nut(frames: Iterable[Frame], target: Any, timing: Timing, size: tuple[int, int], pix_fmt: str) -> None:
+    with av.open(target, "w", format="nut") as container:
+        stream: Any = container.add_stream("rawvideo", rate=timing.frame_rate)
+        stream.width, stream.height = size
+        stream.pix_fmt = pix_fmt
+        stream.codec_context.time_base = timing.time_base
+        for frame in frames:
+            picture = av.VideoFrame.from_ndarray(frame.image, format=pix_fmt)
+            picture.pts = frame.pts
+            picture.time_base = timing.time_base
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))
+
+
+@cache
+def ffmpeg_program() -> str:
+    """The ffmpeg that encodes: the pinned build that comes with imageio-ffmpeg, so that all machines agree."""
+    import imageio_ffmpeg
+
+    return str(imageio_ffmpeg.get_ffmpeg_exe())
+
+
+def is_constant_rate(path: Path) -> bool:
+    """Whether a video's frames are as far apart as its frame rate says, to a tick of its clock. Decodes nothing.
+
+    Raises `MediaError` when the file cannot be read.
+    """
+    with _open(path) as container:
+        stream = _video_stream(path, container)
+        if stream.average_rate is None or stream.time_base is None:
+            return False
+        times = sorted(packet.pts for packet in container.demux(stream) if packet.pts is not None)
+        step = 1 / (stream.average_rate * stream.time_base)
+    return bool(times) and all(abs(time - times[0] - index * step) <= 1 for index, time in enumerate(times))
+
+
+def video_bitrate(path: Path) -> float:
+    """Bits a second of the video stream's packets. Raises `MediaError` when the file cannot be read."""
+    with _open(path) as container:
+        stream = _video_stream(path, container)
+        total, end = 0, Fraction(0)
+        for packet in container.demux(stream):
+            total += packet.size
+            if packet.pts is not None:
+                end = max(end, (packet.pts + (packet.duration or 0)) * packet.time_base)
+    return float(8 * total / end) if end else float("nan")
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[av.container.InputContainer]:
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise MediaError("not a regular file")
+        if os.path.getsize(path) == 0:
+            raise MediaError("the file is empty")
+        # The prefix keeps libav from reading a name such as "concat:..." or "http:..." as a protocol.
+        with av.open(f"file:{path}", "r", metadata_errors="replace") as container:
+            yield container
+    except FileNotFoundError as error:
+        raise MediaError("no such file") from error
+    except av.error.FFmpegError as error:
+        raise MediaError(f"cannot be decoded: {error.strerror or error}") from error
+    except OSError as error:
+        raise MediaError(f"cannot be read: {os.strerror(error.errno or 0)}") from error
+
+
+def _video_stream(path: Path, container: av.container.InputContainer) -> av.video.stream.VideoStream:
+    streams = [stream for stream in container.streams.video if not _is_cover(stream)]
+    if not streams:
+        raise MediaError("there is no video stream")
+    stream = streams[0]
+    stream.thread_type = "NONE"
+    stream.codec_context.thread_count = 1
+    return stream
+
+
+def _is_cover(stream: av.video.stream.VideoStream) -> bool:
+    return bool(int(stream.disposition) & int(av.stream.Disposition.attached_pic))
+
+
+def _describe(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> VideoInfo:
+    rotation = frame.rotation % 360
+    upright = (frame.height, frame.width) if rotation in (90, 270) else (frame.width, frame.height)
+    return VideoInfo(
+        codec=stream.codec_context.name,
+        pix_fmt=frame.format.name,
+        width=upright[0],
+        height=upright[1],
+        rotation=rotation,
+        frame_rate=stream.average_rate or stream.guessed_rate or Fraction(25),
+        time_base=stream.time_base or Fraction(1, 1000),
+        declared_frames=stream.frames or None,
+        declared_duration_s=_declared_duration_s(stream),
+    )
+
+
+def _declared_duration_s(stream: av.video.stream.VideoStream) -> float | None:
+    if stream.duration is not None and stream.time_base is not None:
+        return float(stream.duration * stream.time_base)
+    tag = stream.metadata.get("DURATION", "")
+    hours, _, rest = tag.partition(":")
+    minutes, _, seconds = rest.partition(":")
+    try:
+        return 3600 * float(hours) + 60 * float(minutes) + float(seconds)
+    except ValueError:
+        return None
+
+
+def _converter(
+    stream: av.video.stream.VideoStream, frame: av.VideoFrame, pix_fmt: str
+) -> Callable[[av.VideoFrame], NDArray[np.uint8]]:
+    """From this stream's frames to upright arrays in `pix_fmt`, by the conversion ffmpeg itself makes."""
+    quarter_turns = (frame.rotation % 360) // 90
+    to_format = _by_filter_graph(stream, frame, pix_fmt) if _is_deep(frame) else _by_reformatter(pix_fmt)
+    if not quarter_turns:
+        return lambda picture: _array(to_format(picture))
+    if pix_fmt == "rgb24":
+        return lambda picture: np.ascontiguousarray(np.rot90(_array(to_format(picture)), quarter_turns))
+    return lambda picture: _rotate_planes(to_format(picture), quarter_turns)
+
+
+def _array(picture: av.VideoFrame) -> NDArray[np.uint8]:
+    # Rows of an odd width are padded, and what PyAV gives then is a view with gaps.
+    return np.ascontiguousarray(picture.to_ndarray(), np.uint8)
+
+
+def _is_deep(frame: av.VideoFrame) -> bool:
+    return any(component.bits > 8 for component in frame.format.components)
+
+
+def _by_reformatter(pix_fmt: str) -> Callable[[av.VideoFrame], av.VideoFrame]:
+    reformatter = VideoReformatter()
+    return lambda picture: reformatter.reformat(picture, format=pix_fmt, interpolation=Interpolation.BICUBIC, threads=1)
+
+
+def _by_filter_graph(
+    stream: av.video.stream.VideoStream, frame: av.VideoFrame, pix_fmt: str
+) -> Callable[[av.VideoFrame], av.VideoFrame]:
+    # Above 8 bits the plain conversion places chroma elsewhere than ffmpeg does; libavfilter is what ffmpeg uses.
+    graph = av.filter.Graph()
+    graph.threads = 1
+    source = graph.add_buffer(
+        width=frame.width, height=frame.height, format=frame.format, time_base=stream.time_base or Fraction(1, 1000)
+    )
+    nodes = [source, graph.add("scale"), graph.add("format", f"pix_fmts={pix_fmt}"), graph.add("buffersink")]
+    for before, after in pairwise(nodes):
+        before.link_to(after)
+    graph.configure()
+
+    def convert(picture: av.VideoFrame) -> av.VideoFrame:
+        graph.push(picture)
+        converted = graph.pull()
+        assert isinstance(converted, av.VideoFrame)
+        return converted
+
+    return convert
+
+
+def _rotate_planes(picture: av.VideoFrame, quarter_turns: int) -> NDArray[np.uint8]:
+    planes = []
+    for plane in picture.planes:
+        rows = np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)[:, : plane.width]
+        planes.append(np.rot90(rows, quarter_turns))
+    width = planes[0].shape[1]
+    return np.concatenate([plane.reshape(-1, width) for plane in planes])

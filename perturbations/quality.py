@@ -1,0 +1,76 @@
+"""How far one video is from another: PSNR and SSIM."""
+
+from __future__ import annotations
+
+import math
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+Image = NDArray[np.uint8]
+Plane = NDArray[np.float32]
+
+_WINDOW = (11, 11)  # with sigma 1.5 the window of Wang et al. 2004
+_C1 = (0.01 * 255) ** 2
+_C2 = (0.03 * 255) ** 2
+
+
+class Distortion:
+    """PSNR over all frames added, and SSIM as their mean; frames are RGB uint8 H x W x 3 pairs."""
+
+    def __init__(self, *, structural: bool) -> None:
+        self._structural = structural
+        self._squared = 0.0
+        self._values = 0
+        self._similarity: list[float] = []
+
+    def add(self, one: Image, other: Image) -> None:
+        """Add a pair of frames of one shape. Raises `ValueError` when the shapes differ."""
+        if one.shape != other.shape:
+            raise ValueError(f"frames of {one.shape} and {other.shape} cannot be compared")
+        self._squared += cv2.norm(one, other, cv2.NORM_L2SQR)
+        self._values += one.size
+        if self._structural:
+            self._similarity.append(ssim(one, other))
+
+    @property
+    def psnr_db(self) -> float:
+        """10 log10(255^2 / mean squared error); infinite for equal frames, NaN without any."""
+        if not self._values:
+            return math.nan
+        if not self._squared:
+            return math.inf
+        return 10 * math.log10(255**2 * self._values / self._squared)
+
+    @property
+    def ssim(self) -> float:
+        """Mean SSIM of the luma planes, NaN without any frame."""
+        return float(np.mean(self._similarity)) if self._similarity else math.nan
+
+
+def ssim(one: Image, other: Image) -> float:
+    """Structural similarity of the luma of two RGB uint8 images (Wang et al. 2004, Gaussian window, sigma 1.5).
+
+    The mean is over the pixels whose window lies inside the image, where there are any.
+    """
+    x, y = _luma(one), _luma(other)
+    mean_x, mean_y = _blur(x), _blur(y)
+    variance_x = _blur(x * x) - mean_x * mean_x
+    variance_y = _blur(y * y) - mean_y * mean_y
+    covariance = _blur(x * y) - mean_x * mean_y
+    similarity = ((2 * mean_x * mean_y + _C1) * (2 * covariance + _C2)) / (
+        (mean_x * mean_x + mean_y * mean_y + _C1) * (variance_x + variance_y + _C2)
+    )
+    border = _WINDOW[0] // 2
+    inside = similarity[border:-border, border:-border]
+    return float(np.mean(inside if inside.size else similarity, dtype=np.float64))
+
+
+def _luma(image: Image) -> Plane:
+    return cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
+
+
+def _blur(plane: Plane) -> Plane:
+    blurred: Plane = cv2.GaussianBlur(plane, _WINDOW, 1.5)  # type: ignore[assignment]
+    return blurred

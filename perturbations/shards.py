@@ -1,0 +1,205 @@
+"""The items of one shard, one after another: rows out, failures quarantined, finished items kept after a kill."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from perturbations import manifest, media, pipeline, plan, registry, storage, supervise
+from perturbations.errors import MediaError
+from perturbations.media import Frame
+from perturbations.recipe import Recipe, canonical, recipe_id
+from perturbations.rendering import Row, Tick, clip_of, no_tick, source_of, ticking
+
+log = logging.getLogger("perturbations")
+
+
+def source_row(dataset: str, listed: Row, tick: Tick = no_tick) -> Row:
+    """Decode a listed clip whole and describe it. Raises `MediaError` when anything about it is wrong."""
+    path = Path(listed["path"])
+    info = media.probe(path)
+    if listed["bytes"] is not None and path.stat().st_size != listed["bytes"]:
+        raise MediaError("the file changed while the run was starting; run again")
+    digest = hashlib.sha256()
+    count = 0
+    last: Frame | None = None
+    for last in ticking(media.decode(clip_of(listed, path)), tick):
+        digest.update(last.image.data)
+        count += 1
+    assert last is not None
+    return {
+        **_listed_columns(dataset, listed),
+        "bytes": path.stat().st_size,
+        "sha256": storage.sha256(path),
+        "frames_sha256": digest.hexdigest(),
+        "codec": info.codec,
+        "pix_fmt": info.pix_fmt,
+        "width": last.image.shape[1],
+        "height": last.image.shape[0],
+        "fps": float(info.frame_rate),
+        "frame_count": count,
+        "duration_s": float(last.pts * info.time_base + 1 / info.frame_rate),
+        "rotation": info.rotation,
+        "status": manifest.COMPLETE,
+    }
+
+
+def quarantined_source_row(dataset: str, listed: Row, stage: str, error: str) -> Row:
+    """The row of a listed clip that cannot be used, with the reason."""
+    return {**_listed_columns(dataset, listed), "status": manifest.QUARANTINED, "stage": stage, "error": error}
+
+
+def _listed_columns(dataset: str, listed: Row) -> Row:
+    names = ("item_id", "source_video_id", "path", "start_s", "end_s")
+    return {"dataset": dataset, **{name: listed.get(name) for name in names}}
+
+
+def video_row(recipe: Recipe, source: Row, relative_path: str | None) -> Row:
+    """The columns of a corpus entry that are known before it is made."""
+    entry = registry.get(f"{recipe['suite']}/{recipe['perturbation']}")
+    columns = {name: source[name] for name in ("dataset", "item_id", "start_s", "end_s")}
+    about_source = {"source_path": source["path"], "source_sha256": source["sha256"]}
+    measured = {name: source[name] for name in ("width", "height", "fps", "frame_count", "duration_s")}
+    return {
+        **columns,
+        **about_source,
+        **measured,
+        **{name: recipe[name] for name in ("suite", "perturbation", "severity", "variant", "draw", "seed")},
+        "level": entry.level,
+        "params": canonical(recipe["params"]),
+        "backend": "{}",
+        "recipe": canonical(recipe),
+        "recipe_id": recipe_id(recipe, source["dataset"], {**columns, **about_source}),
+        "path": relative_path,
+        "storage": storage_name(recipe),
+    }
+
+
+def storage_name(recipe: Recipe) -> str:
+    """`video/high`, `frames/12` or `recipe`."""
+    settings = recipe["storage"]
+    return "/".join(str(settings[name]) for name in ("tier", "profile", "num_frames") if name in settings)
+
+
+def run_sources(
+    dataset: str, listed: Sequence[Row], *, stall_limit_s: float, prepare: Callable[[Row], None] | None = None
+) -> Iterator[Row]:
+    """Yield the `sources` row of each listed clip, complete or quarantined.
+
+    `prepare` is called with each listed clip first (the demo draws its videos there).
+    """
+
+    def work(row: Row, tick: Tick) -> Row:
+        if prepare is not None:
+            prepare(row)
+        return source_row(dataset, row, tick)
+
+    for outcome in supervise.run(work, listed, stall_limit_s=stall_limit_s):
+        if outcome.error is None:
+            assert outcome.result is not None
+            yield outcome.result
+        else:
+            log.warning("quarantined %r: %s", outcome.task["item_id"], outcome.error)
+            yield quarantined_source_row(dataset, outcome.task, "source", outcome.error)
+
+
+def run_videos(
+    recipe: Recipe,
+    sources: Sequence[Row],
+    *,
+    root: Path,
+    folder: Path,
+    journal: Path,
+    stall_limit_s: float,
+    check: bool = True,
+) -> Iterator[Row]:
+    """Yield the `videos` row of every complete source, making what is not there yet.
+
+    `folder` takes the files and `journal` the finished rows, so that an interrupted shard goes on where it was.
+    Paths in rows are relative to `root`.
+    """
+    suffix = pipeline.extension(recipe)
+    rows: list[Row] = []
+    for source in sources:
+        target = folder / (storage.file_stem(source["item_id"]) + suffix) if suffix else None
+        rows.append(video_row(recipe, source, target.relative_to(root).as_posix() if target else None))
+        if target:
+            storage.remove_leftovers(target)
+    by_item = {source["item_id"]: source for source in sources}
+    finished = _Journal(journal, root)
+    todo = []
+    for row in rows:
+        done = finished.find(row)
+        if done is None:
+            todo.append(row)
+        else:
+            yield done
+    if len(todo) < len(rows):
+        log.info("%d of %d were finished before and are kept", len(rows) - len(todo), len(rows))
+
+    def work(row: Row, tick: Tick) -> Row:
+        source = source_of(by_item[row["item_id"]])
+        target = root / row["path"] if row["path"] else root
+        made = pipeline.produce(recipe, source, target, tick, check=check)
+        return {**row, **made, "status": manifest.COMPLETE}
+
+    for outcome in supervise.run(work, todo, stall_limit_s=stall_limit_s):
+        if outcome.error is None:
+            assert outcome.result is not None
+            finished.add(outcome.result)
+            yield outcome.result
+        else:
+            log.warning("quarantined %r: %s", outcome.task["item_id"], outcome.error)
+            failed = {**outcome.task, "path": None, "status": manifest.QUARANTINED}
+            yield {**failed, "stage": "video", "error": outcome.error}
+
+
+class _Journal:
+    """The finished rows of a shard, one JSON line each, written as they are finished.
+
+    Rows of related shards are found too: when items come or go a shard may split, and its work must not be lost.
+    """
+
+    def __init__(self, path: Path, root: Path) -> None:
+        self._path = path
+        self._root = root
+        self._rows: dict[str, Row] = {}
+        for other in sorted(path.parent.glob("*.jsonl")):
+            if plan.related(other.stem, path.stem):
+                self._rows.update({row["recipe_id"]: row for row in _whole_lines(other)})
+        # Anew, so that a line cut short by a kill does not swallow the next one.
+        storage.write_text(path, "".join(map(_line, self._rows.values())))
+
+    def find(self, row: Row) -> Row | None:
+        """The finished form of `row`, when its file is still what it was; paths may have moved."""
+        done = self._rows.get(row["recipe_id"])
+        if done is None:
+            return None
+        if row["path"] is not None:
+            target = self._root / row["path"]
+            if not target.is_file() or target.stat().st_size != done["bytes"]:
+                return None
+            if storage.sha256(target) != done["sha256"]:
+                return None
+        return {**done, **row}
+
+    def add(self, row: Row) -> None:
+        with storage.output_errors(self._path), self._path.open("a", encoding="utf-8") as file:
+            file.write(_line(row))
+
+
+def _line(row: Row) -> str:
+    return json.dumps(row, sort_keys=True) + "\n"
+
+
+def _whole_lines(path: Path) -> Iterator[Row]:
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and "recipe_id" in row:
+            yield row

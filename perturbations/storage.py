@@ -1,0 +1,152 @@
+"""How results lie on disk: profiles, safe names, writes that are whole or absent, hashes. Standard library only."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from perturbations.errors import OutputError
+
+# The system's ways of saying that the place to write to, not the data, is at fault.
+_OUTPUT_ERRNOS = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EFBIG,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EEXIST,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+}
+_LONGEST_NAME = 200  # bytes; file systems allow 255, and the temporary name and the extension need some
+_TEMPORARY = ".part-"
+
+
+def file_stem(item_id: str) -> str:
+    """A file name for an item id, whatever the id holds: ASCII, no separators, distinct ids give distinct names.
+
+    Everything but letters, digits and `_.-~` is percent-encoded (UTF-8); a leading dot too, so that no name is
+    hidden or a parent folder. Names too long for a file system end in a hash of the id.
+    """
+    stem = quote(item_id.encode("utf-8", "surrogatepass"), safe="")
+    if stem.startswith("."):
+        stem = "%2E" + stem[1:]
+    if len(stem) > _LONGEST_NAME:
+        stem = stem[: _LONGEST_NAME - 33] + "~" + hashlib.sha256(stem.encode()).hexdigest()[:32]
+    return stem or "%"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How a corpus video is stored: the encoder, its input format and its settings."""
+
+    codec: str
+    pix_fmt: str
+    options: Mapping[str, str]
+    exact: bool
+
+
+# `high` is RGB (4:4:4) and not YUV 4:4:4: the same size and PSNR, but no colour conversion on either way.
+PROFILES: dict[str, Profile] = {
+    "lossless": Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "0"}, exact=True),
+    "high": Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "18"}, exact=False),
+    "compatible": Profile(
+        "libx264",
+        "yuv420p",
+        {"preset": "veryfast", "crf": "17", "x264-params": "cpu-independent=1"},
+        exact=False,
+    ),
+}
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path` (same extension) and rename it to `path` when the block ends well.
+
+    After an error or an interruption `path` is as it was. Raises `OutputError` when the system refuses to write.
+    """
+    temporary = temporary_path(path)
+    with output_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def temporary_path(path: Path) -> Path:
+    """A name beside `path` that no other process uses and that `remove_leftovers` recognizes."""
+    return path.with_name(f".{path.stem}{_TEMPORARY}{os.urandom(6).hex()}{path.suffix}")
+
+
+def remove_leftovers(path: Path) -> None:
+    """Delete what interrupted writes of `path` left beside it."""
+    prefix = f".{path.stem}{_TEMPORARY}"
+    try:
+        entries = list(os.scandir(path.parent))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        if entry.name.startswith(prefix):
+            Path(entry.path).unlink(missing_ok=True)
+
+
+@contextmanager
+def output_errors(path: Path) -> Iterator[None]:
+    """Turn the system's refusals to write into `OutputError`; let everything else pass."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _OUTPUT_ERRNOS:
+            raise OutputError(f"cannot write {path}: {os.strerror(error.errno or 0)}{_free_space(path)}") from error
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_text_if_changed(path: Path, text: str) -> bool:
+    """Write `text` unless the file already says it; an unchanged file keeps its time. Returns whether it wrote."""
+    try:
+        if path.read_text(encoding="utf-8") == text:
+            return False
+    except (FileNotFoundError, UnicodeDecodeError):
+        pass
+    write_text(path, text)
+    return True
+
+
+def sha256(path: Path) -> str:
+    """Hex SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def scratch_directory() -> tempfile.TemporaryDirectory[str]:
+    """A folder for intermediate files, on the disk that `TMPDIR` names."""
+    return tempfile.TemporaryDirectory(prefix="perturb-")
+
+
+def _free_space(path: Path) -> str:
+    for folder in (path.parent, *path.parent.parents):
+        try:
+            return f" ({shutil.disk_usage(folder).free / 1e9:.1f} GB free there)"
+        except OSError:
+            continue
+    return ""
