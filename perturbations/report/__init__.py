@@ -1,0 +1,1 @@
+"""Pictures of corpora for people: contact sheets."""

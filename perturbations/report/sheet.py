@@ -1,0 +1,166 @@
+"""Contact sheets: labelled rows of pictures below a header, on white."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations import storage
+from perturbations.errors import OutputError
+
+Image = NDArray[np.uint8]
+
+_INK, _PAPER = (32, 34, 38), 255
+_BORDER = 8  # white space around the sheet and between labels and pictures, in pixels
+_GAP = 3  # between pictures
+_TEXT, _TITLE = 14, 18  # font sizes in pixels
+_PLAIN, _BOLD = 400, 600  # font weights
+_LINE = 18  # distance of two lines of text
+_TITLE_WIDTH = 800  # a longer title does not make the sheet wider
+_LABEL_WIDTH = 200  # a longer label is continued on the next line
+
+
+def contact_sheet(
+    rows: Sequence[tuple[str, Sequence[Image | None]]],
+    columns: Sequence[str],
+    *,
+    cell_height: int = 120,
+    title: str = "",
+) -> Image:
+    """A picture of all `rows`, RGB uint8 (height, width, 3).
+
+    `rows` are (label, one RGB uint8 image (h, w, 3) for each of `columns`; None leaves its cell empty). Images may
+    differ in size: each is scaled to fit the common cell, `cell_height` pixels high and as wide as the widest image
+    needs, keeps its shape, and is centred. Text that does not fit is continued on further lines, then cut. Characters
+    that the built-in font lacks are drawn as question marks.
+
+    Raises ValueError for a row with more or fewer images than columns, an image of another kind, or no height.
+    """
+    if cell_height < 1:
+        raise ValueError(f"cell_height is {cell_height}; it must be at least 1 pixel")
+    for label, images in rows:
+        if len(images) != len(columns):
+            raise ValueError(f"row {label!r} has {len(images)} images for {len(columns)} columns")
+        for image in images:
+            if image is not None:
+                _check(image, f"row {label!r}")
+    shapes = [image.shape for _, images in rows for image in images if image is not None]
+    cell_width = max((max(round(width * cell_height / height), 1) for height, width, _ in shapes), default=cell_height)
+    # Very wide images would make a very wide sheet of thin strips: beyond this they get white above and below.
+    cell_width = min(cell_width, 4 * cell_height)
+
+    labels = [_wrapped(label, _PLAIN, _LABEL_WIDTH, max(cell_height // _LINE, 1)) for label, _ in rows]
+    names = [_wrapped(name, _BOLD, cell_width, 3) for name in columns]
+    label_width = max((_width(line, _TEXT, _PLAIN) for lines in labels for line in lines), default=0)
+    header_height = max((len(lines) for lines in names), default=0) * _LINE
+    left = _BORDER + (label_width + _BORDER if label_width else 0)
+    width = max(left + len(columns) * (cell_width + _GAP) - (_GAP if columns else 0) + _BORDER, 2 * _BORDER)
+    if title:
+        width = max(width, min(_width(title, _TITLE, _BOLD), _TITLE_WIDTH) + 2 * _BORDER)
+    title_height = _TITLE + _BORDER if title else 0
+    top = _BORDER + title_height + (header_height + _BORDER // 2 if header_height else 0)
+    row_height = max(cell_height, max((len(lines) for lines in labels), default=0) * _LINE)
+    height = max(top + len(rows) * (row_height + _GAP) - (_GAP if rows else 0) + _BORDER, 2 * _BORDER)
+
+    sheet = np.full((height, width, 3), _PAPER, np.uint8)
+    if title:
+        _write(sheet, _cut(title, _TITLE, _BOLD, width - 2 * _BORDER), _BORDER, _BORDER, _TITLE, _BOLD)
+    for column, lines in enumerate(names):
+        x = left + column * (cell_width + _GAP)
+        for number, line in enumerate(lines):  # a short name is close to its pictures, not to the top
+            y = _BORDER + title_height + header_height - (len(lines) - number) * _LINE
+            _write(sheet, line, x + (cell_width - _width(line, _TEXT, _BOLD)) // 2, y, _TEXT, _BOLD)
+    for row, ((_, images), lines) in enumerate(zip(rows, labels, strict=True)):
+        y = top + row * (row_height + _GAP)
+        for number, line in enumerate(lines):
+            middle = y + (row_height - len(lines) * _LINE) // 2
+            _write(sheet, line, _BORDER, middle + number * _LINE, _TEXT, _PLAIN)
+        for column, image in enumerate(images):
+            if image is not None:
+                fitted = _fitted(image, cell_height, cell_width)
+                inner_y = y + (row_height - fitted.shape[0]) // 2
+                inner_x = left + column * (cell_width + _GAP) + (cell_width - fitted.shape[1]) // 2
+                sheet[inner_y : inner_y + fitted.shape[0], inner_x : inner_x + fitted.shape[1]] = fitted
+    return sheet
+
+
+def write_png(image: Image, path: Path) -> None:
+    """Write an RGB uint8 image (h, w, 3) as a PNG file. It appears whole or not at all; its folder is created.
+
+    Raises ValueError for an image of another kind, and OutputError, which names `path`, where it cannot be written.
+    """
+    _check(image, str(path))
+    done, data = cv2.imencode(".png", image[:, :, ::-1])
+    if not done:
+        raise OutputError(f"cannot write {path}: OpenCV could not encode a PNG of {image.shape}")
+    try:
+        with storage.atomic_path(path) as temporary:
+            temporary.write_bytes(data.tobytes())
+    except OSError as error:  # such as a folder of that name
+        raise OutputError(f"cannot write {path}: {error.strerror}; choose another file") from error
+
+
+def _check(image: Image, where: str) -> None:
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
+        raise ValueError(f"{where}: an image is {image.dtype} {image.shape}; expected RGB uint8 (h, w, 3), not empty")
+
+
+def _fitted(image: Image, height: int, width: int) -> Image:
+    """`image` scaled to the largest size within `height` x `width` that keeps its shape."""
+    scale = min(height / image.shape[0], width / image.shape[1])
+    size = (max(min(round(image.shape[1] * scale), width), 1), max(min(round(image.shape[0] * scale), height), 1))
+    if size == (image.shape[1], image.shape[0]):
+        return image
+    fitted = cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
+    return np.asarray(fitted, np.uint8)
+
+
+@functools.cache
+def _font() -> cv2.FontFace:
+    return cv2.FontFace("sans")
+
+
+def _drawable(text: str) -> str:
+    """`text` without what the renderer cannot take: control characters, and lone surrogates, which crash it."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+@functools.lru_cache(maxsize=4096)
+def _width(text: str, size: int, weight: int) -> int:
+    """How many pixels wide `text` is."""
+    x, _, width, _ = cv2.getTextSize((0, 0), _drawable(text), (0, 0), _font(), size, weight)
+    return int(x + width)
+
+
+def _cut(text: str, size: int, weight: int, width: int) -> str:
+    """`text`, or its beginning with an ellipsis where it is wider than `width` pixels."""
+    if _width(text, size, weight) <= width:
+        return text
+    low, high = 0, len(text)  # the longest beginning that fits, by bisection: a text may have any length
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if _width(text[:middle] + "…", size, weight) <= width else (low, middle - 1)
+    return text[:low] + "…"
+
+
+def _wrapped(text: str, weight: int, width: int, most: int) -> list[str]:
+    """`text` in at most `most` lines of at most `width` pixels, broken at spaces where it can be."""
+    lines: list[str] = []
+    for word in text.split():
+        if lines and _width(f"{lines[-1]} {word}", _TEXT, weight) <= width:
+            lines[-1] = f"{lines[-1]} {word}"
+        else:
+            lines.append(word)
+    if len(lines) > most:
+        lines = [*lines[: most - 1], " ".join(lines[most - 1 :])]
+    return [_cut(line, _TEXT, weight, width) for line in lines]
+
+
+def _write(sheet: Image, text: str, x: int, y: int, size: int, weight: int) -> None:
+    """Draw one line of text whose box has its upper left corner at (x, y)."""
+    cv2.putText(sheet, _drawable(text), (x, y + size), _INK, _font(), size, weight)

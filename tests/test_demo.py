@@ -1,0 +1,182 @@
+"""The drawn dataset: its captions tell the truth, its frames never change, its boxes hold the object."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from perturbations import demo
+
+INDICES = {demo._scene(index).motion: index for index in range(199, -1, -1)}  # one scene a motion
+EXAMPLES = sorted(set(INDICES.values()) | {0, 1, 2, 3, 4, 5, 6})  # and one a place
+
+DIGESTS = (
+    "5d271ab488410e698322adf2d851f9eddd5a3c83d86b9e807bc3380c35885278",
+    "1cd01b8bf6556bb6d13261fca9c33178dbd5683cffb9b5cde715de9689b96536",
+    "8ff85e800738427789a0b06ef2ae515032af00bde1040938ac6734e1a2041809",
+    "babf4c9d0e752a6c510b0381b4f43f48956f19f22c97e9860bbed691e05e4991",
+)
+
+
+def _video(index: int) -> NDArray[np.uint8]:
+    return np.stack(list(demo.frames(index)))
+
+
+def _centres(index: int) -> NDArray[np.float64]:
+    edges = np.array(demo.boxes(index), float)
+    return np.asarray((edges[:, :2] + edges[:, 2:]) / 2)
+
+
+def test_items_do_not_depend_on_how_many_there_are() -> None:
+    assert demo.items(0) == []
+    assert demo.items(40)[:7] == demo.items(7)
+    assert [item for item, _ in demo.items(3)] == ["demo-0000", "demo-0001", "demo-0002"]
+
+
+def test_captions_are_distinct_sentences() -> None:
+    captions = [caption for _, caption in demo.items(10_000)]
+    assert len(set(captions[:1000])) == 1000
+    assert len(set(captions)) == 10_000
+    assert {len(caption.split()) for caption in captions} <= set(range(6, 16))
+    assert all(caption.startswith("a ") and caption == caption.strip().lower() for caption in captions)
+
+
+def test_the_first_clips_differ_in_every_respect() -> None:
+    scenes = [demo._scene(index) for index in range(8)]
+    assert len({scene.thing for scene in scenes}) == 8
+    assert len({scene.place for scene in scenes}) >= 7
+    assert len({scene.motion for scene in scenes}) >= 7
+    assert len({scene.colour for scene in scenes}) >= 7
+    assert len({scene.size for scene in scenes}) == 2
+
+
+@pytest.mark.parametrize("index", EXAMPLES)
+def test_frames_are_the_same_on_every_call(index: int) -> None:
+    video = _video(index)
+    assert video.shape == (demo.NUM_FRAMES, *demo.SIZE, 3)
+    assert video.dtype == np.uint8
+    assert np.array_equal(video, _video(index))
+
+
+def test_frames_are_independent_arrays() -> None:
+    first, second = (frame for t, frame in enumerate(demo.frames(2)) if t < 2)
+    assert first.flags.c_contiguous
+    assert first.flags.writeable
+    before = second.copy()
+    first[:] = 0
+    assert np.array_equal(second, before)
+
+
+@pytest.mark.parametrize(("index", "digest"), list(enumerate(DIGESTS)))
+def test_frames_are_the_same_on_every_machine(index: int, digest: str) -> None:
+    """The same with vector extensions and IPP switched off. A new OpenCV may draw differently; then renew these."""
+    assert hashlib.sha256(_video(index).tobytes()).hexdigest() == digest
+
+
+def test_no_entry_of_the_sine_table_depends_on_the_last_bits_of_the_c_library() -> None:
+    exact = [1024 * math.sin(math.radians(degree)) for degree in range(360)]
+    assert demo._SIN[30] == 512
+    assert all(abs(abs(value - math.floor(value)) - 0.5) > 1e-6 for value in exact)
+
+
+@pytest.mark.parametrize("index", EXAMPLES)
+def test_boxes_hold_the_main_object_tightly(index: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of the object in a colour that no backdrop has, against the same scene with nothing but its centre."""
+    scene = demo._scene(index)._replace(second=None)
+    thing, tones = demo._OBJECTS[scene.thing], demo._tones((0, 0, 0))
+    monkeypatch.setattr(demo, "_tones", lambda colour: dict.fromkeys(tones, (255, 0, 255)))
+    boxes, video = demo.boxes(index), list(demo._film(scene))
+    monkeypatch.setitem(demo._OBJECTS, scene.thing, thing._replace(draw=lambda: [demo._part("main", [(0, 0)])]))
+    assert len(boxes) == demo.NUM_FRAMES
+    for box, frame, without in zip(boxes, video, demo._film(scene), strict=True):
+        rows, columns = np.nonzero((frame != without).any(axis=2))
+        seen = (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
+        assert np.all(np.abs(np.array(seen) - box) <= 1)
+
+
+def test_the_main_object_never_leaves_the_frame() -> None:
+    height, width = demo.SIZE
+    for index in range(0, 600, 3):
+        for left, top, right, bottom in demo.boxes(index):
+            assert 0 < left < right < width, index
+            assert 0 < top < bottom < height, index
+
+
+@pytest.mark.parametrize(
+    ("motion", "axis", "sign"),
+    [("moves to the right", 0, 1), ("moves to the left", 0, -1), ("falls slowly", 1, 1), ("rises slowly", 1, -1)],
+)
+def test_the_object_goes_where_the_caption_says(motion: str, axis: int, sign: int) -> None:
+    index = INDICES[motion]
+    assert motion in demo.items(index + 1)[-1][1]
+    path = _centres(index)[::6, axis] * sign
+    assert path[-1] - path[0] > 90
+    assert np.all(np.diff(path) > 0)
+
+
+def test_other_motions_are_what_the_caption_says() -> None:
+    edges = np.array(demo.boxes(INDICES["comes closer"]))
+    areas = (edges[:, 2] - edges[:, 0]) * (edges[:, 3] - edges[:, 1])
+    assert areas[-1] > 3 * areas[0]
+
+    turns = np.diff(np.sign(np.diff(_centres(INDICES["bounces along"])[::4, 1])))
+    assert np.count_nonzero(turns) >= 4
+
+    turns = np.diff(np.sign(np.diff(_centres(INDICES["zigzags along"])[::4, 1])))
+    assert np.count_nonzero(turns) >= 4
+
+    circle = _centres(INDICES["moves in circles"])
+    arms = circle - circle.mean(axis=0)
+    angles = np.unwrap(np.arctan2(arms[:, 1], arms[:, 0]))
+    assert abs(angles[-1] - angles[0]) > 3 * math.pi
+
+
+@pytest.mark.parametrize("index", EXAMPLES)
+def test_the_object_has_its_colour(index: int) -> None:
+    left, top, right, bottom = demo.boxes(index)[-1]
+    last = list(demo.frames(index))[-1][top:bottom, left:right]
+    named = (last == demo._COLOURS[demo._scene(index).colour]).all(axis=2)
+    assert named.mean() > 0.06
+
+
+@pytest.mark.parametrize("index", EXAMPLES)
+def test_the_background_moves_and_is_textured(index: int) -> None:
+    video, boxes = _video(index), demo.boxes(index)
+    elsewhere = np.ones(demo.SIZE, bool)
+    for left, top, right, bottom in (boxes[0], boxes[-1]):
+        elsewhere[top:bottom, left:right] = False
+    assert (video[0] != video[-1]).any(axis=2)[elsewhere].mean() > 0.5
+    assert np.abs(np.diff(video[0].astype(int), axis=1)).mean() > 1
+
+
+def test_a_second_object_is_small_and_named() -> None:
+    index = next(index for index in range(100) if demo._scene(index).second)
+    scene = demo._scene(index)
+    assert demo.items(index + 1)[-1][1].endswith(f"near a {scene.second}")
+    alone = demo._film(scene._replace(second=None))
+    seen = [(frame != other).any(axis=2) for frame, other in zip(demo.frames(index), alone, strict=True)]
+    assert max(int(changed.sum()) for changed in seen) > 0
+    for changed in seen:
+        rows, columns = np.nonzero(changed)
+        assert rows.size == 0 or max(np.ptp(rows), np.ptp(columns)) < 32
+
+
+def test_negative_numbers_are_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="-1"):
+        demo.frames(-1)
+    with pytest.raises(ValueError, match="-1"):
+        demo.boxes(-1)
+    with pytest.raises(ValueError, match="-2"):
+        demo.items(-2)
+
+
+def test_listing_needs_the_standard_library_only() -> None:
+    code = "import sys; from perturbations import demo; demo.items(9); print({'numpy', 'cv2'} & set(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "set()"

@@ -1,0 +1,235 @@
+"""Contact sheets: where the pictures and words are, and PNG files that are whole or absent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from perturbations.errors import OutputError
+from perturbations.report.sheet import contact_sheet, write_png
+
+Image = NDArray[np.uint8]
+RED, GREEN, BLUE = (200, 0, 0), (0, 180, 0), (0, 0, 190)
+
+
+def _plain(height: int, width: int, colour: tuple[int, int, int] = RED) -> Image:
+    return np.full((height, width, 3), colour, np.uint8)
+
+
+def _read(path: Path) -> Image:
+    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    assert image is not None
+    return np.asarray(image[:, :, ::-1], np.uint8)
+
+
+def _box(sheet: Image, colour: tuple[int, int, int]) -> tuple[int, int, int, int]:
+    """(top, left, height, width) of the pixels of that colour, which must fill their rectangle."""
+    rows, columns = np.nonzero((sheet == colour).all(axis=2))
+    top, left, height, width = int(rows.min()), int(columns.min()), int(np.ptp(rows)) + 1, int(np.ptp(columns)) + 1
+    assert rows.size == height * width
+    return top, left, height, width
+
+
+def test_cells_line_up_in_rows_and_columns() -> None:
+    colours = [[(200, 10 * row, 10 * column) for column in range(3)] for row in range(2)]
+    rows = [(f"row {number}", [_plain(60, 80, colour) for colour in line]) for number, line in enumerate(colours)]
+    sheet = contact_sheet(rows, ["a", "b", "c"], cell_height=60)
+    places = np.array([[_box(sheet, colour) for colour in line] for line in colours])
+    assert np.all(places[..., 2:] == (60, 80))
+    assert np.all(places[0, :, 0] == places[0, 0, 0])
+    assert np.all(places[:, 0, 1] == places[0, 0, 1])
+    assert np.all(np.diff(places[0, :, 1]) == np.diff(places[0, :, 1])[0])
+    assert places[1, 0, 0] >= places[0, 0, 0] + 60
+    assert places[0, 1, 1] >= places[0, 0, 1] + 80
+    assert np.all(sheet[[0, -1]] == 255)
+    assert np.all(sheet[:, [0, -1]] == 255)
+
+
+def test_images_keep_their_shape_in_a_common_cell() -> None:
+    images = [_plain(100, 200, RED), _plain(100, 50, GREEN), _plain(37, 37, BLUE)]
+    sheet = contact_sheet([("x", images)], ["a", "b", "c"], cell_height=50)
+    wide, tall, square = (_box(sheet, colour) for colour in (RED, GREEN, BLUE))
+    assert wide[2:] == (50, 100)
+    assert tall[2:] == (50, 25)
+    assert square[2:] == (50, 50)
+    step = 100 + 3
+    assert [wide[1] + 50 + step, wide[1] + 50 + 2 * step] == pytest.approx(
+        [tall[1] + tall[3] / 2, square[1] + square[3] / 2], abs=1
+    )
+
+
+def test_an_image_of_the_cell_size_is_not_resampled() -> None:
+    image = np.random.default_rng(0).integers(0, 256, (40, 53, 3), np.uint8)
+    sheet = contact_sheet([("", [image])], [""], cell_height=40)
+    assert np.array_equal(sheet[8:48, 8:61], image)
+    assert sheet.shape == (56, 69, 3)
+
+
+def test_a_very_wide_image_is_letterboxed() -> None:
+    sheet = contact_sheet([("", [_plain(10, 1000)])], [""], cell_height=40)
+    top, left, height, width = _box(sheet, RED)
+    assert (height, width) == (2, 160)
+    assert (top, left) == (8 + 19, 8)
+
+
+def test_a_missing_image_leaves_its_cell_empty() -> None:
+    sheet = contact_sheet([("x", [_plain(20, 20), None])], ["a", "b"], cell_height=20)
+    _, left, _, width = _box(sheet, RED)
+    assert np.all(sheet[-28:, left + width :] == 255)
+    assert sheet.shape[1] == left + 20 + 3 + 20 + 8
+
+
+def test_every_text_is_drawn_in_its_own_place() -> None:
+    rows = [("one", [_plain(60, 80)]), ("two", [_plain(60, 80)])]
+    plain = contact_sheet(rows, ["clean"], cell_height=60, title="demo")
+    top = int(np.nonzero((plain == RED).all(axis=2))[0].min())
+    left = int(np.nonzero((plain == RED).all(axis=2))[1].min())
+    for changed, where in (
+        (
+            contact_sheet([("ono", rows[0][1]), rows[1]], ["clean"], cell_height=60, title="demo"),
+            (top, top + 60, 0, left),
+        ),
+        (
+            contact_sheet([rows[0], ("twa", rows[1][1])], ["clean"], cell_height=60, title="demo"),
+            (top + 63, None, 0, left),
+        ),
+        (contact_sheet(rows, ["cloan"], cell_height=60, title="demo"), (20, top, left, None)),
+        (contact_sheet(rows, ["clean"], cell_height=60, title="dema"), (0, 34, 0, None)),
+    ):
+        assert changed.shape == plain.shape
+        difference = (changed != plain).any(axis=2)
+        assert difference.sum() > 3
+        assert difference[slice(*where[:2]), slice(*where[2:])].sum() == difference.sum()
+
+
+def test_text_is_dark_on_white() -> None:
+    sheet = contact_sheet([("label", [_plain(60, 80)])], ["name"], cell_height=60)
+    words = sheet[~(sheet == RED).all(axis=2)]
+    assert words.min() < 80
+    assert np.median(words) == 255
+
+
+def test_scripts_are_told_apart() -> None:
+    sheets = [contact_sheet([(label, [_plain(60, 80)])], ["x"], cell_height=60) for label in ("日本", "語語", "Привет")]
+    assert not np.array_equal(sheets[0], sheets[1])
+    assert len({sheet.tobytes() for sheet in sheets}) == 3
+
+
+@settings(max_examples=60, deadline=None)
+@given(label=st.text(st.characters(), max_size=40), title=st.text(st.characters(), max_size=40))
+def test_no_text_breaks_the_sheet(label: str, title: str) -> None:
+    """Lone surrogates, as in file names that are not UTF-8, crash the renderer itself."""
+    sheet = contact_sheet([(label, [_plain(30, 40)])], [title], cell_height=30, title=title)
+    assert _box(sheet, RED)[2:] == (30, 40)
+
+
+def test_lone_surrogates_and_controls_are_drawable() -> None:
+    sheet = contact_sheet([("a\udcffb\x00\x1b\n", [_plain(30, 40)])], ["\ud800"], cell_height=30, title="\udfff")
+    assert _box(sheet, RED)[2:] == (30, 40)
+
+
+def test_long_texts_are_wrapped_and_cut() -> None:
+    short = contact_sheet([("a", [_plain(90, 120)])], ["a"], cell_height=90)
+    long = contact_sheet([("word " * 500, [_plain(90, 120)])], ["name" * 500], cell_height=90, title="title" * 500)
+    assert _box(long, RED)[2:] == _box(short, RED)[2:]
+    assert long.shape[1] <= short.shape[1] + 800
+    assert long.shape[0] <= short.shape[0] + 80
+    label = long[-98:-8, : _box(long, RED)[1]]
+    dark_rows = np.nonzero((label < 128).any(axis=(1, 2)))[0]
+    assert np.ptp(dark_rows) > 50  # several lines
+    assert np.all(long[:, -8:] == 255)
+    assert np.all(long[:, :8] == 255)
+
+
+def test_single_pixel_images_and_cells() -> None:
+    assert _box(contact_sheet([("", [_plain(1, 1)])], [""], cell_height=7), RED)[2:] == (7, 7)
+    assert _box(contact_sheet([("", [_plain(7, 5)])], [""], cell_height=1), RED)[2:] == (1, 1)
+
+
+def test_nothing_to_show_is_still_a_sheet() -> None:
+    empty = contact_sheet([], [])
+    assert empty.ndim == 3
+    assert empty.size
+    assert np.all(empty == 255)
+    assert (contact_sheet([], ["a", "b"], title="nothing") < 128).any()
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        ([_plain(4, 4)], "1 images for 2 columns"),
+        ([_plain(4, 4)] * 3, "3 images for 2 columns"),
+        ([_plain(4, 4), np.zeros((4, 4), np.uint8)], r"uint8 \(4, 4\)"),
+        ([_plain(4, 4), np.zeros((4, 4, 3), np.float32)], "float32"),
+        ([_plain(4, 4), np.zeros((4, 0, 3), np.uint8)], r"\(4, 0, 3\)"),
+    ],
+)
+def test_wrong_rows_are_refused_by_name(images: list[Image], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        contact_sheet([("blur", images)], ["a", "b"])
+    assert "'blur'" in str(raised.value)
+
+
+def test_cells_have_a_height() -> None:
+    with pytest.raises(ValueError, match="cell_height is 0"):
+        contact_sheet([], [], cell_height=0)
+
+
+def test_png_round_trip_is_exact(tmp_path: Path) -> None:
+    image = np.random.default_rng(1).integers(0, 256, (33, 47, 3), np.uint8)
+    path = tmp_path / "new" / "folder" / "sheet.png"
+    write_png(image, path)
+    assert np.array_equal(_read(path), image)
+    assert [entry.name for entry in path.parent.iterdir()] == ["sheet.png"]
+    write_png(image[:5], path)
+    assert _read(path).shape == (5, 47, 3)
+
+
+def test_png_of_a_view_is_exact(tmp_path: Path) -> None:
+    image = np.random.default_rng(2).integers(0, 256, (20, 30, 3), np.uint8)
+    write_png(image[::2, ::-1], tmp_path / "view.png")
+    assert np.array_equal(_read(tmp_path / "view.png"), image[::2, ::-1])
+
+
+def test_a_folder_that_cannot_be_made_is_an_output_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    path = tmp_path / "file" / "sub" / "sheet.png"
+    with pytest.raises(OutputError) as raised:
+        write_png(_plain(4, 4), path)
+    assert str(path) in str(raised.value)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_failed_rename_leaves_no_temporary_file(tmp_path: Path) -> None:
+    path = tmp_path / "sheet.png"
+    (path / "inside").mkdir(parents=True)
+    with pytest.raises(OutputError) as raised:
+        write_png(_plain(4, 4), path)
+    assert str(path) in str(raised.value)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["sheet.png"]
+
+
+def test_an_unwritable_folder_is_an_output_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Permission bits do not stop root, who runs tests in containers, so the refusal is played."""
+
+    def refuse(self: Path, data: bytes) -> int:
+        self.touch()
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    with pytest.raises(OutputError) as raised:
+        write_png(_plain(4, 4), tmp_path / "sheet.png")
+    assert str(tmp_path / "sheet.png") in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_rgb_is_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="float64"):
+        write_png(np.zeros((4, 4, 3)), tmp_path / "a.png")  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
