@@ -1,0 +1,50 @@
+# Configuration, includes, the named targets: nothing else.
+#   snakemake --list-target-rules     what there is to make
+#   snakemake --cores 2               the demo, on any machine
+from snakemake.exceptions import WorkflowError
+from snakemake.utils import min_version
+
+from perturbations import config as configuration
+from perturbations import plan, recipe
+from perturbations.errors import PerturbationError
+
+min_version("9.0")
+
+
+configfile: "config.yaml"
+
+
+try:
+    CONFIG = configuration.parse(config)
+except PerturbationError as error:
+    raise WorkflowError(str(error)) from None
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/sources.smk"
+include: "workflow/rules/captions.smk"
+include: "workflow/rules/videos.smk"
+include: "workflow/rules/manifests.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        corpus_of("mlvp", "demo") if "demo" in CONFIG.datasets else [],
+
+
+describe(
+    "all", "the demo: every perturbation of the suite `mlvp` on clips that the package draws itself"
+)
+
+for SUITE in CONFIG.suites:
+    for DATASET in CONFIG.datasets:
+
+        rule:
+            name:
+                f"{SUITE}_{DATASET}"
+            input:
+                corpus_of(SUITE, DATASET),
+
+        describe(f"{SUITE}_{DATASET}", menu_entry(SUITE, DATASET))

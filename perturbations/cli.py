@@ -1,0 +1,391 @@
+"""The command `perturb`: what a person types, and one subcommand for each rule of the workflow."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+# One thread a job; numpy's libraries read these when they load.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+from perturbations import __version__
+from perturbations.errors import ConfigError, ManifestError, MediaError, PerturbationError
+
+log = logging.getLogger("perturbations")
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand; 0 when it did its work, 1 when it could not, 2 when it was called wrongly."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO, stream=sys.stderr)
+    command: Command = options.command
+    try:
+        return command(options)
+    except PerturbationError as error:
+        print(f"perturb: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of a list went away, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"perturb: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("perturb: interrupted; finished items are kept", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="perturb", description="Perturb videos the way the robustness benchmarks for video-text retrieval do."
+    )
+    parser.add_argument("--version", action="version", version=f"perturb {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_people_commands(commands)
+    _add_rule_commands(commands)
+    return parser
+
+
+def _add(commands: Any, name: str, command: Command, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+    parser.set_defaults(command=command)
+    return parser
+
+
+def _add_people_commands(commands: Any) -> None:
+    parser = _add(commands, "list", _list, "list the perturbations, one a line")
+    parser.add_argument("suite", nargs="?", help="only this suite")
+
+    parser = _add(commands, "show", _show, "show one perturbation: its numbers, its source, its kernel")
+    parser.add_argument("perturbation", metavar="SUITE/NAME")
+
+    parser = _add(commands, "video", _video, "perturb one video file")
+    parser.add_argument("input", type=Path)
+    parser.add_argument("output", type=Path, help="an .mp4")
+    parser.add_argument("-p", "--perturbation", required=True, metavar="SUITE/NAME")
+    parser.add_argument("-s", "--severity", required=True, type=int)
+    _add_realization(parser)
+    parser.add_argument("--profile", default="high", choices=("lossless", "high", "compatible"))
+
+    parser = _add(commands, "verify", _verify, "check that every row of manifests is still true")
+    parser.add_argument(
+        "paths", nargs="*", type=Path, default=[Path("manifests")], help="manifests, or folders of them"
+    )
+    parser.add_argument("-j", "--jobs", type=_positive, default=1, help="how many rows at once")
+    parser.add_argument("--repair", action="store_true", help="make missing and damaged files again")
+    _add_stall_limit(parser)
+
+    parser = _add(commands, "preview", _preview, "draw a contact sheet of one clip under perturbations and severities")
+    parser.add_argument("input", type=Path, help="a video file, or a `videos` manifest")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the PNG to write")
+    parser.add_argument("-p", "--perturbations", nargs="+", metavar="SUITE/NAME", help="default: all")
+    parser.add_argument("-s", "--severities", nargs="+", type=int, default=[1, 2, 3, 4, 5])
+    parser.add_argument("--item", help="which item of the manifest; default: the first complete one")
+    _add_realization(parser)
+
+
+def _add_realization(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--dataset", default="", help="part of the realization's key, as in a corpus")
+    parser.add_argument("--item-id", help="part of the realization's key; default: the file's name")
+    parser.add_argument("--variant", default="released", choices=("released", "paper"))
+
+
+def _add_stall_limit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--stall-limit", type=float, default=120.0, metavar="SECONDS", help="give up on a clip that is silent so long"
+    )
+
+
+def _add_rule_commands(commands: Any) -> None:
+    parser = _add(commands, "sources", _sources, "(rule) decode and describe the clips of a shard")
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--listed", type=Path, required=True, help="the shard's list file")
+    parser.add_argument("--demo", action="store_true", help="draw the demo's clips first")
+    parser.add_argument("--output", type=Path, required=True)
+    _add_stall_limit(parser)
+
+    parser = _add(commands, "videos", _videos, "(rule) put the clips of a shard through one recipe")
+    parser.add_argument("--recipe", required=True, help="the recipe's JSON")
+    parser.add_argument("--sources", type=Path, required=True, help="the shard's part of the sources manifest")
+    parser.add_argument("--corpus", type=Path, required=True, help="folder of the files to make")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--no-check", action="store_true", help="do not decode what was stored (for benchmarks)")
+    _add_stall_limit(parser)
+
+    parser = _add(commands, "captions", _captions, "(rule) write the captions and qrels manifests")
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--captions", type=Path, required=True)
+    parser.add_argument("--sources", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--qrels", type=Path, required=True)
+
+    parser = _add(commands, "merge", _merge, "(rule) merge the parts of a manifest")
+    parser.add_argument("kind", choices=("sources", "videos"))
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--shards", type=Path, required=True, help="folder of the shards' list files")
+    parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, one a shard")
+    parser.add_argument("--scenarios", nargs="*", default=["."], help="videos: folders below it, PERTURBATION/SEVERITY")
+    parser.add_argument("--rejected", type=Path, help="sources: what was listed but cannot be used")
+    parser.add_argument("--sources", type=Path, help="videos: the sources manifest")
+    parser.add_argument("--quarantine", type=Path, help="videos: where to write the quarantine manifest")
+    parser.add_argument("--config-digest", help="videos: the configuration's hash")
+    parser.add_argument("--output", type=Path, required=True)
+
+    parser = _add(commands, "check", _check, "(rule) fail when more items are quarantined than allowed")
+    parser.add_argument("quarantine", type=Path)
+    parser.add_argument("--allowed", type=int, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+
+    _add(commands, "schema", _schema, "print the JSON schema of config.yaml")
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
+    return value
+
+
+# --- for people ------------------------------------------------------------------------------------------------------
+
+
+def _list(options: argparse.Namespace) -> int:
+    from perturbations import registry
+
+    entries = registry.perturbations(options.suite)
+    width = max(len(entry.key) for entry in entries)
+    for entry in entries:
+        print(f"{entry.key:{width}}  {entry.level:<5} {entry.summary}")
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    from perturbations import registry
+
+    entry = registry.get(options.perturbation)
+    rows = [
+        ("what", entry.summary),
+        ("level", entry.level),
+        ("kernel", f"{entry.kernel} (version {entry.version})"),
+        ("realization", f"{entry.realization}, one a {entry.draw}" if entry.realization else "none: nothing is random"),
+        ("source", entry.source),
+    ]
+    if entry.differences:
+        rows.append(("released", entry.differences))
+    if not entry.monotonic:
+        rows.append(("severity", "published table; distortion does not grow with every step"))
+    print(entry.key)
+    for name, text in rows:
+        print(f"  {name:12} {text}")
+    for variant in ("released", "paper"):
+        if variant == "paper" and entry.paper is None:
+            continue
+        for severity in entry.severities:
+            numbers = ", ".join(f"{name} {value}" for name, value in entry.parameters(severity, variant).items())
+            print(f"  {variant} {severity:<3} {numbers}")
+    return 0
+
+
+def _video(options: argparse.Namespace) -> int:
+    from perturbations import pipeline, recipe, registry
+
+    if options.output.suffix != ".mp4":
+        raise ConfigError(f"the output must be an .mp4, not {options.output.name}")
+    if options.output.exists() and options.output.samefile(options.input):
+        raise ConfigError(f"the output {options.output} is the input itself")
+    entry = registry.get(options.perturbation)
+    storage_tier = recipe.storage_settings({"tier": "video", "profile": options.profile})
+    made = recipe.make(entry, options.severity, variant=options.variant, seed=options.seed, storage=storage_tier)
+    row = pipeline.produce(made, _source_from(options, options.input), options.output)
+    lossy = "exact" if row["storage_psnr_db"] == float("inf") else f"{row['storage_psnr_db']:.1f} dB"
+    print(f"{options.output}: {row['stored_frames']} frames, {row['bytes'] / 1e6:.2f} MB, stored {lossy}")
+    return 0
+
+
+def _source_from(options: argparse.Namespace, path: Path) -> Any:
+    from perturbations import rendering, shards
+
+    item_id = options.item_id if options.item_id is not None else path.stem
+    listed = {"item_id": item_id, "path": str(path), "bytes": None, "start_s": None, "end_s": None}
+    try:
+        return rendering.source_of(shards.source_row(options.dataset, listed))
+    except MediaError as error:
+        raise MediaError(f"{path}: {error}") from error
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from perturbations import verify
+
+    bad = 0
+    for path in verify.find_manifests(options.paths):
+        good, quarantined, findings = verify.verify(
+            path, jobs=options.jobs, stall_limit_s=options.stall_limit, repair=options.repair
+        )
+        for found in findings:
+            print(f"  {found}")
+        print(f"{path}: {good} rows check out, {len(findings)} do not, {quarantined} are quarantined")
+        bad += len(findings)
+    return 1 if bad else 0
+
+
+def _preview(options: argparse.Namespace) -> int:
+    from perturbations.report import preview
+
+    if options.input.suffix == ".parquet":
+        preview.from_manifest(options.input, options.output, item=options.item)
+    else:
+        preview.from_video(
+            _source_from(options, options.input),
+            options.output,
+            names=options.perturbations,
+            severities=options.severities,
+            seed=options.seed,
+            variant=options.variant,
+        )
+    print(options.output)
+    return 0
+
+
+def _schema(options: argparse.Namespace) -> int:
+    from perturbations import config
+
+    print(config.json_schema(), end="")
+    return 0
+
+
+# --- for rules -------------------------------------------------------------------------------------------------------
+
+
+def _sources(options: argparse.Namespace) -> int:
+    from perturbations import manifest, plan, shards
+    from perturbations.progress import logged
+
+    listed = plan.read_lines(options.listed)
+    rows = shards.run_sources(
+        options.dataset, listed, stall_limit_s=options.stall_limit, prepare=_draw_demo if options.demo else None
+    )
+    manifest.write(options.output, manifest.SOURCES, list(logged(rows, len(listed), "clips")))
+    return 0
+
+
+def _draw_demo(listed: dict[str, Any]) -> None:
+    from fractions import Fraction
+
+    from perturbations import demo, media, storage
+
+    rate = Fraction(demo.FPS)
+    pictures = demo.frames(int(listed["item_id"].rpartition("-")[2]))
+    frames = (media.Frame(image, index, index) for index, image in enumerate(pictures))
+    with storage.atomic_path(Path(listed["path"])) as temporary:
+        media.encode(frames, temporary, storage.PROFILES["compatible"], media.Timing(1 / rate, rate))
+
+
+def _videos(options: argparse.Namespace) -> int:
+    from perturbations import manifest, shards
+    from perturbations.progress import logged
+
+    sources = [
+        row for row in manifest.read_rows(options.sources, manifest.SOURCES) if row["status"] == manifest.COMPLETE
+    ]
+    rows = shards.run_videos(
+        json.loads(options.recipe),
+        sources,
+        root=Path(),
+        folder=options.corpus,
+        journal=options.output.with_suffix(".jsonl"),
+        stall_limit_s=options.stall_limit,
+        check=not options.no_check,
+    )
+    manifest.write(options.output, manifest.VIDEOS, list(logged(rows, len(sources), "clips")))
+    return 0
+
+
+def _captions(options: argparse.Namespace) -> int:
+    from perturbations import manifest, plan
+
+    captions = [{"dataset": options.dataset, **line} for line in plan.read_lines(options.captions)]
+    sources = manifest.read_rows(options.sources, manifest.SOURCES)
+    complete = {row["item_id"] for row in sources if row["status"] == manifest.COMPLETE}
+    qrels = [
+        {"query_id": caption["caption_id"], "corpus_id": caption["item_id"], "score": 1}
+        for caption in captions
+        if caption["item_id"] in complete
+    ]
+    manifest.write(options.output, manifest.CAPTIONS, captions, _about(options.output))
+    manifest.write(options.qrels, manifest.QRELS, qrels, _about(options.qrels))
+    return 0
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from perturbations import manifest
+
+    names = sorted(path.stem for path in options.shards.glob("*.jsonl"))
+    parts = [options.parts / scenario / f"{shard}.parquet" for scenario in options.scenarios for shard in names]
+    about = _about(options.output)
+    if options.kind == "sources":
+        rows = manifest.merge(parts, manifest.SOURCES) + _rejected_rows(options.dataset, options.rejected)
+        manifest.write(options.output, manifest.SOURCES, rows, about)
+        return 0
+    about["config_digest"] = options.config_digest
+    rows = manifest.merge(parts, manifest.VIDEOS)
+    manifest.write(options.output, manifest.VIDEOS, rows, about)
+    sources = manifest.read_rows(options.sources, manifest.SOURCES)
+    failed = [row for row in (*sources, *rows) if row["status"] == manifest.QUARANTINED]
+    columns = set(manifest.QUARANTINE.schema.names)
+    quarantine = [{name: value for name, value in row.items() if name in columns} for row in failed]
+    manifest.write(options.quarantine, manifest.QUARANTINE, quarantine, about)
+    return 0
+
+
+def _rejected_rows(dataset: str, path: Path) -> list[dict[str, Any]]:
+    from perturbations import plan, shards
+
+    return [shards.quarantined_source_row(dataset, line, "annotation", line["error"]) for line in plan.read_lines(path)]
+
+
+def _about(path: Path) -> dict[str, Any]:
+    """What a manifest's file says of itself."""
+    import av
+    import cv2
+    import numpy as np
+    import pyarrow as pa
+
+    return {
+        "root": os.path.relpath(Path().resolve(), path.parent.resolve()),
+        "package_version": __version__,
+        "tools": {
+            "numpy": np.__version__,
+            "opencv": cv2.__version__,
+            "pyav": av.__version__,
+            "libavcodec": ".".join(map(str, av.library_versions["libavcodec"])),
+            "pyarrow": pa.__version__,
+        },
+    }
+
+
+def _check(options: argparse.Namespace) -> int:
+    from perturbations import manifest, storage
+
+    rows = manifest.read_rows(options.quarantine, manifest.QUARANTINE)
+    items = sorted({row["item_id"] for row in rows})
+    if len(items) > options.allowed:
+        reasons = {row["item_id"]: f"{row['stage']}: {row['error']}" for row in reversed(rows)}
+        lines = [f"  {item!r}: {reasons[item]}" for item in items[:20]]
+        rest = [f"  and {len(items) - 20} more"] if len(items) > 20 else []
+        raise ManifestError(
+            f"{len(items)} items are quarantined, max_quarantine allows {options.allowed}. Mend them, leave them out "
+            f"with `subset`, or raise max_quarantine in config.yaml. All of them: {options.quarantine}\n"
+            + "\n".join(lines + rest)
+        )
+    storage.write_text(options.output, f"{len(items)} quarantined, {options.allowed} allowed\n")
+    return 0

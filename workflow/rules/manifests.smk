@@ -1,0 +1,89 @@
+# The parts of all shards become one manifest, and a run with too many failures fails: at its end, with the list.
+localrules:
+    sources_manifest,
+    videos_manifest,
+    check_quarantine,
+
+
+rule sources_manifest:
+    input:
+        parts=lambda wildcards: expand(
+            "work/{{dataset}}/sources/{shard}.parquet", shard=plan_of(wildcards.dataset).shards
+        ),
+        rejected="work/{dataset}/rejected.jsonl",
+    output:
+        "manifests/{dataset}/sources.parquet",
+    log:
+        "work/logs/{dataset}/sources.log",
+    benchmark:
+        "work/benchmarks/{dataset}/sources.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    message:
+        "writing the sources manifest of {wildcards.dataset}"
+    shell:
+        "perturb merge sources --dataset {wildcards.dataset} --shards work/{wildcards.dataset}/shards"
+        " --parts work/{wildcards.dataset}/sources --rejected {input.rejected}"
+        " --output {output} 2> {log}"
+
+
+rule videos_manifest:
+    input:
+        parts=lambda wildcards: [
+            f"work/{wildcards.dataset}/{wildcards.suite}/{name}/{severity}/{shard}.parquet"
+            for name, severity in recipe.scenarios(CONFIG, wildcards.suite)
+            for shard in plan_of(wildcards.dataset).shards
+        ],
+        sources="manifests/{dataset}/sources.parquet",
+    output:
+        videos="manifests/{dataset}/{suite}/videos.parquet",
+        quarantine="manifests/{dataset}/{suite}/quarantine.parquet",
+    log:
+        "work/logs/{dataset}/{suite}/manifest.log",
+    benchmark:
+        "work/benchmarks/{dataset}/{suite}/manifest.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        scenarios=lambda wildcards: " ".join(
+            f"{name}/{severity}" for name, severity in recipe.scenarios(CONFIG, wildcards.suite)
+        ),
+        config_digest=lambda wildcards: recipe.config_digest(CONFIG, wildcards.dataset),
+    message:
+        "writing the manifest of {wildcards.suite} on {wildcards.dataset}"
+    shell:
+        "perturb merge videos --dataset {wildcards.dataset} --shards work/{wildcards.dataset}/shards"
+        " --parts work/{wildcards.dataset}/{wildcards.suite} --scenarios {params.scenarios}"
+        " --sources {input.sources} --quarantine {output.quarantine}"
+        " --config-digest {params.config_digest} --output {output.videos} 2> {log}"
+
+
+rule check_quarantine:
+    input:
+        "manifests/{dataset}/{suite}/quarantine.parquet",
+    output:
+        "work/{dataset}/{suite}/checked.txt",
+    log:
+        "work/logs/{dataset}/{suite}/check.log",
+    benchmark:
+        "work/benchmarks/{dataset}/{suite}/check.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    params:
+        allowed=lambda wildcards: str(CONFIG.max_quarantine_of(wildcards.dataset)),
+    message:
+        "checking the quarantine of {wildcards.suite} on {wildcards.dataset}"
+    shell:
+        "perturb check {input} --allowed {params.allowed} --output {output} 2> {log}"

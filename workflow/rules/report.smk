@@ -1,0 +1,24 @@
+# Pictures of what was made.
+rule preview:
+    input:
+        "manifests/{dataset}/{suite}/videos.parquet",
+    output:
+        report(
+            "manifests/{dataset}/{suite}/preview.png",
+            category="{suite}",
+            labels={"dataset": "{dataset}", "picture": "contact sheet"},
+        ),
+    log:
+        "work/logs/{dataset}/{suite}/preview.log",
+    benchmark:
+        "work/benchmarks/{dataset}/{suite}/preview.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    message:
+        "drawing a contact sheet of {wildcards.suite} on {wildcards.dataset}"
+    shell:
+        "perturb preview {input} --output {output} 2> {log}"

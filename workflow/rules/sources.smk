@@ -1,0 +1,29 @@
+# The clean clips: decoded whole once, so that everything later knows what it works on.
+# `stall_limit_s` is a resource because it decides when to give up on a file, never what a result is.
+rule sources:
+    input:
+        "work/{dataset}/shards/{shard}.jsonl",
+    output:
+        "work/{dataset}/sources/{shard}.parquet",
+    log:
+        "work/logs/{dataset}/sources/{shard}.log",
+    benchmark:
+        "work/benchmarks/{dataset}/sources/{shard}.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=240,
+        stall_limit_s=CONFIG.stall_limit_s,
+    params:
+        # `version` changes when decoding does.
+        recipe=recipe.canonical({"version": 1}),
+        demo=lambda wildcards: (
+            "--demo" if CONFIG.datasets[wildcards.dataset].adapter == "demo" else ""
+        ),
+    message:
+        "reading the clips of {wildcards.dataset}, shard {wildcards.shard}"
+    shell:
+        "perturb sources --dataset {wildcards.dataset} --listed {input} {params.demo} --output {output}"
+        " --stall-limit {resources.stall_limit_s} 2> {log}"

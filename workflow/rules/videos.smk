@@ -1,0 +1,31 @@
+# The corpus: one shard of clips through one perturbation at one severity.
+# The job's `recipe` is everything that determines its result; Snakemake reruns the job when it changes.
+rule videos:
+    input:
+        "work/{dataset}/sources/{shard}.parquet",
+    output:
+        "work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",
+    log:
+        "work/logs/{dataset}/{suite}/{perturbation}/{severity}/{shard}.log",
+    benchmark:
+        "work/benchmarks/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=240,
+        stall_limit_s=CONFIG.stall_limit_s,
+    params:
+        recipe=lambda wildcards: recipe.canonical(
+            recipe.from_config(
+                CONFIG, wildcards.suite, wildcards.perturbation, int(wildcards.severity)
+            )
+        ),
+        corpus="corpora/{dataset}/{suite}/{perturbation}/{severity}",
+    message:
+        "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on {wildcards.dataset},"
+        " shard {wildcards.shard}"
+    shell:
+        "perturb videos --recipe {params.recipe:q} --sources {input} --corpus {params.corpus} --output {output}"
+        " --stall-limit {resources.stall_limit_s} 2> {log}"
