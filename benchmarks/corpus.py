@@ -1,0 +1,121 @@
+"""CPU seconds a clip of our jobs, beside a plain ffmpeg transcode of the same clips with the same storage settings.
+
+    python benchmarks/corpus.py VIDEO [VIDEO ...] [--shard 50] [--severities 1 3 5]
+
+Every job is the workflow's own command (`perturb videos`), imports and process start included, on a shard in which the
+given videos take turns. `checked` decodes every stored file again (the default of the workflow), `unchecked` does not.
+The peers' seconds are those of MLVP's released code for its own output, 12 frames a video, without its imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from perturbations import manifest, media, recipe, registry, shards, storage
+
+PEER_S = {
+    "gaussian_noise": (0.46, 0.45),
+    "impulse_noise": (0.46, 0.44),
+    "fog": (0.44, 0.40),
+    "snow": (0.52, 0.43),
+    "elastic_distortion": (0.74, 0.59),
+    "h264_compression": (1.99, 1.06),
+}
+"""MLVP's released code, severities 1 and 5, measured on the same kind of machine."""
+
+
+def child_cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def cpu_of(command: list[str], folder: Path) -> float:
+    before = child_cpu_s()
+    subprocess.run(command, cwd=folder, check=True, stderr=subprocess.DEVNULL)
+    return child_cpu_s() - before
+
+
+def transcode_cpu(videos: list[Path], arguments: str, folder: Path) -> float:
+    """Mean CPU seconds of ffmpeg for each of the videos."""
+    total = 0.0
+    for video in videos:
+        command = [media.ffmpeg_program(), "-v", "error", "-y", "-threads", "1", "-i", str(video)]
+        total += cpu_of([*command, *shlex.split(arguments), "-threads", "1", "-an", "plain.mp4"], folder)
+    return total / len(videos)
+
+
+def plain_arguments(made: recipe.Recipe) -> str:
+    """The ffmpeg options of the same storage settings."""
+    if registry.get(f"{made['suite']}/{made['perturbation']}").method == "codec":
+        options = registry.resolve(made["kernel"])(**made["params"])
+        return " ".join(f"-{name.replace('vcodec', 'c:v')} {value}" for name, value in options.items())
+    if made["storage"]["tier"] != "video":
+        return "-c:v libx264rgb -preset ultrafast -qp 18"
+    profile = storage.PROFILES[made["storage"]["profile"]]
+    options_text = " ".join(f"-{name} {value}" for name, value in profile.options.items())
+    return f"-c:v {profile.codec} -pix_fmt {profile.pix_fmt} {options_text}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("videos", nargs="+", type=Path)
+    parser.add_argument("--shard", type=int, default=50)
+    parser.add_argument("--severities", nargs="+", type=int, default=[1, 3, 5])
+    parser.add_argument("--perturbations", nargs="+", default=[entry.key for entry in registry.perturbations()])
+    options = parser.parse_args()
+    videos = [path.resolve() for path in options.videos]
+
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
+        folder = Path(name)
+        described = {path: shards.source_row("bench", {**_listed(path), "item_id": path.stem}) for path in videos}
+        rows = [
+            {**described[videos[index % len(videos)]], "item_id": f"clip-{index:03d}"} for index in range(options.shard)
+        ]
+        manifest.write(folder / "sources.parquet", manifest.SOURCES, rows)
+        columns = ("perturbation", "severity", "plain transcode", "unchecked", "checked", "12 frames", "MB", "peer")
+        print("| " + " | ".join(columns) + " |")
+        print("|---|---|---|---|---|---|---|---|")
+        for key in options.perturbations:
+            for severity in options.severities:
+                print(_line(key, severity, videos, folder, options.shard), flush=True)
+
+
+def _listed(path: Path) -> dict[str, object]:
+    return {"path": str(path), "bytes": None, "start_s": None, "end_s": None, "source_video_id": path.stem}
+
+
+def _line(key: str, severity: int, videos: list[Path], folder: Path, shard: int) -> str:
+    def job(tier: dict[str, object], *flags: str) -> tuple[float, float]:
+        settings = recipe.storage_settings(tier)
+        made = recipe.make(registry.get(key), severity, variant="released", seed=0, storage=settings)
+        work = Path(tempfile.mkdtemp(dir=folder))
+        command = [sys.executable, "-m", "perturbations", "videos", "--recipe", json.dumps(made)]
+        command += ["--sources", "../sources.parquet", "--corpus", "corpus", "--output", "part.parquet", *flags]
+        cpu = cpu_of(command, work) / shard
+        size = sum(row["bytes"] for row in manifest.read_rows(work / "part.parquet")) / shard
+        subprocess.run(["rm", "-r", str(work)], check=True)
+        return cpu, size
+
+    high = {"tier": "video", "profile": "high"}
+    made = recipe.make(registry.get(key), severity, variant="released", seed=0, storage=recipe.storage_settings(high))
+    plain = transcode_cpu(videos, plain_arguments(made), folder)
+    unchecked, _ = job(high, "--no-check")
+    checked, _ = job(high)
+    twelve, size = job({"tier": "frames", "num_frames": 12})
+    name = key.partition("/")[2]
+    peer = {1: PEER_S.get(name, ("", ""))[0], 5: PEER_S.get(name, ("", ""))[1]}.get(severity, "")
+    return (
+        f"| {name} | {severity} | {plain:.3f} | {unchecked:.3f} ({unchecked / plain:.2f} x) "
+        f"| {checked:.3f} ({checked / plain:.2f} x) | {twelve:.3f} | {size / 1e6:.2f} | {peer} |"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""One clip through every perturbation of every suite, into every storage tier."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import perturbations
+import perturbations.errors
+from perturbations import media, pipeline, recipe, registry, rendering, shards, storage
+
+ENTRIES = registry.perturbations(kind="video")
+KEYS = [entry.key for entry in ENTRIES]
+
+LOSSLESS = {"tier": "video", "profile": "lossless"}
+HIGH = {"tier": "video", "profile": "high"}
+COMPATIBLE = {"tier": "video", "profile": "compatible"}
+FRAMES = {"tier": "frames", "num_frames": 5}
+RECIPE = {"tier": "recipe"}
+
+
+def scene(frames: int, height: int, width: int, seed: int = 0) -> np.ndarray:
+    """A moving textured picture."""
+    generator = np.random.default_rng(seed)
+    coarse = generator.integers(0, 256, (height // 8 + 2, width // 8 + 2, 3), dtype=np.uint8)
+    large = np.kron(coarse, np.ones((8, 8, 1), np.uint8))
+    return np.stack([large[:height, i % 8 : i % 8 + width] for i in range(frames)])
+
+
+def write_clip(path: Path, frames: np.ndarray, rate: Fraction = Fraction(25)) -> Path:
+    pictures = (media.Frame(frame, index, index) for index, frame in enumerate(frames))
+    media.encode(pictures, path, storage.PROFILES["lossless"], media.Timing(1 / rate, rate))
+    return path
+
+
+@pytest.fixture(scope="module", params=[(11, 48, 64), (7, 37, 53), (1, 16, 16)], ids=["even", "odd", "one-frame"])
+def clip(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
+    frames = scene(*request.param)
+    return write_clip(tmp_path_factory.mktemp("clip") / "clip.mp4", frames), frames
+
+
+def source_row(path: Path) -> dict[str, Any]:
+    listed = {"item_id": "it", "path": str(path), "bytes": None, "start_s": None, "end_s": None}
+    return shards.source_row("data", listed)
+
+
+def made_row(key: str, severity: int, tier: dict[str, Any], path: Path, folder: Path, **options: Any) -> dict[str, Any]:
+    """A manifest row as the workflow makes it."""
+    source = source_row(path)
+    made = recipe.make(
+        registry.get(key),
+        severity,
+        variant=options.get("variant", "released"),
+        seed=options.get("seed", 0),
+        storage=recipe.storage_settings(tier),
+    )
+    target = folder / f"it{pipeline.extension(made) or ''}"
+    row = shards.video_row(made, source, str(target) if pipeline.extension(made) else None)
+    return {**row, **pipeline.produce(made, rendering.source_of(source), target), "status": "complete"}
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("severity", [1, 5])
+def test_all_tiers_hold_the_same_frames(key: str, severity: int, clip: tuple[Path, np.ndarray], tmp_path: Path) -> None:
+    path, clean = clip
+    rows = {
+        str(tier): made_row(key, severity, tier, path, tmp_path / str(index))
+        for index, tier in enumerate([LOSSLESS, RECIPE, FRAMES])
+    }
+    exact, on_demand, sampled = (perturbations.open_clip(row) for row in rows.values())
+    assert exact.shape == clean.shape
+    assert exact.dtype == np.uint8
+    assert np.array_equal(exact, on_demand)
+    assert np.array_equal(exact[media.uniform_indices(5, len(clean))], sampled)
+    for row, frames in zip(rows.values(), (exact, on_demand, sampled), strict=True):
+        assert row["frames_sha256"] == hashlib.sha256(frames.tobytes()).hexdigest()
+        assert row["storage_psnr_db"] == math.inf
+    in_memory = perturbations.perturb(clean, key, severity, seed=0, item_id="it", dataset="data", fps=25)
+    assert np.array_equal(exact, in_memory)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_the_high_profile_keeps_40_db(key: str, tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4", scene(8, 96, 128))
+    for severity in (1, 3, 5):
+        row = made_row(key, severity, HIGH, path, tmp_path / str(severity))
+        assert row["storage_psnr_db"] >= 40
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_the_measured_psnr_is_the_real_one(key: str, tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4", scene(6, 48, 64))
+    row = made_row(key, 3, COMPATIBLE, path, tmp_path / "out")
+    stored = perturbations.open_clip(row).astype(float)
+    intended = perturbations.open_clip({**row, "storage": "recipe"}).astype(float)
+    error = np.mean((stored - intended) ** 2)
+    expected = math.inf if error == 0 else 10 * math.log10(255**2 / error)
+    assert row["storage_psnr_db"] == pytest.approx(expected)
+
+
+def test_a_long_clip_is_measured_like_a_short_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_clip(tmp_path / "clip.mp4", scene(9, 48, 64))
+    kept = made_row("mlvp/snow", 2, HIGH, path, tmp_path / "kept")
+    monkeypatch.setattr(pipeline, "_KEPT_BYTES", 3 * 48 * 64 * 3)
+    again = made_row("mlvp/snow", 2, HIGH, path, tmp_path / "again")
+    assert {**kept, "path": None} == {**again, "path": None}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_the_row_is_the_same_every_time_and_differs_by_key(key: str, tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4", scene(5, 48, 64))
+    one = made_row(key, 2, HIGH, path, tmp_path / "one")
+    two = made_row(key, 2, HIGH, path, tmp_path / "two")
+    assert {**one, "path": None} == {**two, "path": None}
+    other_seed = made_row(key, 2, HIGH, path, tmp_path / "three", seed=1)
+    assert other_seed["recipe_id"] != one["recipe_id"]
+    random = registry.get(key).realization is not None
+    assert (other_seed["frames_sha256"] != one["frames_sha256"]) == random
+
+
+def test_h264_reaches_its_bitrate_in_both_variants(tmp_path: Path) -> None:
+    frames = scene(100, 96, 128)
+    noise = np.random.default_rng(1).integers(0, 40, frames.shape, dtype=np.uint8)
+    path = write_clip(tmp_path / "clip.mp4", frames // 2 + noise)
+    for variant, pix_fmt in (("released", "yuv444p"), ("paper", "yuv420p")):
+        row = made_row("mlvp/h264_compression", 1, HIGH, path, tmp_path / variant, variant=variant)
+        assert row["bitrate_bps"] == pytest.approx(500_000, rel=0.15)
+        assert (row["codec"], row["pix_fmt"]) == ("h264", pix_fmt)
+        assert row["storage_psnr_db"] == math.inf
+
+
+def test_a_source_that_changed_is_refused(tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4", scene(5, 48, 64))
+    row = made_row("mlvp/fog", 2, RECIPE, path, tmp_path / "out")
+    write_clip(path, scene(5, 48, 64, seed=3))
+    with pytest.raises(perturbations.errors.MediaError, match="its content changed"):
+        perturbations.open_clip(row)
+
+
+def test_real_clips_reach_40_db_in_the_high_profile(reference: Path, tmp_path: Path) -> None:
+    for path in sorted((reference / "data" / "msrvtt" / "videos").glob("*.mp4")):
+        for entry in ENTRIES:
+            for severity in (1, 5):
+                folder = tmp_path / entry.name / str(severity)
+                row = made_row(entry.key, severity, HIGH, path, folder)
+                assert row["storage_psnr_db"] >= 40, (path.name, entry.key, severity)
+                assert row["stored_frames"] == row["frame_count"]
+
+
+def test_open_clip_picks_positions(tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4", scene(9, 48, 64))
+    for index, tier in enumerate([LOSSLESS, RECIPE, FRAMES]):
+        row = made_row("mlvp/impulse_noise", 2, tier, path, tmp_path / str(index))
+        whole = perturbations.open_clip(row)
+        assert np.array_equal(perturbations.open_clip(row, [3, 0, 3]), whole[[3, 0, 3]])
+        with pytest.raises(IndexError, match="there is no frame 9"):
+            perturbations.open_clip(row, [9])
+
+
+def test_open_clip_opens_clean_clips(tmp_path: Path) -> None:
+    frames = scene(4, 48, 64)
+    row = source_row(write_clip(tmp_path / "clip.mp4", frames))
+    assert np.array_equal(perturbations.open_clip(row), frames)
+
+
+def test_open_clip_refuses_a_quarantined_row() -> None:
+    with pytest.raises(perturbations.errors.ManifestError, match="'it' was quarantined: damaged"):
+        perturbations.open_clip({"item_id": "it", "status": "quarantined", "error": "damaged"})
+
+
+@pytest.mark.parametrize(
+    ("frames", "said"),
+    [
+        (np.zeros((2, 8, 8), np.uint8), "T x H x W x 3"),
+        (np.zeros((2, 8, 8, 3), np.float32), "uint8"),
+        (np.zeros((0, 8, 8, 3), np.uint8), "at least one frame"),
+        ([[1]], "list"),
+    ],
+)
+def test_perturb_refuses_what_is_no_clip(frames: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        perturbations.perturb(frames, "mlvp/fog", 1, seed=0, item_id="it", fps=25)
+
+
+def test_perturb_names_what_there_is() -> None:
+    frames = np.zeros((1, 8, 8, 3), np.uint8)
+    with pytest.raises(perturbations.errors.UnknownPerturbationError, match="did you mean mlvp/fog"):
+        perturbations.perturb(frames, "mlvp/fogg", 1, seed=0, item_id="it", fps=25)
+    with pytest.raises(perturbations.errors.UnknownPerturbationError, match="no severity 6"):
+        perturbations.perturb(frames, "mlvp/fog", 6, seed=0, item_id="it", fps=25)
+
+
+def test_severity_0_is_the_clean_clip() -> None:
+    frames = scene(3, 16, 16)
+    same = perturbations.perturb(frames, "mlvp/fog", 0, seed=0, item_id="it", fps=25)
+    assert np.array_equal(same, frames)
+    assert same is not frames

@@ -1,0 +1,418 @@
+"""The workflow as users run it: real Snakemake runs on tiny clips."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from perturbations import media, read_manifest, storage
+
+REPOSITORY = Path(__file__).parents[1]
+PROFILES = REPOSITORY / "workflow" / "profiles"
+
+
+@dataclass
+class Project:
+    """A folder with a dataset, a configuration, and what runs made."""
+
+    root: Path
+    config: dict[str, Any]
+
+    def write_config(self) -> None:
+        (self.root / "config.yaml").write_text(yaml.safe_dump(self.config))
+
+    def write_captions(self, ids: list[str]) -> None:
+        rows = [{"item_id": name, "caption": f"a caption of {name}"} for name in ids]
+        (self.root / "captions.json").write_text(json.dumps(rows))
+
+    def snakemake(self, *arguments: str, cores: int = 2, check: bool = True) -> subprocess.CompletedProcess[str]:
+        self.write_config()
+        command = [*self.command(), "--cores", str(cores), *arguments]
+        done = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
+        if check and done.returncode != 0:
+            pytest.fail(f"{' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "snakemake", "--snakefile", str(REPOSITORY / "Snakefile")]
+
+    def perturb(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "perturbations", *arguments]
+        return subprocess.run(command, cwd=self.root, capture_output=True, text=True)
+
+    def made(self) -> dict[str, int]:
+        """When each shard's part was written."""
+        return {
+            str(path.relative_to(self.root / "work")): path.stat().st_mtime_ns
+            for path in (self.root / "work").rglob("s*.parquet")
+        }
+
+    def rerun(self, *arguments: str) -> set[str]:
+        """Run again and say which parts were written."""
+        before = self.made()
+        self.snakemake(*arguments)
+        return {name for name, when in self.made().items() if before.get(name) != when}
+
+    def results(self) -> dict[str, bytes]:
+        """Every manifest and every corpus file."""
+        files = [*(self.root / "manifests").rglob("*.parquet"), *(self.root / "corpora").rglob("*.*")]
+        return {str(path.relative_to(self.root)): path.read_bytes() for path in files}
+
+
+def tiny_clip(path: Path, seed: int, frames: int = 6, size: tuple[int, int] = (24, 32)) -> None:
+    generator = np.random.default_rng(seed)
+    still = generator.integers(0, 256, (*size, 3), dtype=np.uint8)
+    pictures = (media.Frame(np.roll(still, index, axis=1), index, index) for index in range(frames))
+    rate = Fraction(10)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    media.encode(pictures, path, storage.PROFILES["compatible"], media.Timing(1 / rate, rate))
+
+
+IDS = ["a", "b", "c", "d"]
+
+
+def new_project(root: Path, **config: Any) -> Project:
+    for index, name in enumerate(IDS):
+        tiny_clip(root / "videos" / f"{name}.mp4", seed=index)
+    project = Project(
+        root,
+        {
+            "datasets": {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}},
+            "suites": {"mlvp": {"perturbations": ["gaussian_noise", "fog"], "severities": [1, 3]}},
+            "shard_size": 1,
+            **config,
+        },
+    )
+    project.write_captions(IDS)
+    return project
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project whose run has ended well. Not to be changed: use `project`."""
+    project = new_project(tmp_path_factory.mktemp("finished"))
+    project.snakemake("mlvp_tiny")
+    return project
+
+
+@pytest.fixture
+def project(finished: Project, tmp_path: Path) -> Project:
+    """A copy of a finished project."""
+    root = tmp_path / "project"
+    shutil.copytree(finished.root, root, copy_function=shutil.copy2)
+    return Project(root, json.loads(json.dumps(finished.config)))
+
+
+def test_a_run_makes_every_video_and_every_row_checks_out(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    project.config["suites"]["mlvp"] = {"perturbations": "all", "severities": [1, 5]}
+    project.config["shard_size"] = 50
+    project.snakemake("mlvp_tiny")
+    videos = read_manifest(tmp_path / "manifests/tiny/mlvp/videos.parquet")
+    assert len(videos) == len(IDS) * videos["perturbation"].nunique() * 2
+    assert set(videos["status"]) == {"complete"}
+    assert all(Path(path).is_file() for path in videos["path"])
+    assert (videos["frame_count"] == 6).all()
+    assert (videos["width"] == 32).all()
+    captions = read_manifest(tmp_path / "manifests/tiny/captions.parquet")
+    assert sorted(captions["text"]) == [f"a caption of {name}" for name in IDS]
+    qrels = read_manifest(tmp_path / "manifests/tiny/qrels.parquet")
+    assert sorted(qrels["corpus_id"]) == IDS
+    assert (tmp_path / "manifests/tiny/mlvp/preview.png").stat().st_size > 0
+    verified = project.perturb("verify", "-j", "2")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    log = next((tmp_path / "work/logs/tiny/mlvp/fog/1").glob("*.log")).read_text()
+    assert "4/4" in log
+    assert "clips/s" in log
+
+
+def test_verify_finds_damage_and_repairs_it(project: Project) -> None:
+    files = sorted((project.root / "corpora").rglob("*.mp4"))
+    clean = files[0].read_bytes()
+    damaged = bytearray(clean)
+    damaged[len(damaged) // 2] ^= 0xFF
+    files[0].write_bytes(damaged)
+    files[1].unlink()
+    found = project.perturb("verify")
+    assert found.returncode == 1
+    assert "2 do not" in found.stdout
+    assert "the file is missing" in found.stdout
+    assert project.perturb("verify", "--repair").returncode == 0
+    assert files[0].read_bytes() == clean
+    assert project.perturb("verify").returncode == 0
+
+
+def test_nothing_to_do(project: Project) -> None:
+    done = project.snakemake("mlvp_tiny")
+    assert "Nothing to be done" in done.stdout + done.stderr
+
+
+def test_touched_files_rerun_nothing(project: Project) -> None:
+    for path in [*project.root.glob("*"), *(project.root / "videos").iterdir(), *project.root.rglob("work/**/*.jsonl")]:
+        os.utime(path)
+    for path in [*project.root.rglob("*.parquet"), *project.root.rglob("corpora/**/*.mp4")]:
+        os.utime(path)
+    before = project.results()
+    assert project.rerun("mlvp_tiny") == set()
+    assert project.results() == before
+
+
+def test_one_changed_number_reruns_its_own_shards(project: Project) -> None:
+    project.config["suites"]["mlvp"]["parameters"] = {"gaussian_noise": {3: {"sigma": 0.3}}}
+    rerun = project.rerun("mlvp_tiny")
+    assert {str(Path(name).parent) for name in rerun} == {"tiny/mlvp/gaussian_noise/3"}
+    assert len(rerun) == len(IDS)
+    videos = read_manifest(project.root / "manifests/tiny/mlvp/videos.parquet")
+    changed = videos[(videos["perturbation"] == "gaussian_noise") & (videos["severity"] == 3)]
+    assert set(changed["params"]) == {'{"sigma":0.3}'}
+
+
+def test_the_published_number_written_out_reruns_nothing(project: Project) -> None:
+    project.config["suites"]["mlvp"]["parameters"] = {"gaussian_noise": {3: {"sigma": 0.18}}}
+    assert project.rerun("mlvp_tiny") == set()
+
+
+def test_a_new_severity_or_perturbation_makes_only_itself(project: Project) -> None:
+    project.config["suites"]["mlvp"]["severities"] = [3, 2, 1]
+    assert {str(Path(name).parent) for name in project.rerun("mlvp_tiny")} == {
+        "tiny/mlvp/fog/2",
+        "tiny/mlvp/gaussian_noise/2",
+    }
+    project.config["suites"]["mlvp"]["perturbations"] = ["impulse_noise", "gaussian_noise", "fog"]
+    assert {str(Path(name).parents[1]) for name in project.rerun("mlvp_tiny")} == {"tiny/mlvp/impulse_noise"}
+
+
+def test_a_new_dataset_makes_only_itself(project: Project) -> None:
+    project.config["datasets"]["other"] = {**project.config["datasets"]["tiny"], "subset": ["a"]}
+    assert {name.partition("/")[0] for name in project.rerun("mlvp_tiny", "mlvp_other")} == {"other"}
+
+
+def test_a_new_video_reruns_its_shard_and_keeps_the_others(tmp_path: Path) -> None:
+    project = new_project(tmp_path, shard_size=2)
+    project.snakemake("mlvp_tiny")
+    shards = {path.stem: path.read_text() for path in (tmp_path / "work/tiny/shards").iterdir()}
+    corpus = {path: path.stat().st_mtime_ns for path in (tmp_path / "corpora").rglob("*.mp4")}
+    tiny_clip(tmp_path / "videos" / "z.mp4", seed=9)
+    project.write_captions(["z", *IDS])
+    rerun = {Path(name).stem for name in project.rerun("mlvp_tiny")}
+    now = {path.stem: path.read_text() for path in (tmp_path / "work/tiny/shards").iterdir()}
+    assert rerun == {shard for shard, text in now.items() if shards.get(shard) != text}
+    assert len(set(now) - rerun) >= 1
+    assert {path: path.stat().st_mtime_ns for path in corpus} == corpus, "finished clips were made again"
+    assert len(read_manifest(tmp_path / "manifests/tiny/mlvp/videos.parquet")) == 5 * 4
+
+
+def test_a_replaced_video_is_made_again(project: Project) -> None:
+    tiny_clip(project.root / "videos" / "b.mp4", seed=77, frames=9)
+    rerun = project.rerun("mlvp_tiny")
+    assert len({Path(name).stem for name in rerun}) == 1
+    videos = read_manifest(project.root / "manifests/tiny/mlvp/videos.parquet")
+    assert set(videos[videos["item_id"] == "b"]["frame_count"]) == {9}
+    assert project.perturb("verify").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("shard_size", "cores", "order"),
+    [(7, 4, IDS), (2, 1, IDS[::-1])],
+    ids=["large-shards-4-workers", "shuffled-1-worker"],
+)
+def test_results_do_not_depend_on_how_the_work_is_cut(
+    finished: Project, tmp_path: Path, shard_size: int, cores: int, order: list[str]
+) -> None:
+    project = new_project(tmp_path, shard_size=shard_size)
+    project.write_captions(order)
+    project.snakemake("mlvp_tiny", cores=cores)
+    assert project.results() == finished.results()
+
+
+def test_kill_and_resume(finished: Project, tmp_path: Path) -> None:
+    project = new_project(tmp_path, shard_size=7)
+    project.write_config()
+    command = [*project.command(), "--cores", "2", "mlvp_tiny"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "Finished jobid" in line and "videos" in line:
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    kept = {path: path.stat().st_ino for path in (tmp_path / "corpora").rglob("*.mp4") if path.name[0] != "."}
+    assert kept
+    project.snakemake("--unlock")
+    project.snakemake("mlvp_tiny")
+    assert {path: path.stat().st_ino for path in kept} == kept, "finished clips were made again"
+    assert project.results() == finished.results()
+    assert not list((tmp_path / "corpora").rglob(".*")), "temporary files were left behind"
+
+
+def test_an_unfinished_shard_keeps_its_finished_clips(finished: Project, tmp_path: Path) -> None:
+    project = new_project(tmp_path, shard_size=7)
+    project.snakemake("mlvp_tiny")
+    folder = tmp_path / "work/tiny/mlvp/fog/3"
+    journal = folder / "s.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(lines[:2]) + lines[2][: len(lines[2]) // 2])
+    (folder / "s.parquet").unlink()
+    (tmp_path / "manifests/tiny/mlvp/videos.parquet").unlink()
+    files = sorted((tmp_path / "corpora/tiny/mlvp/fog/3").iterdir())
+    inodes = {path.name: path.stat().st_ino for path in files}
+    project.snakemake("mlvp_tiny")
+    again = {path.name for path in files if path.stat().st_ino != inodes[path.name]}
+    assert again == {f"{json.loads(line)['item_id']}.mp4" for line in lines[2:]}
+    assert project.results() == finished.results()
+
+
+def test_failures_are_listed_at_the_end_and_nothing_else_is_lost(tmp_path: Path) -> None:
+    project = new_project(tmp_path, shard_size=50)
+    whole = (tmp_path / "videos/b.mp4").read_bytes()
+    (tmp_path / "videos/b.mp4").write_bytes(whole[: len(whole) // 2])
+    project.write_captions([*IDS, "gone"])
+    failed = project.snakemake("mlvp_tiny", check=False)
+    assert failed.returncode != 0
+    told = failed.stdout + failed.stderr
+    assert "2 items are quarantined, max_quarantine allows 0" in told
+    assert "'gone': annotation: missing" in told
+    assert "'b': source: " in told
+    assert "Traceback (most recent" not in told
+    videos = read_manifest(tmp_path / "manifests/tiny/mlvp/videos.parquet")
+    assert sorted(set(videos["item_id"])) == ["a", "c", "d"]
+    assert set(videos["status"]) == {"complete"}
+    sources = read_manifest(tmp_path / "manifests/tiny/sources.parquet")
+    assert dict(sources["status"].value_counts()) == {"complete": 3, "quarantined": 2}
+    project.config["datasets"]["tiny"]["max_quarantine"] = 2
+    assert project.rerun("mlvp_tiny") == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (
+            {"datasets": {"tiny": {"adapter": "folder", "annotations": "nowhere.json", "videos": "videos"}}},
+            "annotations",
+        ),
+        ({"datasets": {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "nowhere"}}}, "videos"),
+        ({"datasets": {"tiny": {"adapter": "folder", "annotation": "captions.json"}}}, "datasets.tiny.annotation"),
+        ({"suites": {"mlvp": {"perturbations": ["smoke"]}}}, "suites.mlvp.perturbations"),
+        ({"suites": {"mlvp": {"severities": [6]}}}, "suites.mlvp.severities"),
+        ({"suites": {"mlvp": {"parameters": {"fog": {"1": {"sigma": 1.0}}}}}}, "suites.mlvp.parameters.fog.1.sigma"),
+    ],
+)
+def test_a_wrong_configuration_fails_before_any_job(tmp_path: Path, change: dict[str, Any], named: str) -> None:
+    project = new_project(tmp_path, **change)
+    failed = project.snakemake("mlvp_tiny", check=False)
+    told = failed.stdout + failed.stderr
+    assert failed.returncode != 0
+    assert named in told
+    assert "Traceback (most recent" not in told
+    assert not (tmp_path / "work").exists() or not list((tmp_path / "work").rglob("*.parquet"))
+
+
+def test_a_broken_dataset_does_not_stop_the_others(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    project.config["datasets"]["broken"] = {"adapter": "msrvtt", "annotations": "nowhere.csv", "videos": "videos"}
+    project.snakemake("--dry-run", "mlvp_tiny")
+
+
+def test_odd_names_are_only_names(tmp_path: Path) -> None:
+    odd = [
+        "with space",
+        "quo'te\"s",
+        "$(touch pwned);`x`",
+        "new\nline",
+        "日本語 🎥",
+        "-rf",
+        "percent%2Fcoded",
+        "a#b?c&d",
+    ]
+    project = new_project(tmp_path, shard_size=3)
+    project.config["suites"]["mlvp"] = {"perturbations": ["gaussian_noise"], "severities": [2]}
+    for index, name in enumerate(odd):
+        tiny_clip(tmp_path / "videos" / f"{name}.mp4", seed=index)
+    outside = ["../videos/a", "/etc/passwd"]
+    project.config["max_quarantine"] = len(outside)
+    project.write_captions([*odd, *outside])
+    project.snakemake("mlvp_tiny")
+    videos = read_manifest(tmp_path / "manifests/tiny/mlvp/videos.parquet")
+    assert sorted(videos["item_id"]) == sorted(odd)
+    corpus = list((tmp_path / "corpora/tiny/mlvp/gaussian_noise/2").iterdir())
+    assert len(corpus) == len(odd)
+    assert all(path.name.isascii() for path in corpus)
+    assert not list(tmp_path.rglob("pwned"))
+    assert project.perturb("verify").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "tier",
+    [{"tier": "video", "profile": "lossless"}, {"tier": "frames", "num_frames": 4}, {"tier": "recipe"}],
+    ids=["lossless", "frames", "recipe"],
+)
+def test_every_tier_runs_and_checks_out(tmp_path: Path, tier: dict[str, Any]) -> None:
+    project = new_project(tmp_path, storage=tier, shard_size=50)
+    project.config["suites"]["mlvp"] = {"perturbations": ["snow", "h264_compression"], "severities": [4]}
+    project.snakemake("mlvp_tiny")
+    verified = project.perturb("verify")
+    assert verified.returncode == 0, verified.stdout
+    videos = read_manifest(tmp_path / "manifests/tiny/mlvp/videos.parquet")
+    assert np.isinf(videos["storage_psnr_db"]).all()
+
+
+def test_a_read_only_corpus_folder_stops_the_run_with_a_reason(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    (tmp_path / "corpora").write_text("in the way")
+    failed = project.snakemake("mlvp_tiny", check=False)
+    assert failed.returncode != 0
+    assert "cannot write" in failed.stdout + failed.stderr
+    assert "Traceback (most recent" not in failed.stdout + failed.stderr
+
+
+# --- Snakemake's own ways of looking -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", ["default", "slurm"])
+def test_dry_run_with_each_profile(finished: Project, tmp_path: Path, profile: str) -> None:
+    project = new_project(tmp_path)
+    done = project.snakemake("--dry-run", "--workflow-profile", str(PROFILES / profile), "mlvp_tiny")
+    assert "videos" in done.stdout
+    assert not (tmp_path / "corpora").exists()
+
+
+@pytest.mark.parametrize("view", ["--dag", "--rulegraph"])
+def test_graphs(finished: Project, view: str) -> None:
+    done = finished.snakemake("mlvp_tiny", view)
+    assert done.stdout.strip().startswith("digraph")
+    assert "videos" in done.stdout
+
+
+def test_lint(finished: Project) -> None:
+    done = finished.snakemake("--lint")
+    assert "Congratulations" in done.stdout + done.stderr
+
+
+def test_the_menu(finished: Project) -> None:
+    done = finished.snakemake("--list-target-rules")
+    assert "mlvp_tiny" in done.stdout
+    assert "2 perturbations of mlvp x severities 1, 3 on the dataset `tiny` (folder)" in done.stdout
+
+
+def test_report(project: Project) -> None:
+    project.snakemake("--report", "report.html", "mlvp_tiny")
+    assert "preview.png" in (project.root / "report.html").read_text()
+
+
+def test_the_default_target_is_the_demo(tmp_path: Path) -> None:
+    project = Project(tmp_path, yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
+    done = project.snakemake("--dry-run")
+    assert "demo" in done.stdout
+    assert "mlvp_demo" not in done.stdout or "all" in done.stdout
