@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations import manifest, media, pipeline, registry, rendering, storage
+from perturbations import framefile, manifest, media, registry, rendering, storage
 from perturbations.errors import ManifestError
 from perturbations.recipe import Recipe, make
 
@@ -106,7 +106,7 @@ def open_clip(row: Any, indices: Sequence[int] | None = None) -> Frames:
         return _collect(media.decode(source.clip, only=_only(indices, source.num_frames)), indices)
     tier = columns["storage"].partition("/")[0]
     if tier == "frames":
-        stack = pipeline.read_frames(Path(columns["path"]))
+        stack = framefile.read(Path(columns["path"]))
         _only(indices, len(stack))
         return stack if indices is None else stack[list(indices)]
     only = _only(indices, columns["frame_count"])

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
-from perturbations import media, quality, storage
+from perturbations import framefile, media, quality, storage
 from perturbations.errors import MediaError
 from perturbations.media import Frame, Image
 from perturbations.recipe import Recipe
@@ -82,8 +80,8 @@ def _produce_frames(recipe: Recipe, source: Source, target: Path, tick: Tick) ->
     stack = np.stack([images[index] for index in wanted])
     with storage.atomic_path(target) as temporary:
         with storage.output_errors(target):
-            write_frames(temporary, stack)
-        written = read_frames(temporary)
+            framefile.write(temporary, stack)
+        written = framefile.read(temporary)
         if not np.array_equal(written, stack):
             raise MediaError("the stored frames are not the intended ones")
         size = {"bytes": temporary.stat().st_size, "sha256": storage.sha256(temporary)}
@@ -201,22 +199,3 @@ def _file_row(path: Path) -> Row:
 def stored_indices(recipe: Recipe, num_frames: int) -> list[int]:
     """Which frames of the full-length clip the `frames` tier keeps."""
     return media.uniform_indices(recipe["storage"]["num_frames"], num_frames)
-
-
-def write_frames(path: Path, frames: Image) -> None:
-    """Write N x H x W x 3 uint8 as a NumPy file compressed with Zstandard, lossless."""
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(frames))
-    with pa.CompressedOutputStream(str(path), "zstd") as stream:
-        stream.write(header.getvalue())
-        stream.write(np.ascontiguousarray(frames).data)
-
-
-def read_frames(path: Path) -> Image:
-    """Read what `write_frames` wrote. Raises `MediaError` when it is damaged."""
-    try:
-        with pa.input_stream(str(path), compression="zstd") as stream:
-            frames: Image = np.lib.format.read_array(io.BytesIO(stream.read()), allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise MediaError(f"{path} cannot be read: {error}") from error
-    return frames

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 Image = NDArray[np.uint8]
 Plane = NDArray[np.float32]
 
-_WINDOW = (11, 11)  # with sigma 1.5 the window of Wang et al. 2004
+_WINDOW = (7, 7)
+_UNBIASED = 49 / 48  # sample variances and covariance, of the window's 49 pixels
 _C1 = (0.01 * 255) ** 2
 _C2 = (0.03 * 255) ** 2
 
@@ -50,15 +51,16 @@ class Distortion:
 
 
 def ssim(one: Image, other: Image) -> float:
-    """Structural similarity of the luma of two RGB uint8 images (Wang et al. 2004, Gaussian window, sigma 1.5).
+    """Structural similarity of the luma of two RGB uint8 images (Wang et al. 2004), 7 x 7 windows.
 
-    The mean is over the pixels whose window lies inside the image, where there are any.
+    As scikit-image computes it by default. The mean is over the pixels whose window lies inside the image, where
+    there are any.
     """
     x, y = _luma(one), _luma(other)
     mean_x, mean_y = _blur(x), _blur(y)
-    variance_x = _blur(x * x) - mean_x * mean_x
-    variance_y = _blur(y * y) - mean_y * mean_y
-    covariance = _blur(x * y) - mean_x * mean_y
+    variance_x = _UNBIASED * (_blur(x * x) - mean_x * mean_x)
+    variance_y = _UNBIASED * (_blur(y * y) - mean_y * mean_y)
+    covariance = _UNBIASED * (_blur(x * y) - mean_x * mean_y)
     similarity = ((2 * mean_x * mean_y + _C1) * (2 * covariance + _C2)) / (
         (mean_x * mean_x + mean_y * mean_y + _C1) * (variance_x + variance_y + _C2)
     )
@@ -72,5 +74,5 @@ def _luma(image: Image) -> Plane:
 
 
 def _blur(plane: Plane) -> Plane:
-    blurred: Plane = cv2.GaussianBlur(plane, _WINDOW, 1.5)  # type: ignore[assignment]
+    blurred: Plane = cv2.blur(plane, _WINDOW)  # type: ignore[assignment]
     return blurred

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from perturbations import api, manifest, media, pipeline, recipe, rendering, shards, storage, supervise
+from perturbations import api, framefile, manifest, media, pipeline, recipe, rendering, shards, storage, supervise
 from perturbations.errors import ManifestError, MediaError
 
 Row = dict[str, Any]
@@ -102,7 +102,7 @@ def _check(row: Row, tick: supervise.Tick) -> None:
         raise MediaError(f"the file is missing: {path}")
     _expect(row, {"bytes": path.stat().st_size, "sha256": storage.sha256(path)}, ("bytes", "sha256"))
     if row["storage"].startswith("frames/"):
-        _check_frames(row, iter(pipeline.read_frames(path)), row["stored_frames"], tick)
+        _check_frames(row, iter(framefile.read(path)), row["stored_frames"], tick)
     else:
         _check_frames(row, (frame.image for frame in media.decode(media.Clip(path))), row["frame_count"], tick)
 
