@@ -6,9 +6,10 @@ from typing import Any
 
 
 def h264(*, bitrate: int, pix_fmt: str) -> dict[str, Any]:
-    """ffmpeg-python output arguments of a libx264 encode at a target bitrate in bits a second (MLVP Alg. 1).
+    """ffmpeg-python output arguments of a libx264 encode at a target bitrate, in bits a second (MLVP, Alg. 1).
 
-    One thread and `cpu-independent`: x264's result depends on the thread count and on the processor otherwise.
+    `pix_fmt` is "yuv444p" for frames piped as RGB, "yuv420p" for the source's own planes. One thread and
+    `cpu-independent`, because x264's bits depend on the number of threads and on the processor otherwise.
     """
     return {
         "vcodec": "libx264",

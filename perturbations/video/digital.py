@@ -1,4 +1,4 @@
-"""Elastic distortion."""
+"""Distortions that move pixels."""
 
 from __future__ import annotations
 
@@ -11,87 +11,123 @@ import numpy as np
 from numpy.typing import NDArray
 
 Image = NDArray[np.uint8]
-Field = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 Apply = Callable[[Image, int], Image]
 
 _TRUNCATE = 3
+"""The Gaussian ends at this many sigmas."""
 
 
 class Elastic(NamedTuple):
-    """One clip's distortion: 3 x 2 unit jitter of the affine's points, and two unit fields, all uniform in [-1, 1)."""
+    """One clip's distortion, all of it uniform in [-1, 1).
 
-    jitter: Field
-    across: Field
-    down: Field
+    Attributes:
+        jitter: of the affine transform's three points (x, y), 3 x 2.
+        across: of the pixels in x, height x width, before it is smoothed.
+        down: the same in y.
+    """
+
+    jitter: NDArray[np.floating]
+    across: NDArray[np.floating]
+    down: NDArray[np.floating]
 
 
 def draw_elastic(rng: np.random.Generator, num_frames: int, height: int, width: int) -> Elastic:
-    """What every severity shares; the parameters only scale and smooth it."""
-    jitter = rng.uniform(-1, 1, (3, 2))
-    across = rng.uniform(-1, 1, (height, width))
-    return Elastic(jitter, across, rng.uniform(-1, 1, (height, width)))
+    """What every severity scales and smooths."""
+
+    def unit(shape: tuple[int, int]) -> NDArray[np.float32]:
+        return rng.random(shape, dtype=np.float32) * 2 - 1
+
+    return Elastic(unit((3, 2)), unit((height, width)), unit((height, width)))
 
 
 def elastic_distortion(
     drawn: Elastic, num_frames: int, height: int, width: int, *, alpha: float, sigma: float, affine: float
 ) -> Apply:
-    """One affine transform, then one smooth displacement field, both bilinear (MLVP App. E; ImageNet-C).
+    """One affine transform, then one smooth displacement field, each bilinear (MLVP, Tab. 37, App. E.1).
 
-    The affine moves three points by up to `affine` pixels; the field is uniform noise, Gaussian-smoothed with `sigma`
-    and scaled by `alpha`. Borders reflect.
+    The affine transform moves three points by up to `affine` pixels and reflects about the centres of the border's
+    pixels. The displacement is uniform noise, smoothed with a Gaussian of `sigma` pixels, times `alpha`, and reflects
+    about the outer edges of the border's pixels. Both as in ImageNet-C; truncated to uint8.
     """
-    matrix = affine_matrix(affine * drawn.jitter, height, width)
-    columns, rows = np.meshgrid(np.arange(width), np.arange(height))
-    map_x = (columns + alpha * smooth(drawn.across, sigma)).astype(np.float32)
-    map_y = (rows + alpha * smooth(drawn.down, sigma)).astype(np.float32)
-    # Four channels, one of them unused: OpenCV moves them more than twice as fast as three.
-    values, moved = np.empty((height, width, 4), np.float32), np.empty((height, width, 4), np.float32)
+    columns, rows = np.arange(width)[None, :], np.arange(height)[:, None]
+    back = cv2.invertAffineTransform(affine_matrix(affine * drawn.jitter, height, width))
+    tilt_x, tilt_y = (
+        reflected(by_x * columns + by_y * rows + shift, size, edge=0.0)
+        for (by_x, by_y, shift), size in zip(back, (width, height), strict=True)
+    )
+    wobble_x = reflected(columns + alpha * smooth(drawn.across, sigma), width, edge=0.5)
+    wobble_y = reflected(rows + alpha * smooth(drawn.down, sigma), height, edge=0.5)
+    # Four channels, one of them unused, move more than twice as fast as three. Floats, because the reference truncates
+    # once, after both steps.
+    rgba = np.empty((height, width, 4), np.uint8)
+    values, tilted = np.empty(rgba.shape, np.float32), np.empty(rgba.shape, np.float32)
 
     def apply(frame: Image, index: int) -> Image:
-        # Floats, because the reference truncates once, after both steps.
-        np.copyto(values, cv2.cvtColor(frame, cv2.COLOR_RGB2RGBA))
-        cv2.warpAffine(
-            values, matrix, (width, height), dst=moved, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101
-        )
-        cv2.remap(moved, map_x, map_y, cv2.INTER_LINEAR, dst=values, borderMode=cv2.BORDER_REFLECT)
-        return cv2.cvtColor(values.astype(np.uint8), cv2.COLOR_RGBA2RGB)  # type: ignore[return-value]
+        np.copyto(values, cv2.cvtColor(frame, cv2.COLOR_RGB2RGBA, dst=rgba))
+        # The maps hold no place outside the frame; the border mode is only the cheapest.
+        cv2.remap(values, tilt_x, tilt_y, cv2.INTER_LINEAR, dst=tilted, borderMode=cv2.BORDER_REPLICATE)
+        cv2.remap(tilted, wobble_x, wobble_y, cv2.INTER_LINEAR, dst=values, borderMode=cv2.BORDER_REPLICATE)
+        np.copyto(rgba, values, casting="unsafe")
+        output = np.empty((height, width, 3), np.uint8)
+        cv2.cvtColor(rgba, cv2.COLOR_RGBA2RGB, dst=output)
+        return output
 
     return apply
 
 
-def affine_matrix(jitter: Field, height: int, width: int) -> Field:
-    """The 2 x 3 transform that moves three points about the centre by `jitter` (3 x 2 pixels).
+def affine_matrix(jitter: NDArray[np.floating], height: int, width: int) -> Matrix:
+    """The 2 x 3 transform that moves three points about the centre by `jitter`, 3 x 2 pixels (x, y).
 
-    The reference takes the centre as (height, width) / 2 and uses it as (x, y): kept, for the published numbers.
+    The reference takes (height, width) / 2 for the centre's (x, y): kept, because it made the published numbers.
+    Where a side is less than 3 pixels the points coincide, and nothing moves.
     """
-    centre = np.array([height, width], np.float32) // 2
     reach = min(height, width) // 3
-    points = np.array([centre + reach, [centre[0] + reach, centre[1] - reach], centre - reach], np.float32)
-    if reach == 0:  # the points coincide; so small an image cannot be tilted
-        return np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    return np.asarray(cv2.getAffineTransform(points, (points + jitter).astype(np.float32)), np.float64)
+    if reach == 0:
+        return np.eye(2, 3)
+    x, y = height // 2, width // 2
+    points = np.array([[x + reach, y + reach], [x + reach, y - reach], [x - reach, y - reach]], np.float32)
+    return np.asarray(cv2.getAffineTransform(points, points + jitter.astype(np.float32)), np.float64)
 
 
-def smooth(field: Field, sigma: float) -> Field:
-    """Gaussian smoothing, cut off at 3 sigma, borders reflected (as scipy.ndimage.gaussian_filter, truncate 3).
+def reflected(positions: Matrix, size: int, *, edge: float) -> NDArray[np.float32]:
+    """Positions along an axis of `size` pixels, mirrored until they lie between the first and the last of them.
 
-    Reflection folds the kernel back into the image, so each axis is a product with one matrix: for a sigma as large as
-    the image, far cheaper than a thousand taps.
+    The mirrors stand `edge` pixels outside the border pixels' centres: 0 (dcb|abcd|cba) or 0.5 (dcba|abcd|dcba).
+    Mirrored here and not by OpenCV, which mirrors one step at a time: a nearly singular transform of a small frame
+    points millions of pixels away.
+    """
+    span = size - 1 + 2 * edge
+    if span == 0:
+        return np.zeros(positions.shape, np.float32)
+    places = (positions + edge) % (2 * span)
+    places = np.minimum(places, 2 * span - places) - edge
+    # Half a pixel inside a mirror at 0.5, the border pixel meets its own image.
+    return np.clip(places, 0, size - 1).astype(np.float32)
+
+
+def smooth(field: NDArray[np.floating], sigma: float) -> Matrix:
+    """Gaussian smoothing that ends at 3 sigma, borders mirrored at 0.5 (scipy.ndimage.gaussian_filter, truncate 3).
+
+    Mirroring folds the kernel's tails back into the field, so each axis is a product with one matrix: for a sigma as
+    large as a frame that is far less work than a thousand taps.
     """
     height, width = field.shape
-    smoothed: Field = _smoothing_matrix(height, sigma) @ field @ _smoothing_matrix(width, sigma).T
+    smoothed: Matrix = _folded_gaussian(height, sigma) @ field @ _folded_gaussian(width, sigma).T
     return smoothed
 
 
-@lru_cache(maxsize=8)  # both fields, and every clip of that size, use the same
-def _smoothing_matrix(size: int, sigma: float) -> Field:
+@lru_cache(maxsize=2)  # the two axes: both fields, and every clip of that size, use the same
+def _folded_gaussian(size: int, sigma: float) -> Matrix:
+    """The size x size matrix whose row i holds the weights of all pixels in smoothed pixel i."""
     radius = int(_TRUNCATE * sigma + 0.5)
     offsets = np.arange(-radius, radius + 1)
     weights = np.exp(-0.5 * (offsets / sigma) ** 2)
     weights /= weights.sum()
-    sources = np.arange(size)[:, None] + offsets
-    folded = sources % (2 * size)
-    folded = np.where(folded < size, folded, 2 * size - 1 - folded)
-    places = np.arange(size)[:, None] * size + folded
-    matrix: Field = np.bincount(places.ravel(), np.tile(weights, size), size * size).astype(np.float64)
+    pixels = np.arange(size)[:, None]
+    sources = (pixels + offsets) % (2 * size)
+    sources = np.minimum(sources, 2 * size - 1 - sources)
+    places = pixels * size + sources
+    matrix: Matrix = np.bincount(places.ravel(), np.tile(weights, size), size * size).astype(np.float64, copy=False)
+    matrix.flags.writeable = False
     return matrix.reshape(size, size)

@@ -1,9 +1,9 @@
-"""Fog and snow."""
+"""Fog that stands, and snow that falls."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import cv2
@@ -11,106 +11,99 @@ import numpy as np
 from numpy.typing import NDArray
 
 Image = NDArray[np.uint8]
-Plane = NDArray[np.float32]
+Plane = NDArray[np.float64]
 Apply = Callable[[Image, int], Image]
 
 # --- fog -------------------------------------------------------------------------------------------------------------
 
 
-def draw_plasma_noise(rng: np.random.Generator, num_frames: int, height: int, width: int) -> NDArray[np.float64]:
-    """The uniform numbers in [-1, 1) that the diamond-square algorithm consumes, in its order."""
-    side = plasma_side(height, width)
-    return rng.uniform(-1, 1, max(0, side * side - 1))
+def draw_plasma(rng: np.random.Generator, num_frames: int, height: int, width: int) -> NDArray[np.float32]:
+    """Uniform numbers in [-1, 1), in the order in which `plasma` consumes them."""
+    return rng.random(plasma_side(height, width) ** 2 - 1, dtype=np.float32) * 2 - 1
+
+
+def fog(
+    uniform: NDArray[np.floating], num_frames: int, height: int, width: int, *, intensity: float, decay: float
+) -> Apply:
+    """`(x + intensity * p) * m / (m + intensity)`, x = frame / 255, p the plasma (MLVP, Tab. 37, App. E.1).
+
+    m is the frame's largest x, 1 where that is 0. The result never exceeds m, so there is nothing to clip. Truncated
+    to uint8.
+    """
+    density = plasma(uniform, plasma_side(height, width), decay)[:height, :width]
+    veil = np.repeat((255 * intensity * density).astype(np.float32)[:, :, None], 3, axis=2)
+    values = np.empty_like(veil)
+
+    def apply(frame: Image, index: int) -> Image:
+        largest = int(frame.max()) / 255 or 1.0
+        np.copyto(values, frame)
+        np.add(values, veil, out=values)
+        np.multiply(values, np.float32(largest / (largest + intensity)), out=values)
+        return values.astype(np.uint8)
+
+    return apply
 
 
 def plasma_side(height: int, width: int) -> int:
     """The smallest power of two that covers both sides."""
-    return 1 << math.ceil(math.log2(max(height, width)))
+    return 1 << (max(height, width) - 1).bit_length()
 
 
-def plasma(noise: NDArray[np.float64], side: int, decay: float) -> NDArray[np.float64]:
-    """A fractal map of side x side, in [0, 1], by the diamond-square algorithm on a torus.
+def plasma(uniform: NDArray[np.floating], side: int, decay: float) -> Plane:
+    """A fractal map in [0, 1], side x side, by the diamond-square algorithm on a torus (ImageNet-C's fog).
 
-    At each step size the centres of the squares are filled, then the middles of their top and left edges: the mean of
-    four neighbours plus `amplitude^2` times uniform noise in [-1, 1). The amplitude starts at 100 and is divided by
-    `decay` whenever the step is halved (ImageNet-C, as MLVP uses it). `noise` holds side^2 - 1 numbers.
+    Every level halves the grid: first the squares' centres, then the middles of their top edges, then of their left
+    edges become the mean of four neighbours plus amplitude^2 times a uniform number in [-1, 1). The amplitude is 100
+    at first and is divided by `decay` after each level. `uniform` holds side^2 - 1 numbers, `side` is a power of two.
     """
     surface = np.zeros((side, side))
-    step, amplitude, used = side, 100.0, 0
-    while step >= 2:
-        half = step // 2
-        corners = surface[::step, ::step]
-        for rows, columns, neighbours in (
-            (slice(half, None, step), slice(half, None, step), None),
-            (slice(None, None, step), slice(half, None, step), 0),
-            (slice(half, None, step), slice(None, None, step), 1),
-        ):
-            if neighbours is None:
-                pairs = corners + np.roll(corners, -1, axis=0)
-                total = pairs + np.roll(pairs, -1, axis=1)
-            else:
-                centres = surface[half::step, half::step]
-                along = centres + np.roll(centres, 1, axis=neighbours)
-                total = along + (corners + np.roll(corners, -1, axis=1 - neighbours))
-            count = total.size
-            drawn = noise[used : used + count].reshape(total.shape)
-            surface[rows, columns] = total / 4 + amplitude * (amplitude * drawn)
-            used += count
-        step, amplitude = half, amplitude / decay
+    for level in range(side.bit_length() - 1):
+        cells = 1 << level
+        step, half = side // cells, side // cells // 2
+        # All levels before this one have used cells^2 - 1 numbers.
+        drawn = uniform[cells**2 - 1 : 4 * cells**2 - 1].reshape(3, cells, cells)
+        drawn = (100 / decay**level) ** 2 * drawn
+        corners, centres = surface[::step, ::step], surface[half::step, half::step]
+        tops, lefts = surface[::step, half::step], surface[half::step, ::step]
+        right, below = np.roll(corners, -1, axis=1), np.roll(corners, -1, axis=0)
+        centres[...] = (corners + right + below + np.roll(below, -1, axis=1)) / 4 + drawn[0]
+        tops[...] = (centres + np.roll(centres, 1, axis=0) + corners + right) / 4 + drawn[1]
+        lefts[...] = (centres + np.roll(centres, 1, axis=1) + corners + below) / 4 + drawn[2]
     surface -= surface.min()
-    highest = surface.max()
-    return surface / highest if highest else surface
-
-
-def fog(
-    noise: NDArray[np.float64], num_frames: int, height: int, width: int, *, intensity: float, decay: float
-) -> Apply:
-    """`(x + intensity * plasma) * m / (m + intensity)`, m the frame's largest x, 1 where it is 0 (MLVP App. E).
-
-    The result never exceeds m, so nothing is clipped.
-    """
-    density = plasma(noise, plasma_side(height, width), decay)[:height, :width]
-    veil = np.repeat((255 * intensity * density).astype(np.float32)[:, :, None], 3, axis=2)
-    scratch = np.empty_like(veil)
-
-    def apply(frame: Image, index: int) -> Image:
-        largest = float(frame.max()) / 255 or 1.0
-        np.add(frame, veil, out=scratch)
-        np.multiply(scratch, np.float32(largest / (largest + intensity)), out=scratch)
-        return scratch.astype(np.uint8)
-
-    return apply
+    surface /= surface.max() or 1.0
+    return surface
 
 
 # --- snow ------------------------------------------------------------------------------------------------------------
 
 FALL = 3
-"""Rows that the curtain falls from one frame to the next."""
+"""Rows that the snow falls from one frame to the next."""
 
 _SMALLEST_ZOOM = 2
-_BAND = 1024
+_BAND = 256
 
 
 class Snow(NamedTuple):
-    """One clip's snow: unit normal flakes (the canvas' centre, at the smallest zoom) and the wind's angle, degrees."""
+    """One clip's snow.
 
-    flakes: Plane
+    Attributes:
+        flakes: unit normal noise: the canvas, or as much of its centre as the zoom can show.
+        angle: of the flakes' motion blur, in degrees.
+    """
+
+    flakes: NDArray[np.floating]
     angle: float
 
 
 def draw_snow(rng: np.random.Generator, num_frames: int, height: int, width: int) -> Snow:
-    """The flakes that every severity shares, and one angle uniform in [-135, -45] degrees.
+    """Flakes that every severity shares, and one angle, uniform in [-135, -45] degrees.
 
-    A canvas has the curtain's size, but zooming into its centre shows only a part; no more is drawn.
+    The canvas is as large as the curtain, but every severity zooms into its centre, so only the part that the smallest
+    zoom shows is drawn: of an hour of video the canvas is the largest thing there is.
     """
-    rows = _part(curtain_rows(num_frames, height), _SMALLEST_ZOOM)
-    flakes = rng.standard_normal((rows, _part(width, _SMALLEST_ZOOM)), dtype=np.float32)
-    return Snow(flakes, float(rng.uniform(-135, -45)))
-
-
-def curtain_rows(num_frames: int, height: int) -> int:
-    """The curtain's height: a frame's, and what falls past it."""
-    return height + FALL * (num_frames - 1)
+    angle = float(rng.uniform(-135, -45))
+    shape = math.ceil(curtain_rows(num_frames, height) / _SMALLEST_ZOOM), math.ceil(width / _SMALLEST_ZOOM)
+    return Snow(rng.standard_normal(shape, dtype=np.float32), angle)
 
 
 def snow(
@@ -127,133 +120,137 @@ def snow(
     sigma: float,
     blend: float,
 ) -> Apply:
-    """A falling curtain of motion-blurred flakes over a whitened frame (MLVP App. E; ImageNet-C's snow, moving).
+    """A curtain of motion-blurred flakes falls over a whitened clip, 3 rows a frame (MLVP, Tab. 37, App. E.1).
 
-    `b x + (1 - b) max(x, 1.5 grey(x) + 0.5) + s + rot180(s)`, clipped; frame i sees the curtain's rows 3i to 3i + H.
+    Frame i sees the curtain's rows 3i to 3i + height.
     """
-    rows = curtain_rows(num_frames, height)
-    canvas = _centre(drawn.flakes, (_part(rows, zoom), _part(width, zoom)), (rows, width)) * np.float32(scale)
     curtain = snow_curtain(
-        canvas + np.float32(loc),
-        (rows, width),
+        drawn,
+        curtain_rows(num_frames, height),
+        width,
+        loc=loc,
+        scale=scale,
         zoom=zoom,
         threshold=threshold,
         radius=radius,
         sigma=sigma,
-        angle=drawn.angle,
     )
-    whiten = snow_layer(height, width, blend=blend)
+    cover = snow_layer(height, width, blend=blend)
 
     def apply(frame: Image, index: int) -> Image:
-        return whiten(frame, curtain[FALL * index : FALL * index + height])
+        return cover(frame, curtain[FALL * index : FALL * index + height])
 
     return apply
 
 
-def _part(size: int, zoom: float) -> int:
-    return math.ceil(size / zoom)
-
-
-def _centre(flakes: Plane, size: tuple[int, int], canvas: tuple[int, int]) -> Plane:
-    """The centre part of a canvas, cut from the larger centre part that was drawn."""
-    starts = []
-    for axis in (0, 1):
-        drawn_start = (canvas[axis] - flakes.shape[axis]) // 2
-        starts.append(max(0, min((canvas[axis] - size[axis]) // 2 - drawn_start, flakes.shape[axis] - size[axis])))
-    return flakes[starts[0] : starts[0] + size[0], starts[1] : starts[1] + size[1]]
+def curtain_rows(num_frames: int, height: int) -> int:
+    """The curtain's height: a frame, and what falls past it."""
+    return height + FALL * (num_frames - 1)
 
 
 def snow_curtain(
-    part: Plane,
-    size: tuple[int, int],
+    drawn: Snow,
+    rows: int,
+    columns: int,
     *,
+    loc: float,
+    scale: float,
     zoom: float,
     threshold: float,
     radius: int,
     sigma: float,
-    angle: float,
 ) -> Image:
-    """A curtain of `size` (rows, columns), uint8, from the centre part of a canvas of normal noise.
+    """The curtain, uint8 rows x columns.
 
-    Zoomed bilinearly to the canvas' size, set to 0 below the threshold, truncated to uint8, motion blurred with
-    ImageMagick's kernel. Made in bands of rows, so that memory holds bytes and not floats.
+    The zoomed canvas times `scale` plus `loc`, 0 where it is below `threshold`, truncated to uint8, motion-blurred.
+    Made a band of rows at a time, so that only bytes are held for the whole of it.
     """
-    rows, columns = size
-    curtain = np.empty(size, np.uint8)
-    reach = 2 * radius
-    zoomed_columns = _Zoom(part.shape[1], columns, zoom)
-    zoomed_rows = _Zoom(part.shape[0], rows, zoom)
+    curtain = np.empty((rows, columns), np.uint8)
+    reach = 2 * radius  # of the blur
     for start in range(0, rows, _BAND):
         stop = min(start + _BAND, rows)
-        above, below = max(0, start - reach), min(rows, stop + reach)
-        band = zoomed_columns(zoomed_rows(part, above, below).T, 0, columns).T
-        band = np.where(band < threshold, 0, np.minimum(band, 1))
-        blurred = motion_blur((band * 255).astype(np.uint8), radius=radius, sigma=sigma, angle=angle)
-        curtain[start:stop] = blurred[start - above : stop - above]
+        first, last = max(0, start - reach), min(rows, stop + reach)
+        # Zooming is linear and its weights sum to 1, so scaling may follow it.
+        band = zoomed_canvas(drawn.flakes, rows, columns, zoom, first, last) * np.float32(scale) + np.float32(loc)
+        band[band < threshold] = 0
+        flakes = (np.clip(band, 0, 1) * 255).astype(np.uint8)
+        blurred = motion_blur(flakes, radius=radius, sigma=sigma, angle=drawn.angle)
+        curtain[start:stop] = blurred[start - first : stop - first]
     return curtain
 
 
-class _Zoom:
-    """Bilinear zoom of the rows of an array about its centre, as scipy.ndimage.zoom of order 1 and a centred cut."""
+def zoomed_canvas(
+    flakes: NDArray[np.floating], rows: int, columns: int, zoom: float, first: int, last: int
+) -> NDArray[np.float32]:
+    """Rows `first` to `last` of a rows x columns canvas after a bilinear zoom into its centre.
 
-    def __init__(self, size: int, full: int, zoom: float) -> None:
-        zoomed = round(size * zoom)
-        offset = (zoomed - full) // 2
-        positions = (np.arange(full) + offset) * ((size - 1) / max(1, zoomed - 1))
-        self._below = np.clip(np.floor(positions).astype(int), 0, max(0, size - 2))
-        self._share = (positions - self._below)[:, None]
-        self._next = min(1, size - 1)
+    `flakes` is the canvas or its centre. The same centre part is cut and enlarged as by `scipy.ndimage.zoom` of order
+    1, and what is more than the canvas' size is trimmed on both sides.
+    """
+    upper, lower, down = (taps[first:last] for taps in _zoom_taps(rows, flakes.shape[0], zoom))
+    left, right, across = _zoom_taps(columns, flakes.shape[1], zoom)
+    tall = flakes[upper] * (1 - down)[:, None] + flakes[lower] * down[:, None]
+    zoomed: Plane = tall[:, left] * (1 - across) + tall[:, right] * across
+    return zoomed.astype(np.float32)
 
-    def __call__(self, array: NDArray[np.floating], start: int, stop: int) -> NDArray[np.float64]:
-        below, share = self._below[start:stop], self._share[start:stop]
-        zoomed: NDArray[np.float64] = array[below] * (1 - share) + array[below + self._next] * share
-        return zoomed
+
+def _zoom_taps(size: int, drawn: int, zoom: float) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.floating]]:
+    """For each zoomed pixel of an axis: the two drawn ones it lies between, and the second one's share."""
+    part = math.ceil(size / zoom)
+    enlarged = round(part * zoom)
+    trimmed = (enlarged - size) // 2
+    places = (np.arange(size) + trimmed) * ((part - 1) / max(1, enlarged - 1))
+    before: NDArray[np.int64] = np.minimum(places.astype(np.int64), max(0, part - 2))
+    after = np.minimum(before + 1, part - 1)
+    start = (size - part) // 2 - (size - drawn) // 2
+    return start + before, start + after, places - before
 
 
 def motion_blur(plane: Image, *, radius: int, sigma: float, angle: float) -> Image:
-    """ImageMagick's motion blur of a uint8 plane: half a Gaussian along `angle` degrees, edges repeated, truncated."""
+    """ImageMagick's motion blur of a uint8 plane: half a Gaussian of 2 radius + 1 taps along `angle` degrees.
+
+    Borders are repeated, the result is truncated.
+    """
     taps = 2 * radius + 1
     weights = np.exp(-(np.arange(taps) ** 2) / (2 * sigma**2))
     weights /= weights.sum()
-    padded = cv2.copyMakeBorder(plane, taps, taps, taps, taps, cv2.BORDER_REPLICATE).astype(np.float64)
     height, width = plane.shape
+    padded = cv2.copyMakeBorder(plane, taps, taps, taps, taps, cv2.BORDER_REPLICATE).astype(np.float64)
     blurred = np.zeros((height, width))
-    for row, column, weight in _steps(angle, weights):
-        blurred += weight * padded[taps + row : taps + row + height, taps + column : taps + column + width]
-    # Weights sum to 1 only to rounding: a white plane must stay white.
-    return np.floor(blurred + 1e-9).astype(np.uint8)
-
-
-def _steps(angle: float, weights: NDArray[np.float64]) -> Iterator[tuple[int, int, float]]:
-    direction = math.radians(angle)
     for tap, weight in enumerate(weights):
-        yield math.ceil(tap * math.sin(direction) - 0.5), math.ceil(tap * math.cos(direction) - 0.5), float(weight)
+        row = taps + math.ceil(tap * math.sin(math.radians(angle)) - 0.5)
+        column = taps + math.ceil(tap * math.cos(math.radians(angle)) - 0.5)
+        cv2.scaleAdd(padded[row : row + height, column : column + width], float(weight), blurred, dst=blurred)
+    # ImageMagick rounds to its 16 bits, a grey level being 257 of them, before it truncates to 8.
+    blurred += 0.5 / 257
+    return blurred.astype(np.uint8)
 
 
 def snow_layer(height: int, width: int, *, blend: float) -> Callable[[Image, Image], Image]:
-    """The function (frame, curtain rows) -> frame with snow, all uint8.
+    """The function (frame, the curtain's rows) -> frame in the snow, all uint8.
 
-    Both branches of the maximum are linear in the frame, so it is taken last: max(x, b x + (1 - b) (1.5 g + 0.5)),
-    the snow added to both.
+    `blend * x + (1 - blend) * max(x, 1.5 * grey(x) + 0.5) + s + rot180(s)`, clipped, x = frame / 255, s = rows / 255.
+    The snow is whole grey levels, so it is added last, with saturation. The maximum is taken over the whole first part
+    instead, of x and `blend * x + (1 - blend) * (1.5 * grey(x) + 0.5)`: a linear map of the colours, which OpenCV
+    computes in fixed point, within one grey level and the same on every processor.
     """
-    shape = (height, width)
-    frame_values = np.empty((*shape, 3), np.float32)
-    grey, veil = np.empty(shape, np.float32), np.empty(shape, np.float32)
-    flakes = np.empty(shape, np.float32)
-    veil_values, flake_values = np.empty((*shape, 3), np.float32), np.empty((*shape, 3), np.float32)
+    grey = np.tile([0.299, 0.587, 0.114], (3, 1))
+    colours = blend * np.eye(3) + (1 - blend) * 1.5 * grey
+    # OpenCV rounds the result, where the reference truncates: half a level less. It also rounds the factors, to 1/1024:
+    # what that adds to a middle grey is taken off again.
+    added = 127.5 * (np.round(colours * 1024) / 1024 - colours).sum(axis=1)
+    whiten = np.column_stack([colours, (1 - blend) * 127.5 - 0.5 - added])
+    turned = np.empty((height, width), np.uint8)
+    falling = np.empty((height, width, 3), np.uint8)
 
-    def apply(frame: Image, rows: Image) -> Image:
-        np.copyto(frame_values, frame)
-        cv2.cvtColor(frame_values, cv2.COLOR_RGB2GRAY, dst=grey)
-        np.add(rows, rows[::-1, ::-1], out=flakes, dtype=np.float32)
-        # (1 - b)(1.5 g + 127.5) + s
-        cv2.addWeighted(grey, 1.5 * (1 - blend), flakes, 1.0, 127.5 * (1 - blend), dst=veil)
-        cv2.merge((veil, veil, veil), dst=veil_values)
-        cv2.merge((flakes, flakes, flakes), dst=flake_values)
-        cv2.add(frame_values, flake_values, dst=flake_values)
-        cv2.scaleAdd(frame_values, blend, veil_values, dst=veil_values)
-        cv2.max(flake_values, veil_values, dst=veil_values)
-        np.minimum(veil_values, 255, out=veil_values)
-        return veil_values.astype(np.uint8)
+    def cover(frame: Image, rows: Image) -> Image:
+        cv2.flip(rows, -1, dst=turned)
+        cv2.add(rows, turned, dst=turned)
+        cv2.cvtColor(turned, cv2.COLOR_GRAY2RGB, dst=falling)
+        output = np.empty(frame.shape, np.uint8)
+        cv2.transform(frame, whiten, dst=output)
+        cv2.max(output, frame, dst=output)
+        cv2.add(output, falling, dst=output)
+        return output
 
-    return apply
+    return cover

@@ -1,0 +1,545 @@
+"""Pixel kernels: what every one must keep to, and each against a slow reference in double precision."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import ndimage
+
+from perturbations import registry, rng
+from perturbations.registry import Perturbation
+from perturbations.video import digital, noise, weather
+
+Apply = Callable[[np.ndarray, int], np.ndarray]
+
+PIXEL = [entry for entry in registry.perturbations(kind="video") if entry.method == "pixel"]
+SCENARIOS = [(entry, severity) for entry in PIXEL for severity in entry.severities]
+SIZES = [(37, 53), (64, 48), (1, 1), (1, 9), (9, 1), (2, 3), (3, 2), (5, 31)]
+
+each_entry = pytest.mark.parametrize("entry", PIXEL, ids=lambda entry: entry.key)
+each_scenario = pytest.mark.parametrize(
+    ("entry", "severity"), SCENARIOS, ids=[f"{entry.key}-{severity}" for entry, severity in SCENARIOS]
+)
+each_severity = pytest.mark.parametrize("severity", range(1, 6))
+each_size = pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+
+
+def scene(num_frames: int, height: int, width: int, seed: int = 0) -> np.ndarray:
+    """Coloured blobs under fine texture, drifting; some black, some white."""
+    generator = np.random.default_rng(seed)
+    coarse = ndimage.zoom(generator.normal(128, 90, (height // 8 + 3, width // 8 + 3, 3)), (8, 8, 1), order=1)
+    texture = generator.normal(0, 6, coarse.shape)
+    picture = np.clip(coarse + texture, 0, 255).astype(np.uint8)
+    return np.stack([picture[:height, i % 8 : i % 8 + width] for i in range(num_frames)])
+
+
+def drawn(entry: Perturbation, num_frames: int, height: int, width: int, seed: int = 0, item: str = "clip") -> Any:
+    assert entry.realization is not None
+    generator = rng.generator(seed, "demo", item, entry.key, None if entry.draw == "clip" else 0)
+    return registry.resolve(entry.realization)(generator, num_frames, height, width)
+
+
+def bound(entry: Perturbation, severity: int, realization: Any, shape: tuple[int, ...]) -> Apply:
+    kernel = registry.resolve(entry.kernel)
+    apply: Apply = kernel(realization, *shape[:3], **entry.parameters(severity))
+    return apply
+
+
+def perturbed(entry: Perturbation, severity: int, frames: np.ndarray, seed: int = 0, item: str = "clip") -> np.ndarray:
+    apply = bound(entry, severity, drawn(entry, *frames.shape[:3], seed, item), frames.shape)
+    return np.stack([apply(frame, index) for index, frame in enumerate(frames)])
+
+
+def assert_close(ours: np.ndarray, exact: np.ndarray, equal_share: float) -> None:
+    """At most one grey level apart, and equal in at least this share of the values."""
+    assert ours.shape == exact.shape
+    difference = np.abs(ours.astype(int) - exact)
+    assert difference.max() <= 1
+    assert np.mean(difference == 0) >= equal_share
+
+
+def truncated(y: np.ndarray) -> np.ndarray:
+    """uint8 levels of y in [0, 1]; sums in double precision may end a hair below a whole number."""
+    return np.floor(np.clip(y, 0, 1) * 255 + 1e-7).astype(int)
+
+
+# --- what every kernel must keep to ----------------------------------------------------------------------------------
+
+
+@each_scenario
+def test_shape_type_and_input(entry: Perturbation, severity: int) -> None:
+    frames = scene(3, 36, 50)
+    before = frames.copy()
+    frames.flags.writeable = False
+    result = perturbed(entry, severity, frames)
+    assert (result.shape, result.dtype) == (frames.shape, np.uint8)
+    assert np.array_equal(frames, before)
+    assert not np.array_equal(result, frames)
+
+
+@each_scenario
+def test_every_output_is_an_array_of_its_own(entry: Perturbation, severity: int) -> None:
+    frames = scene(3, 36, 50)
+    apply = bound(entry, severity, drawn(entry, *frames.shape[:3]), frames.shape)
+    first = apply(frames[0], 0)
+    kept = first.copy()
+    second = apply(frames[1], 1)
+    assert np.array_equal(first, kept)
+    assert not np.shares_memory(first, second)
+    assert not np.shares_memory(first, frames)
+    assert first.flags.writeable
+    assert first.flags.c_contiguous
+    first[...] = 0
+    second[...] = 0
+    assert np.array_equal(apply(frames[0], 0), kept)
+
+
+@each_scenario
+def test_the_order_of_frames_does_not_matter(entry: Perturbation, severity: int) -> None:
+    frames = scene(4, 24, 32)
+    forward = perturbed(entry, severity, frames)
+    apply = bound(entry, severity, drawn(entry, *frames.shape[:3]), frames.shape)
+    for index in (3, 1, 1, 0, 2):
+        assert np.array_equal(apply(frames[index], index), forward[index])
+
+
+@each_scenario
+def test_a_frame_may_be_a_view(entry: Perturbation, severity: int) -> None:
+    frames = scene(1, 24, 32)
+    padded = np.pad(frames[0], ((2, 2), (3, 3), (0, 0)))
+    apply = bound(entry, severity, drawn(entry, 1, 24, 32), frames.shape)
+    assert np.array_equal(apply(padded[2:-2, 3:-3], 0), apply(frames[0], 0))
+
+
+@each_scenario
+def test_the_key_determines_the_bytes(entry: Perturbation, severity: int) -> None:
+    frames = scene(2, 24, 32)
+    result = perturbed(entry, severity, frames)
+    assert np.array_equal(perturbed(entry, severity, frames), result)
+    assert not np.array_equal(perturbed(entry, severity, frames, item="other"), result)
+    assert not np.array_equal(perturbed(entry, severity, frames, seed=1), result)
+
+
+@each_entry
+def test_the_severities_share_a_realization(entry: Perturbation) -> None:
+    """One draw serves them all, and none of them changes it."""
+    frames = scene(3, 24, 32)
+    realization = drawn(entry, *frames.shape[:3])
+    untouched = copy.deepcopy(realization)
+    for severity in entry.severities:
+        apply = bound(entry, severity, realization, frames.shape)
+        shared = np.stack([apply(frame, index) for index, frame in enumerate(frames)])
+        assert np.array_equal(shared, perturbed(entry, severity, frames))
+    parts, originals = (one if isinstance(one, tuple) else (one,) for one in (realization, untouched))
+    for part, original in zip(parts, originals, strict=True):
+        assert np.array_equal(part, original)
+
+
+@each_entry
+def test_the_severities_differ(entry: Perturbation) -> None:
+    frames = scene(2, 48, 64)
+    results = {perturbed(entry, severity, frames).tobytes() for severity in entry.severities}
+    assert len(results) == len(entry.severities)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("entry", [one for one in PIXEL if one.monotonic], ids=lambda entry: entry.key)
+def test_distortion_never_falls(entry: Perturbation, seed: int) -> None:
+    frames = scene(4, 60, 80, seed)
+    errors = [np.abs(perturbed(entry, s, frames, seed).astype(int) - frames).mean() for s in entry.severities]
+    assert errors == sorted(errors)
+    assert errors[0] > 0
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    scenario=st.sampled_from(SCENARIOS),
+    size=st.tuples(st.integers(1, 4), st.integers(1, 26), st.integers(1, 26)),
+    seed=st.integers(0, 2**32),
+    level=st.none() | st.integers(0, 255),
+)
+def test_any_small_clip(
+    scenario: tuple[Perturbation, int], size: tuple[int, int, int], seed: int, level: int | None
+) -> None:
+    entry, severity = scenario
+    frames = scene(*size, seed) if level is None else np.full((*size, 3), level, np.uint8)
+    before = frames.copy()
+    result = perturbed(entry, severity, frames, seed)
+    assert (result.shape, result.dtype) == (frames.shape, np.uint8)
+    assert np.array_equal(frames, before)
+    assert np.array_equal(perturbed(entry, severity, frames, seed), result)
+
+
+# --- noise -----------------------------------------------------------------------------------------------------------
+
+
+@each_size
+@each_severity
+def test_gaussian_noise_is_exact(severity: int, size: tuple[int, int]) -> None:
+    entry = registry.get("mlvp/gaussian_noise")
+    frames = np.concatenate([scene(1, *size), np.zeros((1, *size, 3), np.uint8), np.full((1, *size, 3), 255, np.uint8)])
+    n = entry.parameters(severity)["sigma"] * drawn(entry, 3, *size).astype(np.float64)
+    exact = np.floor(np.clip(frames / 255 + n, 0, 1) * 255 + 1e-9)
+    assert np.array_equal(perturbed(entry, severity, frames), exact)
+
+
+def test_normal_noise_is_unit_and_differs_between_channels() -> None:
+    unit = noise.draw_normal(np.random.default_rng(0), 9, 120, 160)
+    assert (unit.shape, unit.dtype) == ((120, 160, 3), np.float32)
+    assert abs(unit.mean()) < 0.02
+    assert unit.std() == pytest.approx(1, abs=0.02)
+    assert np.abs(np.corrcoef(unit.reshape(-1, 3).T) - np.eye(3)).max() < 0.03
+
+
+@each_size
+@each_severity
+def test_impulse_noise_is_exact(severity: int, size: tuple[int, int]) -> None:
+    entry = registry.get("mlvp/impulse_noise")
+    frames = scene(2, *size)
+    amount = entry.parameters(severity)["amount"]
+    u = drawn(entry, 2, *size)
+    exact = frames.copy()
+    exact[:, u < amount / 2] = 0
+    exact[:, u >= 1 - amount / 2] = 255
+    assert np.array_equal(perturbed(entry, severity, frames), exact)
+
+
+def test_impulse_masks_are_nested_and_of_the_published_size() -> None:
+    entry = registry.get("mlvp/impulse_noise")
+    frames = np.full((2, 200, 300, 3), 100, np.uint8)
+    results = [perturbed(entry, severity, frames) for severity in entry.severities]
+    for severity, result in zip(entry.severities, results, strict=True):
+        assert np.array_equal(result[0], result[1])
+        assert (result == result[..., :1]).all()
+        for level in (0, 255):
+            assert np.mean(result == level) == pytest.approx(entry.parameters(severity)["amount"] / 2, rel=0.1)
+    for milder, stronger in itertools.pairwise(results):
+        assert np.array_equal(stronger[milder != 100], milder[milder != 100])
+
+
+def test_the_edges_of_impulse_noise() -> None:
+    """Below a/2 is pepper and a/2 is not; 1 - a/2 is salt."""
+    u = np.array([[0.0, 0.249, 0.25, 0.5, 0.749, 0.75, 0.999]])
+    result = noise.impulse_noise(u, 1, 1, 7, amount=0.5)(np.full((1, 7, 3), 9, np.uint8), 0)
+    assert result[0, :, 0].tolist() == [0, 0, 9, 9, 9, 255, 255]
+
+
+# --- fog -------------------------------------------------------------------------------------------------------------
+
+
+def slow_plasma(uniform: np.ndarray, side: int, decay: float) -> np.ndarray:
+    """Diamond-square, one point at a time, indices modulo the side."""
+    surface = np.zeros((side, side))
+    numbers = iter(uniform.tolist())
+    step, wibble = side, 100.0
+
+    def place(row: int, column: int, neighbours: list[tuple[int, int]]) -> None:
+        mean = sum(surface[r % side, c % side] for r, c in neighbours) / 4
+        surface[row, column] = mean + wibble * (wibble * next(numbers))
+
+    while step >= 2:
+        half = step // 2
+        grid = range(0, side, step)
+        for r in grid:
+            for c in grid:
+                place(r + half, c + half, [(r, c), (r + step, c), (r, c + step), (r + step, c + step)])
+        for r in grid:
+            for c in grid:
+                place(r, c + half, [(r, c), (r, c + step), (r + half, c + half), (r - half, c + half)])
+        for r in grid:
+            for c in grid:
+                place(r + half, c, [(r, c), (r + step, c), (r + half, c + half), (r + half, c - half)])
+        step, wibble = half, wibble / decay
+    assert next(numbers, None) is None
+    surface -= surface.min()
+    return surface / surface.max() if surface.max() else surface
+
+
+@each_size
+@each_severity
+def test_fog(severity: int, size: tuple[int, int]) -> None:
+    entry = registry.get("mlvp/fog")
+    height, width = size
+    frames = scene(3, height, width)
+    frames[1] //= 3  # darker, so that the frame's own maximum counts
+    frames[2] = 0
+    intensity, decay = entry.parameters(severity).values()
+    side = next(2**k for k in range(20) if 2**k >= max(size))
+    uniform = drawn(entry, 3, *size)
+    plasma = slow_plasma(uniform, side, decay)
+    np.testing.assert_allclose(weather.plasma(uniform, side, decay), plasma, rtol=0, atol=1e-6)
+    x = frames / 255
+    m = x.max(axis=(1, 2, 3), keepdims=True)
+    m[m == 0] = 1
+    exact = truncated((x + intensity * plasma[:height, :width, None]) * m / (m + intensity))
+    # A tiny plasma has extremes at a good part of its pixels, and there the exact result is a whole number.
+    assert_close(perturbed(entry, severity, frames), exact, 0.999 if min(size) > 9 else 0)
+
+
+@pytest.mark.parametrize(
+    ("size", "side"), [((1, 1), 1), ((1, 2), 2), ((2, 3), 4), ((240, 320), 512), ((512, 9), 512), ((513, 9), 1024)]
+)
+def test_the_plasma_covers_the_frame(size: tuple[int, int], side: int) -> None:
+    assert weather.plasma_side(*size) == side
+    unit = weather.draw_plasma(np.random.default_rng(0), 1, *size)
+    assert unit.shape == (side * side - 1,)
+    assert (np.abs(unit) <= 1).all()
+
+
+def test_the_plasma_fills_the_unit_interval() -> None:
+    unit = weather.draw_plasma(np.random.default_rng(0), 1, 100, 100)
+    assert (unit.min() < -0.99, unit.max() > 0.99) == (True, True)
+    surface = weather.plasma(unit, 128, 1.7)
+    assert (surface.min(), surface.max()) == (0, 1)
+
+
+# --- snow ------------------------------------------------------------------------------------------------------------
+
+
+def slow_blur(plane: np.ndarray, radius: int, sigma: float, angle: float) -> np.ndarray:
+    """ImageMagick's motion blur, one tap at a time; a grey level is 257 of its own."""
+    height, width = plane.shape
+    weights = [math.exp(-(i**2) / (2 * sigma**2)) for i in range(2 * radius + 1)]
+    total = np.zeros(plane.shape)
+    for i, weight in enumerate(weights):
+        row = math.ceil(i * math.sin(math.radians(angle)) - 0.5)
+        column = math.ceil(i * math.cos(math.radians(angle)) - 0.5)
+        rows = np.clip(np.arange(height) + row, 0, height - 1)
+        columns = np.clip(np.arange(width) + column, 0, width - 1)
+        total += weight / sum(weights) * plane[rows][:, columns]
+    return np.floor(np.floor(total * 257 + 0.5) / 257).astype(np.uint8)
+
+
+def slow_curtain(snow: weather.Snow, rows: int, columns: int, parameters: dict[str, Any]) -> np.ndarray:
+    """The curtain from a whole canvas, of which our flakes are the middle."""
+    canvas = np.full((rows, columns), np.nan, np.float32)
+    top, left = ((full - part) // 2 for full, part in zip(canvas.shape, snow.flakes.shape, strict=True))
+    canvas[top : top + snow.flakes.shape[0], left : left + snow.flakes.shape[1]] = snow.flakes
+    zoom = parameters["zoom"]
+    height, width = math.ceil(rows / zoom), math.ceil(columns / zoom)
+    top, left = (rows - height) // 2, (columns - width) // 2
+    zoomed = ndimage.zoom(canvas[top : top + height, left : left + width], zoom, order=1)
+    top, left = (zoomed.shape[0] - rows) // 2, (zoomed.shape[1] - columns) // 2
+    zoomed = zoomed[top : top + rows, left : left + columns]
+    layer = zoomed * np.float32(parameters["scale"]) + np.float32(parameters["loc"])
+    layer = np.clip(np.where(layer < parameters["threshold"], 0, layer), 0, 1)
+    flakes = (layer * 255).astype(np.uint8)
+    return slow_blur(flakes, parameters["radius"], parameters["sigma"], snow.angle)
+
+
+@each_size
+@each_severity
+def test_snow_curtain(severity: int, size: tuple[int, int]) -> None:
+    entry = registry.get("mlvp/snow")
+    height, width = size
+    num_frames = 12
+    rows = height + 3 * (num_frames - 1)
+    flakes = drawn(entry, num_frames, height, width)
+    parameters = entry.parameters(severity)
+    del parameters["blend"]
+    curtain = weather.snow_curtain(flakes, rows, width, **parameters)
+    assert curtain.shape == (rows, width)
+    assert_close(curtain, slow_curtain(flakes, rows, width, parameters), 0.999)
+
+
+@each_size
+@each_severity
+def test_snow(severity: int, size: tuple[int, int]) -> None:
+    entry = registry.get("mlvp/snow")
+    height, width = size
+    frames = np.concatenate([scene(4, *size), np.full((1, *size, 3), (0, 0, 255), np.uint8)])
+    frames = np.concatenate([frames, np.random.default_rng(0).integers(0, 256, (3, *size, 3), dtype=np.uint8)])
+    flakes = drawn(entry, len(frames), height, width)
+    parameters = entry.parameters(severity)
+    blend = parameters.pop("blend")
+    curtain = weather.snow_curtain(flakes, height + 3 * (len(frames) - 1), width, **parameters)
+    x = frames / 255
+    grey = (x @ [0.299, 0.587, 0.114])[..., None]
+    s = np.stack([curtain[3 * i : 3 * i + height] for i in range(len(frames))])[..., None] / 255
+    y = blend * x + (1 - blend) * np.maximum(x, 1.5 * grey + 0.5) + s + s[:, ::-1, ::-1]
+    ours = perturbed(entry, severity, frames)
+    assert_close(ours, truncated(y), 0.95)
+    if height * width > 100:  # off by one in either direction, without a drift
+        assert abs(np.mean(ours - truncated(y))) < 0.03
+
+
+@each_severity
+def test_snow_is_made_in_bands_that_leave_no_seam(severity: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = registry.get("mlvp/snow")
+    parameters = entry.parameters(severity)
+    del parameters["blend"]
+    flakes = drawn(entry, 200, 24, 40)
+    rows = weather.curtain_rows(200, 24)
+    assert rows > 2 * weather._BAND
+    curtain = weather.snow_curtain(flakes, rows, 40, **parameters)
+    assert_close(curtain, slow_curtain(flakes, rows, 40, parameters), 0.999)
+    for band in (7, 10_000):
+        monkeypatch.setattr(weather, "_BAND", band)
+        assert np.array_equal(weather.snow_curtain(flakes, rows, 40, **parameters), curtain)
+
+
+def test_snow_falls_three_rows_a_frame() -> None:
+    entry = registry.get("mlvp/snow")
+    grey = np.full((2, 60, 40, 3), 30, np.uint8)
+    apply = weather.snow_layer(60, 40, blend=0.8)
+    flakes = drawn(entry, 2, 60, 40)
+    parameters = entry.parameters(1)
+    del parameters["blend"]
+    curtain = weather.snow_curtain(flakes, 63, 40, **parameters)
+    result = perturbed(entry, 1, grey)
+    assert np.array_equal(result[0], apply(grey[0], curtain[:60]))
+    assert np.array_equal(result[1], apply(grey[1], curtain[3:]))
+    assert not np.array_equal(result[0], result[1])
+
+
+def test_all_severities_see_the_middle_of_one_canvas() -> None:
+    """At the middle of the canvas every zoom shows the same flake."""
+    rows, columns = 121, 81
+    flakes = np.zeros((61, 41), np.float32)
+    flakes[30, 20] = 1
+    for severity in range(1, 6):
+        zoom = registry.get("mlvp/snow").parameters(severity)["zoom"]
+        zoomed = weather.zoomed_canvas(flakes, rows, columns, zoom, 0, rows)
+        brightest = np.unravel_index(zoomed.argmax(), zoomed.shape)
+        assert np.abs(np.subtract(brightest, (60, 40))).max() <= zoom
+
+
+def test_the_angle_of_snow_is_that_of_falling() -> None:
+    angles = [weather.draw_snow(np.random.default_rng(seed), 1, 2, 2).angle for seed in range(400)]
+    assert -135 <= min(angles) < -133
+    assert -47 < max(angles) <= -45
+
+
+def test_snow_draws_no_more_than_the_smallest_zoom_shows() -> None:
+    zooms = [registry.get("mlvp/snow").parameters(severity)["zoom"] for severity in range(1, 6)]
+    assert min(zooms) == 2
+    flakes = weather.draw_snow(np.random.default_rng(0), 100, 36, 63).flakes
+    assert (flakes.shape, flakes.dtype) == ((math.ceil((36 + 3 * 99) / 2), 32), np.float32)
+    assert flakes.std() == pytest.approx(1, abs=0.05)
+
+
+def test_snow_holds_a_byte_a_pixel_of_a_long_clip() -> None:
+    entry = registry.get("mlvp/snow")
+    shape = (20_000, 30, 100)
+    curtain_bytes = (30 + 3 * 19_999) * 100
+    tracemalloc.start()
+    try:
+        apply = bound(entry, 5, drawn(entry, *shape), shape)
+        held, peak = tracemalloc.get_traced_memory()
+        apply(np.zeros((30, 100, 3), np.uint8), 19_999)
+    finally:
+        tracemalloc.stop()
+    assert held < 1.5 * curtain_bytes
+    # A quarter of the canvas in single precision, the curtain, and a few bands.
+    assert peak < 3 * curtain_bytes
+
+
+# --- elastic distortion ----------------------------------------------------------------------------------------------
+
+
+def slow_affine(jitter: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Where the three points go, solved; its centre is (height, width) / 2 taken as (x, y)."""
+    a, b, reach = height // 2, width // 2, min(height, width) // 3
+    points = np.array([[a + reach, b + reach], [a + reach, b - reach], [a - reach, b - reach]], float)
+    if reach == 0:
+        return np.eye(2, 3)
+    return np.linalg.solve(np.column_stack([points, np.ones(3)]), points + jitter).T
+
+
+@each_size
+@each_severity
+def test_elastic_distortion(severity: int, size: tuple[int, int]) -> None:
+    entry = registry.get("mlvp/elastic_distortion")
+    height, width = size
+    frames = scene(2, height, width)
+    alpha, sigma, affine = entry.parameters(severity).values()
+    jitter, across, down = drawn(entry, 2, height, width)
+    matrix = slow_affine(affine * jitter, height, width)
+    back = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))
+    if np.abs(back).max() > 1000:
+        pytest.skip("a nearly singular transform magnifies rounding without end")
+    rows, columns = np.mgrid[:height, :width].astype(float)
+    tilt = back[1, 0] * columns + back[1, 1] * rows + back[1, 2], back[0, 0] * columns + back[0, 1] * rows + back[0, 2]
+    wobble = [
+        places + alpha * ndimage.gaussian_filter(field.astype(float), sigma, mode="reflect", truncate=3)
+        for places, field in ((rows, down), (columns, across))
+    ]
+    exact = np.empty(frames.shape, int)
+    for frame, out in zip(frames, exact, strict=True):
+        for channel in range(3):
+            tilted = ndimage.map_coordinates(frame[..., channel].astype(float), tilt, order=1, mode="mirror")
+            moved = ndimage.map_coordinates(tilted, wobble, order=1, mode="reflect")
+            out[..., channel] = np.floor(moved + 1e-7)
+    assert_close(perturbed(entry, severity, frames), exact, 0.98)
+
+
+@pytest.mark.parametrize("level", [0, 1, 77, 254, 255])
+@each_severity
+def test_flat_frames_stay_flat(severity: int, level: int) -> None:
+    frames = np.full((2, 45, 61, 3), level, np.uint8)
+    assert np.array_equal(perturbed(registry.get("mlvp/elastic_distortion"), severity, frames), frames)
+
+
+def test_the_channels_move_together() -> None:
+    frames = np.repeat(scene(2, 45, 61)[..., :1], 3, axis=3)
+    result = perturbed(registry.get("mlvp/elastic_distortion"), 2, frames)
+    assert (result == result[..., :1]).all()
+
+
+@pytest.mark.parametrize("sigma", [0.4, 2.44, 19.52, 170.8])
+@each_size
+def test_smoothing_is_a_gaussian_with_mirrored_borders(size: tuple[int, int], sigma: float) -> None:
+    field = np.random.default_rng(0).uniform(-1, 1, size)
+    expected = ndimage.gaussian_filter(field, sigma, mode="reflect", truncate=3)
+    np.testing.assert_allclose(digital.smooth(field, sigma), expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize(("edge", "mode"), [(0.0, "reflect"), (0.5, "symmetric")])
+@pytest.mark.parametrize("size", [1, 2, 3, 10])
+def test_mirroring(size: int, edge: float, mode: Any) -> None:
+    whole = np.arange(-25.0, size + 25)
+    expected = np.pad(np.arange(size), 25, mode=mode)
+    assert np.array_equal(digital.reflected(whole, size, edge=edge), expected)
+    # Between two pixels, the same pair as at the mirror image.
+    values = np.random.default_rng(0).uniform(0, 255, size)
+    between = np.linspace(-20, size + 20, 997)
+    place = digital.reflected(between, size, edge=edge)
+    assert (place.min(), place.max()) >= (0, 0)
+    assert place.max() <= size - 1
+    padded = np.pad(values, 25, mode=mode)
+    expected = np.interp(between, np.arange(-25, size + 25), padded)
+    np.testing.assert_allclose(np.interp(place, np.arange(size), values), expected, rtol=0, atol=0.01)
+
+
+def test_a_singular_transform_ends() -> None:
+    """The three points fall on a line: OpenCV's own mirroring would take steps for hours."""
+    height, width = 9, 12
+    reach, x, y = 3, 4, 6
+    points = np.array([[x + reach, y + reach], [x + reach, y - reach], [x - reach, y - reach]])
+    for nearly in (0.0, 1e-6):
+        line = np.array([[0, 0], [5, 5], [9, 9 + nearly]])
+        fields = np.zeros((height, width), np.float32)
+        realization = digital.Elastic(line - points, fields, fields)
+        frame = scene(1, height, width)[0]
+        apply = digital.elastic_distortion(realization, 1, height, width, alpha=1.0, sigma=1.0, affine=1.0)
+        assert apply(frame, 0).shape == frame.shape
+
+
+def test_elastic_draws_are_unit() -> None:
+    jitter, across, down = digital.draw_elastic(np.random.default_rng(0), 1, 90, 120)
+    assert (jitter.shape, across.shape, down.shape) == ((3, 2), (90, 120), (90, 120))
+    for field in (across, down):
+        assert field.std() == pytest.approx(1 / math.sqrt(3), abs=0.01)
+        assert -1 <= field.min() < -0.999
+        assert 0.999 < field.max() <= 1
+    assert abs(np.corrcoef(across.ravel(), down.ravel())[0, 1]) < 0.03
+    assert (np.abs(jitter) <= 1).all()

@@ -1,0 +1,220 @@
+"""The published numbers, the look-up, and which way imports point."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import ffmpeg
+import pytest
+
+import perturbations
+from perturbations import registry
+from perturbations.errors import UnknownPerturbationError
+from perturbations.registry import Perturbation
+
+PACKAGE = Path(perturbations.__file__).parent
+ENTRIES = registry.perturbations()
+KEYS = [entry.key for entry in ENTRIES]
+
+SNOW = ("loc", "scale", "zoom", "threshold", "radius", "sigma", "blend")
+
+# As printed in MLVP, Tab. 37; elastic distortion multiplied out.
+MLVP = {
+    "gaussian_noise": (("sigma",), [(0.08,), (0.12,), (0.18,), (0.26,), (0.38,)]),
+    "impulse_noise": (("amount",), [(0.03,), (0.06,), (0.09,), (0.17,), (0.27,)]),
+    "fog": (("intensity", "decay"), [(1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4)]),
+    "snow": (
+        SNOW,
+        [
+            (0.1, 0.3, 3, 0.5, 10, 4, 0.8),
+            (0.2, 0.3, 2, 0.5, 12, 4, 0.7),
+            (0.55, 0.3, 4, 0.9, 12, 8, 0.7),
+            (0.55, 0.3, 4.5, 0.85, 12, 8, 0.65),
+            (0.55, 0.3, 2.5, 0.85, 12, 12, 0.55),
+        ],
+    ),
+    "elastic_distortion": (
+        ("alpha", "sigma", "affine"),
+        [
+            (488, 170.8, 24.4),
+            (488, 19.52, 48.8),
+            (12.2, 2.44, 4.88),
+            (17.08, 2.44, 4.88),
+            (29.28, 2.44, 4.88),
+        ],
+    ),
+    "h264_compression": (("bitrate",), [(500_000,), (250_000,), (100_000,), (50_000,), (25_000,)]),
+}
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def test_mlvp_holds_the_low_level_in_the_papers_order() -> None:
+    assert [entry.name for entry in registry.perturbations("mlvp")] == list(MLVP)
+    assert {entry.level for entry in registry.perturbations("mlvp")} == {"low"}
+
+
+@pytest.mark.parametrize("variant", registry.VARIANTS)
+@pytest.mark.parametrize("name", MLVP)
+def test_mlvp_parameters_are_the_published_ones(name: str, variant: str) -> None:
+    names, table = MLVP[name]
+    entry = registry.get(f"mlvp/{name}")
+    assert entry.severities == (1, 2, 3, 4, 5)
+    for severity, values in enumerate(table, start=1):
+        parameters = entry.parameters(severity, variant)
+        if name == "h264_compression":
+            assert parameters.pop("pix_fmt") == {"released": "yuv444p", "paper": "yuv420p"}[variant]
+        assert parameters == pytest.approx(dict(zip(names, values, strict=True)), rel=1e-12)
+
+
+def test_what_is_known_of_severity() -> None:
+    """Only these grow on every clip: elastic's table is inverted, fog's is flat, snow's has a plateau."""
+    grows = {entry.name for entry in registry.perturbations("mlvp") if entry.monotonic}
+    assert grows == {"gaussian_noise", "impulse_noise", "h264_compression"}
+
+
+def test_the_variants_differ_only_where_a_reason_is_given() -> None:
+    for entry in ENTRIES:
+        assert (entry.paper is not None) == bool(entry.differences), entry.key
+
+
+# --- declarations ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=KEYS)
+def test_a_declaration_fits_its_functions(entry: Perturbation) -> None:
+    kernel = inspect.signature(registry.resolve(entry.kernel)).parameters
+    named = {name for name, one in kernel.items() if one.kind is one.KEYWORD_ONLY}
+    assert all(one.default is one.empty for one in kernel.values())
+    for variant in registry.VARIANTS:
+        for severity in entry.severities:
+            assert set(entry.parameters(severity, variant)) == named
+    if entry.method == "codec":
+        assert (entry.realization, entry.draw) == (None, "none")
+        assert named == set(kernel)
+        return
+    assert [name for name in kernel if name not in named][1:] == ["num_frames", "height", "width"]
+    assert entry.realization is not None
+    # Without the parameters: that is what makes the severities share a realization.
+    drawn = inspect.signature(registry.resolve(entry.realization)).parameters
+    assert list(drawn) == ["rng", "num_frames", "height", "width"]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=KEYS)
+def test_parameters_are_plain_data(entry: Perturbation) -> None:
+    for variant in registry.VARIANTS:
+        for severity in entry.severities:
+            parameters = entry.parameters(severity, variant)
+            assert json.loads(json.dumps(parameters)) == parameters
+            parameters.clear()
+            assert entry.parameters(severity, variant)  # a copy was given
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=KEYS)
+def test_a_declaration_says_where_it_comes_from(entry: Perturbation) -> None:
+    assert entry.source
+    assert entry.summary
+    assert "\n" not in entry.summary
+    assert entry.version >= 1
+    assert registry.get(entry.key) is entry
+
+
+def test_keys_are_unique() -> None:
+    assert len(set(KEYS)) == len(KEYS)
+
+
+def test_the_encoder_gets_what_the_algorithm_says() -> None:
+    entry = registry.get("mlvp/h264_compression")
+    arguments = registry.resolve(entry.kernel)(**entry.parameters(4))
+    command = ffmpeg.output(ffmpeg.input("in.mp4"), "out.mp4", **arguments).get_args()
+    options = dict(zip(command[2:-1:2], command[3:-1:2], strict=True))
+    assert options == {
+        "-vcodec": "libx264",
+        "-preset": "fast",
+        "-b:v": "50000",
+        "-pix_fmt": "yuv444p",
+        "-threads": "1",
+        "-x264-params": "cpu-independent=1",
+    }
+
+
+# --- look-up ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_name_brings_the_nearest() -> None:
+    with pytest.raises(UnknownPerturbationError, match=r"'mlvp/gausian_noise'.*mlvp/gaussian_noise"):
+        registry.get("mlvp/gausian_noise")
+    with pytest.raises(UnknownPerturbationError, match=r"no suite 'mlpv'; known: .*mlvp"):
+        registry.suite("mlpv")
+
+
+@pytest.mark.parametrize("severity", [0, 6, -1])
+def test_an_unknown_severity_is_refused(severity: int) -> None:
+    with pytest.raises(UnknownPerturbationError, match=rf"mlvp/fog has no severity {severity}; .*1, 2, 3, 4, 5"):
+        registry.get("mlvp/fog").parameters(severity)
+
+
+def test_an_unknown_variant_is_refused() -> None:
+    with pytest.raises(UnknownPerturbationError, match=r"no variant 'printed'.*released.*paper"):
+        registry.get("mlvp/fog").parameters(1, "printed")
+
+
+def test_entries_by_suite_and_kind() -> None:
+    assert registry.perturbations() == [entry for name in registry.suites() for entry in registry.perturbations(name)]
+    assert all(entry.kind == "video" for entry in registry.perturbations(kind="video"))
+    assert all(entry.suite == name for name in registry.suites() for entry in registry.perturbations(name))
+
+
+# --- imports ---------------------------------------------------------------------------------------------------------
+
+
+def imported(path: Path) -> set[str]:
+    """Every module a file imports, anywhere in it, less the standard library."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            module = node.module or ""
+            # `from perturbations import registry` imports perturbations.registry.
+            names.update([f"{module}.{alias.name}" for alias in node.names] if module == "perturbations" else [module])
+    return {name for name in names if name.split(".")[0] not in sys.stdlib_module_names}
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "video").glob("*.py")), ids=lambda path: path.name)
+def test_kernels_import_nothing_of_ours(path: Path) -> None:
+    assert imported(path) <= {"numpy", "numpy.typing", "cv2"}
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "suites").glob("*.py")), ids=lambda path: path.name)
+def test_suites_import_only_the_registry(path: Path) -> None:
+    assert imported(path) <= {"perturbations.registry"}
+
+
+def test_the_registry_imports_only_the_errors() -> None:
+    assert imported(PACKAGE / "registry.py") == {"perturbations.errors"}
+    assert imported(PACKAGE / "errors.py") == set()
+    assert imported(PACKAGE / "rng.py") == {"numpy"}
+
+
+def test_listing_the_suites_is_light() -> None:
+    """Snakemake and `perturb --help` do it on every start."""
+    script = (
+        "import sys\n"
+        "from perturbations import registry\n"
+        "assert registry.perturbations()\n"
+        "print(*sorted({name.split('.')[0] for name in sys.modules}))\n"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=PACKAGE.parent
+    )
+    heavy = {"numpy", "cv2", "pandas", "pyarrow", "torch", "scipy", "av", "pydantic", "snakemake"}
+    assert not heavy & set(loaded.stdout.split())
+    assert "perturbations" in loaded.stdout
