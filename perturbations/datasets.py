@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import stat
@@ -198,16 +199,15 @@ def _json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _table(path: Path, required: Iterable[str], delimiter: str = ",") -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows of a table with a header, and where they are. A row with another number of fields is still a row."""
-    lines = _text(path).splitlines(keepends=True)
-    reader = csv.DictReader(lines, delimiter=delimiter, strict=True)
-    header = reader.fieldnames or []
-    if missing := [column for column in required if column not in header]:
-        raise AnnotationError(f"{path} has no column {', '.join(map(repr, missing))}; its header is {list(header)}")
+    reader = csv.DictReader(io.StringIO(_text(path), newline=""), delimiter=delimiter, strict=True)
     try:
+        header = reader.fieldnames or []
+        if missing := [column for column in required if column not in header]:
+            raise AnnotationError(f"{path} has no column {', '.join(map(repr, missing))}; its header is {list(header)}")
         for row in reader:
             yield f"line {reader.line_num}", row
     except csv.Error as error:
-        raise AnnotationError(f"{path}, line {reader.line_num}: {error}") from error
+        raise AnnotationError(f"{path}, line {reader.reader.line_num}: {error}") from error
 
 
 def _raise_problems(path: Path, what: str, problems: Sequence[str]) -> None:

@@ -1,0 +1,305 @@
+"""Adapters: annotation files become items, and every entry is accounted for."""
+
+from __future__ import annotations
+
+import json
+import os
+import string
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perturbations import datasets
+from perturbations.config import Dataset
+from perturbations.errors import AnnotationError, ConfigError
+
+
+def dataset(folder: Path, adapter: str, annotations: str | bytes, name: str, **keys: Any) -> Dataset:
+    path = folder / name
+    path.write_bytes(annotations if isinstance(annotations, bytes) else annotations.encode())
+    (folder / "videos").mkdir(exist_ok=True)
+    return Dataset(adapter=adapter, annotations=path, videos=folder / "videos", **keys)
+
+
+def folder_dataset(folder: Path, rows: list[dict[str, Any]], **keys: Any) -> Dataset:
+    return dataset(folder, "folder", json.dumps(rows), "captions.json", **keys)
+
+
+# --- the real annotation files -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("adapter", "annotations", "keys", "items", "captions", "videos"),
+    [
+        ("msrvtt", "msrvtt/MSRVTT_JSFUSION_test.csv", {}, 1000, 1000, 1000),
+        ("msvd", "msvd/captions_msvd.json", {"ids": "msvd/test_list.txt"}, 670, 670, 670),
+        ("activitynet", "activitynet/val1_anno.jsonl", {}, 4917, 4917, 4917),
+        ("didemo", "didemo/test_data.json", {}, 1037, 1037, 1037),
+        ("youcook2", "youcook2/validation_youcook.csv", {}, 3350, 3350, 436),
+    ],
+)
+def test_the_real_splits_have_their_published_size(
+    reference: Path, adapter: str, annotations: str, keys: dict[str, str], items: int, captions: int, videos: int
+) -> None:
+    data = reference / "data"
+    paths = {key: data / value for key, value in keys.items()}
+    listing = datasets.read(
+        adapter, Dataset(adapter=adapter, annotations=data / annotations, videos=data / "clips", **paths)
+    )
+    assert listing.rejected == ()
+    assert len(listing.items) == items
+    assert len({item.item_id for item in listing.items}) == items
+    assert sum(len(item.captions) for item in listing.items) == captions
+    assert len({caption.caption_id for item in listing.items for caption in item.captions}) == captions
+    assert len({item.source_video_id for item in listing.items}) == videos
+
+
+def test_msvd_gives_every_caption_when_asked(reference: Path) -> None:
+    folder = reference / "data" / "msvd"
+    keys = {"annotations": folder / "captions_msvd.json", "ids": folder / "test_list.txt", "videos": folder}
+    every = datasets.read("msvd", Dataset(adapter="msvd", captions="all", **keys))
+    said = json.loads((folder / "captions_msvd.json").read_text())
+    assert sum(len(item.captions) for item in every.items) == sum(len(said[item.item_id]) for item in every.items)
+
+
+def test_didemo_joins_all_4021_descriptions_in_order(reference: Path) -> None:
+    path = reference / "data/didemo/test_data.json"
+    entries = json.loads(path.read_text())
+    assert len(entries) == 4021
+    listing = datasets.read("didemo", Dataset(adapter="didemo", annotations=path, videos=path.parent))
+    paragraphs = {item.source_video_id: item.captions[0].text for item in listing.items}
+    expected: dict[str, list[str]] = {}
+    for entry in entries:
+        expected.setdefault(entry["video"], []).append(entry["description"].strip())
+    assert paragraphs == {video: " ".join(said) for video, said in expected.items()}
+
+
+def test_msrvtt_finds_the_real_clips(reference: Path) -> None:
+    folder = reference / "data" / "msrvtt"
+    config = Dataset(adapter="msrvtt", annotations=folder / "MSRVTT_JSFUSION_test.csv", videos=folder / "videos")
+    found, missing = datasets.locate(config, datasets.read("msrvtt", config))
+    assert {one.item.item_id: one.item.captions for one in found} == {
+        "video9771": (datasets.Caption("ret1", "a little girl does gymnastics"),),
+        "video7021": (datasets.Caption("ret13", "baseball player hits ball"),),
+    }
+    assert len(missing) == 998
+    assert all(one.bytes == one.path.stat().st_size for one in found)
+
+
+# --- each format -------------------------------------------------------------------------------------------------
+
+
+def test_msrvtt(tmp_path: Path) -> None:
+    text = 'key,vid_key,video_id,sentence\nret0,m,v1,"a ""b"", c"\nret1,m,v2,\nret2,m,v1,again\nret3,m,,no id\n'
+    listing = datasets.read("d", dataset(tmp_path, "msrvtt", "\ufeff" + text, "a.csv"))
+    assert [(item.item_id, item.captions[0].text) for item in listing.items] == [("v1", 'a "b", c'), ("v2", "")]
+    assert [one.reason for one in listing.rejected] == [
+        "duplicate id, first seen at line 2 (a.csv, line 4)",
+        "the id is empty (a.csv, line 5)",
+    ]
+
+
+def test_msvd(tmp_path: Path) -> None:
+    ids = tmp_path / "ids.txt"
+    ids.write_text("b\nb\nnowhere\n\na\n")
+    said = json.dumps({"a": ["one", "two"], "b": ["three"]})
+    listing = datasets.read("d", dataset(tmp_path, "msvd", said, "a.json", ids=ids, captions="all"))
+    assert [(item.item_id, item.files, len(item.captions)) for item in listing.items] == [
+        ("b", ("b.avi",), 1),
+        ("a", ("a.avi",), 2),
+    ]
+    assert [one.item_id for one in listing.rejected] == ["b", "nowhere"]
+
+
+def test_lsmdc_leaves_out_the_clip_that_everybody_leaves_out(tmp_path: Path) -> None:
+    names = [f"1012_Film_00.{minute:02}.{second:02}.100-00.05.21.941" for minute in range(37) for second in range(27)]
+    rows = [f'{name}\t1\t2\t3\t4\tSOMEONE says "well".' for name in names]
+    rows.append(f"{datasets.LSMDC_LEFT_OUT}\t1\t2\t3\t4\tA sentence.")
+    assert len(rows) == 1000
+    listing = datasets.read("d", dataset(tmp_path, "lsmdc", "\n".join(rows) + "\n", "a.csv"))
+    assert len(listing.items) == 999
+    assert [one.item_id for one in listing.rejected] == [datasets.LSMDC_LEFT_OUT]
+    assert listing.items[0].files == (f"1012_Film/{names[0]}.avi",)
+    assert listing.items[0].captions[0].text == 'SOMEONE says "well".'
+
+
+def test_youcook2_reads_both_of_its_files_alike(tmp_path: Path) -> None:
+    table = "end,start,task,text,video_id\n60,47,226,pick,v1\n89,67.5,226,mix,v1\n9,9,1,nothing,v1\nx,1,1,odd,v2\n"
+    official = {
+        "v1": {
+            "subset": "validation",
+            "annotations": [
+                {"segment": [47, 60], "sentence": "pick", "id": 0},
+                {"segment": [67.5, 89], "sentence": "mix", "id": 1},
+                {"segment": [9, 9], "sentence": "nothing", "id": 2},
+            ],
+        },
+        "v2": {"subset": "validation", "annotations": [{"segment": [1], "sentence": "odd"}]},
+        "v3": {"subset": "training", "annotations": [{"segment": [1, 2], "sentence": "no"}]},
+    }
+    one = datasets.read("d", dataset(tmp_path, "youcook2", table, "a.csv"))
+    two = datasets.read("d", dataset(tmp_path, "youcook2", json.dumps({"database": official}), "a.json"))
+    assert one.items == two.items
+    assert [(item.item_id, item.start_s, item.end_s) for item in one.items] == [
+        ("v1_47_60", 47, 60),
+        ("v1_67.5_89", 67.5, 89),
+    ]
+    assert one.items[0].files == ("v1.mp4", "v1.mkv", "v1.webm")
+    assert [entry.item_id for entry in one.rejected] == [entry.item_id for entry in two.rejected] == ["v1_9_9", "v2"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "json", "jsonl", "parquet"])
+def test_folder_reads_every_kind_of_table(tmp_path: Path, kind: str) -> None:
+    import pandas as pd
+
+    table = pd.DataFrame(
+        {
+            "name": ["x", "x", "y", "x"],
+            "file": ["x.mov", "x.mov", "sub/y.mkv", "x.mov"],
+            "said": ["one", 'two, "three"', "fünf", "one"],
+            "from": [None, None, 1.5, None],
+            "to": [None, None, 2.0, None],
+        }
+    )
+    path = tmp_path / f"captions.{kind}"
+    {
+        "csv": lambda: table.to_csv(path, index=False),
+        "tsv": lambda: table.to_csv(path, index=False, sep="\t"),
+        "json": lambda: table.to_json(path, orient="records"),
+        "jsonl": lambda: table.to_json(path, orient="records", lines=True),
+        "parquet": lambda: table.to_parquet(path),
+    }[kind]()
+    columns = {"item_id": "name", "video": "file", "caption": "said", "start_s": "from", "end_s": "to"}
+    config = Dataset(adapter="folder", annotations=path, videos=tmp_path, columns=columns)
+    listing = datasets.read("d", config)
+    assert [(item.item_id, item.files, item.start_s, item.end_s) for item in listing.items] == [
+        ("x", ("x.mov",), None, None),
+        ("y", ("sub/y.mkv",), 1.5, 2.0),
+    ]
+    assert [caption.text for caption in listing.items[0].captions] == ["one", 'two, "three"']
+    assert len(listing.rejected) == 1
+    assert "duplicate" in listing.rejected[0].reason
+
+
+def test_folder_refuses_one_id_for_two_videos(tmp_path: Path) -> None:
+    rows = [{"item_id": "x", "caption": "a", "f": "1.mp4"}, {"item_id": "x", "caption": "b", "f": "2.mp4"}]
+    listing = datasets.read("d", folder_dataset(tmp_path, rows, columns={"video": "f"}))
+    assert len(listing.items) == 1
+    assert "names another video or span" in listing.rejected[0].reason
+
+
+def test_the_demo_has_as_many_items_as_asked() -> None:
+    listing = datasets.read("demo", Dataset(adapter="demo", clips=17))
+    assert len(listing.items) == 17
+    with pytest.raises(ValueError, match="no videos to look for"):
+        datasets.locate(Dataset(adapter="demo"), listing)
+
+
+# --- what is wrong with a file -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("adapter", "name", "content", "said"),
+    [
+        ("msrvtt", "a.csv", b"", "is empty"),
+        ("msrvtt", "a.csv", b"  \n", "is empty"),
+        ("msrvtt", "a.csv", b"\xff\xfe\x00", "not a UTF-8 text file"),
+        ("msrvtt", "a.csv", b"key,sentence\n1,2\n", "no column 'video_id'"),
+        ("msrvtt", "a.csv", b'key,video_id,sentence\n1,v,"open\n', "line 2"),
+        ("msrvtt", "a.csv", b"key,video_id,sentence\n", "lists no item"),
+        ("activitynet", "a.jsonl", b'{"clip_id": "a", "text": "b"}\n{"clip_id": "c", "te', "line 2"),
+        ("activitynet", "a.jsonl", b'{"clip": "a", "text": "b"}\n', "line 1: no 'clip_id' or 'text'"),
+        ("didemo", "a.json", b'{"video": 1}', "must be a list"),
+        ("didemo", "a.json", b"[1]", "entry 0"),
+        ("lsmdc", "a.csv", b"a\tb\tc\n", "line 1: 3 fields"),
+        ("youcook2", "a.json", b"{}", "no object 'database'"),
+        ("youcook2", "a.json", b'{"database": {"v": 1}}', "database.v has no list 'annotations'"),
+        ("folder", "a.txt", b"x", ".parquet file"),
+        ("folder", "a.parquet", b"x" * 100, "not a Parquet file"),
+        ("folder", "a.json", b'[{"item_id": "x"}]', "entry 0: no 'caption'"),
+    ],
+)
+def test_a_malformed_file_says_where(tmp_path: Path, adapter: str, name: str, content: bytes, said: str) -> None:
+    config = dataset(tmp_path, adapter, content, name)
+    with pytest.raises(AnnotationError, match=r"a\.") as caught:
+        datasets.read("d", config)
+    assert said in str(caught.value)
+
+
+def test_several_wrong_lines_are_told_at_once(tmp_path: Path) -> None:
+    config = dataset(tmp_path, "activitynet", "x\n" * 30, "a.jsonl")
+    with pytest.raises(AnnotationError) as caught:
+        datasets.read("d", config)
+    assert str(caught.value).count("\n  line") == 10
+    assert "and 20 more" in str(caught.value)
+
+
+def test_wrong_paths_name_their_keys(tmp_path: Path) -> None:
+    config = Dataset(adapter="msvd", annotations=tmp_path / "a", ids=tmp_path / "b", videos=tmp_path / "c")
+    with pytest.raises(ConfigError) as caught:
+        datasets.read("mine", config)
+    for key in ("annotations", "ids", "videos"):
+        assert f"datasets.mine.{key}: no such" in str(caught.value)
+
+
+def test_subset(tmp_path: Path) -> None:
+    rows = [{"item_id": name, "caption": "c"} for name in "abc"]
+    listing = datasets.read("d", folder_dataset(tmp_path, rows, subset=("c", "a")))
+    assert [item.item_id for item in listing.items] == ["a", "c"]
+    with pytest.raises(ConfigError, match=r"datasets\.d\.subset: not in the annotations: 'z'"):
+        datasets.read("d", folder_dataset(tmp_path, rows, subset=("a", "z")))
+
+
+# --- looking for videos ------------------------------------------------------------------------------------------
+
+
+def test_locate_says_what_is_there_instead(tmp_path: Path) -> None:
+    names = ["there", "gone", "folder", "pipe", "loop", "link", "deep/er"]
+    config = folder_dataset(tmp_path, [{"item_id": name, "caption": "c"} for name in names])
+    videos = tmp_path / "videos"
+    (videos / "there.mp4").write_bytes(b"12345")
+    (videos / "folder.mp4").mkdir()
+    os.mkfifo(videos / "pipe.mp4")
+    (videos / "loop.mp4").symlink_to("loop.mp4")
+    (videos / "link.mp4").symlink_to("there.mp4")
+    (videos / "deep").mkdir()
+    (videos / "deep" / "er.webm").write_bytes(b"1")
+    found, missing = datasets.locate(config, datasets.read("d", config))
+    assert [(one.item.item_id, one.bytes) for one in found] == [("there", 5), ("link", 5), ("deep/er", 1)]
+    reasons = {one.item_id: one.reason for one in missing}
+    assert reasons["gone"].startswith("missing: no gone.mp4 or gone.mkv")
+    assert "not a regular file" in reasons["folder"]
+    assert "not a regular file" in reasons["pipe"]
+    assert "cannot be read" in reasons["loop"]
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/../../b", "..", "nul\0", "."])
+def test_paths_that_leave_the_folder_are_refused(tmp_path: Path, name: str) -> None:
+    rows = [{"item_id": "x", "caption": "c", "file": name}, {"item_id": "y", "caption": "c", "file": "y.mp4"}]
+    listing = datasets.read("d", folder_dataset(tmp_path, rows, columns={"video": "file"}))
+    assert [item.item_id for item in listing.items] == ["y"]
+    assert "its path leaves the videos directory" in listing.rejected[0].reason
+
+
+odd_text = st.text(st.sampled_from("/.\\\n\0 ~$'\"") | st.sampled_from(string.printable) | st.characters(), max_size=12)
+
+
+@given(rows=st.lists(st.tuples(odd_text, odd_text, odd_text), min_size=1, max_size=8))
+def test_every_entry_is_accounted_for_and_none_escapes(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str, str]]
+) -> None:
+    folder = tmp_path_factory.mktemp("d")
+    table = [{"item_id": name, "video": file, "caption": text} for name, file, text in rows]
+    config = folder_dataset(folder, table, columns={"video": "video"})
+    listing = datasets.read("d", config)
+    captions = sum(len(item.captions) for item in listing.items)
+    assert captions + len(listing.rejected) == len(rows)
+    found, missing = datasets.locate(config, listing)
+    assert len(found) + len(missing) == len(listing.items)
+    for item in listing.items:
+        for file in item.files:
+            path = os.path.normpath(folder / "videos" / file)
+            assert path.startswith(f"{folder / 'videos'}/")
