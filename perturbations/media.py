@@ -100,12 +100,29 @@ def decode(clip: Clip, *, pix_fmt: str = "rgb24", only: Collection[int] | None =
     """
     with _open(clip.path) as container:
         stream = _video_stream(clip.path, container)
-        if clip.start_s:
-            # Seconds to the container's own clock; decoding starts at the key frame before it.
-            container.seek(
-                int(clip.start_s / (stream.time_base or Fraction(1, 1000))) + (stream.start_time or 0), stream=stream
-            )
-        yield from _decode_stream(container, stream, clip, pix_fmt, only)
+        if not clip.start_s or _seek(container, stream, clip.start_s):
+            yield from _decode_stream(container, stream, clip, pix_fmt, only)
+            return
+    with _open(clip.path) as container:
+        yield from _decode_stream(container, _video_stream(clip.path, container), clip, pix_fmt, only)
+
+
+def _seek(container: av.container.InputContainer, stream: av.video.stream.VideoStream, start_s: float) -> bool:
+    """Go to a key frame shown at or before a time in seconds; False where the container finds none."""
+    origin = stream.start_time or 0
+    time_base = stream.time_base or Fraction(1, 1000)
+    # Containers that index by decoding time, or not at all, may land on a key frame that is shown after the time.
+    for margin_s in (0, 10):
+        ticks = origin + int((start_s - margin_s) / time_base)
+        try:
+            container.seek(ticks, stream=stream)
+            key = next((frame for frame in container.decode(stream) if frame.key_frame), None)
+            if key is not None and key.pts is not None and (key.pts - origin) * time_base <= start_s + 1e-6:
+                container.seek(ticks, stream=stream)
+                return True
+        except av.error.FFmpegError:
+            continue  # it landed within a frame
+    return False
 
 
 def _decode_stream(
@@ -121,6 +138,7 @@ def _decode_stream(
     tick = max(1, round(1 / ((stream.average_rate or Fraction(25)) * time_base)))
     to_array: Callable[[av.VideoFrame], NDArray[np.uint8]] | None = None
     size = (0, 0)
+    pts = origin - tick
     first: int | None = None
     previous = -1
     index = -1
@@ -134,7 +152,7 @@ def _decode_stream(
         elif (frame.width, frame.height) != size:
             sizes = f"{size[0]}x{size[1]} to {frame.width}x{frame.height}"
             raise MediaError(f"the frame size changes from {sizes} at frame {decoded - 1}")
-        pts = frame.pts if frame.pts is not None else previous + tick if first is None else first + previous + tick
+        pts = frame.pts if frame.pts is not None else pts + tick
         seconds = float((pts - origin) * time_base)
         if clip.start_s is not None and seconds < clip.start_s - 1e-6:
             continue
@@ -154,7 +172,7 @@ def _decode_stream(
             if index == last_wanted:
                 return
     else:
-        if clip.start_s is None:
+        if not clip.start_s:
             packets.check_complete(decoded)
     if first is None:
         span = "" if clip.start_s is None else f" between {clip.start_s:g} s and {clip.end_s or float('inf'):g} s"
@@ -176,21 +194,21 @@ class _CountedPackets:
                 self._discarded += packet.is_discard
                 if packet.pts is not None and packet.time_base is not None:
                     self._end_s = max(self._end_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+            elif packet.pts is not None:
+                continue  # Theora's way to say that the last frame stays; PyAV takes it for a fault
             yield from packet.decode()
 
     def check_complete(self, decoded: int) -> None:
         declared = self._stream.frames - self._discarded
-        if self._stream.frames and decoded < declared - _tolerated(self._container.format.name, declared):
-            raise MediaError(f"the file ends early: {decoded} of {declared} declared frames")
-        if not self._stream.frames:
-            duration = _declared_duration_s(self._stream)
-            if duration is not None and self._end_s < duration - 1.0:
-                raise MediaError(f"the file ends early: {self._end_s:.2f} of {duration:.2f} declared seconds")
-
-
-def _tolerated(container: str, declared: int) -> int:
-    # AVI counts the placeholder packets of packed B-frames as frames; MP4 and MOV count samples exactly.
-    return 0 if "mp4" in container else max(2, declared // 50)
+        if self._stream.frames and "mp4" in self._container.format.name:
+            if decoded < declared:
+                raise MediaError(f"the file ends early: {decoded} of {declared} declared frames")
+            return
+        # AVI counts frames that were dropped and packed: only the times tell where it ends.
+        rate = self._stream.average_rate
+        duration = float(declared / rate) if self._stream.frames and rate else _declared_duration_s(self._stream)
+        if duration is not None and self._end_s < duration - 1.0:
+            raise MediaError(f"the file ends early: {self._end_s:.2f} of {duration:.2f} declared seconds")
 
 
 def read_frames(path: Path, indices: Sequence[int]) -> Image:
@@ -392,8 +410,11 @@ def _open(path: Path) -> Iterator[av.container.InputContainer]:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise MediaError("not a regular file")
-        if os.path.getsize(path) == 0:
+        size = os.path.getsize(path)
+        if size == 0:
             raise MediaError("the file is empty")
+        if size < (declared := _declared_bytes(path, size)):
+            raise MediaError(f"the file ends early: {size} of {declared} declared bytes")
         # The prefix keeps libav from reading a name such as "concat:..." or "http:..." as a protocol.
         with av.open(f"file:{path}", "r", metadata_errors="replace") as container:
             yield container
@@ -405,11 +426,49 @@ def _open(path: Path) -> Iterator[av.container.InputContainer]:
         raise MediaError(f"cannot be read: {os.strerror(error.errno or 0)}") from error
 
 
+def _declared_bytes(path: Path, size: int) -> int:
+    """How long the outermost structure of an MP4, Matroska or AVI file says it is; 0 where it does not say."""
+    with open(path, "rb") as file:
+        head = file.read(256)
+        if head[:4] == b"RIFF":
+            length = int.from_bytes(head[4:8], "little")
+            return 0 if length == 0xFFFFFFFF else 8 + length
+        if head[:4] == b"\x1a\x45\xdf\xa3":
+            return _matroska_end(head)
+        position = end = 0
+        while position < size:  # MP4 boxes; other formats stop at the first
+            file.seek(position)
+            head = file.read(16)
+            length, kind = int.from_bytes(head[:4]), head[4:8]
+            if length == 1:
+                length = int.from_bytes(head[8:16])
+            if length < 8 or not kind.isalnum():
+                break
+            position += length
+            if kind == b"mdat":
+                end = position
+        return end
+
+
+def _matroska_end(head: bytes) -> int:
+    position = 4
+    for name in (b"", b"\x18\x53\x80\x67"):  # the header's content, then the segment's
+        if not head.startswith(name, position) or position + 9 > len(head):
+            return 0
+        position += len(name)
+        length = 9 - head[position].bit_length()
+        size = int.from_bytes(head[position : position + length]) & ((1 << 7 * length) - 1)
+        position += length + size
+    return 0 if size == (1 << 7 * length) - 1 else position
+
+
 def _video_stream(path: Path, container: av.container.InputContainer) -> av.video.stream.VideoStream:
     streams = [stream for stream in container.streams.video if not _is_cover(stream)]
     if not streams:
         raise MediaError("there is no video stream")
     stream = streams[0]
+    if stream.codec_context is None:
+        raise MediaError("its codec is not known")
     stream.thread_type = "NONE"
     stream.codec_context.thread_count = 1
     return stream
@@ -420,8 +479,8 @@ def _is_cover(stream: av.video.stream.VideoStream) -> bool:
 
 
 def _describe(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> VideoInfo:
-    rotation = frame.rotation % 360
-    upright = (frame.height, frame.width) if rotation in (90, 270) else (frame.width, frame.height)
+    rotation = round(frame.rotation / 90) * 90 % 360
+    upright = (frame.height, frame.width) if _orientation(frame).transposed else (frame.width, frame.height)
     return VideoInfo(
         codec=stream.codec_context.name,
         pix_fmt=frame.format.name,
@@ -451,13 +510,16 @@ def _converter(
     stream: av.video.stream.VideoStream, frame: av.VideoFrame, pix_fmt: str
 ) -> Callable[[av.VideoFrame], NDArray[np.uint8]]:
     """From this stream's frames to upright arrays in `pix_fmt`, by the conversion ffmpeg itself makes."""
-    quarter_turns = (frame.rotation % 360) // 90
-    to_format = _by_filter_graph(stream, frame, pix_fmt) if _is_deep(frame) else _by_reformatter(pix_fmt)
-    if not quarter_turns:
+    orientation = _orientation(frame)
+    if _is_deep(frame):
+        to_upright_format = _by_filter_graph(stream, frame, pix_fmt, orientation)
+        return lambda picture: _array(to_upright_format(picture))
+    to_format = _by_reformatter(pix_fmt)
+    if orientation == _UPRIGHT:
         return lambda picture: _array(to_format(picture))
     if pix_fmt == "rgb24":
-        return lambda picture: np.ascontiguousarray(np.rot90(_array(to_format(picture)), quarter_turns))
-    return lambda picture: _rotate_planes(to_format(picture), quarter_turns)
+        return lambda picture: np.ascontiguousarray(_turn(_array(to_format(picture)), orientation))
+    return lambda picture: _turn_planes(to_format(picture), orientation)
 
 
 def _array(picture: av.VideoFrame) -> NDArray[np.uint8]:
@@ -475,15 +537,20 @@ def _by_reformatter(pix_fmt: str) -> Callable[[av.VideoFrame], av.VideoFrame]:
 
 
 def _by_filter_graph(
-    stream: av.video.stream.VideoStream, frame: av.VideoFrame, pix_fmt: str
+    stream: av.video.stream.VideoStream, frame: av.VideoFrame, pix_fmt: str, orientation: _Orientation
 ) -> Callable[[av.VideoFrame], av.VideoFrame]:
-    # Above 8 bits the plain conversion places chroma elsewhere than ffmpeg does; libavfilter is what ffmpeg uses.
+    # Above 8 bits the plain conversion places chroma elsewhere than ffmpeg does; libavfilter is what ffmpeg uses,
+    # and it turns the picture before it converts it.
     graph = av.filter.Graph()
     graph.threads = 1
     source = graph.add_buffer(
         width=frame.width, height=frame.height, format=frame.format, time_base=stream.time_base or Fraction(1, 1000)
     )
-    nodes = [source, graph.add("scale"), graph.add("format", f"pix_fmts={pix_fmt}"), graph.add("buffersink")]
+    turns = [graph.add("transpose", "cclock_flip")] if orientation.transposed else []
+    turns += [graph.add("vflip")] if orientation.rows < 0 else []
+    turns += [graph.add("hflip")] if orientation.columns < 0 else []
+    to_format = [graph.add("scale"), graph.add("format", f"pix_fmts={pix_fmt}")]
+    nodes = [source, *turns, *to_format, graph.add("buffersink")]
     for before, after in pairwise(nodes):
         before.link_to(after)
     graph.configure()
@@ -497,10 +564,37 @@ def _by_filter_graph(
     return convert
 
 
-def _rotate_planes(picture: av.VideoFrame, quarter_turns: int) -> NDArray[np.uint8]:
+class _Orientation(NamedTuple):
+    """How a picture is made upright: transposed first, then read from these ends (1 or -1)."""
+
+    transposed: bool
+    rows: int
+    columns: int
+
+
+_UPRIGHT = _Orientation(False, 1, 1)
+
+
+def _orientation(frame: av.VideoFrame) -> _Orientation:
+    matrix = frame.side_data.get("DISPLAYMATRIX")
+    if matrix is None:
+        return _UPRIGHT
+    # (x, y) is shown at (a x + c y, b x + d y)
+    a, b, _, c, d = np.frombuffer(matrix, np.int32)[:5].tolist()
+    if abs(b) > abs(a):
+        return _Orientation(True, -1 if b < 0 else 1, -1 if c < 0 else 1)
+    return _Orientation(False, -1 if d < 0 else 1, -1 if a < 0 else 1)
+
+
+def _turn(image: NDArray[np.uint8], orientation: _Orientation) -> NDArray[np.uint8]:
+    image = image.swapaxes(0, 1) if orientation.transposed else image
+    return image[:: orientation.rows, :: orientation.columns]
+
+
+def _turn_planes(picture: av.VideoFrame, orientation: _Orientation) -> NDArray[np.uint8]:
     planes = []
     for plane in picture.planes:
         rows = np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)[:, : plane.width]
-        planes.append(np.rot90(rows, quarter_turns))
+        planes.append(_turn(rows, orientation))
     width = planes[0].shape[1]
     return np.concatenate([plane.reshape(-1, width) for plane in planes])

@@ -1,7 +1,7 @@
 """Which items a job handles. Standard library only: Snakemake plans on every start.
 
-Items go to shards by a hash of their id. A shard is a prefix of that hash, as long as needed to hold at most
-`shard_size` items: an item that comes or goes changes its own shard and no other.
+Items go to shards by a hash of their id. A shard holds the items whose hashes share a prefix, as long as needed to hold
+at most `shard_size`: an item that comes or goes changes its own shard and no other.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from perturbations.recipe import canonical
 
 T = TypeVar("T")
 
-ROOT_SHARD = "s"
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -32,34 +30,29 @@ class Plan:
 
 
 def shards_of(items: Sequence[T], shard_size: int, item_id: Callable[[T], str]) -> dict[str, list[T]]:
-    """Split items into shards of at most `shard_size`; names are `s` and the bits of the hash prefix.
+    """Split items into shards of at most `shard_size`, by the leading bits of a hash of their ids.
 
+    A shard is named after the smallest hash in it, so that it keeps its name for as long as it keeps its items.
     Raises `ValueError` when more than `shard_size` items have one id.
     """
     shards: dict[str, list[T]] = {}
-    pending = [(ROOT_SHARD, [(_bits(item_id(item)), item) for item in sorted(items, key=item_id)])]
+    hashed = sorted(((_hash(item_id(item)), item) for item in items), key=lambda pair: pair[0])
+    pending = [(0, hashed)]
     while pending:
-        name, members = pending.pop()
-        depth = len(name) - len(ROOT_SHARD)
+        depth, members = pending.pop()
         if len(members) <= shard_size:
             if members:
-                shards[name] = [item for _, item in members]
+                shards[f"s{members[0][0][:12]}"] = sorted((item for _, item in members), key=item_id)
             continue
         if depth == 256:
             raise ValueError(f"more than {shard_size} items have the id {item_id(members[0][1])!r}")
-        for bit in "01":
-            pending.append((name + bit, [member for member in members if member[0][depth] == bit]))
+        upper = [pair for pair in members if int(pair[0], 16) >> (255 - depth) & 1]
+        pending += [(depth + 1, members[: len(members) - len(upper)]), (depth + 1, upper)]
     return dict(sorted(shards.items()))
 
 
-def related(shard: str, other: str) -> bool:
-    """Whether two shards (of one dataset at different times) can have items in common."""
-    return shard.startswith(other) or other.startswith(shard)
-
-
-def _bits(item_id: str) -> str:
-    number = int.from_bytes(hashlib.sha256(item_id.encode("utf-8", "surrogatepass")).digest())
-    return f"{number:0256b}"
+def _hash(item_id: str) -> str:
+    return hashlib.sha256(item_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def make(name: str, config: configuration.Config, root: Path) -> Plan:

@@ -15,6 +15,8 @@ from perturbations.storage import PROFILES
 
 Recipe = dict[str, Any]
 
+RECIPE_ID_LENGTH = 32
+
 
 def canonical(value: Any) -> str:
     """JSON with sorted keys and no spaces: equal values give equal text."""
@@ -23,7 +25,7 @@ def canonical(value: Any) -> str:
 
 def digest(value: Any) -> str:
     """32 hex digits of the SHA-256 of a value's canonical JSON."""
-    return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()[:RECIPE_ID_LENGTH]
 
 
 def make(

@@ -8,10 +8,10 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from perturbations import manifest, media, pipeline, plan, registry, storage, supervise
+from perturbations import manifest, media, pipeline, registry, storage, supervise
 from perturbations.errors import MediaError
 from perturbations.media import Frame
-from perturbations.recipe import Recipe, canonical, recipe_id
+from perturbations.recipe import RECIPE_ID_LENGTH, Recipe, canonical, recipe_id
 from perturbations.rendering import Row, Tick, clip_of, no_tick, source_of, ticking
 
 log = logging.getLogger("perturbations")
@@ -129,7 +129,7 @@ def run_videos(
         if target:
             storage.remove_leftovers(target)
     by_item = {source["item_id"]: source for source in sources}
-    finished = _Journal(journal, root)
+    finished = _Journal(journal, root, {row["recipe_id"] for row in rows})
     todo = []
     for row in rows:
         done = finished.find(row)
@@ -160,16 +160,15 @@ def run_videos(
 class _Journal:
     """The finished rows of a shard, one JSON line each, written as they are finished.
 
-    Rows of related shards are found too: when items come or go a shard may split, and its work must not be lost.
+    All shards' journals are looked at: when items come or go, an item's shard may get another name.
     """
 
-    def __init__(self, path: Path, root: Path) -> None:
+    def __init__(self, path: Path, root: Path, wanted: set[str]) -> None:
         self._path = path
         self._root = root
         self._rows: dict[str, Row] = {}
-        for other in sorted(path.parent.glob("*.jsonl")):
-            if plan.related(other.stem, path.stem):
-                self._rows.update({row["recipe_id"]: row for row in _whole_lines(other)})
+        for journal in sorted(path.parent.glob("*.jsonl")):
+            self._rows.update({row["recipe_id"]: row for row in _whole_lines(journal, wanted)})
         # Anew, so that a line cut short by a kill does not swallow the next one.
         storage.write_text(path, "".join(map(_line, self._rows.values())))
 
@@ -192,14 +191,14 @@ class _Journal:
 
 
 def _line(row: Row) -> str:
-    return json.dumps(row, sort_keys=True) + "\n"
+    return f"{row['recipe_id']}{json.dumps(row, sort_keys=True)}\n"
 
 
-def _whole_lines(path: Path) -> Iterator[Row]:
+def _whole_lines(path: Path, wanted: set[str]) -> Iterator[Row]:
     for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict) and "recipe_id" in row:
-            yield row
+        # The id stands first, so that other shards' lines need not be parsed.
+        if line[:RECIPE_ID_LENGTH] in wanted:
+            try:
+                yield json.loads(line[RECIPE_ID_LENGTH:])
+            except ValueError:
+                continue  # cut short by a kill

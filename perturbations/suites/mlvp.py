@@ -51,7 +51,7 @@ PERTURBATIONS = (
         summary="a standing bank of fractal fog",
         source=_SOURCE,
         # Severities 3 to 5 roughen the plasma, and rough fog can be nearer to the clean frame than smooth fog: the
-        # mean absolute error stays between 37 and 42 grey levels, and falls from 3 to 4 on about every third clip.
+        # mean absolute error stays between 37 and 42 grey levels, and falls from 3 to 4 on many clips.
         monotonic=False,
     ),
     Perturbation(

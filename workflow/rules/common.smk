@@ -12,7 +12,7 @@ wildcard_constraints:
     suite="[a-z][a-z0-9_]*",
     perturbation="[a-z0-9_]+",
     severity="[1-9][0-9]*",
-    shard="s[01]*",
+    shard="s[0-9a-f]+",
 
 
 # With conda the command is in the rule's environment, otherwise beside the Python that runs Snakemake.
