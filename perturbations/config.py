@@ -38,6 +38,9 @@ class Dataset(_Strict):
     adapter: AdapterName = Field(description="which annotation format to read")
     annotations: Path | None = Field(None, description="the annotation file")
     videos: Path | None = Field(None, description="the directory that holds the videos")
+    split: str | None = Field(
+        None, description="the split's name for the manifests; youcook2's official JSON: which subset to read"
+    )
     ids: Path | None = Field(None, description="msvd: text file with one video id of the split a line")
     captions: Literal["first", "all"] = Field("first", description="msvd: one caption a video, as the papers, or all")
     columns: Columns = Field(default_factory=Columns, description="folder: the caption table's columns")

@@ -48,6 +48,7 @@ SOURCES = Kind(
     _schema(
         {
             "dataset": _TEXT,
+            "split": _TEXT,
             "item_id": _TEXT,
             "source_video_id": _TEXT,
             "start_s": _FLOAT,

@@ -62,18 +62,19 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
     """
     dataset = config.datasets[name]
     listing = datasets.read(name, dataset)
+    split = datasets.split_of(dataset)
     if dataset.adapter == "demo":
-        located = [_Listed(item, root / "videos" / f"{item.item_id}.mp4", None) for item in listing.items]
+        located = [_Listed(item, split, root / "videos" / f"{item.item_id}.mp4", None) for item in listing.items]
         missing: list[datasets.Rejected] = []
     else:
         found, missing = datasets.locate(dataset, listing)
-        located = [_Listed(one.item, one.path, one.bytes) for one in found]
+        located = [_Listed(one.item, split, one.path, one.bytes) for one in found]
     shards = shards_of(located, config.shard_size, lambda one: one.item.item_id)
     for shard, members in shards.items():
         _write_lines(list_path(root, shard), [member.line() for member in members])
     for stale in set((root / "shards").glob("*.jsonl")) - {list_path(root, shard) for shard in shards}:
         stale.unlink()
-    rejected = [{"item_id": one.item_id, "error": one.reason} for one in (*listing.rejected, *missing)]
+    rejected = [{"item_id": one.item_id, "split": split, "error": one.reason} for one in (*listing.rejected, *missing)]
     _write_lines(root / "rejected.jsonl", sorted(rejected, key=canonical))
     captions = [
         {"caption_id": caption.caption_id, "item_id": item.item_id, "text": caption.text}
@@ -97,6 +98,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 @dataclass(frozen=True)
 class _Listed:
     item: datasets.Item
+    split: str
     path: Path
     bytes: int | None  # in the list, so that a replaced video is noticed; its time is not, so that a touched one is not
 
@@ -108,6 +110,7 @@ class _Listed:
             "bytes": self.bytes,
             "start_s": self.item.start_s,
             "end_s": self.item.end_s,
+            "split": self.split,
         }
 
 

@@ -53,7 +53,7 @@ def quarantined_source_row(dataset: str, listed: Row, stage: str, error: str) ->
 
 
 def _listed_columns(dataset: str, listed: Row) -> Row:
-    names = ("item_id", "source_video_id", "path", "start_s", "end_s")
+    names = ("split", "item_id", "source_video_id", "path", "start_s", "end_s")
     return {"dataset": dataset, **{name: listed.get(name) for name in names}}
 
 

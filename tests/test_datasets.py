@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import string
@@ -65,6 +67,25 @@ def test_msvd_gives_every_caption_when_asked(reference: Path) -> None:
     assert sum(len(item.captions) for item in every.items) == sum(len(said[item.item_id]) for item in every.items)
 
 
+def test_didemo_has_the_1004_videos_of_the_paper_when_each_stem_has_one_file(reference: Path, tmp_path: Path) -> None:
+    path = reference / "data/didemo/test_data.json"
+    config = Dataset(adapter="didemo", annotations=path, videos=tmp_path)
+    listing = datasets.read("didemo", config)
+    for entry in json.loads(path.read_text()):
+        (tmp_path / f"{os.path.splitext(entry['video'])[0]}.mp4").touch()
+    found, missing = datasets.locate(config, listing)
+    assert len({one.path for one in found}) == len(found) == 1004
+    assert len(missing) == 33
+
+
+def test_youcook2_numbers_the_span_that_is_described_twice(reference: Path) -> None:
+    folder = reference / "data/youcook2"
+    config = Dataset(adapter="youcook2", annotations=folder / "validation_youcook.csv", videos=folder)
+    texts = {item.item_id: item.captions[0].text for item in datasets.read("youcook2", config).items}
+    assert texts["oJZUxU9szWA_120_252"].startswith("soak gram")
+    assert texts["oJZUxU9szWA_120_252_2"].startswith("pressure cook")
+
+
 def test_didemo_joins_all_4021_descriptions_in_order(reference: Path) -> None:
     path = reference / "data/didemo/test_data.json"
     entries = json.loads(path.read_text())
@@ -111,7 +132,10 @@ def test_msvd(tmp_path: Path) -> None:
         ("b", ("b.avi",), 1),
         ("a", ("a.avi",), 2),
     ]
-    assert [one.item_id for one in listing.rejected] == ["b", "nowhere"]
+    assert listing.rejected == (
+        datasets.Rejected("b", "duplicate id, first seen at line 1 (ids.txt, line 2)"),
+        datasets.Rejected("nowhere", "no list of captions in a.json (ids.txt, line 3)"),
+    )
 
 
 def test_lsmdc_leaves_out_the_clip_that_everybody_leaves_out(tmp_path: Path) -> None:
@@ -148,6 +172,8 @@ def test_youcook2_reads_both_of_its_files_alike(tmp_path: Path) -> None:
         ("v1_67.5_89", 67.5, 89),
     ]
     assert one.items[0].files == ("v1.mp4", "v1.mkv", "v1.webm")
+    training = dataset(tmp_path, "youcook2", json.dumps({"database": official}), "a.json", split="training")
+    assert [item.item_id for item in datasets.read("d", training).items] == ["v3_1_2"]
     assert [entry.item_id for entry in one.rejected] == [entry.item_id for entry in two.rejected] == ["v1_9_9", "v2"]
 
 
@@ -198,6 +224,115 @@ def test_the_demo_has_as_many_items_as_asked() -> None:
         datasets.locate(Dataset(adapter="demo"), listing)
 
 
+# --- what is wrong with one entry --------------------------------------------------------------------------------
+
+
+YOUCOOK2 = "end,start,text,video_id\n5,1,x,good\n"
+GOOD = {"item_id": "good", "caption": "c", "end": 5}
+
+
+@pytest.mark.parametrize(
+    ("adapter", "name", "content", "item_id", "reason"),
+    [
+        (
+            "msrvtt",
+            "a.csv",
+            "key,video_id,sentence\n0,good,x\n1,v,a man, a dog\n",
+            "v",
+            "4 fields, where the header has 3",
+        ),
+        ("msrvtt", "a.csv", "key,video_id,sentence\n0,good,x\n1,v\n", "v", "no 'sentence'"),
+        ("msrvtt", "a.csv", "key,video_id,sentence\n0,good,x\n0,v,y\n", "v", "duplicate caption id '0'"),
+        ("activitynet", "a.jsonl", '{"clip_id":"good","text":"x"}\n{"clip_id":"v"}', "v", "no 'text'"),
+        ("activitynet", "a.jsonl", '{"clip_id":"good","text":"x"}\n{"clip_id":null,"text":"x"}', "", "the id is empty"),
+        (
+            "activitynet",
+            "a.jsonl",
+            '{"clip_id":"good","text":"x"}\n{"clip_id":"v","text":[]}',
+            "v",
+            "'text' must be text",
+        ),
+        ("activitynet", "a.jsonl", '{"clip_id":"good","text":"x"}\n[]', "", "an object is expected, not a list"),
+        ("activitynet", "a.jsonl", '{"clip_id":"good","text":"x"}\n{"clip_id":"v","text":"\\ud800"}', "v", "not valid"),
+        (
+            "activitynet",
+            "a.jsonl",
+            '{"clip_id":"good","text":"x"}\n{"clip_id":"\\ud800/v","text":""}',
+            r"\ud800/v",
+            "not v",
+        ),
+        ("lsmdc", "a.csv", "1012_good.1\t1\t2\t3\t4\tx\nv\tx\n", "v", "2 fields, not 6"),
+        ("didemo", "a.json", '[{"video":"good","description":"x"},\n{"video":"v"}]', "v", "no 'description'"),
+        ("youcook2", "a.csv", YOUCOOK2 + "inf,1,x,v\n", "v", "two numbers of seconds"),
+        ("youcook2", "a.csv", YOUCOOK2 + "nan,1,x,v\n", "v", "two numbers of seconds"),
+        ("youcook2", "a.csv", YOUCOOK2 + "5,-3,x,v\n", "v_-3_5", "starts at -3 s"),
+        ("youcook2", "a.csv", YOUCOOK2 + "5,1,x,good\n", "good_1_5", "duplicate id, first seen at line 2"),
+        (
+            "folder",
+            "a.json",
+            json.dumps([GOOD, {"item_id": "v", "caption": "c", "end": 10**400}]),
+            "v",
+            "not in seconds",
+        ),
+        ("folder", "a.json", json.dumps([GOOD, {"item_id": "v", "caption": "c", "end": True}]), "v", "not in seconds"),
+        ("folder", "a.json", json.dumps([GOOD, {"item_id": "v", "caption": "c", "end": 0}]), "v", "ends at 0 s"),
+        ("folder", "a.json", json.dumps([GOOD, {"item_id": "v", "end": 1}]), "v", "no 'caption'"),
+    ],
+)
+def test_one_bad_entry_is_rejected_and_the_others_stay(
+    tmp_path: Path, adapter: str, name: str, content: str, item_id: str, reason: str
+) -> None:
+    keys = {"columns": {"end_s": "end"}} if adapter == "folder" else {}
+    listing = datasets.read("d", dataset(tmp_path, adapter, content, name, **keys))
+    assert len(listing.items) == 1
+    assert "good" in listing.items[0].item_id
+    (rejected,) = listing.rejected
+    assert rejected.item_id == item_id
+    assert reason in rejected.reason
+    assert f"({name}, " in rejected.reason
+
+
+def test_youcook2_numbers_every_further_description_of_a_span(tmp_path: Path) -> None:
+    rows = "".join(f"5,1,{text},v\n" for text in "xyzy")
+    listing = datasets.read("d", dataset(tmp_path, "youcook2", "end,start,text,video_id\n" + rows, "a.csv"))
+    assert [item.item_id for item in listing.items] == ["v_1_5", "v_1_5_2", "v_1_5_3"]
+    assert [one.item_id for one in listing.rejected] == ["v_1_5_2"]
+
+
+def test_youcook2_needs_no_annotations_of_other_subsets(tmp_path: Path) -> None:
+    clips = [{"segment": [1, 2], "sentence": "x"}]
+    database = {"t": {"subset": "testing"}, "v": {"subset": "validation", "annotations": clips}}
+    listing = datasets.read("d", dataset(tmp_path, "youcook2", json.dumps({"database": database}), "a.JSON"))
+    assert ([item.item_id for item in listing.items], listing.rejected) == (["v_1_2"], ())
+
+
+def test_didemo_twins_do_not_share_a_file(tmp_path: Path) -> None:
+    rows = [{"video": video, "description": "c"} for video in ("x.mov", "x.mp4", "y.mov")]
+    config = dataset(tmp_path, "didemo", json.dumps(rows), "a.json")
+    for name in ("x.mp4", "y.mp4"):
+        (tmp_path / "videos" / name).touch()
+    found, missing = datasets.locate(config, datasets.read("d", config))
+    assert [(one.item.item_id, one.path.name) for one in found] == [("x.mp4", "x.mp4"), ("y", "y.mp4")]
+    assert [one.item_id for one in missing] == ["x.mov"]
+
+
+def test_a_table_keeps_line_ends_inside_its_fields(tmp_path: Path) -> None:
+    text = 'key,video_id,sentence\r\nr,"a\r\nb\u2028c\x85","x"\r\n'
+    listing = datasets.read("d", dataset(tmp_path, "msrvtt", text, "a.csv"))
+    assert [item.item_id for item in listing.items] == ["a\r\nb\u2028c\x85"]
+
+
+def test_a_parquet_table_without_a_named_column_says_which(tmp_path: Path) -> None:
+    import pandas as pd
+
+    path = tmp_path / "a.parquet"
+    pd.DataFrame({"item_id": [], "text": []}).to_parquet(path)
+    with pytest.raises(
+        AnnotationError, match=r"a\.parquet has no column 'caption'; its header is \['item_id', 'text'\]"
+    ):
+        datasets.read("d", Dataset(adapter="folder", annotations=path, videos=tmp_path))
+
+
 # --- what is wrong with a file -----------------------------------------------------------------------------------
 
 
@@ -207,16 +342,19 @@ def test_the_demo_has_as_many_items_as_asked() -> None:
         ("msrvtt", "a.csv", b"", "is empty"),
         ("msrvtt", "a.csv", b"  \n", "is empty"),
         ("msrvtt", "a.csv", b"\xff\xfe\x00", "not a UTF-8 text file"),
+        ("msrvtt", "a.csv", b"key,video_id,sentence\n1,v,\xff\n", "not a UTF-8 text file: line 2"),
+        ("msrvtt", "a.csv", b"key,video_id,sentence,key\n1,v,x,1\n", "has the column 'key' twice"),
+        ("folder", "a.json", b"[" * 200_000, "is not JSON"),
         ("msrvtt", "a.csv", b"key,sentence\n1,2\n", "no column 'video_id'"),
         ("msrvtt", "a.csv", b'key,video_id,sentence\n1,v,"open\n', "line 2"),
         ("msrvtt", "a.csv", b"key,video_id,sentence\n", "lists no item"),
         ("activitynet", "a.jsonl", b'{"clip_id": "a", "text": "b"}\n{"clip_id": "c", "te', "line 2"),
-        ("activitynet", "a.jsonl", b'{"clip": "a", "text": "b"}\n', "line 1: no 'clip_id' or 'text'"),
+        ("activitynet", "a.jsonl", b'{"clip": "a", "text": "b"}\n', "line 1: no 'clip_id'"),
         ("didemo", "a.json", b'{"video": 1}', "must be a list"),
         ("didemo", "a.json", b"[1]", "entry 0"),
         ("lsmdc", "a.csv", b"a\tb\tc\n", "line 1: 3 fields"),
         ("youcook2", "a.json", b"{}", "no object 'database'"),
-        ("youcook2", "a.json", b'{"database": {"v": 1}}', "database.v has no list 'annotations'"),
+        ("youcook2", "a.json", b'{"database": {"v": 1}}', "database.v: no list 'annotations'"),
         ("folder", "a.txt", b"x", ".parquet file"),
         ("folder", "a.parquet", b"x" * 100, "not a Parquet file"),
         ("folder", "a.json", b'[{"item_id": "x"}]', "entry 0: no 'caption'"),
@@ -257,13 +395,14 @@ def test_subset(tmp_path: Path) -> None:
 
 
 def test_locate_says_what_is_there_instead(tmp_path: Path) -> None:
-    names = ["there", "gone", "folder", "pipe", "loop", "link", "deep/er"]
+    names = ["there", "gone", "folder", "pipe", "loop", "broken", "link", "deep/er"]
     config = folder_dataset(tmp_path, [{"item_id": name, "caption": "c"} for name in names])
     videos = tmp_path / "videos"
     (videos / "there.mp4").write_bytes(b"12345")
     (videos / "folder.mp4").mkdir()
     os.mkfifo(videos / "pipe.mp4")
     (videos / "loop.mp4").symlink_to("loop.mp4")
+    (videos / "broken.mp4").symlink_to("nowhere.mp4")
     (videos / "link.mp4").symlink_to("there.mp4")
     (videos / "deep").mkdir()
     (videos / "deep" / "er.webm").write_bytes(b"1")
@@ -271,9 +410,10 @@ def test_locate_says_what_is_there_instead(tmp_path: Path) -> None:
     assert [(one.item.item_id, one.bytes) for one in found] == [("there", 5), ("link", 5), ("deep/er", 1)]
     reasons = {one.item_id: one.reason for one in missing}
     assert reasons["gone"].startswith("missing: no gone.mp4 or gone.mkv")
-    assert "not a regular file" in reasons["folder"]
-    assert "not a regular file" in reasons["pipe"]
+    assert "folder.mp4 is a directory, not a regular file" in reasons["folder"]
+    assert "pipe.mp4 is a pipe, not a regular file" in reasons["pipe"]
     assert "cannot be read" in reasons["loop"]
+    assert reasons["broken"].endswith("broken.mp4 is a broken symbolic link")
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/../../b", "..", "nul\0", "."])
@@ -282,6 +422,30 @@ def test_paths_that_leave_the_folder_are_refused(tmp_path: Path, name: str) -> N
     listing = datasets.read("d", folder_dataset(tmp_path, rows, columns={"video": "file"}))
     assert [item.item_id for item in listing.items] == ["y"]
     assert "its path leaves the videos directory" in listing.rejected[0].reason
+
+
+def test_the_file_read_is_the_file_looked_for_when_a_link_leads_out(tmp_path: Path) -> None:
+    config = folder_dataset(
+        tmp_path, [{"item_id": "link/../x", "caption": "c"}, {"item_id": "gone/../x", "caption": "c"}]
+    )
+    (tmp_path / "outside" / "sub").mkdir(parents=True)
+    (tmp_path / "outside" / "x.mp4").write_bytes(b"outside")
+    (tmp_path / "videos" / "link").symlink_to(tmp_path / "outside" / "sub")
+    (tmp_path / "videos" / "x.mp4").write_bytes(b"in")
+    found, missing = datasets.locate(config, datasets.read("d", config))
+    assert [one.path.read_bytes() for one in found] == [b"in", b"in"]
+    assert missing == []
+
+
+def test_a_folder_that_cannot_be_listed_is_not_called_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> list[str]:
+        raise PermissionError(13, "Permission denied", path)
+
+    config = folder_dataset(tmp_path, [{"item_id": "x", "caption": "c"}])
+    listing = datasets.read("d", config)
+    monkeypatch.setattr(os, "listdir", refuse)
+    (_, (rejected,)) = datasets.locate(config, listing)
+    assert rejected.reason.endswith("cannot be listed: Permission denied")
 
 
 odd_text = st.text(st.sampled_from("/.\\\n\0 ~$'\"") | st.sampled_from(string.printable) | st.characters(), max_size=12)
@@ -303,3 +467,33 @@ def test_every_entry_is_accounted_for_and_none_escapes(
         for file in item.files:
             path = os.path.normpath(folder / "videos" / file)
             assert path.startswith(f"{folder / 'videos'}/")
+
+
+@pytest.mark.parametrize("adapter", ["msrvtt", "activitynet", "lsmdc"])
+@given(ids=st.lists(odd_text, min_size=1, max_size=6))
+def test_any_id_is_listed_once_and_found_inside_the_videos(
+    tmp_path_factory: pytest.TempPathFactory, adapter: str, ids: list[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("d")
+    if adapter == "lsmdc":
+        ids = [f"1012_{''.join(name.split())}.{number}" for number, name in enumerate(ids)]  # no tabs, no line ends
+    ids = [name.encode("utf-8", "replace").decode() for name in ids]
+    out = io.StringIO(newline="")
+    csv.writer(out).writerows([["key", "video_id", "sentence"], *([str(n), name, "c"] for n, name in enumerate(ids))])
+    text = {
+        "msrvtt": out.getvalue(),
+        "activitynet": "".join(json.dumps({"clip_id": name, "text": "c"}) + "\n" for name in ids),
+        "lsmdc": "".join(f"{name}\t1\t2\t3\t4\tc\n" for name in ids),
+    }[adapter]
+    config = dataset(folder, adapter, text, "a.txt")
+    listing = datasets.read("d", config)
+    assert sorted([item.item_id for item in listing.items] + [one.item_id for one in listing.rejected]) == sorted(ids)
+    assert len({item.item_id for item in listing.items}) == len(listing.items)
+    videos = folder / "videos"
+    for item in listing.items:
+        path = Path(os.path.normpath(videos / item.files[0]))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    found, missing = datasets.locate(config, listing)
+    assert missing == []
+    assert all(one.path.resolve().is_relative_to(videos.resolve()) for one in found)
