@@ -22,9 +22,15 @@ _TRIED_ROWS = slice(None, None, 8)
 
 
 def write(path: Path, frames: Image) -> None:
-    """Write N x H x W x 3 uint8, with the predictor that packs every eighth row better."""
-    name = min(_AXES, key=lambda one: len(_packed(one, _residuals(frames[:, _TRIED_ROWS], _AXES[one]))))
-    path.write_bytes(_packed(name, _residuals(frames, _AXES[name])))
+    """Write N x H x W x 3 uint8, with the predictor that packs every eighth row better, and read the file back.
+
+    Raises `MediaError` when the disk does not hold what was written.
+    """
+    name = min(_AXES, key=lambda one: len(_zstd().compress(_arrays(one, frames[:, _TRIED_ROWS]))))
+    arrays = _arrays(name, frames)
+    path.write_bytes(_zstd().compress(arrays, asbytes=True))
+    if _zstd().decompress(path.read_bytes(), len(arrays), asbytes=True) != arrays:
+        raise MediaError(f"{path} does not hold what was written to it")
 
 
 def read(path: Path) -> Image:
@@ -40,17 +46,17 @@ def read(path: Path) -> Image:
     return np.cumsum(residuals, axis=axis, dtype=np.uint8)
 
 
-def _residuals(frames: Image, axis: int) -> Image:
+def _arrays(name: str, frames: Image) -> bytes:
+    axis = _AXES[name]
     residuals = frames.copy()
     later, earlier = [slice(None)] * 4, [slice(None)] * 4
     later[axis], earlier[axis] = slice(1, None), slice(None, -1)
     residuals[tuple(later)] -= frames[tuple(earlier)]
-    return residuals
-
-
-def _packed(name: str, residuals: Image) -> bytes:
     file = io.BytesIO()
     np.lib.format.write_array(file, np.array(name), allow_pickle=False)
     np.lib.format.write_array(file, residuals, allow_pickle=False)
-    packed: bytes = pa.Codec("zstd", compression_level=1).compress(file.getbuffer(), asbytes=True)
-    return packed
+    return file.getvalue()
+
+
+def _zstd() -> pa.Codec:
+    return pa.Codec("zstd", compression_level=1)
