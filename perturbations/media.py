@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import signal
 import stat
 import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -27,8 +29,9 @@ import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
+from perturbations import containers
 from perturbations.errors import MediaError, OutputError
-from perturbations.storage import Profile, output_errors
+from perturbations.storage import OUTPUT_ERRNOS, Profile, output_errors
 
 Image = NDArray[np.uint8]
 
@@ -143,7 +146,7 @@ def _decode_stream(
     previous = -1
     index = -1
     decoded = 0
-    packets = _CountedPackets(container, stream)
+    packets = _CountedPackets(clip.path, container, stream)
     for frame in packets.frames():
         decoded += 1
         if to_array is None:
@@ -182,9 +185,13 @@ def _decode_stream(
 class _CountedPackets:
     """Demuxes and decodes a stream, counting packets, so that a silently shortened file is noticed."""
 
-    def __init__(self, container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> None:
+    def __init__(self, path: Path, container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> None:
+        self._path = path
+        self._format = container.format.name
         self._container = container
         self._stream = stream
+        # The index of an AVI leaves out dropped frames, which the stream's header counts.
+        self._declared = len(stream.index_entries) if self._format == "avi" else stream.frames
         self._discarded = 0
         self._end_s = 0.0
 
@@ -199,15 +206,14 @@ class _CountedPackets:
             yield from packet.decode()
 
     def check_complete(self, decoded: int) -> None:
-        declared = self._stream.frames - self._discarded
-        if self._stream.frames and "mp4" in self._container.format.name:
-            if decoded < declared:
-                raise MediaError(f"the file ends early: {decoded} of {declared} declared frames")
-            return
-        # AVI counts frames that were dropped and packed: only the times tell where it ends.
-        rate = self._stream.average_rate
-        duration = float(declared / rate) if self._stream.frames and rate else _declared_duration_s(self._stream)
-        if duration is not None and self._end_s < duration - 1.0:
+        declared = self._declared - self._discarded
+        # AVI's packets may hold no frame, or two; MP4's hold one.
+        if decoded < declared - (max(2, declared // 50) if self._format == "avi" else 0):
+            raise MediaError(f"the file ends early: {decoded} of {declared} declared frames")
+        if "matroska" in self._format:
+            containers.check_structure(self._path)
+        duration = _declared_duration_s(self._stream)
+        if "mp4" not in self._format and duration is not None and self._end_s < duration - 1.0:
             raise MediaError(f"the file ends early: {self._end_s:.2f} of {duration:.2f} declared seconds")
 
 
@@ -238,7 +244,7 @@ def encode(frames: Iterable[Frame], path: Path, profile: Profile, timing: Timing
     4:2:0 halves both sides, so a clip with an odd side is stored as 4:4:4 by the `compatible` profile.
     Raises `OutputError` when the disk refuses, `MediaError` when there is no frame.
     """
-    with output_errors(path), av.open(str(path), "w", format="mp4") as container:
+    with output_errors(path), av.open(f"file:{path}", "w", format="mp4") as container:
         stream: Any = None
         reformat: Callable[[av.VideoFrame], av.VideoFrame] = _unchanged
         for frame in frames:
@@ -304,7 +310,7 @@ def encode_with_ffmpeg(
 
     command = (
         ffmpeg.input("pipe:0", format="nut", threads=1)
-        .output(str(path), an=None, fps_mode="passthrough", enc_time_base="demux", map_metadata=-1, **arguments)
+        .output(f"file:{path}", an=None, fps_mode="passthrough", enc_time_base="demux", map_metadata=-1, **arguments)
         .global_args("-nostdin", "-hide_banner", "-loglevel", "error")
         .overwrite_output()
         .compile(cmd=ffmpeg_program())
@@ -313,10 +319,8 @@ def encode_with_ffmpeg(
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=words)
         try:
             assert process.stdin is not None
-            # When ffmpeg dies its words explain more than the broken pipe does.
-            with _broken_pipe_is_an_end():
-                _write_nut(frames, _Pipe(process.stdin), timing, size, pix_fmt)
-            with _broken_pipe_is_an_end():
+            _write_nut(frames, _Pipe(process.stdin), timing, size, pix_fmt)
+            with suppress(BrokenPipeError):
                 process.stdin.close()
             process.wait()
         finally:
@@ -325,26 +329,26 @@ def encode_with_ffmpeg(
                 process.wait()
         if process.returncode != 0:
             words.seek(0)
-            said = words.read().decode(errors="replace").strip()
-            if "No space left" in said or "Permission denied" in said or "Read-only" in said:
-                raise OutputError(f"cannot write {path}: {said}")
-            raise MediaError(f"ffmpeg failed with exit status {process.returncode}: {said[-500:]}")
+            said = _plain_words(words.read().decode(errors="replace"), path)
+            too_large = process.returncode == -signal.SIGXFSZ
+            if too_large or any(os.strerror(code) in said for code in OUTPUT_ERRNOS):
+                raise OutputError(f"cannot write {path}: {said or 'the file is too large'}")
+            raise MediaError(f"ffmpeg failed with exit status {process.returncode}: {said}")
 
 
-@contextmanager
-def _broken_pipe_is_an_end() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        return
+def _plain_words(said: str, path: Path) -> str:
+    # One line, and without what differs from run to run: addresses, and the temporary name.
+    said = re.sub(r" @ 0x[0-9a-f]+", "", said).replace(f"file:{path}", "the output")
+    return " ".join(said.split())[:500]
 
 
 class _Pipe(io.RawIOBase):
-    """A write-only stream that PyAV cannot seek."""
+    """A write-only stream that PyAV cannot seek, and that takes no notice when the reader is gone."""
 
     def __init__(self, target: Any) -> None:
         super().__init__()
         self._target = target
+        self.broken = False
 
     def writable(self) -> bool:
         return True
@@ -353,11 +357,14 @@ class _Pipe(io.RawIOBase):
         return False
 
     def write(self, data: Any) -> int:
-        self._target.write(data)
+        try:
+            self._target.write(data)
+        except BrokenPipeError:
+            self.broken = True  # what ffmpeg says when it dies explains more
         return len(data)
 
 
-def _write_nut(frames: Iterable[Frame], target: Any, timing: Timing, size: tuple[int, int], pix_fmt: str) -> None:
+def _write_nut(frames: Iterable[Frame], target: _Pipe, timing: Timing, size: tuple[int, int], pix_fmt: str) -> None:
     with av.open(target, "w", format="nut") as container:
         stream: Any = container.add_stream("rawvideo", rate=timing.frame_rate)
         stream.width, stream.height = size
@@ -368,6 +375,8 @@ def _write_nut(frames: Iterable[Frame], target: Any, timing: Timing, size: tuple
             picture.pts = frame.pts
             picture.time_base = timing.time_base
             container.mux(stream.encode(picture))
+            if target.broken:
+                return
         container.mux(stream.encode(None))
 
 
@@ -405,18 +414,21 @@ def video_bitrate(path: Path) -> float:
     return float(8 * total / end) if end else float("nan")
 
 
+_NOT_VIDEO = ("concat", "dash", "hls", "tty")  # what libav shows of text files
+
+
 @contextmanager
 def _open(path: Path) -> Iterator[av.container.InputContainer]:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise MediaError("not a regular file")
-        size = os.path.getsize(path)
-        if size == 0:
+        if os.path.getsize(path) == 0:
             raise MediaError("the file is empty")
-        if size < (declared := _declared_bytes(path, size)):
-            raise MediaError(f"the file ends early: {size} of {declared} declared bytes")
+        containers.check_length(path)
         # The prefix keeps libav from reading a name such as "concat:..." or "http:..." as a protocol.
         with av.open(f"file:{path}", "r", metadata_errors="replace") as container:
+            if container.format.name in _NOT_VIDEO:
+                raise MediaError("a text or a list of other files, not a video")
             yield container
     except FileNotFoundError as error:
         raise MediaError("no such file") from error
@@ -424,42 +436,6 @@ def _open(path: Path) -> Iterator[av.container.InputContainer]:
         raise MediaError(f"cannot be decoded: {error.strerror or error}") from error
     except OSError as error:
         raise MediaError(f"cannot be read: {os.strerror(error.errno or 0)}") from error
-
-
-def _declared_bytes(path: Path, size: int) -> int:
-    """How long the outermost structure of an MP4, Matroska or AVI file says it is; 0 where it does not say."""
-    with open(path, "rb") as file:
-        head = file.read(256)
-        if head[:4] == b"RIFF":
-            length = int.from_bytes(head[4:8], "little")
-            return 0 if length == 0xFFFFFFFF else 8 + length
-        if head[:4] == b"\x1a\x45\xdf\xa3":
-            return _matroska_end(head)
-        position = end = 0
-        while position < size:  # MP4 boxes; other formats stop at the first
-            file.seek(position)
-            head = file.read(16)
-            length, kind = int.from_bytes(head[:4]), head[4:8]
-            if length == 1:
-                length = int.from_bytes(head[8:16])
-            if length < 8 or not kind.isalnum():
-                break
-            position += length
-            if kind == b"mdat":
-                end = position
-        return end
-
-
-def _matroska_end(head: bytes) -> int:
-    position = 4
-    for name in (b"", b"\x18\x53\x80\x67"):  # the header's content, then the segment's
-        if not head.startswith(name, position) or position + 9 > len(head):
-            return 0
-        position += len(name)
-        length = 9 - head[position].bit_length()
-        size = int.from_bytes(head[position : position + length]) & ((1 << 7 * length) - 1)
-        position += length + size
-    return 0 if size == (1 << 7 * length) - 1 else position
 
 
 def _video_stream(path: Path, container: av.container.InputContainer) -> av.video.stream.VideoStream:
@@ -580,7 +556,7 @@ def _orientation(frame: av.VideoFrame) -> _Orientation:
     if matrix is None:
         return _UPRIGHT
     # (x, y) is shown at (a x + c y, b x + d y)
-    a, b, _, c, d = np.frombuffer(matrix, np.int32)[:5].tolist()
+    a, b, _, c, d = np.frombuffer(memoryview(matrix), np.int32)[:5].tolist()  # type: ignore[arg-type]
     if abs(b) > abs(a):
         return _Orientation(True, -1 if b < 0 else 1, -1 if c < 0 else 1)
     return _Orientation(False, -1 if d < 0 else 1, -1 if a < 0 else 1)

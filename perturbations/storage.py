@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -16,13 +17,14 @@ from urllib.parse import quote
 from perturbations.errors import OutputError
 
 # The system's ways of saying that the place to write to, not the data, is at fault.
-_OUTPUT_ERRNOS = {
+OUTPUT_ERRNOS = {
     errno.ENOSPC,
     errno.EDQUOT,
     errno.EROFS,
     errno.EACCES,
     errno.EPERM,
     errno.EFBIG,
+    errno.ENOENT,
     errno.ENOTDIR,
     errno.EISDIR,
     errno.EEXIST,
@@ -43,7 +45,7 @@ def file_stem(item_id: str) -> str:
     stem = quote(item_id.encode("utf-8", "surrogatepass"), safe="")
     if stem.startswith("."):
         stem = "%2E" + stem[1:]
-    if len(stem) > _LONGEST_NAME:
+    if len(stem) >= _LONGEST_NAME:  # also at that length, which is the hashed names' own
         stem = stem[: _LONGEST_NAME - 33] + "~" + hashlib.sha256(stem.encode()).hexdigest()[:32]
     return stem or "%"
 
@@ -94,13 +96,13 @@ def temporary_path(path: Path) -> Path:
 
 def remove_leftovers(path: Path) -> None:
     """Delete what interrupted writes of `path` left beside it."""
-    prefix = f".{path.stem}{_TEMPORARY}"
+    own = re.compile(re.escape(f".{path.stem}{_TEMPORARY}") + "[0-9a-f]{12}" + re.escape(path.suffix))
     try:
         entries = list(os.scandir(path.parent))
     except (FileNotFoundError, NotADirectoryError):
         return
     for entry in entries:
-        if entry.name.startswith(prefix):
+        if own.fullmatch(entry.name):
             Path(entry.path).unlink(missing_ok=True)
 
 
@@ -110,7 +112,7 @@ def output_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _OUTPUT_ERRNOS:
+        if error.errno in OUTPUT_ERRNOS:
             raise OutputError(f"cannot write {path}: {os.strerror(error.errno or 0)}{_free_space(path)}") from error
         raise
 
@@ -124,9 +126,9 @@ def write_text(path: Path, text: str) -> None:
 def write_text_if_changed(path: Path, text: str) -> bool:
     """Write `text` unless the file already says it; an unchanged file keeps its time. Returns whether it wrote."""
     try:
-        if path.read_text(encoding="utf-8") == text:
+        if path.read_bytes() == text.encode():
             return False
-    except (FileNotFoundError, UnicodeDecodeError):
+    except FileNotFoundError:
         pass
     write_text(path, text)
     return True

@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -26,6 +27,7 @@ Result = TypeVar("Result")
 Tick = Callable[[], None]
 
 _POLL_S = 0.25
+_LAST_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,14 @@ def _run_child(
             yield Outcome(tasks[position], None if error else value, error)
             position += 1
     finally:
-        if child.is_alive() and position < len(tasks):
+        if position == len(tasks):
+            child.join(_LAST_S)  # it has nothing left to do, but a library's thread may keep it
+        if child.is_alive():
             _kill(child.pid)
         child.join()
+        if child.pid is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)  # what a child that crashed had started
         receiver.close()
 
 

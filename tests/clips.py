@@ -1,0 +1,177 @@
+"""Makes small clips, sound and broken ones, with the pinned ffmpeg, so that every machine makes the same."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+
+from perturbations import media, storage
+
+WIDTH, HEIGHT, FRAMES = 64, 48, 12
+RATE = Fraction(25)
+TIMING = media.Timing(1 / RATE, RATE)
+
+X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p")
+X264_B = ("-c:v", "libx264", "-preset", "veryfast", "-bf", "2", "-g", "6", "-pix_fmt", "yuv420p")
+X264_10 = ("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p10le")
+X264_444 = ("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv444p")
+MPEG4 = ("-c:v", "mpeg4", "-q:v", "3")
+VP9 = ("-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-pix_fmt", "yuv420p")
+
+
+def ffmpeg(*arguments: str) -> bytes:
+    """What the pinned ffmpeg writes to its standard output; an error with its words."""
+    command = [media.ffmpeg_program(), "-nostdin", "-hide_banner", "-loglevel", "error", "-y", *arguments]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{command}: {done.stderr.decode(errors='replace')}")
+    return done.stdout
+
+
+@cache
+def has_encoder(name: str) -> bool:
+    """Whether the pinned ffmpeg has an encoder of that name."""
+    return f" {name} ".encode() in ffmpeg("-encoders")
+
+
+# --- sound clips -----------------------------------------------------------------------------------------------------
+
+
+def make(
+    path: Path,
+    *output: str,
+    size: tuple[int, int] = (WIDTH, HEIGHT),
+    frames: int = FRAMES,
+    inputs: Sequence[str] = (),
+) -> Path:
+    """A moving test picture; `output` are ffmpeg's arguments for it, those of a plain H.264 without any."""
+    # RGB, because other formats round odd sizes.
+    source = f"testsrc2=size={size[0]}x{size[1]}:rate={RATE},format=rgb24"
+    fixed = ("-frames:v", str(frames), "-threads", "1", "-fflags", "+bitexact", "-flags:v", "+bitexact")
+    ffmpeg("-f", "lavfi", "-i", source, *inputs, *(output or X264), *fixed, f"file:{path}")
+    return path
+
+
+def copied(source: Path, path: Path, *output: str, inputs: Sequence[str] = ()) -> Path:
+    """The same streams in another file; `inputs` are arguments of the input."""
+    ffmpeg(*inputs, "-i", f"file:{source}", "-c", "copy", *output, f"file:{path}")
+    return path
+
+
+def noise(frames: int, height: int = HEIGHT, width: int = WIDTH, seed: int = 0) -> media.Image:
+    """Colour noise: the hardest picture to store."""
+    return np.random.default_rng(seed).integers(0, 256, (frames, height, width, 3), dtype=np.uint8)
+
+
+def timed(images: media.Image, ticks: Sequence[int] | None = None) -> Iterator[media.Frame]:
+    """Images as frames at these times, one a tick without any."""
+    for index, image in enumerate(images):
+        yield media.Frame(image, index if ticks is None else ticks[index], index)
+
+
+def written(
+    path: Path, images: media.Image, ticks: Sequence[int] | None = None, timing: media.Timing = TIMING
+) -> Path:
+    """Images as a lossless clip."""
+    media.encode(timed(images, ticks), path, storage.PROFILES["lossless"], timing)
+    return path
+
+
+def audio_only(path: Path) -> Path:
+    """Sound without a picture."""
+    ffmpeg("-f", "lavfi", "-i", "sine=frequency=440:duration=0.2", "-c:a", "aac", f"file:{path}")
+    return path
+
+
+def with_longer_sound(path: Path) -> Path:
+    """A picture with a sound that lasts a second longer."""
+    return make(path, *X264, "-c:a", "aac", inputs=("-f", "lavfi", "-i", "sine=frequency=440:duration=1.5"))
+
+
+def with_cover(path: Path, video: Path | None) -> Path:
+    """A sound with a cover picture, and a video where there is one."""
+    cover = make(path.with_name("cover.png"), "-update", "1", frames=1, size=(16, 16))
+    sound = audio_only(path.with_name("sound.m4a"))
+    if path.suffix == ".mkv":
+        inputs, covering = [sound], ("-attach", str(cover), "-metadata:s:t", "mimetype=image/png")
+    else:  # first in the file
+        inputs, covering = [cover, sound], ("-disposition:v:0", "attached_pic")
+    inputs += [video] if video is not None else []
+    named = [argument for name in inputs for argument in ("-i", str(name))]
+    mapped = [argument for index in range(len(inputs)) for argument in ("-map", str(index))]
+    ffmpeg(*named, *mapped, "-c", "copy", *covering, f"file:{path}")
+    return path
+
+
+# --- broken ones -----------------------------------------------------------------------------------------------------
+
+
+def cut(source: Path, path: Path, fraction: float) -> Path:
+    """The first part of a file's bytes."""
+    whole = source.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * fraction)])
+    return path
+
+
+def overwritten(source: Path, path: Path, start: float, end: float) -> Path:
+    """A file with random bytes between two fractions of its length."""
+    whole = bytearray(source.read_bytes())
+    first, last = int(start * len(whole)), int(end * len(whole))
+    whole[first:last] = np.random.default_rng(0).bytes(last - first)
+    path.write_bytes(whole)
+    return path
+
+
+def of_two_sizes(path: Path) -> Path:
+    """A stream whose frames become smaller halfway."""
+    large = make(path.with_name("large.ts"), *X264)
+    small = make(path.with_name("small.ts"), *X264, size=(WIDTH // 2, HEIGHT // 2))
+    path.write_bytes(large.read_bytes() + small.read_bytes())
+    return path
+
+
+# --- what others make of them ----------------------------------------------------------------------------------------
+
+
+def ffmpeg_frames(path: Path, size: tuple[int, int] = (WIDTH, HEIGHT), pix_fmt: str = "rgb24") -> media.Image:
+    """The frames as ffmpeg itself gives them; `size` is (width, height) as they are seen."""
+    sequential = ("-map", "0:V:0", "-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", pix_fmt, "-")
+    raw = np.frombuffer(ffmpeg("-i", f"file:{path}", *sequential), np.uint8)
+    shape = (size[1], size[0], 3) if pix_fmt == "rgb24" else (size[1] * 3 // 2, size[0])
+    return raw.reshape(-1, *shape)
+
+
+def container_times(path: Path) -> list[Fraction]:
+    """When the container shows each frame, in seconds after the first."""
+    with av.open(f"file:{path}") as container:
+        stream = container.streams.video[0]
+        ticks = sorted(packet.pts for packet in container.demux(stream) if packet.pts is not None)
+        assert stream.time_base is not None
+        return [(tick - ticks[0]) * stream.time_base for tick in ticks]
+
+
+# --- what we make of them --------------------------------------------------------------------------------------------
+
+
+def decoded(path: Path, **options: Any) -> list[media.Frame]:
+    """Every frame of a file, or of a span of it (`start_s`, `end_s`), with `decode`'s own options."""
+    span = {name: options.pop(name) for name in ("start_s", "end_s") if name in options}
+    return list(media.decode(media.Clip(path, **span), **options))
+
+
+def images(path: Path, **options: Any) -> media.Image:
+    """The same as one array."""
+    return np.stack([frame.image for frame in decoded(path, **options)])
+
+
+def times(path: Path, **options: Any) -> list[Fraction]:
+    """The frames' times in seconds."""
+    time_base = media.probe(path).time_base
+    return [frame.pts * time_base for frame in decoded(path, **options)]

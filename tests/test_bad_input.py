@@ -1,0 +1,301 @@
+"""Whatever is wrong with a file becomes a one-line `MediaError`, and never a clip that is silently shorter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clips import (
+    FRAMES,
+    HEIGHT,
+    MPEG4,
+    TIMING,
+    VP9,
+    WIDTH,
+    X264,
+    X264_B,
+    audio_only,
+    cut,
+    decoded,
+    ffmpeg,
+    images,
+    make,
+    noise,
+    of_two_sizes,
+    overwritten,
+    timed,
+    with_cover,
+)
+
+from perturbations import framefile, media, rendering, shards, storage
+from perturbations.errors import MediaError
+
+FASTSTART = (*X264_B, "-movflags", "+faststart")
+LIVE = (*X264, "-live", "1")  # Matroska that does not say how long it is
+
+
+def zero_bytes(path: Path) -> Path:
+    path.touch()
+    return path
+
+
+def said(path: Path, text: str | bytes) -> Path:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def from_sound(path: Path, change: Callable[[Path, Path], Path], *output: str) -> Path:
+    return change(make(path.with_name(f"sound{path.suffix}"), *output, frames=24, size=(160, 120)), path)
+
+
+def fifo(path: Path) -> Path:
+    os.mkfifo(path)
+    return path
+
+
+def folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def loop(path: Path) -> Path:
+    path.symlink_to(path)
+    return path
+
+
+def dangling(path: Path) -> Path:
+    path.symlink_to(path.with_name("nothing"))
+    return path
+
+
+def concatenation(path: Path) -> Path:
+    make(path.with_name("other.mp4"))
+    return said(path, "ffconcat version 1.0\nfile other.mp4\n")
+
+
+def playlist(path: Path) -> Path:
+    make(path.with_name("other.ts"))
+    return said(path, "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:0.48,\nother.ts\n#EXT-X-ENDLIST\n")
+
+
+def half(source: Path, path: Path) -> Path:
+    return cut(source, path, 0.5)
+
+
+def all_but_the_end(source: Path, path: Path) -> Path:
+    return cut(source, path, 0.98)
+
+
+def a_third_lost(source: Path, path: Path) -> Path:
+    return overwritten(source, path, 0.4, 0.7)
+
+
+BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "missing.mp4": (lambda path: path, "no such file"),
+    "dangling.mp4": (dangling, "no such file"),
+    "loop.mp4": (loop, "cannot be read: Too many levels of symbolic links"),
+    "folder.mp4": (folder, "not a regular file"),
+    "fifo.mp4": (fifo, "not a regular file"),
+    "below-a-file.mp4": (lambda path: said(path, "x") / "a.mp4", "cannot be read: Not a directory"),
+    "zero.mp4": (zero_bytes, "the file is empty"),
+    "one-byte.mp4": (lambda path: said(path, "x"), "cannot be decoded"),
+    "zeros.mp4": (lambda path: said(path, bytes(5000)), "cannot be decoded"),
+    "text.mp4": (lambda path: said(path, "this is no video\n" * 99), "cannot be decoded"),
+    "page.mp4": (lambda path: said(path, "<!DOCTYPE html><html><body>404</body></html>"), "cannot be decoded"),
+    "text.txt": (lambda path: said(path, "this is no video\n" * 99), "not a video"),
+    "subtitles.mp4": (lambda path: said(path, "1\n00:00:00,000 --> 00:00:01,000\nhi\n"), "there is no video stream"),
+    "concatenation.mp4": (concatenation, "a list of other files"),
+    "playlist.m3u8": (playlist, "a list of other files"),
+    "sound.m4a": (audio_only, "there is no video stream"),
+    "cover.m4a": (lambda path: with_cover(path, None), "there is no video stream"),
+    "sizes.ts": (of_two_sizes, "the frame size changes from 64x48 to 32x24 at frame 12"),
+    "half-faststart.mp4": (lambda path: from_sound(path, half, *FASTSTART), "the file ends early"),
+    "half.mp4": (lambda path: from_sound(path, half), "the file ends early"),
+    "no-index.mp4": (lambda path: from_sound(path, all_but_the_end), "cannot be decoded|ends early|no video"),
+    "half.mov": (lambda path: from_sound(path, half), "the file ends early"),
+    "half.mkv": (lambda path: from_sound(path, half, *X264_B), "the file ends early"),
+    "end.mkv": (lambda path: from_sound(path, all_but_the_end, *X264_B), "the file ends early"),
+    "half-live.mkv": (lambda path: from_sound(path, half, *LIVE), "the file ends early"),
+    "half.webm": (lambda path: from_sound(path, half, *VP9), "the file ends early"),
+    "end.webm": (lambda path: from_sound(path, all_but_the_end, *VP9), "the file ends early"),
+    "half.avi": (lambda path: from_sound(path, half, *MPEG4), "the file ends early"),
+    "end.avi": (lambda path: from_sound(path, all_but_the_end, *MPEG4), "the file ends early"),
+    "half.flv": (lambda path: from_sound(path, half), "cannot be decoded"),
+    "damaged.mp4": (lambda path: from_sound(path, a_third_lost), "damaged|cannot be decoded|ends early"),
+    "damaged-b.mp4": (lambda path: from_sound(path, a_third_lost, *FASTSTART), "damaged|cannot be decoded|ends early"),
+    "damaged.mkv": (lambda path: from_sound(path, a_third_lost, *X264), "damaged|cannot be decoded|ends early"),
+    "damaged.avi": (lambda path: from_sound(path, a_third_lost, *MPEG4), "damaged|cannot be decoded|ends early"),
+}
+
+
+@pytest.fixture(params=BROKEN)
+def broken(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
+    maker, reason = BROKEN[request.param]
+    return maker(tmp_path / request.param), reason
+
+
+def test_a_broken_file_is_a_short_reason(broken: tuple[Path, str], capfd: pytest.CaptureFixture[str]) -> None:
+    path, reason = broken
+    with pytest.raises(MediaError, match=reason) as caught:
+        decoded(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 120
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_broken_file_is_quarantined_and_the_next_one_is_not(broken: tuple[Path, str], tmp_path: Path) -> None:
+    path, reason = broken
+    whole = make(tmp_path / "whole-one.mp4", frames=2)
+    listed = [
+        {"item_id": one.name, "source_video_id": "", "path": str(one), "bytes": None, "start_s": None, "end_s": None}
+        for one in (path, whole)
+    ]
+    first, second = shards.run_sources("data", listed, stall_limit_s=30)
+    assert (first["item_id"], first["status"], first["stage"]) == (path.name, "quarantined", "source")
+    assert first["error"]
+    assert (second["item_id"], second["status"], second["frame_count"]) == (whole.name, "complete", 2)
+
+
+@pytest.mark.parametrize("name", ["half-faststart.mp4", "half.mkv", "half.avi"])
+def test_a_span_of_a_truncated_file_is_refused_too(name: str, tmp_path: Path) -> None:
+    path = BROKEN[name][0](tmp_path / name)
+    with pytest.raises(MediaError, match="the file ends early"):
+        decoded(path, start_s=0.04, end_s=0.9)
+
+
+CONTAINERS = {
+    "faststart.mp4": FASTSTART,
+    "plain.mp4": X264,
+    "plain.mov": X264,
+    "plain.mkv": X264_B,
+    "plain.webm": VP9,
+    "plain.avi": MPEG4,
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_no_cut_of_a_file_passes_for_a_clip(name: str, tmp_path: Path) -> None:
+    whole = make(tmp_path / name, *CONTAINERS[name], frames=24)
+    assert len(decoded(whole)) == 24
+    for percent in range(1, 100, 2):
+        with pytest.raises(MediaError):
+            decoded(cut(whole, tmp_path / f"cut{whole.suffix}", percent / 100))
+
+
+@pytest.mark.parametrize("name", [name for name in CONTAINERS if not name.endswith((".avi", ".webm"))])
+def test_no_damage_makes_a_clip_shorter(name: str, tmp_path: Path) -> None:
+    """Decoders do not notice every wrong bit, but a frame that is lost is noticed."""
+    whole = make(tmp_path / name, *CONTAINERS[name], frames=24)
+    refused = 0
+    for percent in range(5, 95, 3):
+        try:
+            damaged = overwritten(whole, tmp_path / f"damaged{whole.suffix}", percent / 100, percent / 100 + 0.05)
+            assert len(decoded(damaged)) == 24
+        except MediaError:
+            refused += 1
+    assert refused > 20
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv", "avi"])
+def test_bytes_behind_the_end_do_no_harm(suffix: str, tmp_path: Path) -> None:
+    path = make(tmp_path / f"a.{suffix}", *(MPEG4 if suffix == "avi" else X264))
+    before = images(path)
+    for tail in (bytes(500), b"\xff" * 500, b"TAG and some text", b"x"):
+        longer = said(tmp_path / f"longer.{suffix}", path.read_bytes() + tail)
+        assert np.array_equal(images(longer), before)
+
+
+def test_a_matroska_file_of_unknown_length_is_read(tmp_path: Path) -> None:
+    assert len(decoded(make(tmp_path / "live.mkv", *LIVE))) == FRAMES
+    streamed = ("-f", "lavfi", "-i", "testsrc2=size=64x48", "-frames:v", "9", *VP9, "-f", "webm", "-")
+    assert len(decoded(said(tmp_path / "streamed.webm", ffmpeg(*streamed)))) == 9
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission_is_a_short_reason(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.mp4")
+    path.chmod(0)
+    with pytest.raises(MediaError, match="cannot be (read|decoded): Permission denied"):
+        decoded(path)
+
+
+@pytest.mark.parametrize("change", ["other", "damaged", "gone"])
+def test_a_source_that_is_no_longer_what_it_was_is_refused(change: str, tmp_path: Path) -> None:
+    path = make(tmp_path / "a.mp4")
+    listed = {"item_id": "a", "path": str(path), "bytes": path.stat().st_size, "start_s": None, "end_s": None}
+    row = shards.source_row("data", listed)
+    if change == "other":
+        make(path, frames=5)
+    elif change == "damaged":
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
+    else:
+        path.unlink()
+    with pytest.raises(MediaError, match="no such file" if change == "gone" else "its content changed"):
+        rendering.source_of(row)
+
+
+def test_a_source_that_grows_while_the_run_starts_is_refused(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.mp4")
+    listed = {"item_id": "a", "path": str(path), "bytes": path.stat().st_size - 1, "start_s": None, "end_s": None}
+    with pytest.raises(MediaError, match="the file changed"):
+        shards.source_row("data", listed)
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"\x28\xb5\x2f\xfd" + bytes(50)])
+def test_a_broken_frame_file_is_a_short_reason(data: bytes, tmp_path: Path) -> None:
+    with pytest.raises(MediaError, match="cannot be read"):
+        framefile.read(said(tmp_path / "a.npy.zst", data))
+
+
+def test_a_cut_frame_file_is_an_error(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.npy.zst"
+    framefile.write(whole, noise(3))
+    assert np.array_equal(framefile.read(whole), noise(3))
+    for percent in range(1, 100, 7):
+        with pytest.raises(MediaError, match="cannot be read"):
+            framefile.read(cut(whole, tmp_path / "cut.npy.zst", percent / 100))
+
+
+# --- real files ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "frames", "size"),
+    [
+        ("arm_wrestling.mp4", 280, (256, 340)),
+        ("flipping_a_pancake.mkv", 310, (240, 426)),
+        ("rotated_90.mov", 3, (568, 320)),
+        ("unordered.mov", 4, (50, 50)),
+    ],
+)
+def test_real_clips_are_read_whole(name: str, frames: int, size: tuple[int, int], reference: Path) -> None:
+    path = reference / "data" / "clips" / name
+    count = 0
+    last = -1
+    for frame in media.decode(media.Clip(path)):
+        assert frame.image.shape == (*size, 3)
+        assert frame.pts > last
+        last = frame.pts
+        count += 1
+    assert count == frames
+
+
+def test_a_real_damaged_clip_is_an_error(reference: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    count = 0
+    with pytest.raises(MediaError, match="cannot be decoded: Invalid data"):
+        for _ in media.decode(media.Clip(reference / "data" / "clips" / "corrupted.mp4")):
+            count += 1
+    assert 0 < count < 50
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_makers_make_what_they_say(tmp_path: Path) -> None:
+    """Otherwise the tests above would show nothing."""
+    assert images(make(tmp_path / "a.mp4")).shape == (FRAMES, HEIGHT, WIDTH, 3)
+    for name, output in CONTAINERS.items():
+        assert len(decoded(make(tmp_path / name, *output))) == FRAMES
+    media.encode(timed(noise(2)), tmp_path / "noise.mp4", storage.PROFILES["lossless"], TIMING)
+    assert np.array_equal(images(tmp_path / "noise.mp4"), noise(2))
