@@ -76,9 +76,7 @@ def timed(images: media.Image, ticks: Sequence[int] | None = None) -> Iterator[m
         yield media.Frame(image, index if ticks is None else ticks[index], index)
 
 
-def written(
-    path: Path, images: media.Image, ticks: Sequence[int] | None = None, timing: media.Timing = TIMING
-) -> Path:
+def written(path: Path, images: media.Image, ticks: Sequence[int] | None = None, timing: media.Timing = TIMING) -> Path:
     """Images as a lossless clip."""
     media.encode(timed(images, ticks), path, storage.PROFILES["lossless"], timing)
     return path

@@ -147,7 +147,7 @@ def test_a_broken_file_is_a_short_reason(broken: tuple[Path, str], capfd: pytest
 
 
 def test_a_broken_file_is_quarantined_and_the_next_one_is_not(broken: tuple[Path, str], tmp_path: Path) -> None:
-    path, reason = broken
+    path, _reason = broken
     whole = make(tmp_path / "whole-one.mp4", frames=2)
     listed = [
         {"item_id": one.name, "source_video_id": "", "path": str(one), "bytes": None, "start_s": None, "end_s": None}

@@ -113,9 +113,9 @@ def test_a_file_stays_as_it_was_after_an_error(error: BaseException, before: str
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG, errno.EIO])
 def test_a_refusal_to_write_names_the_file(code: int, tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
-    with pytest.raises(OutputError, match=f"cannot write .*a.txt: {os.strerror(code)}.* GB free there"):
-        with storage.atomic_path(target):
-            raise OSError(code, "said the system")
+    said = f"cannot write .*a.txt: {os.strerror(code)}.* GB free there"
+    with pytest.raises(OutputError, match=said), storage.atomic_path(target):
+        raise OSError(code, "said the system")
 
 
 def test_other_system_errors_pass_as_they_are(tmp_path: Path) -> None:
