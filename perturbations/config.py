@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -122,11 +123,13 @@ def parse(raw: dict[str, Any]) -> Config:
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
-        lines = [f"  {_key(problem['loc'])}: {_explain(problem)}" for problem in error.errors()]
+        # A list whose items are wrong is also reported as too short.
+        problems = [one for one in error.errors() if one["type"] != "too_short" or not one["input"]]
+        lines = [f"  {_key(problem)}: {_explain(problem)}" for problem in problems]
         raise ConfigError("config.yaml is not valid:\n" + "\n".join(dict.fromkeys(lines))) from None
-    problems = [*_suite_problems(config), *_dataset_problems(config)]
-    if problems:
-        raise ConfigError("config.yaml is not valid:\n" + "\n".join(f"  {line}" for line in problems))
+    lines = [f"  {line}" for line in (*_suite_problems(config), *_dataset_problems(config))]
+    if lines:
+        raise ConfigError("config.yaml is not valid:\n" + "\n".join(lines))
     return config
 
 
@@ -196,20 +199,26 @@ def _same_kind(value: Any, published: Any) -> bool:
     if isinstance(published, bool) or isinstance(value, bool):
         return isinstance(value, bool) and isinstance(published, bool)
     if isinstance(published, float):
-        return isinstance(value, int | float)
+        return isinstance(value, int | float) and abs(value) <= sys.float_info.max  # neither NaN nor infinite
     return isinstance(value, type(published))
 
 
-def _key(location: tuple[int | str, ...]) -> str:
+def _key(problem: Any) -> str:
     # pydantic puts the discriminator's value and the literal's alternatives into the path; the file has no such keys
-    skip = {"video", "frames", "recipe", "[key]"} if location[:1] == ("storage",) else {"[key]"}
-    parts = [str(part) for part in location if part not in skip and not str(part).startswith(("tuple[", "literal["))]
+    location = list(problem["loc"])
+    if location[:1] == ["storage"]:
+        location[1:2] = ["tier"] if problem["type"].startswith("union_tag") else []
+    parts = [str(part) for part in location if part != "[key]" and not str(part).startswith(("tuple[", "literal["))]
     return ".".join(parts) or "(top level)"
 
 
 def _explain(problem: Any) -> str:
     if problem["type"] == "extra_forbidden":
         return "unknown key"
-    if problem["type"] == "missing":
+    if problem["type"] in ("missing", "union_tag_not_found"):
         return "is missing"
+    if problem["type"] == "union_tag_invalid":
+        return f"Input should be {problem['ctx']['expected_tags']}, not {problem['ctx']['tag']!r}"
+    if problem["type"] == "value_error":
+        return str(problem["ctx"]["error"])
     return f"{problem['msg']}, not {problem['input']!r}"

@@ -166,7 +166,8 @@ def write(path: Path, kind: Kind, rows: Iterable[Row], metadata: Mapping[str, An
     described = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **(metadata or {})}
     schema = kind.schema.with_metadata({"perturbations": json.dumps(described, sort_keys=True)})
     with atomic_path(path) as temporary:
-        pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")
+        table = pa.table(columns, schema=schema)
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
 def _sort_key(row: Row, kind: Kind) -> tuple[tuple[bool, Any], ...]:
@@ -226,7 +227,7 @@ def _read_schema(path: Path) -> pa.Schema:
         return pq.read_schema(path)
     except FileNotFoundError as error:
         raise ManifestError(f"no such manifest: {path}") from error
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise ManifestError(f"{path} is not a Parquet file: {error}") from error
 
 
@@ -234,7 +235,10 @@ def _described(path: Path, schema: pa.Schema) -> dict[str, Any]:
     raw = (schema.metadata or {}).get(b"perturbations")
     if raw is None:
         raise ManifestError(f"{path} is Parquet, but no manifest of this package")
-    described: dict[str, Any] = json.loads(raw)
+    try:
+        described: dict[str, Any] = json.loads(raw)
+    except ValueError as error:
+        raise ManifestError(f"{path} does not describe itself as manifests do: {error}") from error
     if described.get("schema_version") != SCHEMA_VERSION:
         raise ManifestError(
             f"{path} has schema version {described.get('schema_version')}, this package reads {SCHEMA_VERSION}"
@@ -254,6 +258,6 @@ def _read_table(path: Path, kind: Kind | None) -> pa.Table:
     if not schema.remove_metadata().equals(kind.schema):
         raise ManifestError(f"{path} does not have the columns of {kind.name} manifests: {kind.schema.names}")
     try:
-        return pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as error:
+        return pq.read_table(path, page_checksum_verification=True)
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise ManifestError(f"{path} cannot be read: {error}") from error

@@ -1,0 +1,145 @@
+"""Items to shards, and their list files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perturbations import config, plan
+
+ids = st.lists(st.text(max_size=6), unique=True, max_size=40)
+
+
+def split(names: list[str], shard_size: int) -> dict[str, list[str]]:
+    return plan.shards_of(names, shard_size, lambda name: name)
+
+
+@given(names=ids, shard_size=st.integers(1, 9))
+def test_every_item_is_in_one_shard_and_no_shard_is_too_large(names: list[str], shard_size: int) -> None:
+    shards = split(names, shard_size)
+    assert sorted(name for members in shards.values() for name in members) == sorted(names)
+    assert all(0 < len(members) <= shard_size for members in shards.values())
+
+
+@given(names=ids, shard_size=st.integers(1, 9), data=st.data())
+def test_order_does_not_matter(names: list[str], shard_size: int, data: st.DataObject) -> None:
+    assert split(names, shard_size) == split(data.draw(st.permutations(names)), shard_size)
+
+
+@given(names=ids.filter(bool), shard_size=st.integers(1, 9))
+def test_a_new_item_changes_only_the_shard_it_falls_in(names: list[str], shard_size: int) -> None:
+    *before, new = names
+    old, now = split(before, shard_size), split(names, shard_size)
+    changed = {name for name in now if old.get(name) != now[name]}
+    gone = {item for name in set(old) - set(now) for item in old[name]}
+    moved = {item for name in changed for item in now[name]} - {new}
+    # The new item and its shard's old members: nothing else gets another list.
+    assert any(new in now[name] for name in changed)
+    assert len(moved) <= shard_size
+    assert gone <= moved
+
+
+@given(names=ids.filter(bool))
+def test_with_shards_of_one_a_new_item_changes_no_other(names: list[str]) -> None:
+    *before, new = names
+    old, now = split(before, 1), split(names, 1)
+    assert {name for name in now if old.get(name) != now[name]} == {name for name in now if now[name] == [new]}
+
+
+def test_one_id_too_often_is_an_error() -> None:
+    with pytest.raises(ValueError, match="more than 2 items have the id 'a'"):
+        split(["a", "a", "a"], 2)
+
+
+def project(root: Path, names: list[str]) -> config.Config:
+    (root / "videos").mkdir(exist_ok=True)
+    for name in names:
+        (root / "videos" / f"{name}.mp4").write_bytes(b"x")
+    rows = [{"item_id": name, "caption": "c\u2028d"} for name in [*names, "gone"]]
+    (root / "captions.json").write_text(json.dumps(rows))
+    raw: dict[str, Any] = {"adapter": "folder", "annotations": root / "captions.json", "videos": root / "videos"}
+    return config.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}, "shard_size": 2})
+
+
+def test_list_files_are_written_once_and_stale_ones_removed(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    made = plan.make("d", project(tmp_path, ["a", "b", "c", "new\nline"]), root)
+    files = {path.stem: path.stat().st_mtime_ns for path in (root / "shards").iterdir()}
+    assert sorted(files) == sorted(made.shards)
+    assert (made.listed, made.rejected) == (5, 1)
+    lines = [line for shard in made.shards for line in plan.read_lines(plan.list_path(root, shard))]
+    assert sorted(line["item_id"] for line in lines) == ["a", "b", "c", "new\nline"]
+    assert [line["item_id"] for line in plan.read_lines(root / "rejected.jsonl")] == ["gone"]
+    assert plan.read_lines(root / "captions.jsonl")[0]["text"] == "c\u2028d"
+
+    plan.make("d", project(tmp_path, ["a", "b", "c", "new\nline"]), root)
+    assert {path.stem: path.stat().st_mtime_ns for path in (root / "shards").iterdir()} == files
+
+    again = plan.make("d", project(tmp_path, ["a"]), root)
+    assert {path.stem for path in (root / "shards").iterdir()} == set(again.shards)
+
+
+@given(names=ids.filter(bool), shard_size=st.integers(1, 9))
+def test_a_split_keeps_the_name_for_the_half_that_keeps_the_first_item(names: list[str], shard_size: int) -> None:
+    for name, members in split(names, shard_size).items():
+        parts = split(members, max(1, shard_size // 2))
+        assert name in parts
+        assert sorted(item for part in parts.values() for item in part) == sorted(members)
+
+
+def test_a_shards_name_is_a_plain_file_name() -> None:
+    for name in split([str(index) for index in range(200)], 3):
+        assert name.isalnum()
+        assert len(name) < 20
+
+
+def written(root: Path) -> dict[str, int]:
+    return {str(path.relative_to(root)): path.stat().st_mtime_ns for path in root.rglob("*.jsonl")}
+
+
+def test_a_new_item_rewrites_only_its_own_shards_list(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    names = [f"item{index}" for index in range(12)]
+    plan.make("d", project(tmp_path, names), root)
+    before = written(root)
+    plan.make("d", project(tmp_path, [*names, "new"]), root)
+    after = written(root)
+    touched = {name for name in after if before.get(name) != after[name]} - {"captions.jsonl"}
+    assert touched
+    assert "new" in {line["item_id"] for name in touched for line in plan.read_lines(root / name)}
+    assert sum(len(plan.read_lines(root / name)) for name in touched) <= 3
+    assert len(after) - len(before) <= 1
+    assert len(set(before) & set(after)) >= len(before) - 1
+
+
+def test_a_replaced_video_changes_its_list_and_a_touched_one_does_not(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    config_of = project(tmp_path, ["a", "b", "c"])
+    plan.make("d", config_of, root)
+    before = written(root)
+    os.utime(tmp_path / "videos" / "a.mp4", (1, 1))
+    plan.make("d", config_of, root)
+    assert written(root) == before
+    (tmp_path / "videos" / "a.mp4").write_bytes(b"longer")
+    plan.make("d", config_of, root)
+    (changed,) = {name for name, when in written(root).items() if before.get(name) != when}
+    (line,) = [line for line in plan.read_lines(root / changed) if line["item_id"] == "a"]
+    assert line["bytes"] == 6
+    assert line["path"] == str(tmp_path / "videos" / "a.mp4")
+
+
+def test_odd_names_take_one_line_each(tmp_path: Path) -> None:
+    names = ["new\nline", "re\rturn", "next\x85line", "separator\u2028", "form\x0cfeed", 'quote"', "back\\slash", "é"]
+    root = tmp_path / "work"
+    made = plan.make("d", project(tmp_path, names), root)
+    texts = [plan.list_path(root, shard).read_bytes() for shard in made.shards]
+    assert b"".join(texts).count(b"\n") == len(names)
+    assert all(text.isascii() and len(text.splitlines()) == text.count(b"\n") for text in texts)
+    found = [line["item_id"] for shard in made.shards for line in plan.read_lines(plan.list_path(root, shard))]
+    assert sorted(found) == sorted(names)

@@ -1,0 +1,141 @@
+"""PSNR against hand-computed numbers, SSIM against scikit-image."""
+
+from __future__ import annotations
+
+import math
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from skimage.metrics import structural_similarity
+
+from perturbations import media, quality
+
+
+def flat(value: int, height: int = 12, width: int = 16) -> media.Image:
+    return np.full((height, width, 3), value, np.uint8)
+
+
+def textured(height: int, width: int, seed: int = 0) -> media.Image:
+    coarse = np.random.default_rng(seed).integers(0, 256, (height // 4 + 2, width // 4 + 2, 3), dtype=np.uint8)
+    return cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
+
+
+def psnr(*pairs: tuple[media.Image, media.Image]) -> float:
+    distortion = quality.Distortion(structural=False)
+    for one, other in pairs:
+        distortion.add(one, other)
+    return distortion.psnr_db
+
+
+# --- PSNR ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("difference", "expected"),
+    [(255, 0.0), (1, 48.1308036086791), (10, 28.1308036086791), (51, 13.979400086720377)],  # 20 log10(255 / d)
+)
+def test_psnr_of_a_constant_difference(difference: int, expected: float) -> None:
+    assert psnr((flat(0), flat(difference))) == pytest.approx(expected, abs=1e-9)
+    assert psnr((flat(difference), flat(0))) == pytest.approx(expected, abs=1e-9)
+
+
+def test_psnr_of_one_wrong_value() -> None:
+    other = flat(100, 2, 5)
+    other[1, 4, 2] = 112
+    # 144 over 30 values: 10 log10(65025 * 30 / 144) = 10 log10(13546.875)
+    assert psnr((flat(100, 2, 5), other)) == pytest.approx(41.318391, abs=1e-6)
+
+
+def test_psnr_is_over_all_frames_together_not_a_mean_of_decibels() -> None:
+    pairs = [(flat(0), flat(0)), (flat(0), flat(10))]
+    assert psnr(*pairs) == pytest.approx(10 * math.log10(255**2 / 50))
+    small = [(flat(0, 1, 1), flat(30, 1, 1)), (flat(0, 3, 3), flat(0, 3, 3))]
+    assert psnr(*small) == pytest.approx(10 * math.log10(255**2 / 90))
+
+
+def test_psnr_does_not_overflow() -> None:
+    black, white = flat(0, 1080, 1920), flat(255, 1080, 1920)
+    assert psnr(*[(black, white)] * 3) == pytest.approx(0, abs=1e-9)
+
+
+def test_equal_frames_are_infinitely_near_and_no_frames_are_nothing() -> None:
+    assert psnr((flat(7), flat(7))) == math.inf
+    assert math.isnan(psnr())
+    assert math.isnan(quality.Distortion(structural=True).ssim)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 9))
+def test_psnr_is_that_of_the_formula(seed: int, height: int, width: int) -> None:
+    one, other = np.random.default_rng(seed).integers(0, 256, (2, height, width, 3), dtype=np.uint8)
+    error = np.mean((one.astype(float) - other) ** 2)
+    expected = 10 * math.log10(255**2 / error) if error else math.inf
+    assert psnr((one, other)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("shape", [(12, 17, 3), (11, 16, 3), (12, 16, 1)])
+def test_frames_of_two_shapes_are_refused(shape: tuple[int, ...]) -> None:
+    distortion = quality.Distortion(structural=True)
+    with pytest.raises(ValueError, match=r"frames of \(12, 16, 3\) and .* cannot be compared"):
+        distortion.add(flat(0), np.zeros(shape, np.uint8))
+
+
+# --- SSIM ------------------------------------------------------------------------------------------------------------
+
+CHANGES = {
+    "noise": lambda image: cv2.add(image, np.random.default_rng(1).integers(0, 60, image.shape, dtype=np.uint8)),
+    "blur": lambda image: cv2.GaussianBlur(image, (0, 0), 1.5),
+    "darker": lambda image: image // 3,
+    "inverted": lambda image: 255 - image,
+    "other": lambda image: textured(*image.shape[:2], seed=5),
+    "black": np.zeros_like,
+    "red": lambda image: image * np.array([1, 0, 0], np.uint8),
+}
+
+
+def reference_ssim(one: media.Image, other: media.Image) -> float:
+    grey = [cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in (one, other)]
+    similarity: float = structural_similarity(*grey, data_range=255)
+    return similarity
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("size", [(48, 64), (53, 37), (7, 7), (8, 90)])
+def test_ssim_is_that_of_scikit_image(size: tuple[int, int], change: str) -> None:
+    image = textured(*size)
+    changed = np.ascontiguousarray(CHANGES[change](image))
+    assert quality.ssim(image, changed) == pytest.approx(reference_ssim(image, changed), abs=1e-3)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 40), (6, 6), (3, 40), (40, 2), (7, 6)])
+def test_ssim_of_tiny_images_is_a_number(size: tuple[int, int]) -> None:
+    image = textured(*size)
+    assert quality.ssim(image, image) == pytest.approx(1)
+    assert -1 <= quality.ssim(image, 255 - image) < 0.99
+
+
+def test_ssim_of_equal_and_of_flat_images() -> None:
+    image = textured(48, 64)
+    assert quality.ssim(image, image) == pytest.approx(1, abs=1e-6)
+    assert quality.ssim(flat(100), flat(100)) == pytest.approx(1, abs=1e-6)
+    # No structure: the means' term alone, (2 * 100 * 150 + C1) / (100^2 + 150^2 + C1).
+    assert quality.ssim(flat(100), flat(150)) == pytest.approx(30006.5025 / 32506.5025, abs=1e-4)
+
+
+def test_distortion_gives_the_mean_over_frames() -> None:
+    image = textured(48, 64)
+    distortion = quality.Distortion(structural=True)
+    for other in (image, 255 - image, image // 2):
+        distortion.add(image, other)
+    expected = np.mean([quality.ssim(image, other) for other in (image, 255 - image, image // 2)])
+    assert distortion.ssim == pytest.approx(float(expected))
+
+
+def test_measuring_leaves_the_frames_alone() -> None:
+    one, other = textured(20, 20), textured(20, 20, seed=1)
+    quality.ssim(one, other)
+    psnr((one, other))
+    assert np.array_equal(one, textured(20, 20))
+    assert np.array_equal(other, textured(20, 20, seed=1))
