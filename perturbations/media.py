@@ -13,7 +13,7 @@ import signal
 import stat
 import subprocess
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -215,19 +215,6 @@ class _CountedPackets:
         duration = _declared_duration_s(self._stream)
         if "mp4" not in self._format and duration is not None and self._end_s < duration - 1.0:
             raise MediaError(f"the file ends early: {self._end_s:.2f} of {duration:.2f} declared seconds")
-
-
-def read_frames(path: Path, indices: Sequence[int]) -> Image:
-    """The frames of a stored video at these positions, as one array N x H x W x 3 uint8.
-
-    Decodes sequentially: for a dozen frames of a short clip that costs less than seeking to each.
-    Raises `MediaError` when a position does not exist.
-    """
-    wanted = set(indices)
-    found = {frame.position: frame.image for frame in decode(Clip(path), only=wanted)}
-    if len(found) < len(wanted):
-        raise MediaError(f"{path} has no frame {min(wanted - set(found))}")
-    return np.stack([found[index] for index in indices])
 
 
 @dataclass(frozen=True)

@@ -204,14 +204,6 @@ def test_positions_pick_frames(tmp_path: Path) -> None:
     assert decoded(path, only={FRAMES, FRAMES + 5}) == []
 
 
-def test_read_frames_keeps_order_and_repetition(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.mp4")
-    whole = images(path)
-    assert np.array_equal(media.read_frames(path, [5, 0, 5, 11]), whole[[5, 0, 5, 11]])
-    with pytest.raises(MediaError, match="has no frame 12"):
-        media.read_frames(path, [3, 14, 12])
-
-
 # --- cuts ------------------------------------------------------------------------------------------------------------
 
 OPEN_GOP = (*X264_B, "-x264-params", "open-gop=1:scenecut=0")
