@@ -199,6 +199,16 @@ def test_no_damage_makes_a_clip_shorter(name: str, tmp_path: Path) -> None:
     assert refused > 20
 
 
+@pytest.mark.parametrize("first", [2, 10, 19])
+def test_frames_that_an_index_names_are_missed(first: int, tmp_path: Path) -> None:
+    whole = make(tmp_path / "whole.avi", "-c:v", "mjpeg", "-pix_fmt", "yuvj420p", frames=24).read_bytes()
+    head, *chunks = whole.split(b"00dc")
+    marks = [b"xxxx" if first <= index < first + 5 else b"00dc" for index in range(len(chunks))]
+    path = said(tmp_path / "a.avi", head + b"".join(mark + chunk for mark, chunk in zip(marks, chunks, strict=True)))
+    with pytest.raises(MediaError, match="the file ends early: 19 of 24 declared frames"):
+        decoded(path)
+
+
 @pytest.mark.parametrize("suffix", ["mp4", "mkv", "avi"])
 def test_bytes_behind_the_end_do_no_harm(suffix: str, tmp_path: Path) -> None:
     path = make(tmp_path / f"a.{suffix}", *(MPEG4 if suffix == "avi" else X264))

@@ -64,6 +64,7 @@ CODECS = {
     "fragmented.mp4": (*X264_B, "-movflags", "frag_keyframe+empty_moov"),
     "mpeg4.avi": MPEG4,
     "mpeg4-b.avi": (*MPEG4, "-bf", "2"),
+    "h264-b.avi": X264_B,  # no times for reordered frames: they seem to go back
     "mjpeg.avi": ("-c:v", "mjpeg", "-pix_fmt", "yuvj420p"),
     "vp9.webm": VP9,
     "vp9-alpha.webm": (*VP9, "-pix_fmt", "yuva420p"),
