@@ -242,7 +242,13 @@ def _preview(options: argparse.Namespace) -> int:
     from perturbations.report import preview
 
     if options.input.suffix == ".parquet":
-        preview.from_manifest(options.input, options.output, item=options.item)
+        preview.from_manifest(
+            options.input,
+            options.output,
+            item=options.item,
+            names=options.perturbations,
+            severities=options.severities,
+        )
     else:
         preview.from_video(
             _source_from(options, options.input),

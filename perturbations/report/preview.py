@@ -34,26 +34,31 @@ def from_video(
     write_png(contact_sheet(rows, columns, title=source.item_id), output)
 
 
-def from_manifest(path: Path, output: Path, *, item: str | None = None) -> None:
-    """Draw one item of a `videos` manifest as it is stored, the frame in the middle.
+def from_manifest(
+    path: Path, output: Path, *, item: str | None, names: Sequence[str] | None, severities: Sequence[int]
+) -> None:
+    """Draw one item of a `videos` manifest as it is stored, the frame in the middle; `names` None means all.
 
-    Raises `ManifestError` when the item has no complete row.
+    Raises `ManifestError` when nothing of the item is complete.
     """
     table = manifest.read_manifest(path)
     complete = table[table["status"] == manifest.COMPLETE]
     if item is not None:
         complete = complete[complete["item_id"] == item]
+    if names is not None:
+        complete = complete[(complete["suite"] + "/" + complete["perturbation"]).isin(names)]
+    complete = complete[complete["severity"].isin(severities)]
     if complete.empty:
         raise ManifestError(f"{path} has no complete row{'' if item is None else f' of {item!r}'} to draw")
     chosen = complete[complete["item_id"] == complete["item_id"].iloc[0]]
-    severities = sorted(int(severity) for severity in chosen["severity"].unique())
+    shown = sorted(int(severity) for severity in chosen["severity"].unique())
     in_order = [entry.name for entry in registry.perturbations(str(chosen["suite"].iloc[0]))]
     clean = _clean(chosen.iloc[0])
     rows = []
     for name in sorted(chosen["perturbation"].unique(), key=in_order.index):
         by_severity = {int(row["severity"]): row for _, row in chosen[chosen["perturbation"] == name].iterrows()}
-        rows.append((name, [clean, *(_middle(by_severity[one]) if one in by_severity else None for one in severities)]))
-    columns = ["clean", *(f"severity {severity}" for severity in severities)]
+        rows.append((name, [clean, *(_middle(by_severity[one]) if one in by_severity else None for one in shown)]))
+    columns = ["clean", *(f"severity {severity}" for severity in shown)]
     title = f"{chosen['dataset'].iloc[0]}: {chosen['item_id'].iloc[0]}"
     write_png(contact_sheet(rows, columns, title=title), output)
 
