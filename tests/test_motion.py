@@ -1,0 +1,198 @@
+"""Motion analysis, its files, and the blurs that follow it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from perturbations import registry
+from perturbations.analysis import motion
+from perturbations.analysis.motion import FrameMotion
+from perturbations.video import blur
+
+SIZES = [(48, 64), (37, 53), (1, 1), (1, 9), (9, 1), (2, 3), (90, 20)]
+
+
+def picture(height: int, width: int, seed: int = 0) -> np.ndarray:
+    noise = np.random.default_rng(seed).integers(0, 256, (height + 16, width + 16, 3), dtype=np.uint8)
+    smooth = cv2.GaussianBlur(noise, (0, 0), 2).astype(float)
+    return np.clip((smooth - 128) * 3 + 128, 0, 255).astype(np.uint8)
+
+
+def moved(height: int, width: int, across: int, down: int) -> tuple[np.ndarray, np.ndarray]:
+    large = picture(height, width)
+    return large[8 : 8 + height, 8 : 8 + width], large[8 - down : 8 - down + height, 8 - across : 8 - across + width]
+
+
+# --- analysis --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("across", "down", "angle"), [(4, 0, 0), (0, 4, 90), (-4, 0, 180), (0, -4, -90), (3, 3, 45)])
+def test_the_angle_is_where_things_go(across: int, down: int, angle: float) -> None:
+    before, after = (np.ascontiguousarray(frame) for frame in moved(96, 128, across, down))
+    found = motion.frame_motion(motion.optical_flow(before, after))
+    assert abs((found.angle - angle + 180) % 360 - 180) < 6
+    assert not found.still
+    assert found.mask.mean() == pytest.approx(0.25, abs=0.01)
+
+
+def test_the_mask_is_where_most_moves() -> None:
+    flow = np.zeros((20, 40, 2), np.float32)
+    flow[:, 30:] = (3, 4)
+    flow[:, :30, 0] = 1
+    found = motion.frame_motion(flow)
+    assert np.array_equal(found.mask, np.broadcast_to(np.arange(40) >= 30, (20, 40)))
+    assert found.angle == pytest.approx(np.degrees(np.arctan2(1, 1.5)))
+
+
+def test_a_still_frame() -> None:
+    still = motion.frame_motion(np.zeros((6, 8, 2), np.float32))
+    assert (still.mask.any(), still.still, still.angle) == (False, True, 0)
+    few = np.zeros((10, 10, 2), np.float32)
+    few[0, :5] = 2
+    found = motion.frame_motion(few)
+    assert (found.mask.sum(), found.still) == (5, True)
+
+
+def test_the_first_frame_has_no_motion() -> None:
+    follower = motion.Follower()
+    follower.show(picture(8, 8), 0)
+    mask, _, still = follower(0)
+    assert (mask.any(), still) == (False, True)
+
+
+def test_a_follower_needs_the_frame_before() -> None:
+    follower = motion.Follower()
+    follower.show(picture(8, 8), 3)
+    with pytest.raises(AssertionError, match="the frame before was not shown"):
+        follower(3)
+
+
+def test_which_frames_must_be_shown() -> None:
+    assert motion.needed({0, 5, 6}) == {0, 4, 5, 6}
+    assert motion.needed(None) is None
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("count", [1, 64, 65, 150])
+def test_a_file_holds_what_was_written(size: tuple[int, int], count: int, tmp_path: Path) -> None:
+    generator = np.random.default_rng(count)
+    held = [
+        FrameMotion(generator.random(size) < 0.25, float(generator.uniform(-180, 180)), bool(index % 2))
+        for index in range(count)
+    ]
+    path = tmp_path / "motion.parquet"
+    motion.write(path, enumerate(held), {})
+    read = motion.reader(path, *size)
+    for index in (*range(count), 0, count - 1):
+        mask, angle, still = read(index)
+        assert np.array_equal(mask, held[index].mask)
+        assert (angle, still) == (held[index].angle, held[index].still)
+    with pytest.raises(KeyError, match=f"does not hold frame {count}"):
+        read(count)
+
+
+def test_a_file_of_sampled_frames(tmp_path: Path) -> None:
+    held = {position: FrameMotion(np.full((3, 3), position % 2 == 0), 1.0, False) for position in (2, 7, 40)}
+    motion.write(tmp_path / "motion.parquet", held.items(), {})
+    read = motion.reader(tmp_path / "motion.parquet", 3, 3)
+    assert [read(position).mask.all() for position in (40, 2, 7)] == [True, True, False]
+    with pytest.raises(KeyError):
+        read(3)
+
+
+def test_a_file_is_small(tmp_path: Path) -> None:
+    """Bits, not flow fields: 8 bytes a pixel become less than a tenth of a bit."""
+    mask = np.zeros((240, 320), bool)
+    mask[60:180, 80:240] = True
+    motion.write(tmp_path / "motion.parquet", ((index, FrameMotion(mask, 0.0, False)) for index in range(100)), {})
+    assert (tmp_path / "motion.parquet").stat().st_size < 100 * 240 * 320 / 80
+
+
+# --- blurs -----------------------------------------------------------------------------------------------------------
+
+
+def line(length: int, angle: float) -> np.ndarray:
+    grid = np.zeros((length, length), np.float32)
+    grid[length // 2] = 1
+    grid = cv2.warpAffine(grid, cv2.getRotationMatrix2D((length / 2, length / 2), angle, 1), (length, length))
+    return grid / grid.sum()
+
+
+def disk(radius: int) -> np.ndarray:
+    x, y = np.meshgrid(np.arange(-radius, radius + 1), np.arange(-radius, radius + 1))
+    inside = (x**2 + y**2 <= radius**2).astype(np.float32)
+    return inside / inside.sum()
+
+
+def plainly(frame: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+    """Correlation in double precision."""
+    return cv2.filter2D(frame.astype(np.float64), -1, kernel.astype(np.float64), borderType=cv2.BORDER_REFLECT_101)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("severity", range(1, 6))
+@pytest.mark.parametrize("name", ["motion_blur", "video_defocus"])
+def test_a_blur_is_the_plain_correlation(name: str, severity: int, size: tuple[int, int]) -> None:
+    entry = registry.get(f"mlvp/{name}")
+    parameters = entry.parameters(severity)
+    generator = np.random.default_rng(severity)
+    frame = generator.integers(0, 256, (*size, 3), dtype=np.uint8)
+    for angle in (0.0, 33.3, 90.0, -120.0, 180.0):
+        mask = generator.random(size) < 0.4
+        apply = registry.resolve(entry.kernel)(None, lambda _, m=mask, a=angle: (m, a, False), 1, *size, **parameters)
+        if name == "motion_blur":
+            low, high = (line(parameters[which], angle) for which in ("low", "high"))
+        else:
+            low, high = disk(parameters["radius"]), disk(2 * parameters["radius"])
+        exact = np.where(mask[..., None], plainly(frame, high), plainly(frame, low))
+        assert np.abs(apply(frame, 0) - exact).max() <= 0.51
+
+
+@pytest.mark.parametrize("name", ["motion_blur", "video_defocus"])
+def test_a_large_white_frame_stays_white(name: str) -> None:
+    """The sums of a tall frame are the largest numbers that occur."""
+    entry = registry.get(f"mlvp/{name}")
+    size = (1080, 200)
+    frame = np.full((*size, 3), 255, np.uint8)
+    frame[540:] = 0
+    mask = np.ones(size, bool)
+    blurred = registry.resolve(entry.kernel)(None, lambda _: (mask, 0.0, False), 1, *size, **entry.parameters(5))(
+        frame, 0
+    )
+    assert (blurred[:500] == 255).all()
+    assert (blurred[580:] == 0).all()
+
+
+@pytest.mark.parametrize("name", ["motion_blur", "video_defocus"])
+def test_a_still_frame_counts_as_moving_as_released_and_not_in_the_paper(name: str) -> None:
+    entry = registry.get(f"mlvp/{name}")
+    kernel = registry.resolve(entry.kernel)
+    frame = picture(60, 80)
+    nothing, everything = np.zeros(frame.shape[:2], bool), np.ones(frame.shape[:2], bool)
+
+    def blurred(mask: np.ndarray, still: bool, variant: str) -> np.ndarray:
+        parameters = entry.parameters(3, variant)
+        result: np.ndarray = kernel(None, lambda _: (mask, 0.0, still), 1, *frame.shape[:2], **parameters)(frame, 0)
+        return result
+
+    assert np.array_equal(blurred(nothing, True, "released"), blurred(everything, False, "released"))
+    assert np.array_equal(blurred(nothing, True, "paper"), blurred(nothing, False, "paper"))
+    assert not np.array_equal(blurred(nothing, True, "paper"), blurred(nothing, True, "released"))
+
+
+def test_the_line_turns_with_the_angle() -> None:
+    """A blur along x leaves horizontal stripes as they are."""
+    stripes = np.repeat((np.arange(60) // 6 % 2 * 255).astype(np.uint8), 80 * 3).reshape(60, 80, 3)
+    mask = np.zeros((60, 80), bool)
+
+    def error(angle: float) -> float:
+        parameters = registry.get("mlvp/motion_blur").parameters(5)
+        result = blur.motion_blur(None, lambda _: (mask, angle, False), 1, 60, 80, **parameters)(stripes, 0)
+        return float(np.abs(result.astype(int) - stripes).mean())
+
+    assert error(0) == 0
+    assert error(90) > 60
