@@ -1,0 +1,1 @@
+"""The backends behind captioner, noun extractor, detector, style and embedding. Heavy imports stay in functions."""

@@ -1,0 +1,165 @@
+"""One sentence about a clip, by Qwen2.5-VL (Bai et al., 2025; `Qwen/Qwen2.5-VL-7B-Instruct`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations.errors import ConfigError
+from perturbations.models.detections import Image
+from perturbations.models.loading import (
+    find_checkpoint,
+    identity,
+    library,
+    load_model,
+    load_part,
+    load_tokenizer,
+    runtime,
+)
+
+PROMPT = "Describe the main objects in this video and their actions in one sentence of 10 to 15 words."
+MAX_FRAMES = 16
+FRAMES_PER_SECOND = 1.0
+MAX_NEW_TOKENS = 32
+
+# Pixels of a frame after resizing. Both are qwen-vl-utils' limits for a frame of a video; a token covers 28 x 28.
+MIN_FRAME_PIXELS = 128 * 28 * 28
+MAX_FRAME_PIXELS = 768 * 28 * 28
+
+VIDEO_TOKEN = "<|video_pad|>"
+VIDEO_TOKEN_TYPE = 2
+
+
+class Captioner:
+    """A loaded captioner.
+
+    Attributes:
+        identity: name, revision, dtype, device and library version, for the manifest.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, image_processor: Any, prompt: str, identity: dict[str, str]) -> None:
+        self._model = model
+        self._tokenizer = tokenizer
+        self._image_processor = image_processor
+        self._prompt = prompt
+        self.identity = identity
+
+    def describe(self, clips: Sequence[Sequence[Image]]) -> list[str]:
+        """One line of text a clip, all clips in one batch (MLVP, Alg. 3, QWEN2.5VL).
+
+        A caption does not depend on the other clips, but for rounding: where two tokens are equally likely to the last
+        bits, the batch's size may decide. Give one clip at a time where results must be equal to the letter.
+
+        Args:
+            clips: each of 1 to MAX_FRAMES frames taken at FRAMES_PER_SECOND, uint8 RGB, height x width x 3.
+        """
+        if not clips:
+            return []
+        torch = library("torch")
+        videos = [self._video(clip) for clip in clips]
+        merged = self._image_processor.merge_size**2
+        texts = [self._prompt.replace(VIDEO_TOKEN, VIDEO_TOKEN * (len(patches) // merged)) for patches, _ in videos]
+        tokens = self._tokenizer(texts, padding=True, padding_side="left", return_tensors="pt")
+        is_video = tokens["input_ids"] == self._model.config.video_token_id
+        seconds = self._image_processor.temporal_patch_size / FRAMES_PER_SECOND
+        device = self._model.device
+        with torch.inference_mode():
+            output = self._model.generate(
+                input_ids=tokens["input_ids"].to(device),
+                attention_mask=tokens["attention_mask"].to(device),
+                mm_token_type_ids=(is_video * VIDEO_TOKEN_TYPE).to(device),
+                pixel_values_videos=torch.from_numpy(np.concatenate([patches for patches, _ in videos])).to(device),
+                video_grid_thw=torch.tensor([grid for _, grid in videos], device=device),
+                second_per_grid_ts=torch.full((len(videos),), seconds, device=device),
+            )
+        answers = self._tokenizer.batch_decode(output[:, tokens["input_ids"].shape[1] :], skip_special_tokens=True)
+        return [_first_line(answer) for answer in answers]
+
+    def _video(self, frames: Sequence[Image]) -> tuple[NDArray[np.float32], list[int]]:
+        """The frames' patches, (patches) x (channels * 2 * 14 * 14), and their grid (time, height, width).
+
+        The library makes patches of a video with torchvision only. Those it makes of an image hold the image twice,
+        once for each of the two moments that a patch spans; a video's hold a frame and the next.
+        """
+        if not 1 <= len(frames) <= MAX_FRAMES:
+            raise ValueError(f"a clip of {len(frames)} frames, it must have 1 to {MAX_FRAMES}")
+        processor = self._image_processor
+        span = processor.temporal_patch_size
+        images = [*frames, *[frames[-1]] * (-len(frames) % span)]
+        made = processor(
+            images,
+            size={"shortest_edge": MIN_FRAME_PIXELS, "longest_edge": MAX_FRAME_PIXELS},
+            # Told the layout: from the shape alone, a frame 1 or 3 pixels high passes for one with its channels first.
+            input_data_format="channels_last",
+            return_tensors="np",
+        )
+        steps, (height, width) = len(images) // span, made["image_grid_thw"][0, 1:].tolist()
+        side = processor.patch_size
+        copies = made["pixel_values"].reshape(steps, span, height * width, -1, span, side, side)
+        moments = copies[:, :, :, :, 0].transpose(0, 2, 3, 1, 4, 5)
+        return np.ascontiguousarray(moments, np.float32).reshape(steps * height * width, -1), [steps, height, width]
+
+
+def load(model: str, *, revision: str | None, device: str, dtype: str) -> Captioner:
+    """The Qwen2.5-VL checkpoint of this hub name or folder, on this device.
+
+    Args:
+        model: a hub name that was downloaded before, or a folder.
+        revision: see `loading.find_checkpoint`.
+        device: "cpu", "cuda" or "cuda:N".
+        dtype: "float32", "bfloat16" or "float16"; the 7B weights take 33 GB in the first and 17 GB in the others.
+
+    Raises:
+        ConfigError: a library, the checkpoint or the device is missing, or its chat template takes no video.
+    """
+    torch_device, torch_dtype = runtime(device, dtype)
+    transformers = library("transformers")
+    checkpoint = find_checkpoint(model, revision)
+    tokenizer = load_tokenizer(transformers.AutoTokenizer, checkpoint)
+    # Named outright: the automatic choice depends on whether torchvision imports, and the two resize differently.
+    image_processor = load_part(transformers.Qwen2VLImageProcessorPil, checkpoint)
+    prompt = _prompt(tokenizer, transformers.Qwen2_5_VLProcessor, checkpoint.folder)
+    loaded = load_model(
+        transformers.Qwen2_5_VLForConditionalGeneration, checkpoint, device=torch_device, dtype=torch_dtype
+    )
+    loaded.generation_config = _greedy(transformers.GenerationConfig, loaded.generation_config, tokenizer)
+    return Captioner(loaded, tokenizer, image_processor, prompt, identity(loaded, checkpoint))
+
+
+def _prompt(tokenizer: Any, processor_class: Any, folder: Any) -> str:
+    """The conversation up to the answer, with one VIDEO_TOKEN where the clip goes."""
+    # The processor's template before the tokenizer's: in some checkpoints only the first knows videos.
+    template = processor_class.get_processor_dict(folder, local_files_only=True)[0].get("chat_template")
+    message = {"role": "user", "content": [{"type": "video"}, {"type": "text", "text": PROMPT}]}
+    try:
+        prompt = tokenizer.apply_chat_template(
+            [message], chat_template=template, add_generation_prompt=True, tokenize=False
+        )
+    except ValueError as error:
+        raise ConfigError(f"the checkpoint in {folder} has no chat template: {error}") from error
+    if prompt.count(VIDEO_TOKEN) != 1:
+        raise ConfigError(f"the chat template of the checkpoint in {folder} leaves no place for a video")
+    return str(prompt)
+
+
+def _greedy(config_class: Any, saved: Any, tokenizer: Any) -> Any:
+    """Settings of their own, not the checkpoint's with changes: those sample and punish repetition.
+
+    The punishment counts the padding, which ends an answer in this model, so that the length of the other clips would
+    decide when a caption stops.
+    """
+    return config_class(
+        max_new_tokens=MAX_NEW_TOKENS,
+        do_sample=False,
+        num_beams=1,
+        repetition_penalty=1.0,
+        eos_token_id=tokenizer.eos_token_id if saved.eos_token_id is None else saved.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id if saved.pad_token_id is None else saved.pad_token_id,
+    )
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0].strip()

@@ -1,0 +1,207 @@
+"""What all pretrained models share: where a checkpoint lies, what it is called in a manifest, and what it runs on.
+
+Nothing here reaches the network. A checkpoint is a folder, or a hub name that was downloaded before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perturbations.errors import ConfigError
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Weights on this machine.
+
+    Attributes:
+        name: as the configuration says; for a folder its last part, since where it lies changes no result.
+        revision: the hub's commit hash, or `sha256:` and the hash of the folder's weight files.
+        folder: where the files are.
+    """
+
+    name: str
+    revision: str
+    folder: Path
+
+
+def library(name: str, *, package: str | None = None) -> Any:
+    """The imported module `name`; ConfigError that names the package to install where it cannot be imported."""
+    try:
+        return importlib.import_module(name)
+    # Compiled libraries that do not fit each other fail with OSError or RuntimeError.
+    except (ImportError, OSError, RuntimeError) as error:
+        raise ConfigError(
+            f"{name} cannot be imported ({error}); this backend needs it: pip install {package or name}"
+        ) from error
+
+
+def runtime(device: str, dtype: str) -> tuple[Any, Any]:
+    """The torch.device and torch.dtype of these names, with torch set to repeat its results.
+
+    Args:
+        device: "cpu", "cuda" or "cuda:N".
+        dtype: one of DTYPES.
+
+    Raises:
+        ConfigError: torch is missing, a name is unknown, or this machine has no such device.
+    """
+    if dtype not in DTYPES:
+        raise ConfigError(f"dtype {dtype!r} is unknown; allowed: {', '.join(DTYPES)}")
+    kind, _, index = device.partition(":")
+    if kind not in ("cpu", "cuda") or (":" in device and not (kind == "cuda" and index.isdecimal())):
+        raise ConfigError(f"device {device!r} is unknown; allowed: cpu, cuda, cuda:N")
+    # cuBLAS reads this once, when the first context is made.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch = library("torch")
+    if kind == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if int(index or 0) >= count:
+            raise ConfigError(f"device {device!r} is not available, torch sees {count} CUDA devices; use device: cpu")
+        torch.backends.cudnn.benchmark = False
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_tf32 = False
+    else:
+        # Sums depend on how many threads share them.
+        torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    return torch.device(device), getattr(torch, dtype)
+
+
+def find_checkpoint(model: str, revision: str | None) -> Checkpoint:
+    """The checkpoint `model` on this machine.
+
+    Args:
+        model: a folder, or a hub name whose files the hub's cache holds.
+        revision: a commit hash, tag or branch of a hub name, None for its main branch; for a folder None or the
+            `sha256:...` that its weights must have.
+
+    Raises:
+        ConfigError: it is not here, with the command that fetches it; or the folder's weights are others.
+    """
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return _folder_checkpoint(folder.resolve(), revision)
+    hub = library("huggingface_hub")
+    try:
+        found = Path(hub.snapshot_download(model, revision=revision, local_files_only=True))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"model {model!r} is not on this machine, and nothing is downloaded during a run; "
+            f"{_how_to_fetch(model, revision)}"
+        ) from error
+    return Checkpoint(model, found.name, found)
+
+
+def load_model(model_class: Any, checkpoint: Checkpoint, *, device: Any, dtype: Any) -> Any:
+    """`model_class` with the checkpoint's weights, for inference only.
+
+    Raises:
+        ConfigError: it is another kind of model, or weights are missing, damaged or not in safetensors (whose loading
+            runs no code from the file).
+    """
+    safetensors = library("safetensors")
+    expected, actual = model_class.config_class.model_type, _model_type(checkpoint)
+    if actual != expected:
+        raise ConfigError(_broken(checkpoint, model_class.__name__, f"it is {actual!r}, not {expected!r}"))
+    try:
+        model, report = model_class.from_pretrained(
+            checkpoint.folder,
+            dtype=dtype,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, RuntimeError, safetensors.SafetensorError) as error:
+        raise ConfigError(_broken(checkpoint, model_class.__name__, str(error))) from error
+    # The library fills gaps with random numbers and a warning; captions and boxes would look plausible.
+    if report["missing_keys"]:
+        missing = sorted(report["missing_keys"])
+        raise ConfigError(
+            _broken(checkpoint, model_class.__name__, f"{len(missing)} weights are missing, {missing[0]} the first")
+        )
+    return model.requires_grad_(False).eval().to(device)
+
+
+def load_part(part_class: Any, checkpoint: Checkpoint) -> Any:
+    """A tokenizer or image processor from the checkpoint's folder; ConfigError where files are missing or damaged."""
+    try:
+        return part_class.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, ImportError) as error:
+        raise ConfigError(_broken(checkpoint, part_class.__name__, str(error))) from error
+
+
+def load_tokenizer(auto_class: Any, checkpoint: Checkpoint) -> Any:
+    """The checkpoint's byte-pair tokenizer.
+
+    Raises:
+        ConfigError: its files are missing, for which the library would make one that knows no word, without complaint.
+    """
+    folder = checkpoint.folder
+    if not (folder / "tokenizer.json").is_file():
+        for name in ("vocab.json", "merges.txt"):
+            if not (folder / name).is_file():
+                raise ConfigError(_broken(checkpoint, "a tokenizer", f"neither tokenizer.json nor {name} is there"))
+    return load_part(auto_class, checkpoint)
+
+
+def identity(model: Any, checkpoint: Checkpoint) -> dict[str, str]:
+    """What a manifest records of a model: name, revision, dtype, device type and the library's version."""
+    return {
+        "name": checkpoint.name,
+        "revision": checkpoint.revision,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "device": str(model.device.type),
+        "transformers": str(library("transformers").__version__),
+    }
+
+
+def files_sha256(paths: list[Path], root: Path) -> str:
+    """`sha256:` and the hash over names relative to `root`, sizes and contents, whatever order `paths` come in."""
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(f"{path.relative_to(root).as_posix()}\0{path.stat().st_size}\0".encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _model_type(checkpoint: Checkpoint) -> str:
+    # The library replaces a file that is not there by its defaults, which are the largest model.
+    try:
+        return str(json.loads((checkpoint.folder / "config.json").read_text())["model_type"])
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(_broken(checkpoint, "a model", f"config.json does not say what it is ({error!r})")) from error
+
+
+def _folder_checkpoint(folder: Path, revision: str | None) -> Checkpoint:
+    weights = list(folder.glob("*.safetensors"))
+    if not weights:
+        raise ConfigError(f"model folder {folder} holds no *.safetensors file; other formats are not loaded")
+    actual = files_sha256(weights, folder)
+    if revision is not None and revision != actual:
+        raise ConfigError(f"model folder {folder} has revision {actual}, the configuration says {revision}")
+    return Checkpoint(folder.name, actual, folder)
+
+
+def _how_to_fetch(model: str, revision: str | None) -> str:
+    if model.startswith(("/", ".", "~")) or model.count("/") > 1:
+        return "there is no such folder"
+    return f"fetch it before: hf download {model}" + (f" --revision {revision}" if revision else "")
+
+
+def _broken(checkpoint: Checkpoint, what: str, reason: str) -> str:
+    first_line = reason.strip().partition("\n")[0]
+    return (
+        f"model {checkpoint.name!r} in {checkpoint.folder} cannot be loaded as {what}: {first_line}; "
+        "if files are missing or damaged, fetch it again with hf download"
+    )

@@ -1,0 +1,149 @@
+"""Objects that words ask for, by YOLO-World through ultralytics: the alternative to OWLv2."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations.errors import ConfigError
+from perturbations.models.detections import Detection, Image
+from perturbations.models.loading import files_sha256, library, runtime
+from perturbations.models.owlv2 import MIN_SCORE, Box, crop, strongest
+
+Embed = Callable[[Sequence[Image]], NDArray[np.float32]]
+
+
+class Detector:
+    """A loaded detector.
+
+    Attributes:
+        identity: name, revision, dtype, device and library version, for the manifest. It does not cover `embed`.
+    """
+
+    def __init__(self, model: Any, embed: Embed, identity: dict[str, str], *, device: str, batch_size: int) -> None:
+        self._model = model
+        self._embed = embed
+        self._device = device
+        self._batch_size = batch_size
+        self.identity = identity
+
+    def detect(self, images: Sequence[Image], queries: Sequence[Sequence[str]]) -> list[list[Detection]]:
+        """The best detections of each image, highest score first; arguments and result as `owlv2.Detector.detect`."""
+        if len(images) != len(queries):
+            raise ValueError(f"{len(images)} images, but {len(queries)} lists of queries")
+        found: list[list[tuple[Box, float, str]]] = [[] for _ in images]
+        # The words are a state of the model, so that only images with the same words can share a pass.
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for index, words in enumerate(queries):
+            if words:
+                groups.setdefault(tuple(words), []).append(index)
+        for words, members in groups.items():
+            self._model.set_classes(list(words))
+            for start in range(0, len(members), self._batch_size):
+                batch = members[start : start + self._batch_size]
+                results = self._predict([images[index] for index in batch])
+                for index, result in zip(batch, results, strict=True):
+                    found[index] = _best(result, words, images[index])
+        embeddings = iter(self._crop_embeddings(images, found))
+        return [[Detection(box, score, label, next(embeddings)) for box, score, label in boxes] for boxes in found]
+
+    def _predict(self, images: list[Image]) -> list[Any]:
+        results: list[Any] = self._model.predict(
+            # ultralytics takes arrays for OpenCV's, whose channels are BGR.
+            source=[np.ascontiguousarray(image[:, :, ::-1]) for image in images],
+            conf=MIN_SCORE,
+            # Its own default pads an image less when all of a batch have one shape: results would depend on the others.
+            rect=False,
+            device=self._device,
+            verbose=False,
+        )
+        return results
+
+    def _crop_embeddings(
+        self, images: Sequence[Image], found: list[list[tuple[Box, float, str]]]
+    ) -> list[NDArray[np.float32]]:
+        crops = [crop(images[index], box) for index, boxes in enumerate(found) for box, _, _ in boxes]
+        if not crops:
+            return []
+        vectors = np.asarray(self._embed(crops), np.float32)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return list(vectors / np.maximum(lengths, np.finfo(np.float32).tiny))
+
+
+def load(model: str, *, revision: str | None, device: str, dtype: str, embed: Embed, batch_size: int = 8) -> Detector:
+    """The YOLO-World weights of this file, on this device.
+
+    Args:
+        model: a weights file (`.pt`). ultralytics' names are not accepted, because it would download them.
+        revision: `sha256:...` of the file. Required: such a file is a pickle, and in older
+            releases of ultralytics loading one runs what it says.
+        device: "cpu", "cuda" or "cuda:N".
+        dtype: "float32"; how to ask for another changes between releases of ultralytics.
+        embed: uint8 RGB crops -> float32 vectors, crops x length, for tracking; for example `owlv2.Detector.embed`.
+        batch_size: images of one forward pass.
+
+    Raises:
+        ConfigError: ultralytics, the weights, the text encoder or the device is missing, or the file is another one.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}, it must be at least 1")
+    if dtype != "float32":
+        raise ConfigError(f"dtype {dtype!r} is not for YOLO-World; allowed: float32")
+    weights = Path(model).expanduser()
+    if not weights.is_file():
+        raise ConfigError(
+            f"YOLO-World weights {model!r} are not a file on this machine, and nothing is downloaded during a run; "
+            "fetch them before, from https://github.com/ultralytics/assets/releases, and give the path"
+        )
+    actual = files_sha256([weights], weights.parent)
+    if revision != actual:
+        raise ConfigError(
+            f"YOLO-World weights {model!r} have revision {actual}, the configuration says {revision}; the file is a "
+            "pickle that may run code when loaded, so set revision to this only if you trust it"
+        )
+    runtime(device, dtype)
+    ultralytics = _ultralytics()
+    loaded = ultralytics.YOLOWorld(str(weights))
+    # Before the first words: the text encoder stays on the device where it is first used.
+    loaded.to(device)
+    try:
+        loaded.set_classes(["object"])
+    except Exception as error:
+        # Fetching fails in as many ways as ultralytics has versions; no word could be encoded with any of them.
+        raise ConfigError(
+            f"YOLO-World's text encoder cannot be loaded ({error}); it needs the clip package "
+            "(pip install git+https://github.com/ultralytics/CLIP.git) and CLIP ViT-B/32's weights where that "
+            "looks for them: call set_classes once on a machine with a network"
+        ) from error
+    known = {
+        "name": weights.name,
+        "revision": actual,
+        "dtype": dtype,
+        "device": device.partition(":")[0],
+        "ultralytics": str(ultralytics.__version__),
+        "batch_size": str(batch_size),
+    }
+    return Detector(loaded, embed, known, device=device, batch_size=batch_size)
+
+
+def _ultralytics() -> Any:
+    # Read at its import: it may neither install packages nor look for updates, and newer releases then load weights
+    # with weights_only.
+    os.environ["YOLO_AUTOINSTALL"] = "false"
+    os.environ["YOLO_OFFLINE"] = "true"
+    os.environ["ULTRALYTICS_SAFE_LOAD"] = "true"
+    return library("ultralytics")
+
+
+def _best(result: Any, words: Sequence[str], image: Image) -> list[tuple[Box, float, str]]:
+    found = result.boxes.cpu().numpy()
+    height, width = image.shape[:2]
+    return [
+        (box, float(found.conf[index]), words[int(found.cls[index])])
+        for index, box in strongest(found.xyxy, found.conf, height, width)
+    ]

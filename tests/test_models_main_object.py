@@ -1,0 +1,903 @@
+"""The pretrained backends of the main-object pipeline, on small random models of the same classes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import socket
+import sys
+import types
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from perturbations.errors import ConfigError
+from perturbations.models import captioner, loading, nouns, owlv2, yolo_world
+
+BYTES = [chr(b) for b in (*range(33, 127), *range(161, 173), *range(174, 256))] + [chr(256 + n) for n in range(68)]
+QWEN_TOKENS = [
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+]
+QWEN_TEMPLATE = (
+    "{% for message in messages %}{% if loop.first and message['role'] != 'system' %}<|im_start|>system\n"
+    "You are a helpful assistant.<|im_end|>\n{% endif %}<|im_start|>{{ message['role'] }}\n"
+    "{% for content in message['content'] %}{% if content['type'] == 'image' %}"
+    "<|vision_start|><|image_pad|><|vision_end|>{% elif content['type'] == 'video' %}"
+    "<|vision_start|><|video_pad|><|vision_end|>{% else %}{{ content['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def picture(seed: int, height: int, width: int) -> np.ndarray:
+    """Smooth enough to survive resizing, different for each seed."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    rows, columns = np.arange(height) * 4 // height, np.arange(width) * 4 // width
+    return np.ascontiguousarray(coarse[rows][:, columns])
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any, **settings: Any) -> Any:
+        pytest.fail("a backend reached for the network")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+# ---- captioner
+
+
+@pytest.fixture(scope="module")
+def qwen_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("qwen") / "tiny-qwen"
+    tokenizer = transformers.Qwen2Tokenizer(
+        vocab={token: number for number, token in enumerate([*BYTES, *QWEN_TOKENS])},
+        merges=[],
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        extra_special_tokens=QWEN_TOKENS,
+    )
+    numbers = {token: tokenizer.convert_tokens_to_ids(token) for token in QWEN_TOKENS}
+    config = transformers.Qwen2_5_VLConfig(
+        text_config={
+            "vocab_size": len(BYTES) + len(QWEN_TOKENS),
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 1,
+            "initializer_range": 0.4,
+            "rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0},
+            "bos_token_id": numbers["<|endoftext|>"],
+            "eos_token_id": numbers["<|im_end|>"],
+        },
+        vision_config={
+            "depth": 2,
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_heads": 2,
+            "out_hidden_size": 32,
+            "fullatt_block_indexes": [1],
+            "tokens_per_second": 2,
+            "initializer_range": 0.4,
+        },
+        image_token_id=numbers["<|image_pad|>"],
+        video_token_id=numbers["<|video_pad|>"],
+        vision_start_token_id=numbers["<|vision_start|>"],
+        vision_end_token_id=numbers["<|vision_end|>"],
+    )
+    torch.manual_seed(5)
+    model = transformers.Qwen2_5_VLForConditionalGeneration(config)
+    # As in the released checkpoint, but so strong that results would show it.
+    model.generation_config = transformers.GenerationConfig(
+        do_sample=True,
+        temperature=2.0,
+        top_k=1,
+        repetition_penalty=20.0,
+        bos_token_id=numbers["<|endoftext|>"],
+        pad_token_id=numbers["<|endoftext|>"],
+        eos_token_id=[numbers["<|im_end|>"], numbers["<|endoftext|>"]],
+    )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    (folder / "chat_template.json").write_text(json.dumps({"chat_template": QWEN_TEMPLATE}))
+    released = {
+        "image_processor_type": "Qwen2VLImageProcessor",
+        "processor_class": "Qwen2_5_VLProcessor",
+        "min_pixels": 3136,
+        "max_pixels": 12845056,
+        "patch_size": 14,
+        "temporal_patch_size": 2,
+        "merge_size": 2,
+        "image_mean": [0.48145466, 0.4578275, 0.40821073],
+        "image_std": [0.26862954, 0.26130258, 0.27577711],
+    }
+    (folder / "preprocessor_config.json").write_text(json.dumps(released))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def qwen(qwen_folder: Path) -> captioner.Captioner:
+    return captioner.load(str(qwen_folder), revision=None, device="cpu", dtype="float32")
+
+
+CLIPS = [
+    [picture(1, 120, 160)],
+    [picture(seed, 90, 170) for seed in (2, 3, 4)],
+    [picture(seed, 200, 100) for seed in (5, 6)],
+]
+
+
+def test_captions_repeat_and_do_not_depend_on_the_batch(qwen: captioner.Captioner) -> None:
+    together = qwen.describe(CLIPS)
+    assert qwen.describe(CLIPS) == together
+    assert [qwen.describe([clip])[0] for clip in CLIPS] == together
+    assert qwen.describe(CLIPS[::-1]) == together[::-1]
+    assert len(set(together)) == len(CLIPS)
+    assert all(text == text.strip() and "\n" not in text for text in together)
+
+
+def test_a_caption_depends_on_the_order_of_frames(qwen: captioner.Captioner) -> None:
+    forward = [picture(seed, 90, 170) for seed in (2, 3, 4)]
+    captions = qwen.describe([forward, forward[::-1], [forward[0], forward[2], forward[1]]])
+    assert len(set(captions)) == 3
+
+
+def test_generation_is_plain_greedy(qwen: captioner.Captioner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each token is the likeliest: no sampling, and no penalty from the checkpoint's settings."""
+    torch = pytest.importorskip("torch")
+    model = qwen._model
+    seen: dict[str, Any] = {}
+    generate = model.generate
+
+    def recorded(**inputs: Any) -> Any:
+        result = generate(**inputs, output_logits=True, return_dict_in_generate=True)
+        seen.update(sequences=result.sequences, logits=torch.stack(result.logits, 1), inputs=inputs)
+        return result.sequences
+
+    monkeypatch.setattr(model, "generate", recorded)
+    qwen.describe(CLIPS)
+    prompt_length = seen["inputs"]["input_ids"].shape[1]
+    answers = seen["sequences"][:, prompt_length:]
+    assert 1 <= answers.shape[1] <= captioner.MAX_NEW_TOKENS
+    ends = torch.tensor(model.generation_config.eos_token_id)
+    for answer, logits in zip(answers, seen["logits"], strict=True):
+        over = torch.isin(answer, ends).nonzero()
+        length = int(over[0]) + 1 if len(over) else len(answer)
+        assert torch.equal(answer[:length], logits[:length].argmax(-1))
+
+
+def test_left_padding_and_one_place_for_every_patch(qwen: captioner.Captioner, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    seen: dict[str, Any] = {}
+
+    def generate(**inputs: Any) -> Any:
+        seen.update(inputs)
+        answers = ["A<|im_end|><|endoftext|>", "\nB!\nC<|im_end|>", "<|im_end|><|endoftext|><|endoftext|><|endoftext|>"]
+        tokens = qwen._tokenizer(answers, padding=True, padding_side="right", return_tensors="pt")["input_ids"]
+        return torch.cat([inputs["input_ids"], tokens], dim=1)
+
+    monkeypatch.setattr(qwen._model, "generate", generate)
+    assert qwen.describe(CLIPS) == ["A", "B!", ""]
+    mask = seen["attention_mask"].numpy()
+    assert (np.diff(mask, axis=1) >= 0).all()
+    assert (mask.sum(1) < mask.shape[1]).any()
+    grid = seen["video_grid_thw"]
+    assert grid[:, 0].tolist() == [1, 2, 1]
+    places = (seen["input_ids"] == qwen._model.config.video_token_id).sum(1)
+    assert places.tolist() == (grid.prod(1) // 4).tolist()
+    assert len(seen["pixel_values_videos"]) == grid.prod(1).sum()
+    assert (seen["mm_token_type_ids"] == 2).sum(1).tolist() == places.tolist()
+    # A patch spans two frames, which are a second apart.
+    assert seen["second_per_grid_ts"].tolist() == [2.0, 2.0, 2.0]
+
+
+def test_the_prompt_follows_the_chat_template(qwen: captioner.Captioner) -> None:
+    assert qwen._prompt == (
+        "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
+        f"<|vision_start|><|video_pad|><|vision_end|>{captioner.PROMPT}<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_video_patches_hold_a_frame_and_the_next(qwen: captioner.Captioner, count: int) -> None:
+    """Against the layout written out: time, blocks of 2 x 2 patches, then channel, moment, row, column."""
+    frames = [picture(seed, 336, 392) for seed in range(count)]  # a size that resizing keeps
+    patches, grid = qwen._video(frames)
+    times, rows, columns = (count + 1) // 2, 336 // 14, 392 // 14
+    assert grid == [times, rows, columns]
+    assert patches.dtype == np.float32
+    processor = qwen._image_processor
+    pixels = np.stack(frames + frames[-1:] * (count % 2)).astype(np.float64) / 255
+    pixels = (pixels - processor.image_mean) / processor.image_std
+    expected = (
+        pixels.reshape(times, 2, rows // 2, 2, 14, columns // 2, 2, 14, 3)
+        .transpose(0, 2, 5, 3, 6, 8, 1, 4, 7)
+        .reshape(len(patches), -1)
+    )
+    np.testing.assert_allclose(patches, expected, atol=1e-5)
+
+
+def test_video_patches_are_the_video_processors(qwen: captioner.Captioner) -> None:
+    pytest.importorskip("torchvision", reason="torchvision does not import", exc_type=Exception)
+    from transformers import Qwen2VLVideoProcessor
+
+    frames = [picture(seed, 336, 392) for seed in range(3)]
+    made = Qwen2VLVideoProcessor()(videos=[np.stack(frames)], do_resize=False, return_tensors="np")
+    patches, grid = qwen._video(frames)
+    assert made["video_grid_thw"].tolist() == [grid]
+    np.testing.assert_allclose(patches, made["pixel_values_videos"], atol=1e-5)
+
+
+@pytest.mark.parametrize(("height", "width"), [(3, 3), (3, 40), (1, 40), (517, 31), (1081, 1917)])
+def test_frames_of_any_size_stay_within_the_pixel_limits(qwen: captioner.Captioner, height: int, width: int) -> None:
+    patches, (times, rows, columns) = qwen._video([picture(1, height, width)])
+    assert times == 1
+    assert len(patches) == rows * columns
+    assert captioner.MIN_FRAME_PIXELS <= rows * columns * 14 * 14 <= captioner.MAX_FRAME_PIXELS
+    assert (rows < columns) == (height < width)
+
+
+def test_clips_of_no_or_too_many_frames_are_refused(qwen: captioner.Captioner) -> None:
+    for frames in ([], [picture(1, 30, 30)] * 17):
+        with pytest.raises(ValueError, match=f"clip of {len(frames)} frames"):
+            qwen.describe([frames])
+    assert qwen.describe([]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("  A dog runs. \n\nMore", "A dog runs."), ("\n\nA cat. ", "A cat."), (" \n ", "")]
+)
+def test_captions_are_the_first_line(text: str, line: str) -> None:
+    assert captioner._first_line(text) == line
+
+
+def test_captioner_in_bfloat16_says_so(qwen_folder: Path) -> None:
+    loaded = captioner.load(str(qwen_folder), revision=None, device="cpu", dtype="bfloat16")
+    assert loaded.identity["dtype"] == "bfloat16"
+    assert {str(weight.dtype) for weight in loaded._model.parameters()} == {"torch.bfloat16"}
+    assert loaded.describe(CLIPS[:1]) == loaded.describe(CLIPS[:1])
+
+
+def test_a_template_without_videos_is_refused(qwen_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(qwen_folder, tmp_path / "words-only"))
+    (folder / "chat_template.json").write_text(json.dumps({"chat_template": "{{ messages[0]['role'] }}"}))
+    with pytest.raises(ConfigError, match="no place for a video"):
+        captioner.load(str(folder), revision=None, device="cpu", dtype="float32")
+    (folder / "chat_template.json").unlink()
+    with pytest.raises(ConfigError, match="no chat template"):
+        captioner.load(str(folder), revision=None, device="cpu", dtype="float32")
+
+
+# ---- OWLv2
+
+
+@pytest.fixture(scope="module")
+def owl_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("scipy")
+    folder = tmp_path_factory.mktemp("owl") / "tiny-owlv2"
+    letters = [chr(c) for c in range(ord("a"), ord("z") + 1)]
+    vocab = ["!", *letters, *(letter + "</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
+    tokenizer = transformers.CLIPTokenizer(
+        vocab={token: number for number, token in enumerate(vocab)}, merges=[], pad_token="!", model_max_length=16
+    )
+    config = transformers.Owlv2Config(
+        text_config={
+            "vocab_size": len(vocab),
+            "hidden_size": 16,
+            "intermediate_size": 24,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "max_position_embeddings": 16,
+            "bos_token_id": len(vocab) - 2,
+            "eos_token_id": len(vocab) - 1,
+        },
+        vision_config={
+            "hidden_size": 24,
+            "intermediate_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "image_size": 32,
+            "patch_size": 8,
+        },
+        projection_dim=16,
+    )
+    torch.manual_seed(3)
+    model = transformers.Owlv2ForObjectDetection(config)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.ndim > 1 and "embedding" not in name:
+                weight.normal_(0, 0.5)
+        # Scores on both sides of the threshold.
+        model.class_head.logit_shift.weight.mul_(0.2)
+        model.class_head.logit_shift.bias.fill_(-1.0)
+        # Boxes of some size, most of them inside.
+        model.box_head.dense2.weight.mul_(0.2)
+        model.box_head.dense2.bias.copy_(torch.tensor([-0.5, -0.5, 1.0, 1.0]))
+    model.save_pretrained(folder)
+    processor = transformers.Owlv2Processor(
+        transformers.Owlv2ImageProcessorPil(size={"height": 32, "width": 32}), tokenizer
+    )
+    processor.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def owl(owl_folder: Path) -> owlv2.Detector:
+    return owlv2.load(str(owl_folder), revision=None, device="cpu", dtype="float32")
+
+
+SIZES = [(37, 53), (64, 31), (33, 33), (3, 47), (241, 1), (97, 61)]
+IMAGES = [picture(seed, *size) for seed, size in enumerate(SIZES)]
+QUERIES = [["dog"], ["man", "car", "tree"], [], ["cat", "sky"], ["a"], ["grass", "person", "ball", "hat", "boat"]]
+
+
+def assert_same(one: list[list[Any]], other: list[list[Any]]) -> None:
+    assert [[d.label for d in found] for found in one] == [[d.label for d in found] for found in other]
+    for a, b in zip(chain(*one), chain(*other), strict=True):
+        np.testing.assert_allclose(a.box, b.box, atol=1e-3)
+        assert a.score == pytest.approx(b.score, abs=1e-5)
+        np.testing.assert_allclose(a.embedding, b.embedding, atol=1e-5)
+
+
+def test_detections_do_not_depend_on_who_shares_the_batch(owl: owlv2.Detector, owl_folder: Path) -> None:
+    together = owl.detect(IMAGES, QUERIES)
+    assert sum(len(found) for found in together) >= 8
+    alone = [owl.detect([image], [words])[0] for image, words in zip(IMAGES, QUERIES, strict=True)]
+    assert_same(together, alone)
+    assert_same(owl.detect(IMAGES[::-1], QUERIES[::-1])[::-1], together)
+    pairs = owlv2.load(str(owl_folder), revision=None, device="cpu", dtype="float32", batch_size=2)
+    assert_same(pairs.detect(IMAGES, QUERIES), together)
+    assert pairs.identity["batch_size"] == "2"
+
+
+def test_each_image_is_asked_its_own_words(owl: owlv2.Detector) -> None:
+    image = IMAGES[0]
+    one, other, both = owl.detect([image] * 3, [["dog"], ["boat"], ["dog", "boat"]])
+    assert {d.label for d in one} == {"dog"}
+    assert {d.label for d in other} == {"boat"}
+    best = max([*one, *other], key=lambda d: d.score)
+    assert (both[0].label, both[0].score) == (best.label, pytest.approx(best.score, abs=1e-5))
+
+
+def test_what_a_detection_promises(owl: owlv2.Detector) -> None:
+    found = owl.detect(IMAGES, QUERIES)
+    assert len(found) == len(IMAGES)
+    assert found[2] == []
+    assert any(len(detections) == 3 for detections in found)
+    for (height, width), words, detections in zip(SIZES, QUERIES, found, strict=True):
+        scores = [d.score for d in detections]
+        assert len(scores) <= 3
+        assert scores == sorted(scores, reverse=True)
+        assert all(0.1 <= score <= 1 for score in scores)
+        for d in detections:
+            x0, y0, x1, y1 = d.box
+            assert 0 <= x0 < x1 <= width
+            assert 0 <= y0 < y1 <= height
+            assert all(type(number) is float for number in (*d.box, d.score))
+            assert d.label in words
+            assert d.embedding.dtype == np.float32
+            assert d.embedding.shape == (24,)
+            assert np.linalg.norm(d.embedding) == pytest.approx(1, abs=1e-5)
+
+
+def test_embeddings_are_of_the_crop(owl: owlv2.Detector) -> None:
+    found = owl.detect(IMAGES[:1], QUERIES[:1])[0]
+    for d in found:
+        x0, y0, x1, y1 = d.box
+        pixels = IMAGES[0][int(y0) : int(np.ceil(y1)), int(x0) : int(np.ceil(x1))]
+        np.testing.assert_allclose(owl.embed([pixels])[0], d.embedding, atol=1e-5)
+    assert owl.embed([]).shape == (0, 24)
+    different = owl.embed([picture(1, 20, 20), picture(2, 20, 20)])
+    assert different[0] @ different[1] < 0.999
+
+
+@pytest.mark.parametrize(("height", "width"), [(3, 47), (1, 47), (47, 3), (60, 45)])
+def test_images_are_seen_as_squares_with_black_below_or_beside(owl: owlv2.Detector, height: int, width: int) -> None:
+    image = picture(4, height, width)
+    square = np.zeros((max(height, width),) * 2 + (3,), np.uint8)
+    square[:height, :width] = image
+    np.testing.assert_allclose(owl.embed([image]), owl.embed([square]), atol=1e-5)
+
+
+def answer(owl: owlv2.Detector, monkeypatch: pytest.MonkeyPatch, boxes: Any, scores: Any) -> None:
+    """Let the model find these (x0, y0, x1, y1) in the padded square, 0 to 1, for its first query."""
+    torch = pytest.importorskip("torch")
+    corners = torch.tensor(boxes, dtype=torch.float32)
+    centers = torch.cat([(corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]], dim=1)
+    logits = torch.logit(torch.tensor(scores, dtype=torch.float64)).float()[:, None]
+    found = types.SimpleNamespace(logits=logits[None], pred_boxes=centers[None])
+    monkeypatch.setattr(owl._model, "forward", lambda **_: found)
+
+
+@pytest.mark.parametrize(("height", "width"), [(37, 53), (240, 320), (531, 77), (101, 101)])
+def test_a_known_box_in_the_padded_square_comes_back_in_pixels(
+    owl: owlv2.Detector, monkeypatch: pytest.MonkeyPatch, height: int, width: int
+) -> None:
+    rng = np.random.default_rng(height)
+    low = rng.uniform(0, 0.4, (3, 2)) * (width, height)
+    high = rng.uniform(0.5, 1, (3, 2)) * (width, height)
+    pixels = np.concatenate([low, high], axis=1)
+    answer(owl, monkeypatch, pixels / max(height, width), [0.9, 0.8, 0.7])
+    found = owl.detect([picture(0, height, width)], [["dog"]])[0]
+    np.testing.assert_allclose([d.box for d in found], pixels, atol=1e-3)
+
+
+def test_boxes_are_clipped_and_those_outside_dropped(owl: owlv2.Detector, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A 40 x 80 image: the square's lower half is padding.
+    boxes = [
+        [0.1, 0.6, 0.9, 0.9],  # in the padding
+        [-0.2, -0.1, 0.5, 0.7],  # over three edges
+        [0.5, 0.1, 0.505, 0.4],  # narrower than a pixel
+        [0.3, 0.1, np.nan, 0.4],
+        [0.25, 0.125, 0.75, 0.25],
+        [1.01, 0.1, 1.2, 0.3],  # right of the image
+    ]
+    answer(owl, monkeypatch, boxes, [0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
+    found = owl.detect([picture(0, 40, 80)], [["dog"]])[0]
+    assert [d.box for d in found] == [
+        pytest.approx((0, 0, 40, 40), abs=1e-3),
+        pytest.approx((20, 10, 60, 20), abs=1e-3),
+    ]
+
+
+def test_the_threshold_is_reached_at_a_tenth(owl: owlv2.Detector, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    box = [0.1, 0.1, 0.6, 0.6]
+    answer(owl, monkeypatch, [box, box, box], [0.0999, 0.1001, 0.05])
+    assert [d.score for d in owl.detect(IMAGES[:1], [["dog"]])[0]] == [pytest.approx(0.1001, abs=1e-6)]
+    tenth = torch.tensor(0.1)
+    monkeypatch.setattr(torch, "sigmoid", lambda logits: torch.full_like(logits, float(tenth)))
+    assert len(owl.detect(IMAGES[:1], [["dog"]])[0]) == 3
+
+
+def test_the_three_best_are_kept_and_equals_in_order(owl: owlv2.Detector, monkeypatch: pytest.MonkeyPatch) -> None:
+    boxes = [[n / 20, 0.1, n / 20 + 0.4, 0.5] for n in range(6)]
+    answer(owl, monkeypatch, boxes, [0.3, 0.6, 0.6, 0.2, 0.6, 0.9])
+    found = owl.detect([picture(0, 40, 40)], [["dog"]])[0]
+    assert [round(d.box[0] / 2) for d in found] == [5, 1, 2]
+
+
+def test_owlv2_in_bfloat16(owl: owlv2.Detector, owl_folder: Path) -> None:
+    half = owlv2.load(str(owl_folder), revision=None, device="cpu", dtype="bfloat16")
+    assert half.identity["dtype"] == "bfloat16"
+    found = list(chain(*half.detect(IMAGES, QUERIES)))
+    assert len(found) >= 8
+    for d in found:
+        assert d.embedding.dtype == np.float32
+        assert np.linalg.norm(d.embedding) == pytest.approx(1, abs=1e-5)
+    best, reference = half.detect(IMAGES[:1], QUERIES[:1])[0][0], owl.detect(IMAGES[:1], QUERIES[:1])[0][0]
+    assert best.score == pytest.approx(reference.score, abs=0.05)
+    np.testing.assert_allclose(best.box, reference.box, atol=3)
+
+
+def test_long_words_are_cut_to_what_the_text_tower_takes(owl: owlv2.Detector) -> None:
+    assert owl.detect(IMAGES[:1], [["extraordinarilylongword"]])[0]
+
+
+def test_lists_of_different_lengths_are_refused(owl: owlv2.Detector) -> None:
+    with pytest.raises(ValueError, match="2 images, but 1 lists"):
+        owl.detect(IMAGES[:2], [["dog"]])
+    assert owl.detect([], []) == []
+
+
+# ---- loading
+
+
+def test_one_load_reads_the_weights_once(owl_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    transformers = pytest.importorskip("transformers")
+    calls = []
+    original = transformers.Owlv2ForObjectDetection.from_pretrained
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        calls.append(kwargs)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(transformers.Owlv2ForObjectDetection, "from_pretrained", counted)
+    detector = owlv2.load(str(owl_folder), revision=None, device="cpu", dtype="float32")
+    detector.detect(IMAGES[:2], QUERIES[:2])
+    detector.detect(IMAGES[:2], QUERIES[:2])
+    assert len(calls) == 1
+    assert calls[0]["local_files_only"] is True
+    assert calls[0]["trust_remote_code"] is False
+    assert calls[0]["use_safetensors"] is True
+
+
+def test_torch_is_told_to_repeat_its_results(owl: owlv2.Detector) -> None:
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(2)
+    torch.use_deterministic_algorithms(False)
+    loading.runtime("cpu", "float32")
+    assert torch.get_num_threads() == 1
+    assert torch.are_deterministic_algorithms_enabled()
+
+
+def test_a_folders_revision_is_the_hash_of_its_weights(owl_folder: Path, tmp_path: Path) -> None:
+    known = owlv2.load(str(owl_folder), revision=None, device="cpu", dtype="float32").identity
+    assert set(known) == {"name", "revision", "dtype", "device", "transformers", "batch_size"}
+    assert (known["name"], known["device"], known["dtype"]) == ("tiny-owlv2", "cpu", "float32")
+    assert known["revision"].startswith("sha256:")
+    copy = Path(shutil.copytree(owl_folder, tmp_path / "tiny-owlv2"))
+    assert loading.find_checkpoint(str(copy), known["revision"]).revision == known["revision"]
+    weights = copy / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    with pytest.raises(ConfigError, match="has revision sha256:.*the configuration says sha256:"):
+        loading.find_checkpoint(str(copy), known["revision"])
+
+
+def test_a_hub_models_revision_is_its_commit(owl_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    repository = tmp_path / "models--some--owl"
+    shutil.copytree(owl_folder, repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    original = hub.snapshot_download
+    monkeypatch.setattr(hub, "snapshot_download", lambda *a, **k: original(*a, **k, cache_dir=tmp_path))
+    for revision in (None, "main", commit):
+        detector = owlv2.load("some/owl", revision=revision, device="cpu", dtype="float32")
+        assert (detector.identity["name"], detector.identity["revision"]) == ("some/owl", commit)
+    with pytest.raises(ConfigError, match="hf download some/owl --revision v9"):
+        owlv2.load("some/owl", revision="v9", device="cpu", dtype="float32")
+
+
+@pytest.mark.parametrize("module", [owlv2, captioner])
+def test_a_missing_model_says_how_to_fetch_it(module: Any) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    with pytest.raises(ConfigError, match=r"'nobody/nothing' is not on this machine.*hf download nobody/nothing"):
+        module.load("nobody/nothing", revision=None, device="cpu", dtype="float32")
+    with pytest.raises(ConfigError, match="'/no/such/folder' is not on this machine.*no such folder"):
+        module.load("/no/such/folder", revision=None, device="cpu", dtype="float32")
+
+
+def test_weights_that_miss_tensors_are_not_filled_with_noise(owl_folder: Path, tmp_path: Path) -> None:
+    torch_files = pytest.importorskip("safetensors.torch")
+    folder = Path(shutil.copytree(owl_folder, tmp_path / "gaps"))
+    tensors = torch_files.load_file(folder / "model.safetensors")
+    del tensors["class_head.dense0.weight"]
+    torch_files.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ConfigError, match="1 weights are missing, class_head.dense0.weight"):
+        owlv2.load(str(folder), revision=None, device="cpu", dtype="float32")
+
+
+def test_another_kind_of_model_is_refused(owl_folder: Path, qwen_folder: Path) -> None:
+    with pytest.raises(ConfigError, match="it is 'qwen2_5_vl', not 'owlv2'"):
+        owlv2.load(str(qwen_folder), revision=None, device="cpu", dtype="float32")
+
+
+def test_damaged_or_pickled_weights_are_refused(owl_folder: Path, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    folder = Path(shutil.copytree(owl_folder, tmp_path / "damaged"))
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:500])
+    with pytest.raises(ConfigError, match="cannot be loaded as Owlv2ForObjectDetection"):
+        owlv2.load(str(folder), revision=None, device="cpu", dtype="float32")
+    weights.unlink()
+    torch.save({}, folder / "pytorch_model.bin")
+    with pytest.raises(ConfigError, match=r"holds no \*.safetensors"):
+        owlv2.load(str(folder), revision=None, device="cpu", dtype="float32")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("tokenizer.json", "cannot be loaded as a tokenizer: neither tokenizer.json nor vocab.json"),
+        ("*processor_config.json", "cannot be loaded as Owlv2ImageProcessorPil"),
+        ("config.json", "cannot be loaded as a model: config.json does not say"),
+    ],
+)
+def test_a_folder_that_misses_files_is_refused(owl_folder: Path, tmp_path: Path, names: str, message: str) -> None:
+    folder = Path(shutil.copytree(owl_folder, tmp_path / "mute"))
+    gone = list(folder.glob(names))
+    assert gone
+    for path in gone:
+        path.unlink()
+    with pytest.raises(ConfigError, match=message):
+        owlv2.load(str(folder), revision=None, device="cpu", dtype="float32")
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "message"),
+    [
+        ("cpu", "float64", "'float64' is unknown; allowed: float32, bfloat16, float16"),
+        ("gpu", "float32", "'gpu' is unknown; allowed: cpu, cuda, cuda:N"),
+        ("cuda:x", "float32", "'cuda:x' is unknown"),
+        ("cpu:0", "float32", "'cpu:0' is unknown"),
+        ("cuda:99", "float32", "'cuda:99' is not available"),
+    ],
+)
+def test_unknown_devices_and_types_are_refused(device: str, dtype: str, message: str) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(ConfigError, match=message):
+        loading.runtime(device, dtype)
+
+
+def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ConfigError, match="transformers cannot be imported.*pip install transformers"):
+        loading.library("transformers")
+
+
+def test_importing_the_backends_imports_no_heavy_library() -> None:
+    import subprocess
+
+    code = (
+        "import sys\n"
+        "from perturbations.models import captioner, loading, nouns, owlv2, yolo_world\n"
+        "print({'torch', 'transformers', 'spacy', 'ultralytics', 'huggingface_hub'} & set(sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"set()"
+
+
+# ---- nouns
+
+# word -> part of speech, lemma, dependency, steps to its head
+GRAMMAR = {
+    "the": ("DET", "the", "det", 1),
+    "a": ("DET", "a", "det", 1),
+    "dogs": ("NOUN", "dog", "nsubj", 1),
+    "man": ("NOUN", "man", "nsubj", 1),
+    "chase": ("VERB", "chase", "ROOT", 0),
+    "runs": ("VERB", "run", "ROOT", 0),
+    "ball": ("NOUN", "ball", "dobj", -2),
+    "balls": ("NOUN", "ball", "dep", -1),
+    "kites": ("NOUN", "kite", "dep", -1),
+    "dog": ("NOUN", "dog", "nsubj", 1),
+}
+
+
+@pytest.fixture(scope="module")
+def spacy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    spacy = pytest.importorskip("spacy")
+
+    @spacy.Language.component("grammar_of_the_tests")
+    def grammar(doc: Any) -> Any:
+        words = [GRAMMAR.get(token.lower_, ("PUNCT", token.text, "punct", -1)) for token in doc]
+        filled = spacy.tokens.Doc(
+            doc.vocab,
+            words=[token.text for token in doc],
+            spaces=[bool(token.whitespace_) for token in doc],
+            pos=[pos for pos, _, _, _ in words],
+            lemmas=[lemma for _, lemma, _, _ in words],
+            deps=[dep for _, _, dep, _ in words],
+            heads=[min(max(n + step, 0), len(words) - 1) for n, (_, _, _, step) in enumerate(words)],
+        )
+        return filled
+
+    pipeline = spacy.blank("en")
+    pipeline.add_pipe("grammar_of_the_tests")
+    folder = tmp_path_factory.mktemp("spacy") / "tiny_english"
+    pipeline.to_disk(folder)
+    return folder
+
+
+def test_keywords_are_roots_of_noun_chunks(spacy_folder: Path) -> None:
+    loaded = nouns.load(str(spacy_folder))
+    captions = ["The Dogs chase a ball", "runs", "A man runs", "Balls kites balls", "", "Dogs chase the DOGS"]
+    assert loaded.keywords(captions) == [["dogs", "ball"], [], ["man"], ["ball", "kite"], [], ["dogs"]]
+    assert loaded.keywords([]) == []
+    assert [loaded.keywords([caption])[0] for caption in captions] == loaded.keywords(captions)
+
+
+def test_nouns_say_what_found_them(spacy_folder: Path) -> None:
+    known = nouns.load(str(spacy_folder)).identity
+    assert known["name"] == "tiny_english"
+    assert known["revision"].startswith("sha256:")
+    assert known["spacy"] == importlib.import_module("spacy").__version__
+
+
+def test_a_missing_spacy_pipeline_says_how_to_install_it() -> None:
+    pytest.importorskip("spacy")
+    with pytest.raises(ConfigError, match="'xx_no_such_sm' is not on this machine.*spacy download xx_no_such_sm"):
+        nouns.load("xx_no_such_sm")
+
+
+def test_a_pipeline_without_a_parser_is_refused(tmp_path: Path) -> None:
+    spacy = pytest.importorskip("spacy")
+    for language in ("en", "xx"):
+        spacy.blank(language).to_disk(tmp_path / language)
+        with pytest.raises(ConfigError, match="finds no noun chunks"):
+            nouns.load(str(tmp_path / language))
+
+
+# ---- YOLO-World
+
+
+class FakeBoxes:
+    def __init__(self, xyxy: Any, conf: Any, cls: Any) -> None:
+        self.xyxy, self.conf, self.cls = np.float32(xyxy).reshape(-1, 4), np.float32(conf), np.float32(cls)
+
+    def cpu(self) -> FakeBoxes:
+        return self
+
+    def numpy(self) -> FakeBoxes:
+        return self
+
+
+class FakeYOLOWorld:
+    """ultralytics' interface. For word number n it finds a box that starts at (green + n, blue) of the first pixel."""
+
+    made: ClassVar[list[FakeYOLOWorld]] = []
+
+    def __init__(self, weights: str) -> None:
+        self.weights = weights
+        self.calls: list[Any] = []
+        self.classes: list[str] = []
+        FakeYOLOWorld.made.append(self)
+
+    def to(self, device: str) -> None:
+        self.calls.append(("to", device))
+
+    def set_classes(self, classes: list[str]) -> None:
+        self.calls.append(("set_classes", tuple(classes)))
+        self.classes = classes
+
+    def predict(self, source: list[Any], **settings: Any) -> list[Any]:
+        self.calls.append(("predict", len(source), settings))
+        results = []
+        for image in source:
+            assert image.flags.c_contiguous
+            blue, green, _red = image[0, 0].astype(int)
+            count = len(self.classes)
+            boxes = [[green + n, blue, 500, 500] for n in range(count)]
+            results.append(
+                types.SimpleNamespace(boxes=FakeBoxes(boxes, [0.2 + n / 10 for n in range(count)], range(count)))
+            )
+        return results
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny-world.pt"
+    path.write_bytes(b"weights")
+    return path
+
+
+@pytest.fixture
+def fake_ultralytics(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    module = types.ModuleType("ultralytics")
+    module.YOLOWorld = FakeYOLOWorld  # type: ignore[attr-defined]
+    module.__version__ = "0.0"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "ultralytics", module)
+    monkeypatch.setenv("YOLO_OFFLINE", "false")
+    monkeypatch.setenv("YOLO_AUTOINSTALL", "true")
+    monkeypatch.setenv("ULTRALYTICS_SAFE_LOAD", "false")
+    FakeYOLOWorld.made.clear()
+
+
+def mean_color(images: Any) -> Any:
+    return np.stack([image.reshape(-1, 3).mean(0) + 1 for image in images]).astype(np.float32)
+
+
+def load_fake(weights: Path, **settings: Any) -> yolo_world.Detector:
+    revision = loading.files_sha256([weights], weights.parent)
+    return yolo_world.load(str(weights), revision=revision, device="cpu", dtype="float32", embed=mean_color, **settings)
+
+
+def test_yolo_world_converts_and_groups(fake_ultralytics: None, weights: Path) -> None:
+    detector = load_fake(weights, batch_size=2)
+    images = []
+    for n in range(6):
+        image = picture(n, 40 + n, 60)
+        image[0, 0] = (200, 10 + n, 20)  # red, green, blue
+        images.append(image)
+    queries = [["dog"], ["cat", "hat", "bat", "rat"], ["dog"], [], ["dog"], ["hat", "cat"]]
+    found = detector.detect(images, queries)
+    (model,) = FakeYOLOWorld.made
+    assert model.calls[:2] == [("to", "cpu"), ("set_classes", ("object",))]
+    passes = [call[:2] for call in model.calls[2:]]
+    assert passes == [
+        ("set_classes", ("dog",)),
+        ("predict", 2),
+        ("predict", 1),
+        ("set_classes", ("cat", "hat", "bat", "rat")),
+        ("predict", 1),
+        ("set_classes", ("hat", "cat")),
+        ("predict", 1),
+    ]
+    assert all(
+        call[2] == {"conf": 0.1, "rect": False, "device": "cpu", "verbose": False}
+        for call in model.calls
+        if call[0] == "predict"
+    )
+    assert [[d.label for d in detections] for detections in found] == [
+        ["dog"], ["rat", "bat", "hat"], ["dog"], [], ["dog"], ["cat", "hat"],
+    ]  # fmt: skip
+    assert found[1][0].box == (14.0, 20.0, 60.0, 41.0)
+    assert found[1][0].score == pytest.approx(0.5)
+    for image, detections in zip(images, found, strict=True):
+        for d in detections:
+            x0, y0, x1, y1 = (int(number) for number in d.box)
+            expected = mean_color([image[y0:y1, x0:x1]])[0]
+            assert np.linalg.norm(d.embedding) == pytest.approx(1, abs=1e-5)
+            np.testing.assert_allclose(d.embedding, expected / np.linalg.norm(expected), rtol=1e-5)
+
+
+def test_yolo_world_does_not_depend_on_who_shares_the_batch(fake_ultralytics: None, weights: Path) -> None:
+    detector = load_fake(weights)
+    images = [np.clip(picture(n, 50, 50), 0, 30) for n in range(4)]
+    queries = [["dog"], ["cat", "dog"], ["dog"], ["dog", "cat"]]
+    together = detector.detect(images, queries)
+    assert all(together)
+    alone = [detector.detect([image], [words])[0] for image, words in zip(images, queries, strict=True)]
+    assert_same(together, alone)
+
+
+def test_yolo_world_says_what_it_is(fake_ultralytics: None, weights: Path) -> None:
+    known = load_fake(weights).identity
+    assert known["name"] == "tiny-world.pt"
+    assert known["revision"] == loading.files_sha256([weights], weights.parent)
+    assert (known["dtype"], known["device"], known["ultralytics"]) == ("float32", "cpu", "0.0")
+
+
+def test_yolo_world_may_not_install_or_download(fake_ultralytics: None, weights: Path) -> None:
+    import os
+
+    load_fake(weights)
+    assert (os.environ["YOLO_OFFLINE"], os.environ["YOLO_AUTOINSTALL"]) == ("true", "false")
+    assert os.environ["ULTRALYTICS_SAFE_LOAD"] == "true"
+
+
+def test_yolo_world_weights_are_pinned_before_they_are_unpickled(fake_ultralytics: None, weights: Path) -> None:
+    for revision in (None, "sha256:0"):
+        with pytest.raises(ConfigError, match="has|have revision sha256:"):
+            yolo_world.load(str(weights), revision=revision, device="cpu", dtype="float32", embed=mean_color)
+    with pytest.raises(ConfigError, match="'yolov8s-worldv2.pt' are not a file on this machine"):
+        yolo_world.load("yolov8s-worldv2.pt", revision=None, device="cpu", dtype="float32", embed=mean_color)
+    assert FakeYOLOWorld.made == []
+
+
+def test_yolo_world_without_its_text_encoder(
+    fake_ultralytics: None, weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_network(self: Any, classes: list[str]) -> None:
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(FakeYOLOWorld, "set_classes", no_network)
+    with pytest.raises(ConfigError, match="text encoder cannot be loaded .no route"):
+        load_fake(weights)
+
+
+def test_yolo_world_without_ultralytics(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setitem(sys.modules, "ultralytics", None)
+    with pytest.raises(ConfigError, match="ultralytics cannot be imported.*pip install ultralytics"):
+        load_fake(weights)
+
+
+def test_ultralytics_has_what_the_adapter_uses() -> None:
+    if importlib.util.find_spec("ultralytics") is None:
+        pytest.skip("ultralytics is not installed")
+    try:
+        import ultralytics
+        from ultralytics.cfg import DEFAULT_CFG_DICT
+    except (ImportError, OSError, RuntimeError) as error:
+        pytest.skip(f"ultralytics does not import: {error}")
+    assert {"conf", "rect", "device", "verbose"} <= set(DEFAULT_CFG_DICT)
+    for name in ("to", "set_classes", "predict"):
+        assert callable(getattr(ultralytics.YOLOWorld, name))
+    torch = pytest.importorskip("torch")
+    from ultralytics.engine.results import Boxes
+
+    boxes = Boxes(torch.tensor([[1.0, 2, 3, 4, 0.5, 0]]), (10, 10)).cpu().numpy()
+    assert boxes.xyxy.tolist() == [[1, 2, 3, 4]]
+    assert (boxes.conf.tolist(), boxes.cls.tolist()) == ([0.5], [0])
