@@ -1,0 +1,281 @@
+"""Finds the main object of a clip without a trained model: what moves against the camera, stands out, and stays.
+
+Each analysed frame gives candidates: places where the optical flow to frames before and after differs from the camera's
+own motion, or, where nothing moves, places that are salient (spectral residual). Each is cut out of its surroundings
+(GrabCut). The candidate that all frames support most, by colour, motion and contrast, decides; every frame then gives
+its candidate that resembles that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from perturbations.models.detections import Detection
+
+Image = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float32]
+
+_SIDE = 150  # pixels of the shorter side that the search works at
+_SMALLEST = 16  # pixels; nothing is looked for in smaller frames
+_DISTANCES = (1, 2, 5)  # frames between which motion is looked at: fast things, slow things
+_CANDIDATES = 3  # places a map of motion or saliency is searched for
+_STILL = 0.5  # pixels of motion that are noise
+_LEAST_PIXELS = 12
+_USUAL_AREA = 0.03  # of the frame; smaller things are less often what a clip is about
+_LEAST_ALIKE = 0.3  # candidates less like the chosen one are something else
+_LEVELS = 8  # of each colour in a histogram
+
+
+class _Candidate(NamedTuple):
+    box: tuple[int, int, int, int]
+    colours: Floats  # histogram, of length 1
+    contrast: float  # how unlike its surroundings it is, 0 to 1
+    weight: float  # how much it speaks for itself
+
+
+def neighbourhood(positions: Collection[int], num_frames: int) -> set[int]:
+    """The frames to look at for the objects in those at `positions`: these and at most six around each."""
+    near = (0, *_DISTANCES, *(-distance for distance in _DISTANCES))
+    return {one + step for one in positions for step in near if 0 <= one + step < num_frames}
+
+
+def shrunk(frame: Image) -> Image:
+    """A frame, RGB uint8 H x W x 3, at the size that the search works at."""
+    scale = _SIDE / min(frame.shape[:2])
+    if scale >= 1:
+        return frame.copy()
+    size = max(1, round(frame.shape[1] * scale)), max(1, round(frame.shape[0] * scale))
+    return np.asarray(cv2.resize(frame, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def detect(frames: Mapping[int, Image], positions: Sequence[int], size: tuple[int, int]) -> list[list[Detection]]:
+    """The main object in the frames at `positions`: at most one detection each, in pixels of the clip.
+
+    Args:
+        frames: shrunk frames by position; all of `neighbourhood(positions, ...)` that exist.
+        positions: the analysed frames; one may occur twice.
+        size: (height, width) of the clip.
+    """
+    looked = {position: list(_candidates(frames, position)) for position in set(positions)}
+    chosen = _choose([looked[position] for position in positions])
+    return [
+        [_detection(one, frames[position].shape[:2], size)] if one is not None else []
+        for position, one in zip(positions, chosen, strict=True)
+    ]
+
+
+def _detection(found: tuple[_Candidate, Floats, float], shape: tuple[int, ...], size: tuple[int, int]) -> Detection:
+    candidate, colours, alike = found
+    down, across = size[0] / shape[0], size[1] / shape[1]
+    x0, y0, x1, y1 = candidate.box
+    box = (x0 * across, y0 * down, min(x1 * across, size[1]), min(y1 * down, size[0]))
+    # What all frames agreed upon is in every detection, so that it stays one track through changes of light and pose.
+    agreed = 2 * colours + candidate.colours
+    score = (candidate.contrast + alike) / 2
+    return Detection(box, min(max(score, 0.0), 1.0), "", (agreed / np.linalg.norm(agreed)).astype(np.float32))
+
+
+# --- candidates ------------------------------------------------------------------------------------------------------
+
+
+def _candidates(frames: Mapping[int, Image], position: int) -> Iterator[_Candidate]:
+    frame = frames[position]
+    if min(frame.shape[:2]) < _SMALLEST:
+        return
+    grey = {
+        near: np.asarray(cv2.cvtColor(frames[near], cv2.COLOR_RGB2GRAY), np.uint8)
+        for near in neighbourhood([position], max(frames) + 1)
+        if near in frames and frames[near].shape == frame.shape
+    }
+    moves = [one for one in (_own_motion(grey, position, distance) for distance in _DISTANCES) if one is not None]
+    seen: list[tuple[int, int, int, int]] = []
+    for places in [*moves, None]:
+        if places is None:
+            if seen:
+                return  # something moves: what merely stands out does not count
+            places = _spectral_residual(grey[position])
+        for part in _parts(places):
+            found = _cut_out(frame, part)
+            if found is None or any(_overlap(found[0], other) > 0.7 for other in seen):
+                continue
+            seen.append(found[0])
+            yield _described(frame, *found, moves)
+
+
+def _own_motion(grey: Mapping[int, Image], position: int, distance: int) -> Floats | None:
+    """Speed against the camera, in pixels: the least of that to the frame before and to the one after.
+
+    The least, because background that is covered or uncovered seems to move in one of the two.
+    """
+    found = [
+        _against_camera(grey[position], grey[near])
+        for near in (position - distance, position + distance)
+        if near in grey
+    ]
+    return np.asarray(np.minimum.reduce(found), np.float32) if found else None
+
+
+def _against_camera(grey: Image, other: Image) -> Floats:
+    flow = cv2.calcOpticalFlowFarneback(grey, other, cast(Any, None), 0.5, 4, 13, 3, 5, 1.1, 0)
+    field = np.asarray(flow, np.float32)
+    return np.asarray(np.linalg.norm(field - _camera(field), axis=2), np.float32)
+
+
+def _camera(flow: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """The flow that a moved, turned or zoomed camera would make, from what most of the picture does."""
+    height, width = flow.shape[:2]
+    step = max(1, min(height, width) // 24)
+    rows, columns = (part.ravel() for part in np.mgrid[step // 2 : height : step, step // 2 : width : step])
+    start = np.stack([columns, rows], axis=1).astype(np.float32)
+    model, _ = cv2.estimateAffinePartial2D(
+        start, start + flow[rows, columns], method=cv2.RANSAC, ransacReprojThreshold=1.0, maxIters=500, confidence=0.999
+    )
+    if model is None:
+        return np.zeros_like(flow)
+    y, x = np.mgrid[0:height, 0:width].astype(np.float32)
+    moved = np.stack([x, y, np.ones_like(x)], axis=2) @ np.asarray(model, np.float32).T
+    shift: npt.NDArray[np.floating] = moved - np.stack([x, y], axis=2)
+    return shift
+
+
+def _spectral_residual(grey: Image) -> Floats:
+    """Saliency after Hou and Zhang 2007: what the spectrum has beside its smooth part."""
+    small = cv2.resize(grey, (64, 64), interpolation=cv2.INTER_AREA).astype(np.float32)
+    spectrum = np.fft.fft2(small)
+    strength = np.log(np.abs(spectrum) + 1e-6).astype(np.float32)
+    residual = strength - cv2.blur(strength, (3, 3))
+    saliency = np.abs(np.fft.ifft2(np.exp(residual + 1j * np.angle(spectrum)))) ** 2
+    smooth = cv2.GaussianBlur(saliency.astype(np.float32), (0, 0), 2.5)
+    if smooth.std() < 1e-7 or small.std() < 1:
+        return np.zeros(grey.shape, np.float32)
+    smooth = (smooth - smooth.mean()) / smooth.std()
+    return np.asarray(cv2.resize(smooth, (grey.shape[1], grey.shape[0])), np.float32)
+
+
+def _parts(places: Floats) -> Iterator[Mask]:
+    """The connected parts of a map that hold most of it."""
+    smooth = cv2.GaussianBlur(places, (0, 0), 1.2)
+    high = (smooth > max(_STILL, 0.4 * float(np.percentile(smooth, 99.5)))).astype(np.uint8)
+    opened = cv2.morphologyEx(high, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
+    count, labels = cv2.connectedComponents(opened)
+    held = np.bincount(labels.ravel(), weights=smooth.ravel(), minlength=count)
+    held[0] = 0
+    for label in np.argsort(-held, kind="stable")[:_CANDIDATES]:
+        part: Mask = labels == label
+        if held[label] > 0 and part.sum() >= _LEAST_PIXELS:
+            yield part
+
+
+def _bounds(part: Mask) -> tuple[int, int, int, int]:
+    rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
+    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+
+
+def _cut_out(frame: Image, part: Mask) -> tuple[tuple[int, int, int, int], Mask] | None:
+    """The object of which `part` is a rough outline: its box and its pixels (GrabCut, Rother et al. 2004)."""
+    height, width = part.shape
+    x0, y0, x1, y1 = _bounds(part)
+    margin = max(6, max(x1 - x0, y1 - y0) // 4)
+    left, top = max(0, x0 - margin), max(0, y0 - margin)
+    right, bottom = min(width, x1 + margin), min(height, y1 + margin)
+    rough = part[top:bottom, left:right]
+    labels = np.full(rough.shape, cv2.GC_BGD, np.uint8)
+    rim = max(2, margin // 3)
+    inside = np.zeros_like(rough)
+    inside[rim if top else 0 : len(rough) - (rim if bottom < height else 0)] = True
+    inside[:, : rim if left else 0] = False
+    inside[:, rough.shape[1] - (rim if right < width else 0) :] = False
+    labels[inside] = cv2.GC_PR_BGD
+    labels[rough] = cv2.GC_PR_FGD
+    core = cv2.erode(rough.astype(np.uint8), np.ones((3, 3), np.uint8), iterations=max(1, min(x1 - x0, y1 - y0) // 5))
+    labels[core > 0] = cv2.GC_FGD
+    if {int(label) % 2 for label in np.unique(labels)} != {0, 1} or (labels == cv2.GC_BGD).sum() < 20:
+        return None
+    cv2.setRNGSeed(0)  # GrabCut draws from OpenCV's global generator
+    crop = np.ascontiguousarray(frame[top:bottom, left:right])
+    cv2.grabCut(crop, labels, cast(Any, None), np.zeros((1, 65)), np.zeros((1, 65)), 2, cv2.GC_INIT_WITH_MASK)
+    front = np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD)).astype(np.uint8)
+    opened = cv2.morphologyEx(front, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
+    count, pieces = cv2.connectedComponents(opened)
+    shared = np.bincount(pieces[rough], minlength=count)
+    shared[0] = 0
+    # A person's face, shirt and hands may fall apart: all pieces that hold a good part of the outline count.
+    cut = np.isin(pieces, np.flatnonzero(shared > 0.2 * shared.max()))
+    if not shared.any() or cut.sum() < _LEAST_PIXELS:
+        return None
+    whole = np.zeros_like(part)
+    whole[top:bottom, left:right] = cut
+    return _bounds(whole), whole
+
+
+def _described(frame: Image, box: tuple[int, int, int, int], part: Mask, moves: Sequence[Floats]) -> _Candidate:
+    height, width = part.shape
+    x0, y0, x1, y1 = box
+    margin = max(4, (x1 - x0 + y1 - y0) // 6)
+    around = np.zeros_like(part)
+    around[max(0, y0 - margin) : y1 + margin, max(0, x0 - margin) : x1 + margin] = True
+    around &= cv2.dilate(part.astype(np.uint8), np.ones((3, 3), np.uint8)) == 0
+    colours = _histogram(frame, part)
+    contrast = 1 - float(colours @ _histogram(frame, around)) if around.any() else 0.0
+    speed = stands_out = 0.0
+    if moves:
+        own = [(float(one[part].mean()), float(one[around].mean()) if around.any() else 0.0, one) for one in moves]
+        speed = float(np.mean([min(1, mine / (float(np.percentile(one, 99)) + 1e-3)) for mine, _, one in own]))
+        stands_out = float(np.mean([mine / (mine + other + 1e-3) for mine, other, _ in own]))
+    area = float(part.mean())
+    touched = (x0 <= 0) + (y0 <= 0) + (x1 >= width) + (y1 >= height)
+    weight = (0.2 + contrast) * (0.1 + speed * stands_out) * min(1.0, area / _USUAL_AREA) ** 0.5 * 0.6**touched
+    aside = np.hypot((x0 + x1) / width - 1, (y0 + y1) / height - 1)  # 0 in the middle, 1.4 in a corner
+    return _Candidate(box, colours, contrast, weight * (0.35 if area > 0.5 else 1) * float(np.exp(-(aside**2))))
+
+
+def _histogram(frame: Image, part: Mask) -> Floats:
+    """Square roots of the shares of 8 x 8 x 8 colours, smoothed, of length 1."""
+    bins = frame[part].astype(np.int64) * _LEVELS // 256
+    counts = np.bincount((bins[:, 0] * _LEVELS + bins[:, 1]) * _LEVELS + bins[:, 2], minlength=_LEVELS**3)
+    cube = np.pad(counts.reshape((_LEVELS,) * 3).astype(np.float64), 1, mode="edge")
+    for axis in range(3):
+        cube = 0.5 * cube + 0.25 * (np.roll(cube, 1, axis) + np.roll(cube, -1, axis))
+    root = np.sqrt(cube[1:-1, 1:-1, 1:-1].ravel())
+    return np.asarray(root / (np.linalg.norm(root) + 1e-9), np.float32)
+
+
+def _overlap(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> float:
+    across = max(0, min(one[2], other[2]) - max(one[0], other[0]))
+    down = max(0, min(one[3], other[3]) - max(one[1], other[1]))
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
+    return across * down / (sum(areas) - across * down)
+
+
+# --- decision --------------------------------------------------------------------------------------------------------
+
+
+def _choose(frames: Sequence[Sequence[_Candidate]]) -> list[tuple[_Candidate, Floats, float] | None]:
+    """Each frame's candidate that shows the object which all frames speak for, its colours, and how alike it is."""
+    every = [(number, one) for number, candidates in enumerate(frames) for one in candidates]
+    if not every:
+        return [None] * len(frames)
+    colours = np.stack([one.colours for _, one in every])
+    alike = colours @ colours.T
+    weights = np.array([one.weight for _, one in every])
+    numbers = np.array([number for number, _ in every])
+    # A candidate is supported by the one in each frame that is most like it.
+    support = np.zeros(len(every))
+    for number in set(numbers.tolist()):
+        of_frame = numbers == number
+        support += (alike[:, of_frame] ** 4 * weights[of_frame]).max(axis=1)
+    agreed = int(np.argmax(support * np.sqrt(weights)))
+    chosen: list[tuple[_Candidate, Floats, float] | None] = []
+    for number in range(len(frames)):
+        of_frame = np.flatnonzero(numbers == number)
+        scores = alike[agreed, of_frame] ** 4 * np.sqrt(weights[of_frame])
+        best = int(of_frame[scores.argmax()]) if len(of_frame) else -1
+        fits = best >= 0 and alike[agreed, best] >= _LEAST_ALIKE
+        chosen.append((every[best][1], colours[agreed], float(alike[agreed, best])) if fits else None)
+    return chosen

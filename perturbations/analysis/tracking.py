@@ -1,0 +1,100 @@
+"""Detections of a few frames become objects with tracks and ranks, and boxes for every frame (MLVP, Alg. 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perturbations.models.detections import Detection
+
+_SAME = 0.85
+"""Above this cosine similarity, an object of another frame is the track's."""
+
+_PERSISTENCE, _AREA, _CONFIDENCE = 0.5, 0.3, 0.2
+
+Object = dict[str, Any]
+
+
+def track(frames: Sequence[Sequence[Detection]]) -> list[list[int]]:
+    """Give each detection of each frame a track (Alg. 3, line 14).
+
+    In order of appearance: a detection joins the first track whose first object it resembles and that has none in its
+    frame yet, or begins a new one.
+    """
+    firsts: list[npt.NDArray[np.float32]] = []
+    last_seen: list[int] = []
+    tracks: list[list[int]] = []
+    for number, detections in enumerate(frames):
+        tracks.append([])
+        for one in detections:
+            for index, first in enumerate(firsts):
+                if last_seen[index] < number and float(first @ one.embedding) > _SAME:
+                    break
+            else:
+                index = len(firsts)
+                firsts.append(one.embedding)
+                last_seen.append(number)
+            last_seen[index] = number
+            tracks[-1].append(index)
+    return tracks
+
+
+def rank(frames: Sequence[Sequence[Detection]], height: int, width: int) -> list[list[Object]]:
+    """Each frame's objects, best first (Alg. 3, lines 15 to 25).
+
+    An object's score is 0.5 persistence + 0.3 area ratio + 0.2 confidence: the share of frames that its track appears
+    in, the part of the frame that its box covers, and the detector's own score.
+    """
+    tracks = track(frames)
+    appearances = np.bincount([index for indices in tracks for index in indices] or [0])
+    ranked = []
+    for detections, indices in zip(frames, tracks, strict=True):
+        objects: list[Object] = []
+        for one, index in zip(detections, indices, strict=True):
+            x0, y0, x1, y1 = one.box
+            persistence = float(appearances[index] / len(frames))
+            area = (x1 - x0) * (y1 - y0) / (height * width)
+            objects.append(
+                {
+                    "label": one.label,
+                    "box": [round(float(value), 2) for value in one.box],
+                    "confidence": round(float(one.score), 4),
+                    "track": index,
+                    "persistence": round(persistence, 4),
+                    "area": round(area, 4),
+                    "score": round(_PERSISTENCE * persistence + _AREA * area + _CONFIDENCE * float(one.score), 4),
+                }
+            )
+        ranked.append(sorted(objects, key=lambda one: -float(one["score"])))
+    return ranked
+
+
+def interpolate(
+    positions: Sequence[int],
+    boxes: Sequence[Sequence[float] | None],
+    tracks: Sequence[int | None],
+    num_frames: int,
+) -> npt.NDArray[np.float64]:
+    """The main object's box in every frame of a clip: num_frames x 4 (x0, y0, x1, y1), NaN where there is none.
+
+    Between two analysed frames that show the same track the box moves in a straight line. Otherwise a frame takes what
+    the nearest analysed frame has, a box or none; the earlier one where both are as near.
+    """
+    places, first = np.unique(np.asarray(positions), return_index=True)
+    known = np.array([boxes[index] or (np.nan,) * 4 for index in first], np.float64)
+    track_of = [tracks[index] for index in first]
+    every = np.arange(num_frames)
+    before = np.clip(np.searchsorted(places, every, side="right") - 1, 0, None)
+    after = np.clip(before + 1, None, len(places) - 1)
+    span = np.maximum(places[after] - places[before], 1)
+    part = np.clip((every - places[before]) / span, 0, 1)[:, None]
+    together = np.array([one is not None and one == other for one, other in pairwise(track_of)], bool)
+    same = np.append(together, False)[before][:, None]
+    straight = (1 - part) * known[before] + part * known[after]
+    nearest = np.where(part <= 0.5, known[before], known[after])
+    found: npt.NDArray[np.float64] = np.where(same & (part > 0) & (part < 1), straight, nearest)
+    return found

@@ -1,0 +1,128 @@
+"""Style transfer. Frames are RGB uint8, H x W x 3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+Image = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float32]
+Apply = Callable[[Image, int], Image]
+Paint = Callable[[Image, float], Image]
+
+STYLE_SIDE = 512
+"""Length of a style image's shorter side, as AdaIN's authors resize it."""
+
+_LEVELS = 5
+_EPS = 1e-5
+
+# Grey, red against green, yellow against blue: orthogonal, each of unit length. Natural colours hardly correlate in it.
+_OPPONENT = np.array([[1, 1, 1], [1, -1, 0], [1, 1, -2]], np.float64)
+_OPPONENT /= np.linalg.norm(_OPPONENT, axis=1, keepdims=True)
+
+
+def style_transfer(realization: None, paint: Paint, num_frames: int, height: int, width: int, *, alpha: float) -> Apply:
+    """Repaint every frame in one style, `alpha` of the way (AdaIN, Huang and Belongie 2017; MLVP, App. E.3).
+
+    `paint(frame, alpha)` knows the style. One that has `together` takes frames B x H x W x 3, as many at a time as its
+    `batch_size(height, width)` says.
+    """
+
+    def apply(frame: Image, index: int) -> Image:
+        return paint(frame, alpha)
+
+    together = getattr(paint, "together", None)
+    if together is not None:
+        apply.together = lambda frames: together(frames, alpha)  # type: ignore[attr-defined]
+        apply.batch_size = paint.batch_size(height, width)  # type: ignore[attr-defined]
+    return apply
+
+
+class Moments(NamedTuple):
+    """Mean and standard deviation of each channel of a band."""
+
+    mean: Floats
+    deviation: Floats
+
+
+def filter_bank(style: Image) -> Paint:
+    """AdaIN on a filter bank instead of a network's features: the function (frame, alpha) -> frame.
+
+    A frame is cut into the bands of a Laplacian pyramid of its opponent colours, and each band of each channel is moved
+    to the style's mean and standard deviation: `t = alpha AdaIN(c, s) + (1 - alpha) c`. The bands then add up to a
+    frame. With `alpha` 0 the frame comes back exactly.
+    """
+    wanted = [moments(band) for band in bands(opponent(_resized(style)))]
+
+    def paint(frame: Image, alpha: float) -> Image:
+        if alpha == 0:
+            return frame.copy()
+        found = bands(opponent(np.ascontiguousarray(frame)))
+        painted = [
+            _moved(band, alpha, target)
+            for band, target in zip(found, [*wanted[: len(found) - 1], _residual(wanted, len(found))], strict=True)
+        ]
+        return rgb(joined(painted))
+
+    return paint
+
+
+def _resized(style: Image) -> Image:
+    height, width = style.shape[:2]
+    scale = STYLE_SIDE / min(height, width)
+    if scale == 1:
+        return style
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    return cv2.resize(style, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR).astype(np.uint8)
+
+
+def opponent(frame: Image) -> Floats:
+    """A frame's opponent colours, float32 H x W x 3."""
+    return np.asarray(cv2.transform(frame.astype(np.float32), _OPPONENT), np.float32)
+
+
+def rgb(colours: Floats) -> Image:
+    """Opponent colours as a frame, rounded and clipped."""
+    return np.asarray(cv2.convertScaleAbs(np.maximum(cv2.transform(colours, _OPPONENT.T), 0)), np.uint8)
+
+
+def bands(colours: Floats) -> list[Floats]:
+    """The bands of a Laplacian pyramid, finest first, the last one what is left; `joined` adds them up again."""
+    found: list[Floats] = []
+    while len(found) < _LEVELS and min(colours.shape[:2]) >= 8:
+        coarse = cv2.pyrDown(colours)
+        found.append(colours - cv2.pyrUp(coarse, dstsize=(colours.shape[1], colours.shape[0])))
+        colours = np.asarray(coarse, np.float32)
+    return [*found, colours]
+
+
+def joined(found: list[Floats]) -> Floats:
+    """The colours whose bands these are."""
+    colours = found[-1]
+    for band in found[-2::-1]:
+        colours = band + cv2.pyrUp(colours, dstsize=(band.shape[1], band.shape[0]))
+    return colours
+
+
+def moments(band: Floats) -> Moments:
+    """What AdaIN matches."""
+    mean, deviation = cv2.meanStdDev(band)
+    return Moments(mean.ravel().astype(np.float32), np.sqrt(deviation.ravel() ** 2 + _EPS).astype(np.float32))
+
+
+def _residual(wanted: list[Moments], count: int) -> Moments:
+    """A small frame has fewer bands: its last one stands for all the coarser bands of the style."""
+    rest = wanted[count - 1 :]
+    deviation = np.sqrt(sum(one.deviation.astype(np.float64) ** 2 for one in rest))
+    return Moments(rest[-1].mean, np.asarray(deviation, np.float32))
+
+
+def _moved(band: Floats, alpha: float, target: Moments) -> Floats:
+    own = moments(band)
+    gain = alpha * target.deviation / own.deviation + (1 - alpha)
+    shift = alpha * (target.mean - own.mean * target.deviation / own.deviation)
+    return np.asarray(band * gain.astype(np.float32) + shift.astype(np.float32), np.float32)

@@ -1,0 +1,133 @@
+"""AdaIN on a filter bank, and the styles that the package draws."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perturbations import demo
+from perturbations.video import procedural_styles, style
+
+ALPHAS = (0.2, 0.4, 0.6, 0.8, 1.0)
+sizes = st.tuples(st.integers(1, 70), st.integers(1, 70))
+
+
+def noise(height: int, width: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+PAINT = style.filter_bank(noise(40, 90, 1))
+
+
+@given(sizes, st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_alpha_0_gives_the_frame_back_exactly(size: tuple[int, int], seed: int) -> None:
+    frame = noise(*size, seed)
+    painted = PAINT(frame, 0.0)
+    assert np.array_equal(painted, frame)
+    assert painted is not frame
+
+
+@given(sizes, st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_the_bands_add_up_to_the_frame(size: tuple[int, int], seed: int) -> None:
+    frame = noise(*size, seed)
+    assert np.array_equal(style.rgb(style.joined(style.bands(style.opponent(frame)))), frame)
+
+
+@given(sizes, st.floats(0.05, 1), st.none() | st.integers(0, 255))
+@settings(max_examples=60, deadline=None)
+def test_any_frame_is_painted(size: tuple[int, int], alpha: float, level: int | None) -> None:
+    frame = noise(*size) if level is None else np.full((*size, 3), level, np.uint8)
+    before = frame.copy()
+    painted = PAINT(frame, alpha)
+    assert (painted.shape, painted.dtype) == (frame.shape, np.uint8)
+    assert np.array_equal(frame, before)
+
+
+def test_alpha_1_matches_the_style_s_statistics_in_every_band() -> None:
+    picture = procedural_styles.image("waves")
+    wanted = [style.moments(band) for band in style.bands(style.opponent(picture))]
+    found = style.bands(style.opponent(next(demo.frames(0))))
+    for band, target in zip(found, wanted, strict=True):
+        moved = style.moments(style._moved(band, 1.0, target))
+        np.testing.assert_allclose(moved.mean, target.mean, atol=2e-2)
+        np.testing.assert_allclose(moved.deviation, target.deviation, rtol=2e-3)
+        half = style._moved(band, 0.5, target)
+        np.testing.assert_allclose(half, (band + style._moved(band, 1.0, target)) / 2, atol=1e-2)
+
+
+def test_a_painted_frame_has_the_style_s_colours() -> None:
+    """Beyond single bands: the whole frame's mean, clipping aside."""
+    for name in ("waves", "strokes", "cubes"):
+        picture = procedural_styles.image(name)
+        painted = style.filter_bank(picture)(next(demo.frames(3)), 1.0)
+        np.testing.assert_allclose(painted.mean(axis=(0, 1)), picture.mean(axis=(0, 1)), atol=8)
+
+
+@pytest.mark.parametrize("name", procedural_styles.names())
+def test_distortion_grows_with_alpha(name: str) -> None:
+    paint = style.filter_bank(procedural_styles.image(name))
+    for index in (0, 2, 5):
+        frame = next(demo.frames(index))
+        errors = [float(np.abs(paint(frame, alpha).astype(int) - frame).mean()) for alpha in ALPHAS]
+        assert errors == sorted(errors)
+        assert errors[0] > 1
+
+
+def test_a_style_is_looked_at_512_pixels_wide() -> None:
+    picture = procedural_styles.image("mosaic")
+    large = np.repeat(np.repeat(picture, 2, axis=0), 2, axis=1)
+    frame = next(demo.frames(1))
+    assert np.array_equal(style.filter_bank(large)(frame, 1.0), style.filter_bank(picture)(frame, 1.0))
+
+
+def test_a_small_frame_has_the_style_s_contrast_too() -> None:
+    """It has fewer bands, and its last one stands for all that are missing."""
+    frame = np.clip(noise(12, 12) // 4 + 90, 0, 255).astype(np.uint8)
+    painted = style.filter_bank(procedural_styles.image("poster"))(frame, 1.0)
+    assert painted.std() > 40
+
+
+def test_frames_painted_together() -> None:
+    """A painter of batches hands its batches on."""
+
+    def paint(frame: np.ndarray, alpha: float) -> np.ndarray:
+        return frame
+
+    paint.together = lambda frames, alpha: frames + 1  # type: ignore[attr-defined]
+    paint.batch_size = lambda height, width: height * width  # type: ignore[attr-defined]
+    apply = style.style_transfer(None, paint, 9, 2, 3, alpha=0.5)
+    assert apply.batch_size == 6  # type: ignore[attr-defined]
+    assert np.array_equal(apply.together(np.zeros((2, 2, 3, 3), np.uint8)), np.ones((2, 2, 3, 3)))  # type: ignore[attr-defined]
+
+
+# --- styles ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_styles_are_many_and_unlike() -> None:
+    names = procedural_styles.names()
+    assert len(names) == len(set(names)) >= 8
+    assert names == sorted(names)
+    pictures = {name: procedural_styles.image(name) for name in names}
+    for picture in pictures.values():
+        assert (picture.shape, picture.dtype) == ((512, 512, 3), np.uint8)
+        assert picture.std() > 15
+    assert len({hashlib.sha256(picture.tobytes()).hexdigest() for picture in pictures.values()}) == len(names)
+    colours = np.array([picture.mean(axis=(0, 1)) for picture in pictures.values()])
+    distances = np.linalg.norm(colours[:, None] - colours[None], axis=2) + 999 * np.eye(len(names))
+    assert distances.min() > 5
+
+
+@pytest.mark.parametrize("name", procedural_styles.names())
+def test_a_style_is_the_same_every_time(name: str) -> None:
+    assert np.array_equal(procedural_styles.image(name), procedural_styles.image(name))
+
+
+def test_an_unknown_style() -> None:
+    with pytest.raises(KeyError, match="nothing"):
+        procedural_styles.image("nothing")

@@ -1,0 +1,131 @@
+"""The offline main-object detector."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+
+from perturbations import demo, media
+from perturbations.analysis import saliency, tracking
+
+Box = tuple[float, float, float, float]
+
+
+def boxes_in(frames: list[np.ndarray], analysed: int = 12) -> np.ndarray:
+    """The main object's box in every frame."""
+    count, size = len(frames), frames[0].shape[:2]
+    positions = media.uniform_indices(analysed, count)
+    small = {place: saliency.shrunk(frames[place]) for place in saliency.neighbourhood(positions, count)}
+    ranked = tracking.rank(saliency.detect(small, positions, size), *size)
+    boxes = [objects[0]["box"] if objects else None for objects in ranked]
+    tracks = [objects[0]["track"] if objects else None for objects in ranked]
+    return tracking.interpolate(positions, boxes, tracks, count)
+
+
+def overlap(one: Box, other: Box) -> float:
+    across = max(0.0, min(one[2], other[2]) - max(one[0], other[0]))
+    down = max(0.0, min(one[3], other[3]) - max(one[1], other[1]))
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
+    return across * down / (sum(areas) - across * down)
+
+
+def test_the_demo_s_objects_are_found() -> None:
+    """In at least 90 % of all frames, over clips that no number was chosen for."""
+    found = []
+    for index in range(40, 48):
+        frames = list(demo.frames(index))
+        boxes = boxes_in(frames)
+        found += [
+            not np.isnan(box[0]) and overlap(tuple(box), truth) >= 0.5
+            for box, truth in zip(boxes, demo.boxes(index), strict=True)
+        ]
+    assert len(found) == 8 * 72
+    assert np.mean(found) >= 0.9
+
+
+def textured(height: int, width: int, seed: int, low: int, high: int) -> np.ndarray:
+    noise = np.random.default_rng(seed).integers(low, high, (height // 4 + 1, width // 4 + 1, 3), dtype=np.uint8)
+    return cv2.resize(noise, (width, height), interpolation=cv2.INTER_CUBIC)
+
+
+@pytest.mark.parametrize(("pan", "speed"), [(0, 3), (2, 3), (2, 0), (-3, 2)])
+def test_what_moves_against_the_camera(pan: int, speed: int) -> None:
+    """A square that keeps its place in the picture while the camera moves does too."""
+    background, square = textured(150, 500, 0, 60, 150), textured(40, 40, 1, 120, 255)
+    frames, truth = [], []
+    for index in range(30):
+        offset = 150 + pan * index
+        frame = background[:, offset : offset + 220].copy()
+        x = 40 + speed * index
+        frame[50:90, x : x + 40] = square
+        frames.append(frame)
+        truth.append((x, 50, x + 40, 90))
+    found = boxes_in(frames)
+    assert np.mean([overlap(tuple(box), real) >= 0.5 for box, real in zip(found, truth, strict=True)]) >= 0.9
+
+
+def test_where_nothing_moves_what_stands_out_counts() -> None:
+    still = np.full((120, 160, 3), 90, np.uint8)
+    cv2.circle(still, (110, 70), 16, (250, 220, 40), -1)
+    found = boxes_in([still] * 10)
+    assert all(overlap(tuple(box), (94, 54, 127, 87)) > 0.4 for box in found)
+
+
+def test_the_same_clip_gives_the_same_boxes_and_stays_as_it_was() -> None:
+    frames = list(demo.frames(4))[:30]
+    before = [frame.copy() for frame in frames]
+    first = boxes_in(frames)
+    cv2.setRNGSeed(77)
+    assert np.array_equal(first, boxes_in(frames), equal_nan=True)
+    assert all(np.array_equal(one, other) for one, other in zip(frames, before, strict=True))
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [np.zeros((60, 80, 3), np.uint8)] * 5,
+        [np.zeros((1, 1, 3), np.uint8)],
+        [np.full((2, 2, 3), 9, np.uint8)] * 3,
+        [np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)],
+        list(np.random.default_rng(0).integers(0, 256, (9, 40, 50, 3), dtype=np.uint8)),
+        [np.full((16, 300, 3), 50, np.uint8)] * 2,
+    ],
+    ids=["black", "a-pixel", "4-pixels", "one-frame", "noise", "a-strip"],
+)
+def test_clips_without_an_object(frames: list[np.ndarray]) -> None:
+    found = boxes_in(frames)
+    height, width = frames[0].shape[:2]
+    assert found.shape == (len(frames), 4)
+    inside = found[~np.isnan(found[:, 0])]
+    assert (inside[:, :2] >= 0).all()
+    assert (inside[:, 2] <= width).all()
+    assert (inside[:, 3] <= height).all()
+
+
+def test_portrait_and_large_frames_give_boxes_in_their_own_pixels() -> None:
+    frames = [cv2.resize(frame, (1280, 960)) for frame in list(demo.frames(0))[:24]]
+    found = boxes_in(frames, 4)
+    truth = np.array(demo.boxes(0)[:24]) * 4
+    assert np.mean([overlap(tuple(box), tuple(real)) >= 0.5 for box, real in zip(found, truth, strict=True)]) >= 0.9
+    upright = [np.ascontiguousarray(np.rot90(frame)) for frame in list(demo.frames(0))[:24]]
+    turned = boxes_in(upright, 4)
+    real = [(box[1], 320 - box[2], box[3], 320 - box[0]) for box in demo.boxes(0)[:24]]
+    assert np.mean([overlap(tuple(one), other) >= 0.5 for one, other in zip(turned, real, strict=True)]) >= 0.9
+
+
+def test_detections_are_one_a_frame_of_one_track() -> None:
+    frames = list(demo.frames(6))
+    positions = media.uniform_indices(12, 72)
+    small = {place: saliency.shrunk(frames[place]) for place in saliency.neighbourhood(positions, 72)}
+    found = saliency.detect(small, positions, (240, 320))
+    assert [len(one) for one in found] == [1] * 12
+    for (one,) in found:
+        assert 0 <= one.score <= 1
+        assert np.linalg.norm(one.embedding) == pytest.approx(1, abs=1e-5)
+    assert tracking.track(found) == [[0]] * 12
+
+
+def test_which_frames_are_looked_at() -> None:
+    assert saliency.neighbourhood([10], 100) == {5, 8, 9, 10, 11, 12, 15}
+    assert saliency.neighbourhood([0, 3], 4) == {0, 1, 2, 3}

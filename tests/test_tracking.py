@@ -1,0 +1,120 @@
+"""Tracks, ranks, and boxes between analysed frames (MLVP, Alg. 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perturbations.analysis import tracking
+from perturbations.models.detections import Detection
+
+UP, RIGHT = np.array([0, 1], np.float32), np.array([1, 0], np.float32)
+
+
+def seen(box: tuple[float, ...], embedding: np.ndarray, score: float = 0.5, label: str = "") -> Detection:
+    return Detection(box, score, label, np.asarray(embedding, np.float32))  # type: ignore[arg-type]
+
+
+def turned(degrees: float) -> np.ndarray:
+    angle = np.radians(degrees)
+    return np.array([np.cos(angle), np.sin(angle)], np.float32)
+
+
+def test_alike_objects_of_other_frames_join_a_track() -> None:
+    box = (0.0, 0.0, 1.0, 1.0)
+    frames = [[seen(box, RIGHT), seen(box, UP)], [seen(box, turned(80))], [], [seen(box, turned(20))]]
+    assert tracking.track(frames) == [[0, 1], [1], [], [0]]
+
+
+def test_a_track_is_compared_by_its_first_object() -> None:
+    """Resemblance does not hand on: 0, 25 and 50 degrees are alike one by one (cos 25 = .906), the ends are not."""
+    box = (0.0, 0.0, 1.0, 1.0)
+    assert tracking.track([[seen(box, turned(0))], [seen(box, turned(25))], [seen(box, turned(50))]]) == [[0], [0], [1]]
+
+
+def test_the_threshold_is_085() -> None:
+    box = (0.0, 0.0, 1.0, 1.0)
+    just_alike, just_not = np.degrees(np.arccos([0.851, 0.849]))
+    assert tracking.track([[seen(box, turned(0))], [seen(box, turned(just_alike))]]) == [[0], [0]]
+    assert tracking.track([[seen(box, turned(0))], [seen(box, turned(just_not))]]) == [[0], [1]]
+
+
+def test_a_track_has_one_object_a_frame() -> None:
+    box = (0.0, 0.0, 1.0, 1.0)
+    assert tracking.track([[seen(box, UP), seen(box, UP)], [seen(box, UP), seen(box, UP)]]) == [[0, 1], [0, 1]]
+
+
+def test_the_score_is_the_paper_s() -> None:
+    frames = [
+        [seen((0, 0, 10, 10), UP, 0.9, "dog"), seen((0, 0, 50, 40), RIGHT, 0.2, "man")],
+        [seen((5, 5, 15, 15), UP, 0.7, "dog")],
+        [],
+        [],
+    ]
+    (first, second, third, _) = tracking.rank(frames, 40, 100)
+    by_label = {one["label"]: one for one in first}
+    assert by_label["dog"]["score"] == pytest.approx(0.5 * 2 / 4 + 0.3 * 100 / 4000 + 0.2 * 0.9, abs=1e-4)
+    assert by_label["man"]["score"] == pytest.approx(0.5 * 1 / 4 + 0.3 * 2000 / 4000 + 0.2 * 0.2, abs=1e-4)
+    assert [one["label"] for one in first] == ["dog", "man"]
+    assert second[0]["score"] == pytest.approx(0.5 * 2 / 4 + 0.3 * 100 / 4000 + 0.2 * 0.7, abs=1e-4)
+    assert third == []
+
+
+def test_persistence_outweighs_a_larger_box() -> None:
+    lasting = [[seen((0, 0, 20, 20), UP, 0.3)] for _ in range(4)]
+    lasting[1].insert(0, seen((0, 0, 100, 40), RIGHT, 0.6))
+    ranked = tracking.rank(lasting, 40, 100)
+    assert [one["track"] for one in ranked[1]] == [0, 1]
+
+
+# --- interpolation ---------------------------------------------------------------------------------------------------
+
+
+def test_a_box_moves_in_a_straight_line_between_frames_of_one_track() -> None:
+    found = tracking.interpolate([1, 5], [[0, 0, 4, 4], [8, 4, 16, 8]], [0, 0], 8)
+    np.testing.assert_allclose(found[:, 0], [0, 0, 2, 4, 6, 8, 8, 8])
+    np.testing.assert_allclose(found[3], [4, 2, 10, 6])
+
+
+def test_between_two_tracks_the_nearer_frame_counts() -> None:
+    found = tracking.interpolate([0, 4], [[0, 0, 4, 4], [8, 8, 9, 9]], [0, 1], 5)
+    assert found[:, 0].tolist() == [0, 0, 0, 8, 8]
+
+
+def test_a_frame_without_a_box_keeps_its_surroundings_without() -> None:
+    found = tracking.interpolate([0, 4, 8], [[0, 0, 4, 4], None, [8, 8, 9, 9]], [0, None, 0], 9)
+    assert np.isnan(found[:, 0]).tolist() == [False, False, False, True, True, True, True, False, False]
+
+
+def test_no_box_at_all() -> None:
+    assert np.isnan(tracking.interpolate([2], [None], [None], 5)).all()
+
+
+@given(
+    st.lists(st.integers(0, 60), min_size=1, max_size=12).map(sorted),
+    st.integers(0, 2**32),
+    st.booleans(),
+)
+def test_analysed_frames_have_their_own_boxes(positions: list[int], seed: int, one_track: bool) -> None:
+    """Also where a short clip's positions repeat."""
+    generator = np.random.default_rng(seed)
+    of_place = {place: sorted(generator.integers(0, 50, 4).tolist()) for place in positions}
+    tracks = [0 if one_track else int(generator.integers(0, 3)) for _ in positions]
+    track_of = dict(zip(positions, tracks, strict=True))
+    found = tracking.interpolate(
+        positions, [of_place[place] for place in positions], [track_of[place] for place in positions], 61
+    )
+    assert found.shape == (61, 4)
+    for place, box in of_place.items():
+        assert found[place].tolist() == box
+    low, high = min(min(box) for box in of_place.values()), max(max(box) for box in of_place.values())
+    assert (found >= low - 1e-9).all()
+    assert (found <= high + 1e-9).all()
+
+
+def test_a_long_video_is_quick_to_interpolate() -> None:
+    positions = list(range(0, 36_000, 3000))
+    found = tracking.interpolate(positions, [[1, 1, 2, 2]] * 12, [0] * 12, 36_000)
+    assert (found == [1, 1, 2, 2]).all()
