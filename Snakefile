@@ -5,7 +5,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from perturbations import config as configuration
-from perturbations import plan, recipe
+from perturbations import plan, recipe, registry
 from perturbations.errors import PerturbationError
 
 min_version("9.0")
@@ -23,6 +23,7 @@ except PerturbationError as error:
 include: "workflow/rules/common.smk"
 include: "workflow/rules/sources.smk"
 include: "workflow/rules/captions.smk"
+include: "workflow/rules/analyses.smk"
 include: "workflow/rules/videos.smk"
 include: "workflow/rules/manifests.smk"
 include: "workflow/rules/report.smk"

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations import framefile, manifest, media, registry, rendering, storage
+from perturbations import analyses, framefile, guidance, manifest, media, registry, rendering, storage
+from perturbations.analysis.motion import Follower
 from perturbations.errors import ManifestError
+from perturbations.mixes import CLEAN
 from perturbations.recipe import Recipe, make
 
 Frames = NDArray[np.uint8]
@@ -36,6 +38,7 @@ def perturb(
     fps: float,
     dataset: str = "",
     variant: str = "released",
+    donors: Sequence[Frames] = (),
 ) -> Frames:
     """Perturb a clip held in memory.
 
@@ -46,23 +49,64 @@ def perturb(
         seed, dataset, item_id: the realization's key, as in a corpus. The same key gives the same frames.
         fps: frames a second; only perturbations of time and bitrate depend on it.
         variant: "released" (the authors' code) or "paper" (the text).
+        donors: the clips that event insertion may take a segment from, at the same frames a second.
 
     Returns:
         The perturbed clip, T x H x W x 3, RGB, uint8.
 
     Raises:
         UnknownPerturbationError: no such name, severity or variant.
-        ValueError: `frames` is not a clip, or `fps` is not positive.
+        ValueError: `frames` is not a clip, `fps` is not positive, or there is no donor where one is needed.
+
+    Guided perturbations use the `offline` backends.
     """
     _check_clip(frames, fps)
     entry = registry.get(name)
     if severity == 0:
         return frames.copy()
     recipe = make(entry, severity, variant=variant, seed=seed, storage={"tier": "recipe"})
+    frames = np.ascontiguousarray(frames)
     if entry.method == "codec":
         return _through_codec(frames, recipe, dataset, item_id, fps)
-    apply = rendering.applier(recipe, dataset, item_id, *frames.shape[:3])
-    return np.stack([apply(frame, index) for index, frame in enumerate(np.ascontiguousarray(frames))])
+    guide, donor = _guide(recipe, frames, dataset, item_id, fps, donors)
+    if entry.method == "temporal":
+        plan = rendering.plan(recipe, dataset, item_id, len(frames), guide)
+        size = frames.shape[2], frames.shape[1]
+        return np.stack([frames[one] if one >= 0 else rendering.fitted(donor[~one], size) for one in plan])
+    num_frames, height, width, _ = frames.shape
+    apply = rendering.applier(recipe, dataset, item_id, num_frames, height, width, guide)
+    changed = []
+    for index, frame in enumerate(frames):
+        if isinstance(guide, Follower):
+            guide.show(frame, index)
+        changed.append(apply(frame, index))
+    return np.stack(changed)
+
+
+def _guide(
+    recipe: Recipe, frames: Frames, dataset: str, item_id: str, fps: float, donors: Sequence[Frames]
+) -> tuple[Any, Frames]:
+    """What a guided kernel is told of a clip in memory, and the clip that a segment is taken from."""
+    settings = recipe.get("guide", {})
+    kind = settings.get("kind")
+    if kind == "main_object":
+        (found,) = analyses.main_objects(
+            settings["analysis"], [analyses.footage(settings["analysis"], list(frames), fps)]
+        )
+        return guidance.boxes(json.loads(found["result"]), len(frames)), frames
+    if kind == "style":
+        return guidance.stylizer(settings, guidance.style_facts(recipe, dataset, item_id)), frames
+    if kind == "donor":
+        clips = [one for one in donors if not np.array_equal(one, frames)]
+        if not clips:
+            raise ValueError(
+                f"{recipe['suite']}/{recipe['perturbation']} takes a segment of another clip: give `donors`"
+            )
+        seen = [analyses.footage(settings["analysis"], list(clip), fps) for clip in (frames, *clips)]
+        own, *others = (row["vector"] for row in analyses.embeddings(settings["analysis"], seen))
+        donor = clips[guidance.nearest(own, np.array(others))[0]]
+        return (len(donor), 1.0), donor
+    return (Follower() if kind == "motion" else None), frames
 
 
 def _check_clip(frames: Frames, fps: float) -> None:
@@ -101,6 +145,8 @@ def open_clip(row: Any, indices: Sequence[int] | None = None) -> Frames:
     columns = plain_row(row)
     if columns.get("status") != manifest.COMPLETE:
         raise ManifestError(f"{columns.get('item_id')!r} was quarantined: {columns.get('error')}")
+    if columns.get("storage") == CLEAN:
+        columns = {name: columns[name] for name in columns if name != "source_path"}
     if "source_path" not in columns:
         source = rendering.source_of(columns)
         return _collect(media.decode(source.clip, only=_only(indices, source.num_frames)), indices)
@@ -136,7 +182,17 @@ def plain_row(row: Any) -> dict[str, Any]:
 
 
 # A missing value turns a whole column of a DataFrame into floats.
-_WHOLE = {"frame_count", "stored_frames", "width", "height", "severity", "seed", "bytes", "rotation"}
+_WHOLE = {
+    "frame_count",
+    "source_frame_count",
+    "stored_frames",
+    "width",
+    "height",
+    "severity",
+    "seed",
+    "bytes",
+    "rotation",
+}
 
 
 def _is_missing(value: Any) -> bool:

@@ -85,7 +85,7 @@ def _add_people_commands(commands: Any) -> None:
     _add_stall_limit(parser)
 
     parser = _add(commands, "preview", _preview, "draw a contact sheet of one clip under perturbations and severities")
-    parser.add_argument("input", type=Path, help="a video file, or a `videos` manifest")
+    parser.add_argument("input", type=Path, help="a video file, a `videos` or a `main_object` manifest")
     parser.add_argument("-o", "--output", type=Path, required=True, help="the PNG to write")
     parser.add_argument("-p", "--perturbations", nargs="+", metavar="SUITE/NAME", help="default: all")
     parser.add_argument("-s", "--severities", nargs="+", type=int, default=[1, 2, 3, 4, 5])
@@ -98,6 +98,9 @@ def _add_realization(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dataset", default="", help="part of the realization's key, as in a corpus")
     parser.add_argument("--item-id", help="part of the realization's key; default: the file's name")
     parser.add_argument("--variant", default="released", choices=("released", "paper"))
+    parser.add_argument(
+        "--donors", nargs="+", type=Path, default=[], metavar="VIDEO", help="what event_insertion may take a segment of"
+    )
 
 
 def _add_stall_limit(parser: argparse.ArgumentParser) -> None:
@@ -117,9 +120,19 @@ def _add_rule_commands(commands: Any) -> None:
     parser = _add(commands, "videos", _videos, "(rule) put the clips of a shard through one recipe")
     parser.add_argument("--recipe", required=True, help="the recipe's JSON")
     parser.add_argument("--sources", type=Path, required=True, help="the shard's part of the sources manifest")
+    parser.add_argument("--analysis", type=Path, help="the shard's part of the analysis that the recipe needs")
+    parser.add_argument("--donors", type=Path, help="the clips that segments may be taken from")
     parser.add_argument("--corpus", type=Path, required=True, help="folder of the files to make")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--no-check", action="store_true", help="do not decode what was stored (for benchmarks)")
+    _add_stall_limit(parser)
+
+    parser = _add(commands, "analyse", _analyse, "(rule) analyse the clips of a shard")
+    parser.add_argument("--recipe", required=True, help="the analysis's JSON")
+    parser.add_argument("--sources", type=Path, required=True, help="the shard's part of the sources manifest")
+    parser.add_argument("--captions", type=Path, help="the shard's main objects, whose captions are embedded")
+    parser.add_argument("--folder", type=Path, required=True, help="of the files that the analysis keeps")
+    parser.add_argument("--output", type=Path, required=True)
     _add_stall_limit(parser)
 
     parser = _add(commands, "captions", _captions, "(rule) write the captions and qrels manifests")
@@ -130,7 +143,7 @@ def _add_rule_commands(commands: Any) -> None:
     parser.add_argument("--qrels", type=Path, required=True)
 
     parser = _add(commands, "merge", _merge, "(rule) merge the parts of a manifest")
-    parser.add_argument("kind", choices=("sources", "videos"))
+    parser.add_argument("kind", choices=("sources", "analyses", "videos"))
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--shards", type=Path, required=True, help="folder of the shards' list files")
     parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, one a shard")
@@ -138,8 +151,15 @@ def _add_rule_commands(commands: Any) -> None:
     parser.add_argument("--rejected", type=Path, help="sources: what was listed but cannot be used")
     parser.add_argument("--sources", type=Path, help="videos: the sources manifest")
     parser.add_argument("--quarantine", type=Path, help="videos: where to write the quarantine manifest")
+    parser.add_argument("--card", type=Path, help="videos: where to write the dataset card")
     parser.add_argument("--config-digest", help="videos: the configuration's hash")
     parser.add_argument("--output", type=Path, required=True)
+
+    parser = _add(commands, "mix", _mix, "(rule) write the mixed manifests: views of a videos manifest")
+    parser.add_argument("--videos", type=Path, required=True)
+    parser.add_argument("--sources", type=Path, required=True)
+    parser.add_argument("--severities", type=Path, required=True, help="mixed_severity to write")
+    parser.add_argument("--types", type=Path, required=True, help="mixed_types to write")
 
     parser = _add(commands, "check", _check, "(rule) fail when more items are quarantined than allowed")
     parser.add_argument("quarantine", type=Path)
@@ -197,7 +217,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _video(options: argparse.Namespace) -> int:
-    from perturbations import pipeline, recipe, registry
+    from perturbations import pipeline, recipe, registry, shards
 
     if options.output.suffix != ".mp4":
         raise ConfigError(f"the output must be an .mp4, not {options.output.name}")
@@ -205,20 +225,30 @@ def _video(options: argparse.Namespace) -> int:
         raise ConfigError(f"the output {options.output} is the input itself")
     entry = registry.get(options.perturbation)
     storage_tier = recipe.storage_settings({"tier": "video", "profile": options.profile})
-    made = recipe.make(entry, options.severity, variant=options.variant, seed=options.seed, storage=storage_tier)
-    row = pipeline.produce(made, _source_from(options, options.input), options.output)
+    made = recipe.make(
+        entry, options.severity, variant=options.variant, seed=options.seed, storage=storage_tier, donors="--donors"
+    )
+    source = shards.source_with_facts(made, *_rows_from(options))
+    row = pipeline.produce(made, source, options.output)
     lossy = "exact" if row["storage_psnr_db"] == float("inf") else f"{row['storage_psnr_db']:.1f} dB"
     print(f"{options.output}: {row['stored_frames']} frames, {row['bytes'] / 1e6:.2f} MB, stored {lossy}")
     return 0
 
 
-def _source_from(options: argparse.Namespace, path: Path) -> Any:
-    from perturbations import rendering, shards
+def _rows_from(options: argparse.Namespace) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The rows of the input and of the donors, as a sources manifest has them."""
+    item_id = options.item_id if options.item_id is not None else options.input.stem
+    return _row_of(options.dataset, options.input, item_id), [
+        _row_of("donors", path, str(path)) for path in options.donors
+    ]
 
-    item_id = options.item_id if options.item_id is not None else path.stem
+
+def _row_of(dataset: str, path: Path, item_id: str) -> dict[str, Any]:
+    from perturbations import shards
+
     listed = {"item_id": item_id, "path": str(path), "bytes": None, "start_s": None, "end_s": None}
     try:
-        return rendering.source_of(shards.source_row(options.dataset, listed))
+        return shards.source_row(dataset, listed)
     except MediaError as error:
         raise MediaError(f"{path}: {error}") from error
 
@@ -239,9 +269,13 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _preview(options: argparse.Namespace) -> int:
-    from perturbations.report import preview
+    from perturbations import manifest
+    from perturbations.report import objects, preview
 
-    if options.input.suffix == ".parquet":
+    is_manifest = options.input.suffix == ".parquet"
+    if is_manifest and manifest.read_metadata(options.input)["kind"] == manifest.ANALYSES.name:
+        objects.from_manifest(options.input, options.output, item=options.item)
+    elif is_manifest:
         preview.from_manifest(
             options.input,
             options.output,
@@ -251,7 +285,7 @@ def _preview(options: argparse.Namespace) -> int:
         )
     else:
         preview.from_video(
-            _source_from(options, options.input),
+            *_rows_from(options),
             options.output,
             names=options.perturbations,
             severities=options.severities,
@@ -297,15 +331,15 @@ def _draw_demo(listed: dict[str, Any]) -> None:
 
 
 def _videos(options: argparse.Namespace) -> int:
-    from perturbations import manifest, shards
+    from perturbations import guidance, manifest, shards
     from perturbations.progress import logged
 
-    sources = [
-        row for row in manifest.read_rows(options.sources, manifest.SOURCES) if row["status"] == manifest.COMPLETE
-    ]
+    sources = _complete(options.sources, manifest.SOURCES)
+    known = guidance.Known(_by_item(options.analysis), _complete(options.donors, manifest.ANALYSES))
     rows = shards.run_videos(
         json.loads(options.recipe),
         sources,
+        known=known,
         root=Path(),
         folder=options.corpus,
         journal=options.output.with_suffix(".jsonl"),
@@ -313,6 +347,37 @@ def _videos(options: argparse.Namespace) -> int:
         check=not options.no_check,
     )
     manifest.write(options.output, manifest.VIDEOS, list(logged(rows, len(sources), "clips")))
+    return 0
+
+
+def _complete(path: Path | None, kind: Any) -> list[dict[str, Any]]:
+    from perturbations import manifest
+
+    rows = [] if path is None else manifest.read_rows(path, kind)
+    return [row for row in rows if row["status"] == manifest.COMPLETE]
+
+
+def _by_item(path: Path | None) -> dict[str, dict[str, Any]]:
+    from perturbations import manifest
+
+    return {} if path is None else {row["item_id"]: row for row in manifest.read_rows(path, manifest.ANALYSES)}
+
+
+def _analyse(options: argparse.Namespace) -> int:
+    from perturbations import manifest, shards
+    from perturbations.progress import logged
+
+    sources = _complete(options.sources, manifest.SOURCES)
+    rows = shards.run_analysis(
+        json.loads(options.recipe),
+        sources,
+        root=Path(),
+        folder=options.folder,
+        journal=options.output.with_suffix(".jsonl"),
+        stall_limit_s=options.stall_limit,
+        captions=_by_item(options.captions),
+    )
+    manifest.write(options.output, manifest.ANALYSES, list(logged(rows, len(sources), "clips")))
     return 0
 
 
@@ -333,7 +398,8 @@ def _captions(options: argparse.Namespace) -> int:
 
 
 def _merge(options: argparse.Namespace) -> int:
-    from perturbations import manifest
+    from perturbations import manifest, storage
+    from perturbations.report import card
 
     names = sorted(path.stem for path in options.shards.glob("*.jsonl"))
     parts = [options.parts / scenario / f"{shard}.parquet" for scenario in options.scenarios for shard in names]
@@ -342,14 +408,33 @@ def _merge(options: argparse.Namespace) -> int:
         rows = manifest.merge(parts, manifest.SOURCES) + _rejected_rows(options.dataset, options.rejected)
         manifest.write(options.output, manifest.SOURCES, rows, about)
         return 0
+    if options.kind == "analyses":
+        manifest.write(options.output, manifest.ANALYSES, manifest.merge(parts, manifest.ANALYSES), about)
+        return 0
     about["config_digest"] = options.config_digest
     rows = manifest.merge(parts, manifest.VIDEOS)
+    about["comparability"] = card.comparability(rows)
     manifest.write(options.output, manifest.VIDEOS, rows, about)
+    storage.write_text(options.card, card.card(rows, about))
     sources = manifest.read_rows(options.sources, manifest.SOURCES)
     failed = [row for row in (*sources, *rows) if row["status"] == manifest.QUARANTINED]
     columns = set(manifest.QUARANTINE.schema.names)
     quarantine = [{name: value for name, value in row.items() if name in columns} for row in failed]
     manifest.write(options.quarantine, manifest.QUARANTINE, quarantine, about)
+    return 0
+
+
+def _mix(options: argparse.Namespace) -> int:
+    from perturbations import manifest, mixes
+    from perturbations.report import card
+
+    videos = manifest.read_rows(options.videos, manifest.VIDEOS)
+    sources = manifest.read_rows(options.sources, manifest.SOURCES)
+    for path, rows in (
+        (options.severities, mixes.mixed_severity(videos)),
+        (options.types, mixes.mixed_types(videos, sources)),
+    ):
+        manifest.write(path, manifest.MIXES, rows, {**_about(path), "comparability": card.comparability(videos)})
     return 0
 
 

@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from perturbations import registry
 from perturbations.errors import ConfigError
 
 Severity = Annotated[int, Field(ge=1, le=5)]
@@ -47,6 +48,9 @@ class Dataset(_Strict):
     columns: Columns = Field(default_factory=Columns, description="folder: the caption table's columns")
     subset: tuple[str, ...] | None = Field(None, description="only these item ids; everything else is not listed")
     clips: int = Field(8, ge=1, le=10_000, description="demo: how many clips to draw")
+    donors: str | None = Field(
+        None, description="the dataset whose clips event insertion takes segments from; the default is this one itself"
+    )
     max_quarantine: int | None = Field(
         None, ge=0, description="how many items may fail before the run does; the default is the global value"
     )
@@ -77,6 +81,89 @@ class RecipeStorage(_Strict):
 Storage = Annotated[VideoStorage | FramesStorage | RecipeStorage, Field(discriminator="tier")]
 
 
+class OfflineMainObject(_Strict):
+    """Motion and saliency: no download, no words."""
+
+    backend: Literal["offline"] = "offline"
+
+
+class PretrainedMainObject(_Strict):
+    """A captioner, a noun extractor and an open-vocabulary detector, as in the paper."""
+
+    backend: Literal["pretrained"]
+    captioner: str = Field("Qwen/Qwen2.5-VL-7B-Instruct", description="a Qwen2.5-VL model: its name or its folder")
+    captioner_revision: str | None = Field(None, description="its commit")
+    nouns: str = Field("en_core_web_sm", description="a spaCy pipeline: its name or its folder")
+    detector: Literal["owlv2", "yolo_world"] = Field("owlv2", description="which model looks for the nouns")
+    owlv2: str = Field(
+        "google/owlv2-base-patch16-ensemble",
+        description="an OWLv2 model: its name or its folder; with yolo_world it still describes the boxes' contents",
+    )
+    owlv2_revision: str | None = Field(None, description="its commit")
+    yolo_world: Path | None = Field(None, description="yolo_world: its weights, a .pt file")
+    yolo_world_revision: str | None = Field(None, description="yolo_world: `sha256:...` of that file")
+
+    @model_validator(mode="after")
+    def _has_weights(self) -> PretrainedMainObject:
+        if self.detector == "yolo_world" and (self.yolo_world is None or self.yolo_world_revision is None):
+            raise ValueError("the detector yolo_world needs `yolo_world`, its weights, and `yolo_world_revision`")
+        return self
+
+
+class OfflineStyle(_Strict):
+    """AdaIN's statistics on a filter bank: no download."""
+
+    backend: Literal["offline"] = "offline"
+    images: Path | None = Field(None, description="a folder of style images; the default are those the package draws")
+
+
+class PretrainedStyle(_Strict):
+    """AdaIN with the published weights."""
+
+    backend: Literal["pretrained"]
+    images: Path | None = Field(None, description="a folder of style images; the default are those the package draws")
+    encoder: Path = Field(description="vgg_normalised.pth, or the same as safetensors")
+    encoder_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="its SHA-256")
+    decoder: Path = Field(description="decoder.pth, or the same as safetensors")
+    decoder_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="its SHA-256")
+
+
+class OfflineEmbedding(_Strict):
+    """A fixed descriptor of colour, gradients and motion: no download."""
+
+    backend: Literal["offline"] = "offline"
+
+
+class PretrainedEmbedding(_Strict):
+    """CLIP."""
+
+    backend: Literal["pretrained"]
+    clip: str = Field("openai/clip-vit-base-patch32", description="a CLIP model: its name or its folder")
+    clip_revision: str | None = Field(None, description="its commit")
+
+
+class Backends(_Strict):
+    """Who plays a model's role. What is made with `offline` backends does not compare with published numbers."""
+
+    device: str = Field("cpu", description="where pretrained models run: cpu, cuda, cuda:1")
+    dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="the precision they run in")
+    batch_clips: int = Field(
+        1,
+        ge=1,
+        description="clips that go through a model together: more is faster on a GPU, but the last bits of a result, "
+        "and with them a near tie, may then depend on which clips share a batch",
+    )
+    main_object: Annotated[OfflineMainObject | PretrainedMainObject, Field(discriminator="backend")] = Field(
+        default_factory=OfflineMainObject, description="finds the object that main_object_occlusion covers"
+    )
+    style: Annotated[OfflineStyle | PretrainedStyle, Field(discriminator="backend")] = Field(
+        default_factory=OfflineStyle, description="paints for style_transfer"
+    )
+    embedding: Annotated[OfflineEmbedding | PretrainedEmbedding, Field(discriminator="backend")] = Field(
+        default_factory=OfflineEmbedding, description="says which clips are alike, for event_insertion"
+    )
+
+
 class Suite(_Strict):
     """What to make of one suite."""
 
@@ -104,6 +191,7 @@ class Config(_Strict):
         description="name -> dataset; the targets are called after the names, e.g. mlvp_msrvtt", min_length=1
     )
     suites: dict[str, Suite] = Field(description="suite -> what to make of it", min_length=1)
+    backends: Backends = Field(default_factory=Backends)
     storage: Storage = Field(default_factory=lambda: VideoStorage(tier="video"))
     shard_size: int = Field(50, ge=1, le=100_000, description="at most so many items a job; never changes a result")
     max_quarantine: int = Field(0, ge=0, description="how many items of a dataset may fail before the run does")
@@ -113,6 +201,10 @@ class Config(_Strict):
         """How many items of `dataset` may fail."""
         own = self.datasets[dataset].max_quarantine
         return self.max_quarantine if own is None else own
+
+    def donors_of(self, dataset: str) -> str:
+        """The dataset whose clips are inserted into those of `dataset`."""
+        return self.datasets[dataset].donors or dataset
 
 
 def parse(raw: dict[str, Any]) -> Config:
@@ -127,7 +219,7 @@ def parse(raw: dict[str, Any]) -> Config:
         problems = [one for one in error.errors() if one["type"] != "too_short" or not one["input"]]
         lines = [f"  {_key(problem)}: {_explain(problem)}" for problem in problems]
         raise ConfigError("config.yaml is not valid:\n" + "\n".join(dict.fromkeys(lines))) from None
-    lines = [f"  {line}" for line in (*_suite_problems(config), *_dataset_problems(config))]
+    lines = [f"  {line}" for line in (*_suite_problems(config), *_dataset_problems(config), *_backend_problems(config))]
     if lines:
         raise ConfigError("config.yaml is not valid:\n" + "\n".join(lines))
     return config
@@ -167,8 +259,6 @@ def _dataset_problems(config: Config) -> list[str]:
 
 
 def _suite_problems(config: Config) -> list[str]:
-    from perturbations import registry
-
     problems = []
     for suite_name, wanted in config.suites.items():
         if suite_name not in registry.suites():
@@ -192,7 +282,47 @@ def _suite_problems(config: Config) -> list[str]:
                         problems.append(f"{place}: unknown parameter; known: {', '.join(published)}")
                     elif not _same_kind(value, published[key]):
                         problems.append(f"{place}: must be of the kind of {published[key]!r}, not {value!r}")
+                    elif isinstance(value, str) and value not in _words(known[name], key):
+                        problems.append(f"{place}: must be one of {_words(known[name], key)}, not {value!r}")
     return problems
+
+
+def _words(entry: registry.Perturbation, key: str) -> list[str]:
+    return sorted({table[key] for table in (*entry.released, *(entry.paper or ()))})
+
+
+def _backend_problems(config: Config) -> list[str]:
+    problems = []
+    for name, dataset in config.datasets.items():
+        if dataset.donors is not None and dataset.donors not in config.datasets:
+            known = ", ".join(config.datasets)
+            problems.append(f"datasets.{name}.donors: unknown dataset '{dataset.donors}'; known: {known}")
+    wanted = config.suites.get("mlvp")
+    captions_needed = (
+        wanted is not None
+        and (wanted.perturbations == "all" or "event_insertion" in wanted.perturbations)
+        and wanted.variant == "released"
+        and config.backends.embedding.backend == "pretrained"
+    )
+    if captions_needed and config.backends.main_object.backend == "offline":
+        problems.append(
+            "backends.main_object.backend: event_insertion as released embeds the captioner's sentence, and `offline` "
+            "has none: make it pretrained like backends.embedding, or choose the variant paper"
+        )
+    return problems
+
+
+def check_backend_files(backends: Backends) -> None:
+    """Raise `ConfigError` naming the key of every file of a backend that does not exist."""
+    problems = []
+    for role, names in (("style", ("images", "encoder", "decoder")), ("main_object", ("yolo_world",))):
+        for name in names:
+            path = getattr(getattr(backends, role), name, None)
+            if path is not None and not path.exists():
+                kind = "directory" if name == "images" else "file"
+                problems.append(f"backends.{role}.{name}: no such {kind}: {path}")
+    if problems:
+        raise ConfigError("config.yaml names what is not there:\n" + "\n".join(f"  {line}" for line in problems))
 
 
 def _same_kind(value: Any, published: Any) -> bool:
@@ -206,8 +336,11 @@ def _same_kind(value: Any, published: Any) -> bool:
 def _key(problem: Any) -> str:
     # pydantic puts the discriminator's value and the literal's alternatives into the path; the file has no such keys
     location = list(problem["loc"])
+    unknown_tag = problem["type"].startswith("union_tag")
     if location[:1] == ["storage"]:
-        location[1:2] = ["tier"] if problem["type"].startswith("union_tag") else []
+        location[1:2] = ["tier"] if unknown_tag else []
+    elif location[:1] == ["backends"] and len(location) > 1 and location[1] in ("main_object", "style", "embedding"):
+        location[2:3] = ["backend"] if unknown_tag else []
     parts = [str(part) for part in location if part != "[key]" and not str(part).startswith(("tuple[", "literal["))]
     return ".".join(parts) or "(top level)"
 

@@ -20,7 +20,7 @@ from perturbations.storage import atomic_path
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 COMPLETE = "complete"
 QUARANTINED = "quarantined"
@@ -93,6 +93,9 @@ VIDEOS = Kind(
             "draw": _TEXT,
             "params": _TEXT,
             "backend": _TEXT,
+            "guide": _TEXT,
+            "donor_id": _TEXT,
+            "donor_similarity": _FLOAT,
             "seed": _INT,
             "recipe": _TEXT,
             "recipe_id": _TEXT,
@@ -115,6 +118,7 @@ VIDEOS = Kind(
             "ssim": _FLOAT,
             "source_path": _TEXT,
             "source_sha256": _TEXT,
+            "source_frame_count": _INT,
             "start_s": _FLOAT,
             "end_s": _FLOAT,
             "status": _TEXT,
@@ -123,6 +127,44 @@ VIDEOS = Kind(
         }
     ),
     ("item_id", "suite", "perturbation", "severity"),
+)
+
+MIXES = Kind(
+    "mixes",
+    pa.schema([pa.field("mix", _TEXT), pa.field("share", _FLOAT), *VIDEOS.schema]),
+    ("mix", "share", "perturbation", "item_id"),
+)
+
+ANALYSES = Kind(
+    "analyses",
+    _schema(
+        {
+            "dataset": _TEXT,
+            "item_id": _TEXT,
+            "analysis": _TEXT,
+            "recipe": _TEXT,
+            "recipe_id": _TEXT,
+            "backend": _TEXT,
+            "result": _TEXT,
+            "vector": pa.list_(pa.float32()),
+            "path": _TEXT,
+            "bytes": _INT,
+            "sha256": _TEXT,
+            "width": _INT,
+            "height": _INT,
+            "fps": _FLOAT,
+            "frame_count": _INT,
+            "source_path": _TEXT,
+            "source_sha256": _TEXT,
+            "source_frames_sha256": _TEXT,
+            "start_s": _FLOAT,
+            "end_s": _FLOAT,
+            "status": _TEXT,
+            "stage": _TEXT,
+            "error": _TEXT,
+        }
+    ),
+    ("analysis", "item_id"),
 )
 
 QRELS = Kind(
@@ -147,7 +189,7 @@ QUARANTINE = Kind(
     ("item_id", "stage", "suite", "perturbation", "severity", "error"),
 )
 
-KINDS = {kind.name: kind for kind in (SOURCES, CAPTIONS, VIDEOS, QRELS, QUARANTINE)}
+KINDS = {kind.name: kind for kind in (SOURCES, CAPTIONS, VIDEOS, MIXES, ANALYSES, QRELS, QUARANTINE)}
 
 
 def write(path: Path, kind: Kind, rows: Iterable[Row], metadata: Mapping[str, Any] | None = None) -> None:
@@ -188,21 +230,40 @@ def read_metadata(path: Path) -> dict[str, Any]:
 def read_manifest(path: str | Path) -> pd.DataFrame:
     """Read a manifest as a DataFrame, one row a thing.
 
-    The columns `path` and `source_path` are made absolute, so that rows can be handed to `open_clip` from anywhere.
-    `DataFrame.attrs` holds the file's metadata. Raises `ManifestError` when the file is missing or not a manifest.
+    The paths in the columns `path`, `source_path` and `guide` are made absolute, so that rows can be handed to
+    `open_clip` from anywhere. `DataFrame.attrs` holds the file's metadata. Raises `ManifestError` when the file is
+    missing or not a manifest.
     """
     path = Path(path)
     table = _read_table(path, None)
     frame: pd.DataFrame = table.to_pandas()
     described = _described(path, table.schema)
     root = manifest_root(path, described)
-    for column in ("path", "source_path"):
+    for column, located in _LOCATED.items():
         if column in frame.columns:
             frame[column] = [
-                str(root / value) if isinstance(value, str) and value else value for value in frame[column]
+                located(value, root) if isinstance(value, str) and value else value for value in frame[column]
             ]
     frame.attrs.update(described)
     return frame
+
+
+def located(row: Row, root: Path) -> Row:
+    """A row with its paths made absolute."""
+    return {**row, **{name: make(row[name], root) for name, make in _LOCATED.items() if row.get(name)}}
+
+
+def _located_path(path: str, root: Path) -> str:
+    return str(root / path)
+
+
+def _located_guide(guide: str, root: Path) -> str:
+    facts = json.loads(guide)
+    files = {name: path and str(root / path) for name, path in facts.pop("files", {}).items()}
+    return json.dumps({**facts, "files": files}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+_LOCATED = {"path": _located_path, "source_path": _located_path, "guide": _located_guide}
 
 
 def manifest_root(path: Path, described: Mapping[str, Any]) -> Path:

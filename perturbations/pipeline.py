@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +12,16 @@ import numpy as np
 from perturbations import framefile, media, quality, storage
 from perturbations.errors import MediaError
 from perturbations.media import Frame, Image
+from perturbations.progress import Tick, no_tick, ticking
 from perturbations.recipe import Recipe
-from perturbations.rendering import Row, Source, Tick, encode_stream, method, no_tick, render, ticking
+from perturbations.rendering import Row, Source, encode_stream, length, method, render, timing
 
 MEASURED_FRAMES = 12
 """PSNR and SSIM against the clean clip are taken over so many uniformly sampled frames."""
 
 _KEPT_BYTES = 256 * 2**20
+
+Seen = Callable[[Frame, Image], None]
 
 
 def produce(recipe: Recipe, source: Source, target: Path, tick: Tick = no_tick, *, check: bool = True) -> Row:
@@ -29,13 +32,18 @@ def produce(recipe: Recipe, source: Source, target: Path, tick: Tick = no_tick, 
     Raises `MediaError` when the clip is at fault and `OutputError` when the disk is.
     """
     tier = recipe["storage"]["tier"]
+    num_frames = length(recipe, source)
+    measured = _Measured(source, recipe, num_frames)
+    row: Row = {}
+    if method(recipe) == "temporal":
+        row = {"frame_count": num_frames, "duration_s": num_frames / source.fps}
     if tier == "frames":
-        return _produce_frames(recipe, source, target, tick)
+        return {**row, **_produce_frames(recipe, source, target, tick, measured, num_frames)}
     if tier == "recipe":
-        return _produce_nothing(recipe, source, tick)
+        return {**row, **_produce_nothing(recipe, source, tick, measured, num_frames)}
     if method(recipe) == "codec":
-        return _produce_stream(recipe, source, target, tick, check)
-    return _produce_video(recipe, source, target, tick, check)
+        return _produce_stream(recipe, source, target, tick, check, measured)
+    return {**row, **_produce_video(recipe, source, target, tick, check, measured, num_frames)}
 
 
 def extension(recipe: Recipe) -> str | None:
@@ -43,36 +51,43 @@ def extension(recipe: Recipe) -> str | None:
     return {"video": ".mp4", "frames": ".npy.zst", "recipe": None}[recipe["storage"]["tier"]]
 
 
-def _produce_video(recipe: Recipe, source: Source, target: Path, tick: Tick, check: bool) -> Row:
-    measured = _Measured(source)
-    intended = _Twice(lambda seen: render(recipe, source, tick=tick, seen=seen), measured.see)
+def _produce_video(
+    recipe: Recipe, source: Source, target: Path, tick: Tick, check: bool, measured: _Measured, num_frames: int
+) -> Row:
+    def rendered(seen: Seen | None) -> Iterator[Frame]:
+        if method(recipe) == "pixel":
+            return render(recipe, source, tick=tick, seen=seen)
+        frames = render(recipe, source, tick=tick)
+        return frames if seen is None else measured.against_clean(frames, tick)
+
+    intended = _Twice(rendered, measured.see)
     with storage.atomic_path(target) as temporary:
         profile = storage.PROFILES[recipe["storage"]["profile"]]
-        media.encode(intended.first(), temporary, profile, source.timing)
+        media.encode(intended.first(), temporary, profile, timing(recipe, source))
         row: Row = {}
         if check:
             stored = quality.Distortion(structural=False)
             pairs = zip(intended.second(), ticking(media.decode(media.Clip(temporary)), tick), strict=True)
             frames = _compared(pairs, stored)
-            row = {**_hashed(frames, source.num_frames), "storage_psnr_db": stored.psnr_db}
-        return {**row, **measured.row(), **_file_row(temporary), "stored_frames": source.num_frames}
+            row = {**_hashed(frames, num_frames), "storage_psnr_db": stored.psnr_db}
+        return {**row, **measured.row(), **_file_row(temporary), "stored_frames": num_frames}
 
 
-def _produce_stream(recipe: Recipe, source: Source, target: Path, tick: Tick, check: bool) -> Row:
+def _produce_stream(recipe: Recipe, source: Source, target: Path, tick: Tick, check: bool, measured: _Measured) -> Row:
     with storage.atomic_path(target) as temporary:
         encode_stream(recipe, source, temporary, tick)
         row: Row = {}
         if check:
-            measured = _Measured(source)
             frames = measured.against_clean(ticking(media.decode(media.Clip(temporary)), tick), tick)
             # The stream is the perturbed video, so nothing was lost in storing it.
             row = {**_hashed(frames, source.num_frames), "storage_psnr_db": math.inf, **measured.row()}
         return {**row, **_file_row(temporary), "stored_frames": source.num_frames}
 
 
-def _produce_frames(recipe: Recipe, source: Source, target: Path, tick: Tick) -> Row:
-    wanted = stored_indices(recipe, source.num_frames)
-    measured = _Measured(source, wanted)
+def _produce_frames(
+    recipe: Recipe, source: Source, target: Path, tick: Tick, measured: _Measured, num_frames: int
+) -> Row:
+    wanted = stored_indices(recipe, num_frames)
     images: dict[int, Image] = {}
     for frame in _rendered_and_measured(recipe, source, measured, set(wanted), tick):
         images[frame.position] = frame.image
@@ -93,39 +108,42 @@ def _produce_frames(recipe: Recipe, source: Source, target: Path, tick: Tick) ->
     }
 
 
-def _produce_nothing(recipe: Recipe, source: Source, tick: Tick) -> Row:
-    measured = _Measured(source)
+def _produce_nothing(recipe: Recipe, source: Source, tick: Tick, measured: _Measured, num_frames: int) -> Row:
     frames = _rendered_and_measured(recipe, source, measured, None, tick)
-    row = _hashed(frames, source.num_frames)
+    row = _hashed(frames, num_frames)
     return {**row, **measured.row(), "stored_frames": 0, "storage_psnr_db": math.inf}
 
 
 def _rendered_and_measured(
     recipe: Recipe, source: Source, measured: _Measured, only: Collection[int] | None, tick: Tick
 ) -> Iterator[Frame]:
-    if method(recipe) == "codec":
-        return measured.against_clean(render(recipe, source, only=only, tick=tick), tick)
-    return render(recipe, source, only=only, tick=tick, seen=measured.see)
+    if method(recipe) == "pixel":
+        return render(recipe, source, only=only, tick=tick, seen=measured.see)
+    return measured.against_clean(render(recipe, source, only=only, tick=tick), tick)
 
 
 class _Measured:
-    """Distortion against the clean clip over a fixed choice of frames."""
+    """Distortion against the clean clip over uniformly sampled frames of both, as evaluators sample them."""
 
-    def __init__(self, source: Source, indices: Sequence[int] | None = None) -> None:
+    def __init__(self, source: Source, recipe: Recipe, num_frames: int) -> None:
+        sampled = recipe["storage"].get("num_frames", MEASURED_FRAMES)
+        clean = media.uniform_indices(sampled, source.num_frames)
         self._source = source
-        self._indices = set(indices or media.uniform_indices(MEASURED_FRAMES, source.num_frames))
+        self._clean_of = dict(zip(media.uniform_indices(sampled, num_frames), clean, strict=True))
         self._distortion = quality.Distortion(structural=True)
 
     def see(self, clean: Frame, image: Image) -> None:
-        if clean.position in self._indices:
+        """Look at a frame and at what became of it."""
+        if clean.position in self._clean_of:
             self._distortion.add(clean.image, image)
 
     def against_clean(self, frames: Iterable[Frame], tick: Tick) -> Iterator[Frame]:
-        """Pass frames on, comparing those of the choice with the clean clip's."""
-        clean = {frame.position: frame for frame in ticking(media.decode(self._source.clip, only=self._indices), tick)}
+        """Pass frames on, comparing each that is sampled with the clean frame that is sampled in its place."""
+        needed = set(self._clean_of.values())
+        clean = {frame.position: frame.image for frame in ticking(media.decode(self._source.clip, only=needed), tick)}
         for frame in frames:
-            if frame.position in clean:
-                self.see(clean.pop(frame.position), frame.image)
+            if frame.position in self._clean_of:
+                self._distortion.add(clean[self._clean_of[frame.position]], frame.image)
             yield frame
 
     def row(self) -> Row:
@@ -137,8 +155,8 @@ class _Twice:
 
     def __init__(
         self,
-        rendered: Callable[[Callable[[Frame, Image], None] | None], Iterator[Frame]],
-        seen: Callable[[Frame, Image], None],
+        rendered: Callable[[Seen | None], Iterator[Frame]],
+        seen: Seen,
     ) -> None:
         self._rendered = rendered
         self._seen = seen

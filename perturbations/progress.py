@@ -1,15 +1,18 @@
-"""How far a job is: one log line now and then, with rate and estimate."""
+"""How far a job is: one log line now and then, with rate and estimate; and signs of life for the supervisor."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from tqdm import tqdm
 
 T = TypeVar("T")
+Tick = Callable[[], None]
 
 log = logging.getLogger("perturbations")
 
@@ -26,3 +29,32 @@ def logged(things: Iterable[T], total: int, unit: str) -> Iterator[T]:
             log.info(tqdm.format_meter(done, total, now - start, unit=f" {unit}", ncols=0).strip())
             spoken = now
         yield thing
+
+
+def no_tick() -> None:
+    """For callers that nobody watches."""
+
+
+def ticking(things: Iterable[T], tick: Tick) -> Iterator[T]:
+    """Pass things on and tell the supervisor of each."""
+    for thing in things:
+        tick()
+        yield thing
+
+
+@contextmanager
+def ticking_on(tick: Tick) -> Iterator[None]:
+    """Tell the supervisor that all is well while a model loads and thinks, which may take minutes without a sign."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(_EVERY_S):
+            tick()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -36,17 +36,19 @@ def make(
     seed: int,
     storage: Recipe,
     replaced: dict[str, Any] | None = None,
+    backends: configuration.Backends | None = None,
+    donors: str = "",
 ) -> Recipe:
     """The recipe of one perturbation at one severity.
 
     `replaced` holds parameters that take the place of the published ones. A whole number given for a published
-    float counts as that float, so that `1` and `1.0` are one recipe.
-    Raises `UnknownPerturbationError` for a severity or variant that does not exist.
+    float counts as that float, so that `1` and `1.0` are one recipe. `donors` names the dataset that event insertion
+    takes its segments from. Raises `UnknownPerturbationError` for a severity or variant that does not exist.
     """
     parameters = perturbation.parameters(severity, variant)
     for name, value in (replaced or {}).items():
         parameters[name] = float(value) if isinstance(parameters[name], float) else value
-    return {
+    recipe = {
         "suite": perturbation.suite,
         "perturbation": perturbation.name,
         "severity": severity,
@@ -58,9 +60,13 @@ def make(
         "seed": seed,
         "storage": storage,
     }
+    if perturbation.guide is not None:
+        chosen = backends or configuration.Backends()
+        recipe["guide"] = _guide(perturbation.guide, chosen, variant, storage, donors)
+    return recipe
 
 
-def from_config(config: configuration.Config, suite: str, name: str, severity: int) -> Recipe:
+def from_config(config: configuration.Config, dataset: str, suite: str, name: str, severity: int) -> Recipe:
     """The recipe that `config.yaml` asks for."""
     wanted = config.suites[suite]
     return make(
@@ -70,7 +76,54 @@ def from_config(config: configuration.Config, suite: str, name: str, severity: i
         seed=config.seed,
         storage=storage_settings(config.storage.model_dump()),
         replaced=wanted.parameters.get(name, {}).get(severity),
+        backends=config.backends,
+        donors=config.donors_of(dataset),
     )
+
+
+# Raise one when its results change.
+_VERSIONS = {"motion": 1, "main_object": 1, "embedding": 1, "caption_embedding": 1, "style": 1}
+
+
+def _guide(kind: str, backends: configuration.Backends, variant: str, storage: Recipe, donors: str) -> Recipe:
+    """What decides a kernel's guide: an analysis, a backend, a corpus. `files` says only where to look."""
+    if kind == "style":
+        settings = backends.style.model_dump(mode="json")
+        files = {name: settings.pop(name) for name in ("images", "encoder", "decoder") if name in settings}
+        where = {"device": backends.device, "dtype": backends.dtype} if settings["backend"] == "pretrained" else {}
+        return {"kind": kind, "version": _VERSIONS["style"], **settings, **where, "files": files}
+    if kind == "donor":
+        by_caption = variant == "released" and backends.embedding.backend == "pretrained"
+        query = "caption_embedding" if by_caption else "embedding"
+        return {"kind": kind, "corpus": donors, "analysis": analysis(query, backends, storage)}
+    return {"kind": kind, "analysis": analysis(kind, backends, storage)}
+
+
+def analysis(name: str, backends: configuration.Backends, storage: Recipe) -> Recipe:
+    """The recipe of an analysis: "motion", "main_object", "embedding" or "caption_embedding"."""
+    made: Recipe = {"analysis": name, "version": _VERSIONS[name]}
+    if name == "motion":
+        # Where only sampled frames are stored, only their motion is looked at.
+        return {**made, "num_frames": storage.get("num_frames")}
+    settings = backends.main_object if name == "main_object" else backends.embedding
+    made["model"] = settings.model_dump(mode="json", exclude_none=True)
+    if settings.backend == "pretrained":
+        made["model"].update(device=backends.device, dtype=backends.dtype, batch_clips=backends.batch_clips)
+    if name == "caption_embedding":
+        made["captions"] = analysis("main_object", backends, storage)
+    return made
+
+
+def analysis_of(recipe: Recipe) -> Recipe | None:
+    """The analysis that a guided recipe needs of its clip."""
+    found: Recipe | None = recipe.get("guide", {}).get("analysis")
+    return found
+
+
+def donor_corpus(recipe: Recipe) -> str | None:
+    """The dataset that a recipe takes segments from."""
+    found: str | None = recipe.get("guide", {}).get("corpus")
+    return found
 
 
 def storage_settings(storage: dict[str, Any]) -> Recipe:
@@ -81,10 +134,19 @@ def storage_settings(storage: dict[str, Any]) -> Recipe:
     return {**storage, "codec": profile.codec, "pix_fmt": profile.pix_fmt, "options": dict(profile.options)}
 
 
-def recipe_id(recipe: Recipe, dataset: str, source: dict[str, Any]) -> str:
-    """The identity of one corpus video: the recipe, whose clip it is, and the bytes and span of the source."""
+def recipe_id(recipe: Recipe, dataset: str, source: dict[str, Any], guide: str | None = None) -> str:
+    """The identity of one result: the recipe, whose clip it is, the bytes and span of the source, and its guide.
+
+    `guide` is the JSON of what the kernel was told. Where files are, and how similar a donor is, is not part of it.
+    """
     clip = {name: source[name] for name in ("item_id", "start_s", "end_s")}
-    return digest({"recipe": recipe, "dataset": dataset, "source_sha256": source["source_sha256"], **clip})
+    told = {"guide": _without_files(json.loads(guide))} if guide else {}
+    made = {**recipe, "guide": _without_files(recipe["guide"])} if "guide" in recipe else recipe
+    return digest({"recipe": made, "dataset": dataset, "source_sha256": source["source_sha256"], **clip, **told})
+
+
+def _without_files(value: Recipe) -> Recipe:
+    return {name: one for name, one in value.items() if name not in ("files", "similarity")}
 
 
 def scenarios(config: configuration.Config, suite: str) -> list[tuple[str, int]]:
@@ -99,5 +161,6 @@ def scenarios(config: configuration.Config, suite: str) -> list[tuple[str, int]]
 
 def config_digest(config: configuration.Config, dataset: str) -> str:
     """A hash of what the configuration says about results of one dataset: not of shards, limits or other datasets."""
-    said = config.model_dump(mode="json", include={"seed", "suites", "storage"})
-    return digest({**said, "dataset": dataset, "adapter": config.datasets[dataset].adapter})
+    said = config.model_dump(mode="json", include={"seed", "suites", "storage", "backends"})
+    described = {"dataset": dataset, "adapter": config.datasets[dataset].adapter, "donors": config.donors_of(dataset)}
+    return digest({**said, **described})

@@ -14,7 +14,8 @@ from perturbations.errors import UnknownPerturbationError
 
 Parameters = Mapping[str, Any]
 Kind = Literal["video", "text"]
-Method = Literal["pixel", "codec"]
+Method = Literal["pixel", "temporal", "codec"]
+Guide = Literal["motion", "main_object", "style", "donor"]
 Draw = Literal["clip", "frame", "none"]
 
 VARIANTS = ("released", "paper")
@@ -28,12 +29,15 @@ class Perturbation:
         suite: the suite's name.
         name: the entry's name, unique in its suite.
         level: the suite's own category ("low", "mid", "high" for MLVP).
-        method: "pixel" changes frames one by one; "codec" is an encode whose stream is the result.
+        method: "pixel" changes frames one by one; "temporal" says which frame stands where; "codec" is an encode whose
+            stream is the result.
         kernel: `module:function` of the code, resolved when first used. For "pixel" it is
-            `kernel(realization, num_frames, height, width, **parameters) -> apply(frame, index)`;
-            for "codec" `kernel(**parameters)` gives the encoder's arguments.
+            `kernel(realization, num_frames, height, width, **parameters) -> apply(frame, index)`; for "temporal"
+            `kernel(realization, num_frames, **parameters)` gives the frames' positions in the clip; for "codec"
+            `kernel(**parameters)` gives the encoder's arguments.
         realization: `module:function(rng, num_frames, height, width)` that draws what is random. It is not given
             the parameters, so the severities of a clip share it. None where nothing is random.
+        guide: what the kernel must know of the clip beside its frames; it is the kernel's second argument.
         version: raise it when the kernel's results change; every row made by the old one becomes stale.
         released: one parameter set a severity, 1 first: what the authors' code uses.
         paper: the same as printed, where it differs.
@@ -51,6 +55,7 @@ class Perturbation:
     method: Method
     kernel: str
     realization: str | None
+    guide: Guide | None = None
     version: int
     released: tuple[Parameters, ...]
     paper: tuple[Parameters, ...] | None = None

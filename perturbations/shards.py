@@ -5,16 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from perturbations import manifest, media, pipeline, registry, storage, supervise
+from perturbations import analyses, guidance, manifest, media, pipeline, registry, storage, supervise
 from perturbations.errors import MediaError
 from perturbations.media import Frame
-from perturbations.recipe import RECIPE_ID_LENGTH, Recipe, canonical, recipe_id
-from perturbations.rendering import Row, Tick, clip_of, no_tick, source_of, ticking
+from perturbations.progress import Tick, no_tick, ticking
+from perturbations.recipe import RECIPE_ID_LENGTH, Recipe, analysis_of, canonical, recipe_id
+from perturbations.rendering import Row, Source, clip_of, source_of
 
 log = logging.getLogger("perturbations")
+
+NOTHING_KNOWN = guidance.Known()
 
 
 def source_row(dataset: str, listed: Row, tick: Tick = no_tick) -> Row:
@@ -57,22 +61,36 @@ def _listed_columns(dataset: str, listed: Row) -> Row:
     return {"dataset": dataset, **{name: listed.get(name) for name in names}}
 
 
-def video_row(recipe: Recipe, source: Row, relative_path: str | None) -> Row:
-    """The columns of a corpus entry that are known before it is made."""
+def video_row(recipe: Recipe, source: Row, relative_path: str | None, known: guidance.Known = NOTHING_KNOWN) -> Row:
+    """The columns of a corpus entry that are known before it is made.
+
+    Raises `MediaError` when what a guided recipe must know of the clip is not known.
+    """
+    facts = guidance.facts(recipe, source, known) if "guide" in recipe else None
+    return _video_row(recipe, source, relative_path, known, facts)
+
+
+def _video_row(recipe: Recipe, source: Row, relative_path: str | None, known: guidance.Known, facts: Row | None) -> Row:
     entry = registry.get(f"{recipe['suite']}/{recipe['perturbation']}")
     columns = {name: source[name] for name in ("dataset", "item_id", "start_s", "end_s")}
     about_source = {"source_path": source["path"], "source_sha256": source["sha256"]}
     measured = {name: source[name] for name in ("width", "height", "fps", "frame_count", "duration_s")}
+    guide = None if facts is None else canonical(facts)
+    donor = (facts or {}).get("donor", {})
     return {
         **columns,
         **about_source,
+        "source_frame_count": source["frame_count"],
         **measured,
         **{name: recipe[name] for name in ("suite", "perturbation", "severity", "variant", "draw", "seed")},
         "level": entry.level,
         "params": canonical(recipe["params"]),
-        "backend": "{}",
+        "backend": canonical(guidance.backend_of(recipe, known, source["item_id"])),
+        "guide": guide,
+        "donor_id": donor.get("item_id"),
+        "donor_similarity": (facts or {}).get("similarity"),
         "recipe": canonical(recipe),
-        "recipe_id": recipe_id(recipe, source["dataset"], {**columns, **about_source}),
+        "recipe_id": recipe_id(recipe, source["dataset"], {**columns, **about_source}, guide),
         "path": relative_path,
         "storage": storage_name(recipe),
     }
@@ -114,21 +132,126 @@ def run_videos(
     folder: Path,
     journal: Path,
     stall_limit_s: float,
+    known: guidance.Known = NOTHING_KNOWN,
     check: bool = True,
 ) -> Iterator[Row]:
     """Yield the `videos` row of every complete source, making what is not there yet.
 
     `folder` takes the files and `journal` the finished rows, so that an interrupted shard goes on where it was.
-    Paths in rows are relative to `root`.
+    Paths in rows are relative to `root`. `known` is what guided recipes need of the clips.
     """
     suffix = pipeline.extension(recipe)
     rows: list[Row] = []
+    failed: list[Row] = []
     for source in sources:
         target = folder / (storage.file_stem(source["item_id"]) + suffix) if suffix else None
-        rows.append(video_row(recipe, source, target.relative_to(root).as_posix() if target else None))
+        path = target.relative_to(root).as_posix() if target else None
+        try:
+            rows.append(video_row(recipe, source, path, known))
+        except MediaError as error:
+            log.warning("quarantined %r: %s", source["item_id"], error)
+            failed.append(_quarantined(_video_row(recipe, source, None, known, None), "analysis", str(error)))
         if target:
             storage.remove_leftovers(target)
     by_item = {source["item_id"]: source for source in sources}
+
+    def work(task: Sequence[Row], tick: Tick) -> list[Row]:
+        (row,) = task
+        facts = json.loads(row["guide"] or "{}")
+        motion = _motion_file(known.rows[row["item_id"]], root) if _follows_motion(recipe) else None
+        source = replace(source_of(by_item[row["item_id"]]), facts=facts, motion=motion)
+        target = root / row["path"] if row["path"] else root
+        made = pipeline.produce(recipe, source, target, tick, check=check)
+        return [{**row, **made, "status": manifest.COMPLETE}]
+
+    yield from failed
+    yield from _resumed(rows, work, 1, "video", journal, root, stall_limit_s)
+
+
+def source_with_facts(recipe: Recipe, source: Row, donors: Sequence[Row] = ()) -> Source:
+    """A clip ready to be rendered on its own, analysed here and now; `donors` are source rows like `source`.
+
+    Motion is not analysed ahead: rendering follows it. Raises `MediaError` when nothing suitable was found.
+    """
+    clip = source_of(source)
+    analysis = analysis_of(recipe)
+    if "guide" not in recipe or _follows_motion(recipe):
+        return clip
+    rows: list[Row] = []
+    if analysis is not None:
+        analyse = analyses.analyser(analysis, {})
+        for one in (source, *donors):
+            (found,) = analyse([source_of(one)], [None], no_tick)
+            if isinstance(found, MediaError):
+                raise found
+            rows.append({**analyses.row_of(analysis, one, None), **found, "status": manifest.COMPLETE})
+    known = guidance.Known({row["item_id"]: row for row in rows[:1]}, rows[1:])
+    return replace(clip, facts=guidance.facts(recipe, source, known))
+
+
+def _follows_motion(recipe: Recipe) -> bool:
+    analysis = analysis_of(recipe)
+    return analysis is not None and analysis["analysis"] == "motion"
+
+
+def _motion_file(row: Row, root: Path) -> Path | None:
+    """A clip's motion as it was analysed; None, so that it is computed once more, when the file is not what it was."""
+    path = root / str(row["path"])
+    if path.is_file() and storage.sha256(path) == row["sha256"]:
+        return path
+    log.warning("the motion of %r is no longer in %s: computing it again", row["item_id"], path)
+    return None
+
+
+def run_analysis(
+    recipe: Recipe,
+    sources: Sequence[Row],
+    *,
+    root: Path,
+    folder: Path,
+    journal: Path,
+    stall_limit_s: float,
+    captions: Mapping[str, Row] | None = None,
+) -> Iterator[Row]:
+    """Yield the `analyses` row of every complete source, analysing what was not analysed before.
+
+    `folder` takes the files that an analysis keeps beside its rows. `captions` are the main-object rows by item, for
+    the analysis "caption_embedding".
+    """
+    suffix = analyses.extension(recipe)
+    rows = []
+    for source in sources:
+        target = folder / (storage.file_stem(source["item_id"]) + suffix) if suffix else None
+        rows.append(analyses.row_of(recipe, source, target.relative_to(root).as_posix() if target else None))
+        if target:
+            storage.remove_leftovers(target)
+    by_item = {source["item_id"]: source for source in sources}
+    analyse = analyses.analyser(recipe, captions or {})
+
+    def work(task: Sequence[Row], tick: Tick) -> list[Row]:
+        clips = [source_of(by_item[row["item_id"]]) for row in task]
+        targets = [root / row["path"] if row["path"] else None for row in task]
+        found = analyse(clips, targets, tick)
+        return [
+            _quarantined(row, "analysis", str(one))
+            if isinstance(one, MediaError)
+            else {**row, **one, "status": manifest.COMPLETE}
+            for row, one in zip(task, found, strict=True)
+        ]
+
+    yield from _resumed(rows, work, analyses.clips_at_once(recipe), "analysis", journal, root, stall_limit_s)
+
+
+def _resumed(
+    rows: Sequence[Row],
+    work: Callable[[Sequence[Row], Tick], list[Row]],
+    together: int,
+    stage: str,
+    journal: Path,
+    root: Path,
+    stall_limit_s: float,
+) -> Iterator[Row]:
+    """Yield each row finished, those of the journal first. `work` takes up to `together` rows at once."""
     finished = _Journal(journal, root, {row["recipe_id"] for row in rows})
     todo = []
     for row in rows:
@@ -139,22 +262,26 @@ def run_videos(
             yield done
     if len(todo) < len(rows):
         log.info("%d of %d were finished before and are kept", len(rows) - len(todo), len(rows))
-
-    def work(row: Row, tick: Tick) -> Row:
-        source = source_of(by_item[row["item_id"]])
-        target = root / row["path"] if row["path"] else root
-        made = pipeline.produce(recipe, source, target, tick, check=check)
-        return {**row, **made, "status": manifest.COMPLETE}
-
-    for outcome in supervise.run(work, todo, stall_limit_s=stall_limit_s):
+    tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
+    for outcome in supervise.run(work, tasks, stall_limit_s=stall_limit_s):
         if outcome.error is None:
-            assert outcome.result is not None
-            finished.add(outcome.result)
-            yield outcome.result
+            made = outcome.result or []
+        elif len(outcome.task) == 1:
+            made = [_quarantined(outcome.task[0], stage, outcome.error)]
         else:
-            log.warning("quarantined %r: %s", outcome.task["item_id"], outcome.error)
-            failed = {**outcome.task, "path": None, "status": manifest.QUARANTINED}
-            yield {**failed, "stage": "video", "error": outcome.error}
+            log.warning("%d clips failed together, trying each alone: %s", len(outcome.task), outcome.error)
+            yield from _resumed(outcome.task, work, 1, stage, journal, root, stall_limit_s)
+            continue
+        for row in made:
+            if row["status"] == manifest.COMPLETE:
+                finished.add(row)
+            else:
+                log.warning("quarantined %r: %s", row["item_id"], row["error"])
+            yield row
+
+
+def _quarantined(row: Row, stage: str, error: str) -> Row:
+    return {**row, "path": None, "status": manifest.QUARANTINED, "stage": stage, "error": error}
 
 
 class _Journal:

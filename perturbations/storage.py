@@ -140,6 +140,11 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def sha256_of(data: bytes) -> str:
+    """Hex SHA-256 of bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
 def scratch_directory() -> tempfile.TemporaryDirectory[str]:
     """A folder for intermediate files, on the disk that `TMPDIR` names."""
     return tempfile.TemporaryDirectory(prefix="perturb-")

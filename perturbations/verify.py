@@ -59,14 +59,9 @@ def verify(path: Path, *, jobs: int, stall_limit_s: float, repair: bool) -> tupl
         raise ManifestError(f"{path} is not a manifest of videos or sources")
     root = manifest.manifest_root(path, manifest.read_metadata(path))
     rows = manifest.read_rows(path, kind)
-    complete = [_located(row, root) for row in rows if row["status"] == manifest.COMPLETE]
+    complete = [manifest.located(row, root) for row in rows if row["status"] == manifest.COMPLETE]
     findings = [found for found in _checked(complete, jobs, stall_limit_s, repair) if found is not None]
     return len(complete) - len(findings), len(rows) - len(complete), findings
-
-
-def _located(row: Row, root: Path) -> Row:
-    columns = {name: str(root / row[name]) for name in ("path", "source_path") if row.get(name)}
-    return {**row, **columns}
 
 
 def _checked(rows: Sequence[Row], jobs: int, stall_limit_s: float, repair: bool) -> Iterator[Finding | None]:
@@ -109,7 +104,7 @@ def _check(row: Row, tick: supervise.Tick) -> None:
 
 def _check_recipe(row: Row) -> None:
     made = api.row_recipe(row)
-    _expect(row, {"recipe_id": recipe.recipe_id(made, row["dataset"], row)}, ("recipe_id",))
+    _expect(row, {"recipe_id": recipe.recipe_id(made, row["dataset"], row, row["guide"])}, ("recipe_id",))
     names = ("suite", "perturbation", "severity", "variant", "draw", "seed")
     _expect(row, {**made, "params": recipe.canonical(made["params"])}, (*names, "params"))
     _expect(row, {"storage": shards.storage_name(made)}, ("storage",))

@@ -12,7 +12,7 @@ from typing import Any
 import av
 import numpy as np
 
-from perturbations import media, storage
+from perturbations import guidance, media, recipe, shards, storage
 
 WIDTH, HEIGHT, FRAMES = 64, 48, 12
 RATE = Fraction(25)
@@ -173,3 +173,43 @@ def times(path: Path, **options: Any) -> list[Fraction]:
     """The frames' times in seconds."""
     time_base = media.probe(path).time_base
     return [frame.pts * time_base for frame in decoded(path, **options)]
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def source_row(path: Path, item_id: str = "it") -> dict[str, Any]:
+    """A clip's row of the sources manifest."""
+    listed = {"item_id": item_id, "path": str(path), "bytes": None, "start_s": None, "end_s": None}
+    return shards.source_row("data", listed)
+
+
+def analysed(made: dict[str, Any], sources: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """The rows of an analysis, as the workflow makes them."""
+    return list(
+        shards.run_analysis(
+            made,
+            sources,
+            root=folder,
+            folder=folder / made["analysis"],
+            journal=folder / f"{made['analysis']}.jsonl",
+            stall_limit_s=60,
+        )
+    )
+
+
+def known(
+    made: dict[str, Any], source: dict[str, Any], folder: Path, donors: Sequence[dict[str, Any]] = ()
+) -> guidance.Known:
+    """What a recipe must know of a clip; `donors` are source rows."""
+    analysis = recipe.analysis_of(made)
+    if analysis is None:
+        return guidance.Known()
+    rows = {row["item_id"]: row for row in analysed(analysis, [source], folder)}
+    return guidance.Known(rows, analysed(analysis, donors, folder / "donors") if donors else [])
+
+
+def write_scene(path: Path, frames: np.ndarray, rate: Fraction = RATE) -> Path:
+    """Frames as a lossless clip, its folder made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return written(path, frames, timing=media.Timing(1 / rate, rate))

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from perturbations import registry
-from perturbations.video import digital, weather
+from perturbations.analysis import motion
+from perturbations.video import digital, occlusion, weather
 
 SEVERITIES = range(1, 6)
 
@@ -30,11 +31,16 @@ class Golden:
     def __getitem__(self, key: str) -> np.ndarray:
         return self._arrays[f"{self._prefix}/{key}"]
 
-    def perturbed(self, realization: Any, **changed: float) -> np.ndarray:
+    def shared(self, key: str) -> np.ndarray:
+        """An array that all severities of the perturbation share."""
+        array: np.ndarray = self._arrays[key]
+        return array
+
+    def perturbed(self, realization: Any, *guide: Any, **changed: float) -> np.ndarray:
         """What our kernel makes of all frames."""
         count, height, width, _ = self.frames.shape
         kernel = registry.resolve(self.entry.kernel)
-        apply = kernel(realization, count, height, width, **{**self.parameters, **changed})
+        apply = kernel(realization, *guide, count, height, width, **{**self.parameters, **changed})
         return np.stack([apply(frame, index) for index, frame in enumerate(self.frames)])
 
 
@@ -114,3 +120,42 @@ def test_elastic_distortion(golden: Callable[[str, int], Golden], severity: int)
     matrix = digital.affine_matrix(one["jitter"], *one.frames.shape[1:3])
     np.testing.assert_allclose(matrix, one["affine"], rtol=0, atol=1e-9)
     assert_close(one.perturbed(digital.Elastic(unit, one["ux"], one["uy"])), one["out"], 0.9995)
+
+
+def test_the_optical_flow_is_exact(golden: Callable[[str, int], Golden]) -> None:
+    one = golden("motion_blur", 1)
+    flow = one.shared("motion/flow")
+    assert not flow[0].any()
+    for before, frame, expected in zip(one.frames[:-1], one.frames[1:], flow[1:], strict=True):
+        assert np.array_equal(motion.optical_flow(before, frame), expected)
+
+
+@pytest.mark.parametrize("severity", SEVERITIES)
+@pytest.mark.parametrize("name", ["motion_blur", "video_defocus"])
+def test_blurs_that_follow_the_motion(golden: Callable[[str, int], Golden], name: str, severity: int) -> None:
+    one = golden(name, severity)
+    follower = motion.Follower()
+    apply = registry.resolve(one.entry.kernel)(None, follower, *one.frames.shape[:3], **one.parameters)
+    blurred = []
+    for index, frame in enumerate(one.frames):
+        follower.show(frame, index)
+        blurred.append(apply(frame, index))
+    # A magnitude at the very percentile may fall on either side of it, and a mean on either side of a half.
+    assert_close(np.stack(blurred), one["out"], 0.9999)
+
+
+@pytest.mark.parametrize("severity", SEVERITIES)
+def test_occlusion_is_exact(golden: Callable[[str, int], Golden], severity: int) -> None:
+    one = golden("main_object_occlusion", severity)
+    boxes = one.shared("main_object_occlusion/boxes").astype(float)
+    boxes[one.shared("main_object_occlusion/no_detection")] = np.nan
+    drawn = one["randint_draws"].reshape(-1, 2)
+    uniform = np.empty(drawn.shape)
+    for index, (box, place) in enumerate(zip(boxes, drawn, strict=True)):
+        low, high = np.array([-5, -5]), np.array([5, 5])
+        if not np.isnan(box).any():
+            size = np.floor((box[2:] - box[:2]) * one.parameters["ratio"] ** 0.5)
+            low, high = box[:2], box[2:] - size
+        uniform[index] = (place - low + 0.5) / (high - low + 1)
+    places = occlusion.Places(uniform, np.zeros(2))
+    assert np.array_equal(one.perturbed(places, boxes), one["out"])

@@ -21,7 +21,12 @@ from perturbations.manifest import CAPTIONS, KINDS, QRELS, QUARANTINE, SOURCES, 
 
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(max_size=12)
-VALUES = {pa.string(): TEXT, pa.int64(): WHOLE, pa.float64(): st.floats(allow_nan=False)}
+VALUES = {
+    pa.string(): TEXT,
+    pa.int64(): WHOLE,
+    pa.float64(): st.floats(allow_nan=False),
+    pa.list_(pa.float32()): st.lists(st.floats(allow_nan=False, width=32), max_size=3),
+}
 
 
 @st.composite

@@ -49,34 +49,67 @@ MLVP = {
         ],
     ),
     "h264_compression": (("bitrate",), [(500_000,), (250_000,), (100_000,), (50_000,), (25_000,)]),
+    "motion_blur": (("low", "high"), [(5, 9), (7, 13), (9, 17), (11, 21), (13, 25)]),
+    "video_defocus": (("radius",), [(3,), (4,), (6,), (8,), (10,)]),
+    "main_object_occlusion": (("ratio",), [(0.3,), (0.425,), (0.55,), (0.675,), (0.8,)]),
+    "style_transfer": (("alpha",), [(0.2,), (0.4,), (0.6,), (0.8,), (1.0,)]),
+    "event_insertion": (("share",), [(0.3,), (0.4,), (0.5,), (0.6,), (0.7,)]),
+    "temporal_scrambling": (
+        ("trimmed", "order", "pairs"),
+        [(0.6, "adjacent", 1), (0.7, "pairs", 2), (0.8, "pairs", 3), (0.9, "pairs", 4), (0.95, "shuffled", 0)],
+    ),
 }
+
+# Where the text differs from the released code, and what the variants have beside the table's numbers.
+PAPER = {
+    "main_object_occlusion": [(0.3,), (0.4,), (0.5,), (0.6,), (0.8,)],
+    "temporal_scrambling": [
+        (0.4, "adjacent", 1),
+        (0.3, "pairs", 2),
+        (0.2, "pairs", 3),
+        (0.1, "pairs", 4),
+        (0.05, "shuffled", 0),
+    ],
+}
+VARIANTS = {
+    "h264_compression": {"released": {"pix_fmt": "yuv444p"}, "paper": {"pix_fmt": "yuv420p"}},
+    "motion_blur": {"released": {"still": "high"}, "paper": {"still": "low"}},
+    "video_defocus": {"released": {"still": "high"}, "paper": {"still": "low"}},
+    "event_insertion": {
+        "released": {"place": "end", "donors": 2000},
+        "paper": {"place": "middle", "donors": 3000},
+    },
+}
+LEVELS = ["low"] * 6 + ["mid"] * 3 + ["high"] * 3
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def test_mlvp_holds_the_low_level_in_the_papers_order() -> None:
+def test_mlvp_holds_twelve_in_the_papers_order() -> None:
     assert [entry.name for entry in registry.perturbations("mlvp")] == list(MLVP)
-    assert {entry.level for entry in registry.perturbations("mlvp")} == {"low"}
+    assert [entry.level for entry in registry.perturbations("mlvp")] == LEVELS
 
 
 @pytest.mark.parametrize("variant", registry.VARIANTS)
 @pytest.mark.parametrize("name", MLVP)
 def test_mlvp_parameters_are_the_published_ones(name: str, variant: str) -> None:
     names, table = MLVP[name]
+    table = PAPER.get(name, table) if variant == "paper" else table
     entry = registry.get(f"mlvp/{name}")
     assert entry.severities == (1, 2, 3, 4, 5)
     for severity, values in enumerate(table, start=1):
+        expected = {**dict(zip(names, values, strict=True)), **VARIANTS.get(name, {}).get(variant, {})}
         parameters = entry.parameters(severity, variant)
-        if name == "h264_compression":
-            assert parameters.pop("pix_fmt") == {"released": "yuv444p", "paper": "yuv420p"}[variant]
-        assert parameters == pytest.approx(dict(zip(names, values, strict=True)), rel=1e-12)
+        assert list(parameters) == list(expected)
+        for key, value in expected.items():
+            assert parameters[key] == (value if isinstance(value, str) else pytest.approx(value, rel=1e-12))
 
 
 def test_what_is_known_of_severity() -> None:
-    """Only these grow on every clip: elastic's table is inverted, fog's is flat, snow's has a plateau."""
-    grows = {entry.name for entry in registry.perturbations("mlvp") if entry.monotonic}
-    assert grows == {"gaussian_noise", "impulse_noise", "h264_compression"}
+    """These need not grow on every clip: elastic's table is inverted, fog's is flat, snow's has a plateau."""
+    known = {entry.name for entry in registry.perturbations("mlvp") if not entry.monotonic}
+    assert known == {"elastic_distortion", "fog", "snow", "event_insertion", "temporal_scrambling"}
 
 
 def test_the_variants_differ_only_where_a_reason_is_given() -> None:
@@ -99,8 +132,12 @@ def test_a_declaration_fits_its_functions(entry: Perturbation) -> None:
         assert (entry.realization, entry.draw) == (None, "none")
         assert named == set(kernel)
         return
-    assert [name for name in kernel if name not in named][1:] == ["num_frames", "height", "width"]
-    assert entry.realization is not None
+    # The realization first, then the guide, if there is one.
+    size = ["num_frames", "height", "width"] if entry.method == "pixel" else ["num_frames"]
+    assert [name for name in kernel if name not in named][1 + (entry.guide is not None) :] == size
+    if entry.realization is None:
+        assert entry.draw == "none" or entry.guide == "style"
+        return
     # Without the parameters: that is what makes the severities share a realization.
     drawn = inspect.signature(registry.resolve(entry.realization)).parameters
     assert list(drawn) == ["rng", "num_frames", "height", "width"]

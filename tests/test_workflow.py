@@ -124,7 +124,10 @@ def test_a_run_makes_every_video_and_every_row_checks_out(tmp_path: Path) -> Non
     assert len(videos) == len(IDS) * videos["perturbation"].nunique() * 2
     assert set(videos["status"]) == {"complete"}
     assert all(Path(path).is_file() for path in videos["path"])
-    assert (videos["frame_count"] == 6).all()
+    shorter = videos["perturbation"] == "temporal_scrambling"
+    assert (videos[~shorter]["frame_count"] == 6).all()
+    assert (videos[shorter]["frame_count"] < 6).all()
+    assert (videos["stored_frames"] == videos["frame_count"]).all()
     assert (videos["width"] == 32).all()
     captions = read_manifest(tmp_path / "manifests/tiny/captions.parquet")
     assert sorted(captions["text"]) == [f"a caption of {name}" for name in IDS]
@@ -423,4 +426,4 @@ def test_the_default_target_is_the_demo(tmp_path: Path) -> None:
     project = Project(tmp_path, yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
     done = project.snakemake("--dry-run")
     jobs = dict(line.split() for line in done.stdout.splitlines() if line.startswith(("all ", "videos ", "sources ")))
-    assert jobs == {"all": "1", "sources": "1", "videos": "30"}
+    assert jobs == {"all": "1", "sources": "1", "videos": "60"}

@@ -1,12 +1,32 @@
-"""MLVP: multi-level video perturbations (HAT-VTR), the low level: Tab. 36-37, App. E."""
+"""MLVP: multi-level video perturbations (HAT-VTR), the low, middle and high level: Tab. 36-37, App. E."""
 
 from __future__ import annotations
 
-from perturbations.registry import Perturbation, Suite
+from perturbations.registry import Parameters, Perturbation, Suite
 
 _SOURCE = "MLVP, Tab. 36-37, App. E"
 
 _BITRATES = (500_000, 250_000, 100_000, 50_000, 25_000)
+_LENGTHS = ((5, 9), (7, 13), (9, 17), (11, 21), (13, 25))
+_RADII = (3, 4, 6, 8, 10)
+_SHARES = (0.3, 0.4, 0.5, 0.6, 0.7)
+_ORDERS = (("adjacent", 1), ("pairs", 2), ("pairs", 3), ("pairs", 4), ("shuffled", 0))
+_TRIMMED = (0.6, 0.7, 0.8, 0.9, 0.95)
+
+# What 60 70 80 90 95 % of the clip kept leaves to trim.
+_KEPT = (0.4, 0.3, 0.2, 0.1, 0.05)
+
+
+def _scrambling(trimmed: tuple[float, ...]) -> tuple[Parameters, ...]:
+    return tuple(
+        {"trimmed": part, "order": order, "pairs": pairs} for part, (order, pairs) in zip(trimmed, _ORDERS, strict=True)
+    )
+
+
+_STILL = (
+    "a frame without motion, whose every pixel is at its own 75th percentile, gets the large kernel everywhere; the "
+    "text's static areas are less affected"
+)
 
 PERTURBATIONS = (
     Perturbation(
@@ -127,6 +147,104 @@ PERTURBATIONS = (
         source=f"{_SOURCE}, Alg. 1",
         differences="pipes RGB frames without naming a pixel format, so x264 encodes 4:4:4; the text's streaming "
         "service would transcode the source's own 4:2:0",
+    ),
+    Perturbation(
+        suite="mlvp",
+        name="motion_blur",
+        level="mid",
+        method="pixel",
+        kernel="perturbations.video.blur:motion_blur",
+        realization=None,
+        guide="motion",
+        version=1,
+        released=tuple({"low": low, "high": high, "still": "high"} for low, high in _LENGTHS),
+        paper=tuple({"low": low, "high": high, "still": "low"} for low, high in _LENGTHS),
+        draw="none",
+        summary="blur along the motion, longest where most moves",
+        source=f"{_SOURCE}, Alg. 2",
+        differences=_STILL,
+    ),
+    Perturbation(
+        suite="mlvp",
+        name="video_defocus",
+        level="mid",
+        method="pixel",
+        kernel="perturbations.video.blur:video_defocus",
+        realization=None,
+        guide="motion",
+        version=1,
+        released=tuple({"radius": radius, "still": "high"} for radius in _RADII),
+        paper=tuple({"radius": radius, "still": "low"} for radius in _RADII),
+        draw="none",
+        summary="out of focus, most where most moves",
+        source=f"{_SOURCE}, Alg. 2",
+        differences=_STILL,
+    ),
+    Perturbation(
+        suite="mlvp",
+        name="main_object_occlusion",
+        level="mid",
+        method="pixel",
+        kernel="perturbations.video.occlusion:main_object_occlusion",
+        realization="perturbations.video.occlusion:draw_places",
+        guide="main_object",
+        version=1,
+        released=tuple({"ratio": ratio} for ratio in (0.3, 0.425, 0.55, 0.675, 0.8)),
+        paper=tuple({"ratio": ratio} for ratio in (0.3, 0.4, 0.5, 0.6, 0.8)),
+        draw="clip",
+        summary="a black rectangle over a part of the main object",
+        source=f"{_SOURCE}, Alg. 3",
+        differences="evenly spaced area ratios, where the table prints .30 .40 .50 .60 .80",
+    ),
+    Perturbation(
+        suite="mlvp",
+        name="style_transfer",
+        level="high",
+        method="pixel",
+        kernel="perturbations.video.style:style_transfer",
+        realization=None,
+        guide="style",
+        version=1,
+        released=tuple({"alpha": alpha} for alpha in (0.2, 0.4, 0.6, 0.8, 1.0)),
+        draw="clip",
+        summary="painted in the style of another picture, one picture a clip",
+        source=f"{_SOURCE}; AdaIN: Huang and Belongie 2017",
+    ),
+    Perturbation(
+        suite="mlvp",
+        name="event_insertion",
+        level="high",
+        method="temporal",
+        kernel="perturbations.video.temporal:event_insertion",
+        realization="perturbations.video.temporal:draw_start",
+        guide="donor",
+        version=1,
+        released=tuple({"share": share, "place": "end", "donors": 2000} for share in _SHARES),
+        paper=tuple({"share": share, "place": "middle", "donors": 3000} for share in _SHARES),
+        draw="clip",
+        summary="a segment of the most similar other clip in place of its own frames",
+        source=_SOURCE,
+        differences="looks the other clip up by the embedding of the clip's caption, not of its frames, among 2,000 "
+        "clips, not 3,000, and appends the segment to the kept head; the text splices it into the middle",
+        # Whether more of the donor's frames are farther from the clean clip depends on both clips.
+        monotonic=False,
+    ),
+    Perturbation(
+        suite="mlvp",
+        name="temporal_scrambling",
+        level="high",
+        method="temporal",
+        kernel="perturbations.video.temporal:temporal_scrambling",
+        realization="perturbations.video.temporal:draw_scrambling",
+        version=1,
+        released=_scrambling(_TRIMMED),
+        paper=_scrambling(_KEPT),
+        draw="clip",
+        summary="trimmed, cut into 12 chunks, and the chunks reordered",
+        source=_SOURCE,
+        differences="trims 60 to 95 % of the clip away; the table reads as if so much were kept",
+        # A mean-pooled model cannot see order, and how far two frames of a clip differ does not depend on severity.
+        monotonic=False,
     ),
 )
 

@@ -2,6 +2,7 @@
 localrules:
     sources_manifest,
     videos_manifest,
+    mixes,
     check_quarantine,
 
 
@@ -42,6 +43,7 @@ rule videos_manifest:
     output:
         videos="manifests/{dataset}/{suite}/videos.parquet",
         quarantine="manifests/{dataset}/{suite}/quarantine.parquet",
+        card="manifests/{dataset}/{suite}/README.md",
     log:
         "work/logs/{dataset}/{suite}/manifest.log",
     benchmark:
@@ -62,8 +64,33 @@ rule videos_manifest:
     shell:
         "perturb merge videos --dataset {wildcards.dataset} --shards work/{wildcards.dataset}/shards"
         " --parts work/{wildcards.dataset}/{wildcards.suite} --scenarios {params.scenarios}"
-        " --sources {input.sources} --quarantine {output.quarantine}"
+        " --sources {input.sources} --quarantine {output.quarantine} --card {output.card}"
         " --config-digest {params.config_digest} --output {output.videos} 2> {log}"
+
+
+# Rows that point at videos which the single scenarios hold.
+rule mixes:
+    input:
+        videos="manifests/{dataset}/{suite}/videos.parquet",
+        sources="manifests/{dataset}/sources.parquet",
+    output:
+        severities="manifests/{dataset}/{suite}/mixed_severity.parquet",
+        types="manifests/{dataset}/{suite}/mixed_types.parquet",
+    log:
+        "work/logs/{dataset}/{suite}/mixes.log",
+    benchmark:
+        "work/benchmarks/{dataset}/{suite}/mixes.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    message:
+        "mixing severities and types of {wildcards.suite} on {wildcards.dataset}"
+    shell:
+        "perturb mix --videos {input.videos} --sources {input.sources} --severities {output.severities}"
+        " --types {output.types} 2> {log}"
 
 
 rule check_quarantine:

@@ -22,3 +22,28 @@ rule preview:
         "drawing a contact sheet of {wildcards.suite} on {wildcards.dataset}"
     shell:
         "perturb preview {input} --output {output} 2> {log}"
+
+
+rule main_object_preview:
+    input:
+        "manifests/{dataset}/main_object.parquet",
+    output:
+        report(
+            "manifests/{dataset}/main_object.png",
+            category="analyses",
+            labels={"dataset": "{dataset}", "picture": "main objects"},
+        ),
+    log:
+        "work/logs/{dataset}/main_object_preview.log",
+    benchmark:
+        "work/benchmarks/{dataset}/main_object_preview.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    message:
+        "drawing the main objects of {wildcards.dataset}"
+    shell:
+        "perturb preview {input} --output {output} 2> {log}"

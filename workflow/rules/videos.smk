@@ -2,7 +2,9 @@
 # The job's `recipe` is everything that determines its result; Snakemake reruns the job when it changes.
 rule videos:
     input:
-        "work/{dataset}/sources/{shard}.parquet",
+        sources="work/{dataset}/sources/{shard}.parquet",
+        analysis=analysis_part,
+        donors=donors_index,
     output:
         "work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",
     log:
@@ -17,15 +19,14 @@ rule videos:
         runtime=240,
         stall_limit_s=CONFIG.stall_limit_s,
     params:
-        recipe=lambda wildcards: recipe.canonical(
-            recipe.from_config(
-                CONFIG, wildcards.suite, wildcards.perturbation, int(wildcards.severity)
-            )
+        recipe=lambda wildcards: recipe.canonical(recipe_of(wildcards)),
+        known=lambda wildcards, input: " ".join(
+            f"--{name} {input[name]}" for name in ("analysis", "donors") if input[name]
         ),
         corpus="corpora/{dataset}/{suite}/{perturbation}/{severity}",
     message:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on {wildcards.dataset},"
         " shard {wildcards.shard}"
     shell:
-        "perturb videos --recipe {params.recipe:q} --sources {input} --corpus {params.corpus} --output {output}"
+        "perturb videos --recipe {params.recipe:q} --sources {input.sources} {params.known} --corpus {params.corpus} --output {output}"
         " --stall-limit {resources.stall_limit_s} 2> {log}"

@@ -1,0 +1,103 @@
+"""Mixed benchmarks are choices of rows."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from perturbations import mixes
+
+NAMES = ["fog", "snow", "style_transfer"]
+
+
+def rows(items: int, seed: int = 0, dataset: str = "data") -> list[dict[str, Any]]:
+    return [
+        {
+            "dataset": dataset,
+            "item_id": f"i{item}",
+            "suite": "mlvp",
+            "perturbation": name,
+            "severity": severity,
+            "seed": seed,
+            "path": f"{name}/{severity}/i{item}",
+            "source_path": f"i{item}.mp4",
+            "source_sha256": "0",
+            "start_s": None,
+            "end_s": None,
+            "status": "complete",
+        }
+        for item in range(items)
+        for name in NAMES
+        for severity in range(1, 6)
+    ]
+
+
+def sources(items: int) -> list[dict[str, Any]]:
+    names = ("codec", "pix_fmt", "width", "height", "fps", "duration_s", "bytes", "sha256", "frames_sha256")
+    return [
+        {"item_id": f"i{item}", "path": f"i{item}.mp4", "frame_count": 9, "status": "complete", **dict.fromkeys(names)}
+        for item in range(items)
+    ]
+
+
+def chosen(made: Any) -> dict[tuple[Any, ...], Any]:
+    return {(row["share"], row["item_id"], row.get("perturbation")): row["severity"] for row in made}
+
+
+def test_mixed_severity_has_each_item_once_a_perturbation_at_any_severity() -> None:
+    made = list(mixes.mixed_severity(rows(400)))
+    assert Counter(row["perturbation"] for row in made) == dict.fromkeys(NAMES, 400)
+    counts = Counter(row["severity"] for row in made)
+    assert set(counts) == {1, 2, 3, 4, 5}
+    assert max(counts.values()) - min(counts.values()) < 90  # 240 each, standard deviation 14
+    # An item's severity is drawn anew for each perturbation.
+    by_name = {name: [row["severity"] for row in made if row["perturbation"] == name] for name in NAMES}
+    assert by_name["fog"] != by_name["snow"]
+
+
+def test_mixed_types_perturbs_the_share_and_leaves_the_rest_clean() -> None:
+    made = list(mixes.mixed_types(rows(50), sources(50)))
+    for share in mixes.SHARES:
+        of_share = [row for row in made if row["share"] == share]
+        assert len({row["item_id"] for row in of_share}) == len(of_share) == 50
+        clean = [row for row in of_share if row["severity"] == 0]
+        assert len(clean) == 50 - round(share * 50)
+        assert all(row["path"] == f"{row['item_id']}.mp4" and row["storage"] == mixes.CLEAN for row in clean)
+    perturbed = {(row["perturbation"], row["severity"]) for row in made if row["severity"]}
+    assert len(perturbed) > 10
+
+
+def test_an_item_keeps_what_became_of_it_from_share_to_share() -> None:
+    made = list(mixes.mixed_types(rows(30), sources(30)))
+    by_share = {
+        share: {row["item_id"]: row["path"] for row in made if row["share"] == share and row["severity"]}
+        for share in mixes.SHARES
+    }
+    assert by_share[0.2].items() < by_share[0.4].items() < by_share[0.6].items() < by_share[0.8].items()
+
+
+def test_mixes_depend_on_the_seed_the_dataset_and_the_item_only() -> None:
+    plain = chosen(mixes.mixed_severity(rows(20)))
+    shuffled = rows(20)
+    random.Random(4).shuffle(shuffled)
+    assert chosen(mixes.mixed_severity(shuffled)) == plain
+    assert chosen(mixes.mixed_types(shuffled, sources(20))) == chosen(mixes.mixed_types(rows(20), sources(20)))
+    assert chosen(mixes.mixed_severity(rows(20, seed=1))) != plain
+    assert chosen(mixes.mixed_severity(rows(20, dataset="other"))) != plain
+    more = chosen(mixes.mixed_severity(rows(21)))
+    assert {key: more[key] for key in plain} == plain
+
+
+@pytest.mark.parametrize("items", [0, 1, 2])
+def test_few_items(items: int) -> None:
+    made = list(mixes.mixed_types(rows(items), sources(items)))
+    assert len(made) == 4 * items
+    assert len(list(mixes.mixed_severity(rows(items)))) == 3 * items
+
+
+def test_a_quarantined_scenario_stays_a_row() -> None:
+    broken = [{**row, "status": "quarantined", "path": None} for row in rows(5)]
+    assert {row["status"] for row in mixes.mixed_severity(broken)} == {"quarantined"}

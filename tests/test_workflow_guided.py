@@ -1,0 +1,287 @@
+"""What the workflow promises, for perturbations that must know more of a clip than its frames."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from test_workflow import Project, tiny_clip
+
+from perturbations import open_clip, read_manifest
+
+GUIDED = ["motion_blur", "video_defocus", "main_object_occlusion", "style_transfer", "event_insertion"]
+IDS = ["a", "b", "c", "d"]
+
+
+def new_project(root: Path, **config: Any) -> Project:
+    for index, name in enumerate(IDS):
+        tiny_clip(root / "videos" / f"{name}.mp4", seed=index, frames=8)
+    project = Project(
+        root,
+        {
+            "datasets": {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}},
+            "suites": {"mlvp": {"perturbations": [*GUIDED, "temporal_scrambling"], "severities": [2, 5]}},
+            "shard_size": 2,
+            **config,
+        },
+    )
+    project.write_captions(IDS)
+    return project
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project whose run has ended well. Not to be changed: use `project`."""
+    project = new_project(tmp_path_factory.mktemp("finished"))
+    project.snakemake("mlvp_tiny")
+    return project
+
+
+@pytest.fixture
+def project(finished: Project, tmp_path: Path) -> Project:
+    """A copy of a finished project."""
+    root = tmp_path / "project"
+    shutil.copytree(finished.root, root, copy_function=shutil.copy2)
+    return Project(root, json.loads(json.dumps(finished.config)))
+
+
+def videos_of(project: Project) -> pd.DataFrame:
+    return read_manifest(project.root / "manifests/tiny/mlvp/videos.parquet")
+
+
+def parts(names: set[str]) -> set[str]:
+    """The folders of shards' parts."""
+    return {str(Path(name).parent) for name in names}
+
+
+def test_an_analysis_runs_once_a_shard_and_serves_all_that_need_it(finished: Project) -> None:
+    made = finished.made()
+    shards = {path.stem for path in (finished.root / "work/tiny/shards").iterdir()}
+    assert len(shards) >= 2
+    for analysis in ("motion", "main_object", "embedding"):
+        assert {name for name in made if f"analyses/{analysis}/s" in name} == {
+            f"tiny/analyses/{analysis}/{shard}.parquet" for shard in shards
+        }
+
+
+def test_rows_say_what_the_frames_depend_on(finished: Project) -> None:
+    videos = videos_of(finished).set_index(["perturbation", "severity", "item_id"]).sort_index()
+    assert (videos["status"] == "complete").all()
+    for name in IDS:
+        donor = videos.loc[("event_insertion", 2, name)]
+        assert donor["donor_id"] in set(IDS) - {name}
+        assert -1 <= donor["donor_similarity"] <= 1
+        assert json.loads(donor["backend"])["embedding"]["backend"] == "offline"
+        assert donor["guide"] == videos.loc[("event_insertion", 5, name)]["guide"]
+        assert json.loads(videos.loc[("main_object_occlusion", 2, name)]["guide"])["positions"]
+        assert json.loads(videos.loc[("style_transfer", 2, name)]["guide"])["style"]
+        assert json.loads(videos.loc[("motion_blur", 2, name)]["backend"]) == {}
+    attributes = videos_of(finished).attrs
+    assert attributes["comparability"].startswith("not comparable with published numbers")
+    for word in ("main_object_occlusion (main_object)", "style_transfer (style)", "event_insertion (embedding)"):
+        assert word in attributes["comparability"]
+    card = (finished.root / "manifests/tiny/mlvp/README.md").read_text()
+    assert attributes["comparability"] in card
+    assert "48 of 48 clips complete" in card
+
+
+def test_without_stand_ins_a_corpus_is_comparable(tmp_path: Path) -> None:
+    project = new_project(tmp_path, shard_size=50)
+    project.config["suites"]["mlvp"] = {"perturbations": ["motion_blur", "temporal_scrambling"], "severities": [3]}
+    project.snakemake("mlvp_tiny")
+    assert videos_of(project).attrs["comparability"].startswith("comparable with published numbers")
+    assert not (tmp_path / "manifests/tiny/main_object.parquet").exists()
+    assert not (tmp_path / "work/tiny/analyses/embedding").exists()
+
+
+def test_every_row_checks_out_and_can_be_repaired(project: Project) -> None:
+    verified = project.perturb("verify")
+    assert verified.returncode == 0, verified.stdout
+    files = {path: path.read_bytes() for path in (project.root / "corpora").rglob("5/a.mp4")}
+    assert len(files) == 6
+    for path in files:
+        path.unlink()
+    shutil.rmtree(project.root / "work")  # what a row says is enough
+    assert project.perturb("verify", "--repair", "-j", "2").returncode == 0
+    assert {path: path.read_bytes() for path in files} == files
+
+
+@pytest.mark.parametrize(("shard_size", "cores"), [(50, 2), (1, 1)], ids=["one-shard", "a-shard-a-clip"])
+def test_results_do_not_depend_on_how_the_work_is_cut(
+    finished: Project, tmp_path: Path, shard_size: int, cores: int
+) -> None:
+    project = new_project(tmp_path, shard_size=shard_size)
+    project.config["suites"]["mlvp"]["severities"] = [5]
+    project.write_captions(IDS[::-1])
+    project.snakemake("mlvp_tiny", cores=cores)
+    ours, theirs = project.results(), finished.results()
+    corpus = {name: data for name, data in ours.items() if name.startswith("corpora")}
+    assert len(corpus) == 24
+    assert corpus == {name: theirs[name] for name in corpus}
+    for name in ("main_object", "embedding"):
+        assert ours[f"manifests/tiny/{name}.parquet"] == theirs[f"manifests/tiny/{name}.parquet"]
+
+
+def test_kill_and_resume(finished: Project, tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    project.write_config()
+    command = [*project.command(), "--cores", "2", "mlvp_tiny"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "Finished jobid" in line and "analyses" in line:
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    analysed = {path: path.stat().st_mtime_ns for path in (tmp_path / "work/tiny/analyses").rglob("s*.parquet")}
+    assert analysed
+    project.snakemake("--unlock")
+    project.snakemake("mlvp_tiny")
+    assert {path: path.stat().st_mtime_ns for path in analysed} == analysed, "an analysis was made again"
+    assert project.results() == finished.results()
+    assert not [path for path in tmp_path.rglob(".*part-*") if ".snakemake" not in path.parts]
+
+
+def test_an_unfinished_analysis_keeps_its_finished_clips(project: Project) -> None:
+    before = project.results()
+    (part,) = (
+        path
+        for path in (project.root / "work/tiny/analyses/motion").glob("s*.parquet")
+        if len(path.with_suffix(".jsonl").read_text().splitlines()) == 2
+    )
+    files = {path: path.stat().st_ino for path in (part.parent / "files").iterdir()}
+    journal = part.with_suffix(".jsonl")
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text(lines[0] + lines[1][: len(lines[1]) // 2])
+    part.unlink()
+    project.snakemake(str(part.relative_to(project.root)))
+    assert sum(path.stat().st_ino != inode for path, inode in files.items()) == 1
+    project.snakemake("mlvp_tiny")
+    assert project.results() == before
+
+
+def test_one_changed_number_reruns_its_own_shards(project: Project) -> None:
+    project.config["suites"]["mlvp"]["parameters"] = {"event_insertion": {5: {"share": 0.8}}}
+    assert parts(project.rerun("mlvp_tiny")) == {"tiny/mlvp/event_insertion/5"}
+
+
+def test_the_variant_reruns_what_differs_in_it(project: Project) -> None:
+    before = {path: path.stat().st_ino for path in (project.root / "corpora").rglob("*.mp4")}
+    project.config["suites"]["mlvp"]["variant"] = "paper"
+    rerun = parts(project.rerun("mlvp_tiny"))
+    assert not {name for name in rerun if "analyses" in name}
+    assert {"tiny/mlvp/motion_blur/2", "tiny/mlvp/event_insertion/5"} <= rerun
+    assert set(videos_of(project)["variant"]) == {"paper"}
+    assert {path for path in before if not path.is_file()} == set()
+
+
+def test_other_style_images_repaint_and_nothing_else(project: Project) -> None:
+    import cv2
+    import numpy as np
+
+    (project.root / "styles").mkdir()
+    for seed in range(3):
+        image = np.random.default_rng(seed).integers(0, 256, (40, 60, 3), dtype=np.uint8)
+        cv2.imwrite(str(project.root / "styles" / f"style {seed}.png"), image)
+    project.config["backends"] = {"style": {"backend": "offline", "images": "styles"}}
+    rerun = parts(project.rerun("mlvp_tiny"))
+    assert rerun == {"tiny/mlvp/style_transfer/2", "tiny/mlvp/style_transfer/5"}
+    styled = videos_of(project).query("perturbation == 'style_transfer'")
+    assert {len(json.loads(guide)["style"]) for guide in styled["guide"]} == {64}  # a SHA-256
+    assert project.perturb("verify").returncode == 0
+    opened = open_clip({**styled.iloc[0].to_dict(), "storage": "recipe"})  # from anywhere: the paths are absolute
+    assert len(opened) == 8
+
+
+def test_a_new_video_may_become_a_donor(project: Project) -> None:
+    shutil.copy(project.root / "videos/a.mp4", project.root / "videos/twin.mp4")
+    tiny_clip(project.root / "videos" / "z.mp4", seed=9, frames=8)
+    project.write_captions([*IDS, "twin", "z"])
+    corpus = {path: path.stat().st_ino for path in (project.root / "corpora").rglob("*.mp4")}
+    donors = dict(
+        videos_of(project).query("perturbation == 'event_insertion' and severity == 2")[["item_id", "donor_id"]].values
+    )
+    project.snakemake("mlvp_tiny")
+    now = dict(
+        videos_of(project).query("perturbation == 'event_insertion' and severity == 2")[["item_id", "donor_id"]].values
+    )
+    assert now["a"] != "twin", "the same file under another name"
+    assert now["twin"] != "a"
+    for path, inode in corpus.items():
+        same_donor = path.parent.parent.name != "event_insertion" or now[path.stem] == donors[path.stem]
+        assert (path.stat().st_ino == inode) == same_donor, path
+
+
+def test_donors_from_another_dataset(tmp_path: Path) -> None:
+    project = new_project(tmp_path, shard_size=50)
+    for seed in (20, 21):
+        tiny_clip(tmp_path / "train" / f"t{seed}.mp4", seed=seed, frames=30, size=(40, 56))
+    rows = [{"item_id": f"t{seed}", "caption": "one to take from"} for seed in (20, 21)]
+    (tmp_path / "train.json").write_text(json.dumps(rows))
+    project.config["datasets"]["train"] = {"adapter": "folder", "annotations": "train.json", "videos": "train"}
+    project.config["datasets"]["tiny"]["donors"] = "train"
+    project.config["suites"]["mlvp"] = {"perturbations": ["event_insertion"], "severities": [1]}
+    project.snakemake("mlvp_tiny")
+    videos = videos_of(project)
+    assert set(videos["donor_id"]) <= {"t20", "t21"}
+    assert (videos["width"] == 32).all()
+    assert not (tmp_path / "corpora/train").exists(), "donors are not perturbed"
+    (tmp_path / "train/t20.mp4").unlink()
+    (tmp_path / "train/t21.mp4").unlink()
+    found = project.perturb("verify", "--repair")
+    assert found.returncode == 0, "what is stored needs no donor"
+
+
+def test_a_clip_without_any_donor_is_quarantined(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    project.write_captions(["a"])
+    failed = project.snakemake("mlvp_tiny", check=False)
+    assert failed.returncode != 0
+    assert "'a': analysis: no other clip in the corpus `tiny`" in failed.stdout + failed.stderr
+    quarantine = read_manifest(tmp_path / "manifests/tiny/mlvp/quarantine.parquet")
+    assert set(quarantine["perturbation"]) == {"event_insertion"}
+    videos = videos_of(project)
+    assert (videos[videos["perturbation"] != "event_insertion"]["status"] == "complete").all()
+
+
+@pytest.mark.parametrize(
+    "tier",
+    [{"tier": "video", "profile": "lossless"}, {"tier": "frames", "num_frames": 4}, {"tier": "recipe"}],
+    ids=["lossless", "frames", "recipe"],
+)
+def test_every_tier_runs_and_checks_out(tmp_path: Path, tier: dict[str, Any]) -> None:
+    project = new_project(tmp_path, storage=tier, shard_size=50)
+    project.config["suites"]["mlvp"]["severities"] = [4]
+    project.snakemake("mlvp_tiny")
+    verified = project.perturb("verify")
+    assert verified.returncode == 0, verified.stdout
+
+
+# --- mixes -----------------------------------------------------------------------------------------------------------
+
+
+def test_mixes_point_at_videos_that_are_there(finished: Project) -> None:
+    folder = finished.root / "manifests/tiny/mlvp"
+    videos = videos_of(finished).set_index(["item_id", "perturbation", "severity"])
+    severities = read_manifest(folder / "mixed_severity.parquet")
+    assert len(severities) == len(IDS) * 6
+    assert not severities.duplicated(["item_id", "perturbation"]).any()
+    types = read_manifest(folder / "mixed_types.parquet")
+    assert sorted(set(types["share"])) == [0.2, 0.4, 0.6, 0.8]
+    perturbed = types[types["severity"] > 0]
+    assert perturbed.groupby("share").size().to_dict() == {0.2: 1, 0.4: 2, 0.6: 2, 0.8: 3}
+    for _, row in pd.concat([severities, perturbed]).iterrows():
+        single = videos.loc[(row["item_id"], row["perturbation"], row["severity"])]
+        assert (row["path"], row["recipe_id"]) == (single["path"], single["recipe_id"])
+    clean = types[types["severity"] == 0]
+    assert all(len(open_clip(row)) == 8 for _, row in clean.iterrows())
+    by_share = {share: set(rows["item_id"]) for share, rows in perturbed.groupby("share")}
+    assert by_share[0.2] <= by_share[0.4] <= by_share[0.6] <= by_share[0.8]
+    assert types.attrs["comparability"].startswith("not comparable")
