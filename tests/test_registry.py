@@ -235,6 +235,30 @@ def test_suites_import_only_the_registry(path: Path) -> None:
     assert imported(path) <= {"perturbations.registry"}
 
 
+@pytest.mark.parametrize("path", sorted((PACKAGE / "analysis").glob("*.py")), ids=lambda path: path.name)
+def test_analyses_import_no_pipeline(path: Path) -> None:
+    """They are given frames; who decodes is not their business."""
+    known = {"numpy", "numpy.typing", "cv2", "pyarrow", "pyarrow.parquet", "perturbations.models.detections"}
+    assert imported(path) <= known
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "models").glob("*.py")), ids=lambda path: path.name)
+def test_models_import_heavy_libraries_in_functions_only(path: Path) -> None:
+    outside = ast.Module([node for node in ast.parse(path.read_text("utf-8")).body if _is_import(node)], [])
+    at_once = {
+        name for node in outside.body for name in ([node.module] if isinstance(node, ast.ImportFrom) else
+        [alias.name for alias in node.names] if isinstance(node, ast.Import) else [])
+    }  # fmt: skip
+    outsiders = {name for name in at_once if name and name.split(".")[0] not in sys.stdlib_module_names}
+    assert all(name.split(".")[0] in ("numpy", "perturbations") for name in outsiders)
+    ours = {name for name in imported(path) if name.startswith("perturbations")}
+    assert all(name.startswith(("perturbations.errors", "perturbations.models")) for name in ours)
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
 def test_the_registry_imports_only_the_errors() -> None:
     assert imported(PACKAGE / "registry.py") == {"perturbations.errors"}
     assert imported(PACKAGE / "errors.py") == set()
