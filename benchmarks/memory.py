@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from perturbations import manifest, media, recipe, registry, shards
+from perturbations import config, manifest, media, recipe, registry, shards
 
 
 def peak_mib(command: list[str], folder: Path) -> tuple[float, float]:
@@ -52,6 +52,11 @@ def _resident(process: psutil.Process) -> int:
         return 0
 
 
+def _described(name: str, path: Path) -> dict[str, object]:
+    listed = {"item_id": name, "path": str(path), "bytes": None, "start_s": None, "end_s": None}
+    return shards.source_row("bench", {**listed, "source_video_id": name})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=20)
@@ -68,17 +73,47 @@ def main() -> None:
         subprocess.run(
             [*command, "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", str(clip)], check=True
         )
-        listed = {"item_id": "long", "path": str(clip), "bytes": None, "start_s": None, "end_s": None}
-        row = shards.source_row("bench", {**listed, "source_video_id": "long"})
+        other = folder / "other.mp4"  # to take frames from
+        subprocess.run(
+            [
+                *command[:5],
+                "-i",
+                f"life=size={options.size}:rate=25:mold=10",
+                "-t",
+                "20",
+                "-pix_fmt",
+                "yuv420p",
+                str(other),
+            ],
+            check=True,
+        )
+        row = _described("long", clip)
         manifest.write(folder / "sources.parquet", manifest.SOURCES, [row])
+        manifest.write(folder / "both.parquet", manifest.SOURCES, [row, _described("other", other)])
         print(f"{row['frame_count']} frames, {row['width']}x{row['height']}")
+        print("| analysis | peak MiB | seconds |")
+        print("|---|---|---|")
+        needed = {registry.get(key).guide for key in options.perturbations}
+        for guide, analysis in (("motion", "motion"), ("main_object", "main_object"), ("donor", "embedding")):
+            if guide in needed:
+                made = recipe.analysis(analysis, config.Backends(), {})
+                command = [sys.executable, "-m", "perturbations", "analyse", "--recipe", json.dumps(made)]
+                command += ["--sources", "both.parquet", "--folder", analysis, "--output", f"{analysis}.parquet"]
+                peak, seconds = peak_mib(command, folder)
+                print(f"| {analysis} | {peak:.0f} | {seconds:.0f} |", flush=True)
         print("| perturbation | peak MiB | seconds | stored, dB |")
         print("|---|---|---|---|")
         for key in options.perturbations:
             storage = recipe.storage_settings({"tier": "video", "profile": "high"})
-            made = recipe.make(registry.get(key), options.severity, variant="released", seed=0, storage=storage)
+            made = recipe.make(
+                registry.get(key), options.severity, variant="released", seed=0, storage=storage, donors="bench"
+            )
             command = [sys.executable, "-m", "perturbations", "videos", "--recipe", json.dumps(made)]
             command += ["--sources", "sources.parquet", "--corpus", "corpus", "--output", "part.parquet"]
+            if analysis_of := recipe.analysis_of(made):
+                command += ["--analysis", f"{analysis_of['analysis']}.parquet"]
+            if recipe.donor_corpus(made):
+                command += ["--donors", "embedding.parquet"]
             peak, seconds = peak_mib(command, folder)
             (made_row,) = manifest.read_rows(folder / "part.parquet")
             if made_row["status"] != manifest.COMPLETE:

@@ -1,4 +1,4 @@
-"""Embeddings of clips and sentences by CLIP (Radford et al. 2021), the `pretrained` embedding."""
+"""Embeddings of clips and of sentences by CLIP (Radford et al., 2021; `openai/clip-vit-base-patch32`)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ from perturbations.models.loading import (
 Image = npt.NDArray[np.uint8]
 Vectors = npt.NDArray[np.float32]
 
-_BATCH = 64  # frames or sentences
+_BATCH = 64  # frames of one forward pass
 
 
 class Clip:
-    """A loaded CLIP model. `identity` says which."""
+    """A loaded CLIP model.
+
+    Attributes:
+        identity: name, revision, dtype, device and library version, for the manifest.
+    """
 
     def __init__(self, model: Any, processor: Any, tokenizer: Any, identity: dict[str, str]) -> None:
         self._model = model
@@ -34,62 +38,72 @@ class Clip:
         self.identity = identity
 
     def embed_videos(self, clips: Sequence[Sequence[Image]]) -> Vectors:
-        """N clips of a few RGB uint8 frames each -> float32 N x D, each of length 1.
+        """One vector of length 1 a clip, float32 N x D.
 
-        The mean of the frames' normalized embeddings (CLIP4Clip's mean pooling), normalized.
+        The mean of the frames' normalized features (CLIP4Clip's mean pooling; Luo et al., 2021), normalized. So the
+        order of the frames does not count. A clip goes through the model on its own: the last bits of a sum change with
+        the batch, and an embedding must not depend on which clips share a job. Twelve frames fill a batch well enough.
+
+        Args:
+            clips: N clips of some frames each, uint8 RGB, height x width x 3, of any sizes.
+
+        Raises:
+            ValueError: a clip has no frame.
         """
-        frames = [frame for clip in clips for frame in clip]
-        parts = []
-        for start in range(0, len(frames), _BATCH):
-            batch = frames[start : start + _BATCH]
-            # One at a time: frames of several sizes cannot be stacked before they are resized.
-            pixels = np.concatenate([self._pixels(one) for one in batch])
-            parts.append(self._features(self._model.get_image_features, pixel_values=self._tensor(pixels)))
-        features = np.concatenate(parts)
-        ends = np.cumsum([len(clip) for clip in clips])[:-1]
-        return _unit(np.stack([part.mean(axis=0) for part in np.split(features, ends)]))
+        for index, frames in enumerate(clips):
+            if not len(frames):
+                raise ValueError(f"clip {index} of {len(clips)} has no frame")
+        return self._stacked([_unit(self._images(frames).mean(axis=0)) for frames in clips])
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
-        """N sentences -> float32 N x D, each of length 1. What is longer than the model reads is cut off."""
-        longest = self._model.config.text_config.max_position_embeddings
-        parts = []
-        for start in range(0, len(texts), _BATCH):
-            tokens = self._tokenizer(
-                list(texts[start : start + _BATCH]),
-                padding=True,
-                truncation=True,
-                max_length=longest,
-                return_tensors="pt",
-            ).to(self._model.device)
-            parts.append(
-                self._features(
-                    self._model.get_text_features,
-                    input_ids=tokens["input_ids"],
-                    attention_mask=tokens["attention_mask"],
-                )
-            )
-        return _unit(np.concatenate(parts))
+        """One vector of length 1 a sentence, float32 N x D.
 
-    def _pixels(self, frame: Image) -> npt.NDArray[np.floating]:
+        Words beyond the model's positions (77 tokens) are cut off. Each goes through the model on its own, as clips do.
+        """
+        return self._stacked([self._text(text) for text in texts])
+
+    def _images(self, frames: Sequence[Image]) -> npt.NDArray[np.float64]:
+        rows = []
+        for start in range(0, len(frames), _BATCH):
+            # One at a time: frames of several sizes cannot be stacked before they are resized.
+            pixels = np.stack([self._pixels(frame) for frame in frames[start : start + _BATCH]])
+            tensor = library("torch").from_numpy(pixels).to(self._model.device, self._model.dtype)
+            rows.append(self._features(self._model.get_image_features, pixel_values=tensor))
+        return np.concatenate(rows)
+
+    def _pixels(self, frame: Image) -> npt.NDArray[np.float32]:
         # Told the layout: from the shape alone, a frame 1 or 3 pixels high passes for one with its channels first.
         made = self._processor(frame, input_data_format="channels_last", return_tensors="np")
-        return np.asarray(made["pixel_values"])
+        return np.asarray(made["pixel_values"][0], np.float32)
 
-    def _tensor(self, pixels: npt.NDArray[np.floating]) -> Any:
-        import torch
-
-        return torch.from_numpy(np.ascontiguousarray(pixels)).to(self._model.device, self._model.dtype)
+    def _text(self, text: str) -> npt.NDArray[np.float64]:
+        longest = self._model.config.text_config.max_position_embeddings
+        tokens = self._tokenizer([text], truncation=True, max_length=longest, return_tensors="pt")
+        given = {name: tokens[name].to(self._model.device) for name in ("input_ids", "attention_mask")}
+        return self._features(self._model.get_text_features, **given)[0]
 
     def _features(self, function: Any, **inputs: Any) -> npt.NDArray[np.float64]:
-        import torch
+        """Rows of length 1."""
+        with library("torch").inference_mode():
+            features = function(**inputs).pooler_output.double().cpu().numpy()
+        return _unit(features)
 
-        with torch.inference_mode():
-            pooled = function(**inputs).pooler_output
-        return _unit(pooled.float().cpu().numpy().astype(np.float64)).astype(np.float64)
+    def _stacked(self, rows: list[npt.NDArray[np.float64]]) -> Vectors:
+        return np.array(rows, np.float32).reshape(len(rows), self._model.config.projection_dim)
 
 
 def load(model: str, *, revision: str | None, device: str, dtype: str) -> Clip:
-    """A CLIP model by its name or its folder. Raises `ConfigError` when it is not on this machine."""
+    """The CLIP checkpoint of this hub name or folder, on this device.
+
+    Args:
+        model: a hub name that was downloaded before, or a folder.
+        revision: see `loading.find_checkpoint`.
+        device: "cpu", "cuda" or "cuda:N".
+        dtype: "float32", "bfloat16" or "float16", what the model computes in.
+
+    Raises:
+        ConfigError: a library, the checkpoint or the device is missing.
+    """
     torch_device, torch_dtype = runtime(device, dtype)
     transformers = library("transformers")
     checkpoint = find_checkpoint(model, revision)
@@ -100,6 +114,7 @@ def load(model: str, *, revision: str | None, device: str, dtype: str) -> Clip:
     return Clip(loaded, processor, tokenizer, identity(loaded, checkpoint))
 
 
-def _unit(vectors: npt.NDArray[np.floating]) -> Vectors:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
+def _unit(vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Vectors, or one, made of length 1; those of length 0 stay."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-12))
