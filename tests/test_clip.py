@@ -1,0 +1,147 @@
+"""The CLIP embedding with a byte-pair tokenizer like the published one: what a job's other clips may not change."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_models
+from tiny_models import pictures, torch, transformers
+
+from perturbations.errors import ConfigError
+from perturbations.models import clip
+
+CPU: dict[str, Any] = {"revision": None, "device": "cpu", "dtype": "float32"}
+MERGES = ["t h", "th e</w>", "d o", "do g</w>", "c a", "ca t</w>"]
+
+
+def save(folder: Path) -> Path:
+    """A tiny CLIP whose tokenizer is CLIP's own: pieces of words, the end of a sentence also for padding."""
+    tiny_models.save_clip(folder)
+    letters = [chr(code) for code in range(ord("!"), ord("~") + 1)]
+    pieces = [*letters, *(letter + "</w>" for letter in letters), *(merge.replace(" ", "") for merge in MERGES)]
+    vocabulary = {piece: number for number, piece in enumerate([*pieces, "<|startoftext|>", "<|endoftext|>"])}
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *MERGES, ""]))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "CLIPTokenizer"}))
+    config = transformers.CLIPConfig.from_pretrained(folder)
+    config.text_config.update({"vocab_size": len(vocabulary), "bos_token_id": len(vocabulary) - 2})
+    config.text_config.update({"eos_token_id": len(vocabulary) - 1, "pad_token_id": len(vocabulary) - 1})
+    torch.manual_seed(3)
+    model = transformers.CLIPModel(config)
+    for parameter in model.parameters():  # far from zero, so that unlike inputs have unlike embeddings
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.2)
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(tmp_path_factory.mktemp("clip"))
+
+
+@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+def model(request: pytest.FixtureRequest, folder: Path) -> clip.Clip:
+    return clip.load(str(folder), **{**CPU, "dtype": request.param})
+
+
+CLIPS = [
+    pictures(12, 24, 32, seed=1),
+    pictures(70, 9, 12, seed=2),  # more than one pass takes
+    pictures(1, 50, 20, seed=3),
+    [*pictures(2, 20, 30, seed=4), *pictures(2, 30, 20, seed=5)],
+    pictures(12, 24, 32, seed=6),
+]
+TEXTS = ["the dog", "cat", "", "the cat and the dog " * 30, "a man with a dog", "ünïcödé 犬"]
+
+
+def test_vectors_are_float32_of_length_1(model: clip.Clip) -> None:
+    for vectors, count in ((model.embed_videos(CLIPS), len(CLIPS)), (model.embed_texts(TEXTS), len(TEXTS))):
+        assert (vectors.shape, vectors.dtype) == ((count, 16), np.float32)
+        np.testing.assert_allclose(np.linalg.norm(vectors.astype(np.float64), axis=1), 1, atol=1e-6)
+
+
+def test_an_embedding_does_not_depend_on_the_others_to_the_bit(model: clip.Clip) -> None:
+    for embed, inputs in ((model.embed_videos, CLIPS), (model.embed_texts, TEXTS)):
+        together = embed(inputs)  # type: ignore[operator]
+        assert np.array_equal(embed(inputs[::-1])[::-1], together)  # type: ignore[operator]
+        assert np.array_equal(np.concatenate([embed([one]) for one in inputs]), together)  # type: ignore[operator]
+        assert not np.array_equal(together[0], together[1])
+
+
+def test_a_clip_s_own_passes_do_not_show(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = clip.load(str(folder), **CPU)
+    whole = model.embed_videos(CLIPS[:2])
+    monkeypatch.setattr(clip, "_BATCH", 5)
+    np.testing.assert_allclose(model.embed_videos(CLIPS[:2]), whole, atol=1e-5)
+
+
+def test_nothing_in_nothing_out(model: clip.Clip) -> None:
+    assert model.embed_videos([]).shape == (0, 16)
+    assert model.embed_texts([]).shape == (0, 16)
+
+
+def test_a_clip_without_frames_is_refused(model: clip.Clip) -> None:
+    with pytest.raises(ValueError, match="clip 1 of 2 has no frame"):
+        model.embed_videos([CLIPS[2], []])
+
+
+def test_each_frame_counts_the_same(folder: Path) -> None:
+    model = clip.load(str(folder), **CPU)
+    frames = CLIPS[0][:3]
+    alone = model.embed_videos([[frame] for frame in frames]).astype(np.float64)
+    mean = alone.mean(axis=0)
+    np.testing.assert_allclose(model.embed_videos([frames])[0], mean / np.linalg.norm(mean), atol=1e-5)
+
+
+def test_sentences_end_where_the_model_s_positions_do(folder: Path) -> None:
+    model = clip.load(str(folder), **CPU)
+    # 12 positions: the start, 10 pieces, the end.
+    short, long, longer = model.embed_texts(["the dog " * 4, "the dog " * 5, "the dog " * 5 + "cat"])
+    assert np.array_equal(long, longer)
+    assert not np.allclose(short, long, atol=1e-3)
+
+
+def test_a_sentence_is_read_at_its_end_and_in_any_case(folder: Path) -> None:
+    plain = transformers.CLIPModel.from_pretrained(folder).eval()
+    tokens = transformers.AutoTokenizer.from_pretrained(folder)("the dog", return_tensors="pt")
+    assert tokens["input_ids"].shape == (1, 4)  # pieces are merged
+    with torch.inference_mode():
+        expected = plain.get_text_features(**tokens).pooler_output[0].numpy()
+    made = clip.load(str(folder), **CPU).embed_texts(["the dog", "The DOG"])
+    np.testing.assert_allclose(made[0], expected / np.linalg.norm(expected), atol=1e-5)
+    assert np.array_equal(made[0], made[1])
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 3), (3, 1), (3, 40), (40, 3)])
+def test_frames_of_any_size(model: clip.Clip, size: tuple[int, int]) -> None:
+    assert np.isfinite(model.embed_videos([pictures(2, *size), [np.zeros((*size, 3), np.uint8)]])).all()
+
+
+def test_pixels_come_from_pil_and_are_left_alone(folder: Path) -> None:
+    model = clip.load(str(folder), **CPU)
+    assert isinstance(model._processor, transformers.CLIPImageProcessorPil)
+    frames = [frame.copy() for frame in CLIPS[0]]
+    model.embed_videos([frames])
+    assert all(np.array_equal(one, other) for one, other in zip(frames, CLIPS[0], strict=True))
+
+
+@pytest.mark.parametrize(("missing", "message"), [("vocab.json", "vocab.json"), ("preprocessor_config.json", "fetch it")])
+def test_an_incomplete_checkpoint_is_refused(folder: Path, tmp_path: Path, missing: str, message: str) -> None:
+    shutil.copytree(folder, tmp_path / "clip")
+    for name in (missing, "processor_config.json"):
+        (tmp_path / "clip" / name).unlink(missing_ok=True)
+    with pytest.raises(ConfigError, match=message):
+        clip.load(str(tmp_path / "clip"), **CPU)
+
+
+def test_a_missing_revision_is_named_with_the_command_that_fetches_it() -> None:
+    with pytest.raises(ConfigError, match="hf download nobody/clip --revision abc"):
+        clip.load("nobody/clip", **{**CPU, "revision": "abc"})
