@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations import analyses, framefile, guidance, manifest, media, registry, rendering, storage
+from perturbations.analysis import neighbours
 from perturbations.analysis.motion import Follower
 from perturbations.errors import ManifestError
 from perturbations.mixes import CLEAN
@@ -104,7 +105,9 @@ def _guide(
             )
         seen = [analyses.footage(settings["analysis"], list(clip), fps) for clip in (frames, *clips)]
         own, *others = (row["vector"] for row in analyses.embeddings(settings["analysis"], seen))
-        donor = clips[guidance.nearest(own, np.array(others))[0]]
+        nearest = neighbours.nearest(own, others)
+        assert nearest is not None
+        donor = clips[nearest.position]
         return (len(donor), 1.0), donor
     return (Follower() if kind == "motion" else None), frames
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perturbations import rng, storage
-from perturbations.analysis import motion, tracking
+from perturbations.analysis import motion, neighbours, tracking
 from perturbations.errors import ConfigError, MediaError
 from perturbations.media import Clip
 from perturbations.models import adain
@@ -47,8 +47,10 @@ class Known:
     def corpus(self, seed: int, number: int) -> tuple[list[Row], npt.NDArray[np.float64]]:
         """So many donors and their vectors, chosen by a hash: one that comes or goes changes at most one other."""
         if (seed, number) not in self._corpora:
-            in_order = sorted(self.donors, key=lambda row: digest([seed, row["dataset"], row["item_id"]]))
-            rows = sorted(in_order[:number], key=lambda row: str(row["item_id"]))
+            by_item = {row["item_id"]: row for row in self.donors}
+            dataset = self.donors[0]["dataset"] if self.donors else ""
+            chosen = neighbours.subset(by_item, number, lambda item_id: digest([seed, dataset, item_id]))
+            rows = [by_item[item_id] for item_id in chosen]
             self._corpora[seed, number] = rows, np.array([row["vector"] for row in rows], np.float64)
         return self._corpora[seed, number]
 
@@ -144,23 +146,14 @@ def _style_image(name: str, path: str | None) -> Image:
 def _donor_facts(recipe: Recipe, query: Row, known: Known) -> Row:
     """The nearest clip of the corpus that is not the clip itself, nor the same file or the same frames again."""
     donors, vectors = known.corpus(recipe["seed"], recipe["params"]["donors"])
-    others = np.array([not _is_the_same(row, query) for row in donors], bool)
-    if not others.any():
+    same = np.array([_is_the_same(row, query) for row in donors], bool)
+    found = neighbours.nearest(query["vector"], vectors, same) if len(donors) else None
+    if found is None:
         raise MediaError(f"no other clip in the corpus `{recipe['guide']['corpus']}` to insert a segment of")
-    places = np.flatnonzero(others)
-    position, similarity = nearest(query["vector"], vectors[places])
-    row = donors[places[position]]
+    row, similarity = donors[found.position], found.similarity
     names = ("dataset", "item_id", "start_s", "end_s", "frame_count", "fps")
     donor = {**{name: row[name] for name in names}, "sha256": row["source_sha256"]}
     return {"donor": donor, "similarity": round(similarity, 6), "files": {"donor": row["source_path"]}}
-
-
-def nearest(query: npt.ArrayLike, vectors: npt.NDArray[np.float64]) -> tuple[int, float]:
-    """Which of the vectors, N x D, is most like the query, D, and its cosine similarity; all have length 1."""
-    # Row by row, so that a similarity does not depend on which other clips there are.
-    similarities = (vectors * np.asarray(query, np.float64)).sum(axis=1)
-    position = int(similarities.argmax())
-    return position, float(similarities[position])
 
 
 def _is_the_same(row: Row, query: Row) -> bool:

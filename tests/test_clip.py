@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_models
+from PIL import Image
 from tiny_models import pictures, torch, transformers
 
 from perturbations.errors import ConfigError
@@ -125,6 +126,18 @@ def test_frames_of_any_size(model: clip.Clip, size: tuple[int, int]) -> None:
     assert np.isfinite(model.embed_videos([pictures(2, *size), [np.zeros((*size, 3), np.uint8)]])).all()
 
 
+@pytest.mark.parametrize("size", [(1, 3), (3, 40), (1, 40), (40, 3)])
+def test_a_frame_a_few_pixels_high_is_not_turned(folder: Path, size: tuple[int, int]) -> None:
+    frame = pictures(1, *size, seed=8)[0]
+    plain = transformers.CLIPModel.from_pretrained(folder).eval()
+    picture = Image.fromarray(frame)  # which has no other order of axes
+    inputs = transformers.CLIPImageProcessorPil.from_pretrained(folder)(picture, return_tensors="pt")
+    with torch.inference_mode():
+        expected = plain.get_image_features(**inputs).pooler_output[0].numpy()
+    made = clip.load(str(folder), **CPU).embed_videos([[frame]])[0]
+    np.testing.assert_allclose(made, expected / np.linalg.norm(expected), atol=1e-5)
+
+
 def test_pixels_come_from_pil_and_are_left_alone(folder: Path) -> None:
     model = clip.load(str(folder), **CPU)
     assert isinstance(model._processor, transformers.CLIPImageProcessorPil)
@@ -133,7 +146,9 @@ def test_pixels_come_from_pil_and_are_left_alone(folder: Path) -> None:
     assert all(np.array_equal(one, other) for one, other in zip(frames, CLIPS[0], strict=True))
 
 
-@pytest.mark.parametrize(("missing", "message"), [("vocab.json", "vocab.json"), ("preprocessor_config.json", "fetch it")])
+@pytest.mark.parametrize(
+    ("missing", "message"), [("vocab.json", "vocab.json"), ("preprocessor_config.json", "fetch it")]
+)
 def test_an_incomplete_checkpoint_is_refused(folder: Path, tmp_path: Path, missing: str, message: str) -> None:
     shutil.copytree(folder, tmp_path / "clip")
     for name in (missing, "processor_config.json"):

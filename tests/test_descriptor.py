@@ -16,7 +16,7 @@ def sampled(frames: list[np.ndarray], count: int = 12) -> list[np.ndarray]:
 
 @pytest.fixture(scope="module")
 def films() -> list[list[np.ndarray]]:
-    return [list(demo.frames(index)) for index in range(10)]
+    return [list(demo.frames(index)) for index in range(16)]
 
 
 def test_it_is_a_vector_of_length_1(films: list[list[np.ndarray]]) -> None:
@@ -61,3 +61,77 @@ def test_any_clip_has_one(size: tuple[int, int], count: int, level: int) -> None
 def test_black_and_white_are_not_alike() -> None:
     black, white = (descriptor.describe([np.full((9, 9, 3), level, np.uint8)]) for level in (0, 255))
     assert float(black @ white) < 0.3
+
+
+def test_a_clip_needs_a_frame() -> None:
+    with pytest.raises(ValueError, match="without frames"):
+        descriptor.describe([])
+
+
+def test_it_has_408_numbers_and_leaves_the_frames_alone(films: list[list[np.ndarray]]) -> None:
+    frames = [frame.copy() for frame in sampled(films[0])]
+    assert descriptor.describe(frames).shape == (408,)
+    assert all(np.array_equal(one, other) for one, other in zip(frames, sampled(films[0]), strict=True))
+
+
+def noisy(frames: list[np.ndarray], reach: int = 2) -> list[np.ndarray]:
+    """As a coder leaves them: each value off by up to `reach` grey levels."""
+    rng = np.random.default_rng(0)
+    return [np.clip(one + rng.integers(-reach, reach + 1, one.shape), 0, 255).astype(np.uint8) for one in frames]
+
+
+@pytest.mark.parametrize("level", [0, 42, 128, 212, 255])
+@pytest.mark.parametrize("size", [(240, 320), (64, 64), (320, 180)])
+def test_noise_does_not_make_a_flat_clip_another(level: int, size: tuple[int, int]) -> None:
+    flat = [np.full((*size, 3), level, np.uint8)] * 12
+    assert float(descriptor.describe(flat) @ descriptor.describe(noisy(flat))) > 0.94
+
+
+def test_noise_does_not_make_a_still_clip_move(films: list[list[np.ndarray]]) -> None:
+    still = [films[0][0]] * 12
+    assert float(descriptor.describe(still) @ descriptor.describe(noisy(still))) > 0.99
+
+
+@pytest.mark.parametrize("channel", [0, 1, 2, slice(None)])
+def test_a_slight_change_of_any_colour_changes_little(channel: int | slice) -> None:
+    # Over every level: no border between colours may be a step.
+    for level in range(0, 252, 3):
+        frame = np.full((8, 8, 3), 100, np.uint8)
+        frame[..., channel] = level
+        changed = frame.copy()
+        changed[..., channel] += 4
+        assert float(descriptor.describe([frame]) @ descriptor.describe([changed])) > 0.9
+
+
+def test_clips_are_found_again_when_they_are_brighter(films: list[list[np.ndarray]]) -> None:
+    plain = np.stack([descriptor.describe(sampled(frames)) for frames in films])
+    for index, frames in enumerate(films):
+        brighter = [cv2.convertScaleAbs(frame, alpha=1.1, beta=4) for frame in sampled(frames)]
+        assert int((plain @ descriptor.describe(brighter)).argmax()) == index
+
+
+def test_what_turns_a_clip_turns_its_gradients() -> None:
+    stripes = np.zeros((96, 96, 3), np.uint8)
+    stripes[:, ::8] = stripes[:, 1::8] = stripes[:, 2::8] = stripes[:, 3::8] = 255
+    across, down = ([frame] for frame in (stripes, stripes.transpose(1, 0, 2).copy()))
+    assert float(descriptor.describe(across) @ descriptor.describe(down)) < 0.9
+
+
+def test_where_the_colours_are_counts() -> None:
+    left = np.full((64, 64, 3), (200, 40, 40), np.uint8)
+    left[:, 32:] = (40, 40, 200)
+    ways = [descriptor.describe([frame]) for frame in (left, left[:, ::-1].copy())]
+    assert 0.2 < float(ways[0] @ ways[1]) < 0.9
+
+
+def test_where_things_move_counts() -> None:
+    def clip(row: int) -> list[np.ndarray]:
+        frames = [np.full((64, 64, 3), 90, np.uint8) for _ in range(12)]
+        for index, frame in enumerate(frames):
+            frame[row : row + 16, index * 4 : index * 4 + 16] = 200
+        return frames
+
+    top, bottom = clip(0), clip(48)
+    mixed = [frame if index % 2 else top[0] for index, frame in enumerate(top)]
+    vectors = [descriptor.describe(frames) for frames in (top, bottom, mixed)]
+    assert float(vectors[0] @ vectors[1]) < float(vectors[0] @ vectors[2])

@@ -80,13 +80,13 @@ class Clip:
         longest = self._model.config.text_config.max_position_embeddings
         tokens = self._tokenizer([text], truncation=True, max_length=longest, return_tensors="pt")
         given = {name: tokens[name].to(self._model.device) for name in ("input_ids", "attention_mask")}
-        return self._features(self._model.get_text_features, **given)[0]
+        return self._features(self._model.get_text_features, **given).ravel()
 
     def _features(self, function: Any, **inputs: Any) -> npt.NDArray[np.float64]:
         """Rows of length 1."""
         with library("torch").inference_mode():
-            features = function(**inputs).pooler_output.double().cpu().numpy()
-        return _unit(features)
+            features = function(**inputs).pooler_output.double().cpu()
+        return _unit(features.numpy())
 
     def _stacked(self, rows: list[npt.NDArray[np.float64]]) -> Vectors:
         return np.array(rows, np.float32).reshape(len(rows), self._model.config.projection_dim)
