@@ -1,4 +1,4 @@
-"""What other programs use: perturb an array, open a corpus clip, list what there is."""
+"""What other programs use: perturb an array or a caption, open a corpus clip, list what there is."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations import framefile, manifest, media, registry, rendering, storage
-from perturbations.errors import ManifestError
+from perturbations.errors import ManifestError, UnknownPerturbationError
 from perturbations.recipe import Recipe, make
+from perturbations.text.pipeline import PerturbedText, perturb_captions, text_entry
 
 Frames = NDArray[np.uint8]
 
@@ -56,6 +57,8 @@ def perturb(
     """
     _check_clip(frames, fps)
     entry = registry.get(name)
+    if entry.kind != "video":
+        raise UnknownPerturbationError(f"{name} perturbs captions, not videos; use perturb_text")
     if severity == 0:
         return frames.copy()
     recipe = make(entry, severity, variant=variant, seed=seed, storage={"tier": "recipe"})
@@ -63,6 +66,42 @@ def perturb(
         return _through_codec(frames, recipe, dataset, item_id, fps)
     apply = rendering.applier(recipe, dataset, item_id, *frames.shape[:3])
     return np.stack([apply(frame, index) for index, frame in enumerate(np.ascontiguousarray(frames))])
+
+
+def perturb_text(
+    text: str,
+    name: str,
+    severity: int = 1,
+    *,
+    seed: int,
+    item_id: str,
+    dataset: str = "",
+    variant: str = "released",
+    backend: str | None = None,
+) -> PerturbedText:
+    """Perturb a caption.
+
+    Args:
+        text: the caption; any string, empty ones too.
+        name: `suite/name`, e.g. "msrvtt_p/gender_swap".
+        severity: 1 up to what the perturbation has; 0 gives the caption itself.
+        seed, dataset, item_id: the generator's key, as in a corpus, where `item_id` is the caption's id.
+        variant: "released" (the authors' code) or "paper" (the text).
+        backend: who plays the models' roles: "offline", the default, or "pretrained".
+
+    Returns:
+        The perturbed `text`; whether it `changed`; its `similarity` to the original, where a fidelity gate asked for
+        it; how many `attempts` that took and whether one was `accepted`; the `backend`.
+
+    Raises:
+        UnknownPerturbationError: no such text perturbation, severity or variant.
+        BackendError: no such backend, or a library, program or weight file it needs is missing.
+    """
+    entry = text_entry(name)
+    row = {"caption_id": item_id, "item_id": item_id, "text": text}
+    made = perturb_captions([row], entry.key, severity, seed=seed, dataset=dataset, variant=variant, backend=backend)
+    columns = next(made)
+    return PerturbedText(**{field: columns[field] for field in PerturbedText.__dataclass_fields__})
 
 
 def _check_clip(frames: Frames, fps: float) -> None:
