@@ -217,6 +217,19 @@ def test_listing_the_suites_is_light() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=PACKAGE.parent
     )
-    heavy = {"textblob", "nltk", "transformers", "numpy", "cv2", "pandas", "pyarrow", "torch", "scipy", "av", "pydantic", "snakemake"}
+    heavy = {
+        "textblob",
+        "nltk",
+        "transformers",
+        "numpy",
+        "cv2",
+        "pandas",
+        "pyarrow",
+        "torch",
+        "scipy",
+        "av",
+        "pydantic",
+        "snakemake",
+    }
     assert not heavy & set(loaded.stdout.split())
     assert "perturbations" in loaded.stdout

@@ -15,11 +15,11 @@ from perturbations.errors import BackendError
 
 Neighbours = Callable[[str], tuple[str, ...]]
 
-_NEAREST = 10
+_NEAREST = 30
 
 
 def minilm() -> Neighbours:
-    """Nearest whole words in MiniLM's table of input embeddings, other lemmas only."""
+    """Nearest whole words in MiniLM's table of input embeddings."""
     from safetensors import safe_open
 
     from perturbations.models.text_similarity import minilm_folder
@@ -62,15 +62,7 @@ def _nearest(words: Sequence[str], vectors: NDArray[np.float32]) -> Neighbours:
     def nearest(word: str) -> tuple[str, ...]:
         if word not in rows:
             return ()
-        order = np.argsort(-(unit @ unit[rows[word]]), kind="stable")[1 : 3 * _NEAREST]
-        found = [words[at] for at in order if not _same_lemma(words[at], word)]
-        return tuple(found[:_NEAREST])
+        order = np.argsort(-(unit @ unit[rows[word]]), kind="stable")
+        return tuple(words[at] for at in order[: _NEAREST + 1] if words[at] != word)
 
     return nearest
-
-
-def _same_lemma(one: str, other: str) -> bool:
-    """Near enough for neighbours: "cook" and "cooking", "man" and "mans" share a lemma, "man" and "woman" do not."""
-    short, long = sorted((one, other), key=len)
-    stem = short[:-1] if len(short) > 3 and short.endswith(("e", "y")) else short
-    return long.startswith(stem) and len(long) - len(stem) <= 4

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.errors import BackendError
+from perturbations.text.tokens import encodable
 
 Array = NDArray[np.float32]
 Embed = Callable[[Sequence[str]], Array]
@@ -48,7 +49,7 @@ def minilm() -> SentenceEncoder:
     forward = _bert(load_file(folder / "model.safetensors"), config)
 
     def embed(texts: Sequence[str]) -> Array:
-        ids = [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
+        ids = [encoding.ids for encoding in tokenizer.encode_batch([encodable(text) for text in texts])]
         vectors = np.empty((len(ids), config["hidden_size"]), np.float32)
         for rows in _same_length(ids):
             vectors[rows] = forward(np.array([ids[row] for row in rows]))
@@ -162,7 +163,7 @@ def mpnet(name: str = "sentence-transformers/paraphrase-mpnet-base-v2") -> Sente
         vectors = []
         for text in texts:  # alone, so that padding cannot change a sum
             with torch.inference_mode():
-                tokens = tokenizer(text, return_tensors="pt", truncation=True, max_length=512)
+                tokens = tokenizer(encodable(text), return_tensors="pt", truncation=True, max_length=512)
                 states = model(**tokens).last_hidden_state[0]
             pooled = states.mean(dim=0)
             vectors.append((pooled / pooled.norm()).numpy())

@@ -7,6 +7,7 @@ phrases, and recipes speak in imperatives: `caption_tagger` mends what that brea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from perturbations.errors import BackendError
@@ -21,12 +22,27 @@ _FINITE = ("VBZ", "VBP", "VBD", "MD")
 _OPENERS = ("DT", "PRP$", "PRP", "CD", "TO", "IN", "RB", "RP", "JJ")
 
 
+@dataclass(frozen=True)
+class _Verbs:
+    """Verbs that the tagger takes for nouns: -s forms, bare forms, imperatives; and nouns that end like verbs."""
+
+    third_person: frozenset[str]
+    bare: frozenset[str]
+    instructions: frozenset[str]
+    ing_nouns: frozenset[str]
+
+
 def caption_tagger() -> Tagger:
     """Brill's rules and lexicon (bundled with TextBlob), and rules for captions."""
     from textblob.en import parser
 
-    actions = {form for verb in tables.words("actions") for form in _third_person(verb)}
-    instructions = frozenset(tables.words("instructions"))
+    actions = tables.words("actions")
+    verbs = _Verbs(
+        third_person=frozenset(_third_person(verb) for verb in actions),
+        bare=frozenset(actions),
+        instructions=frozenset(tables.words("instructions")),
+        ing_nouns=frozenset(tables.words("ing_nouns")),
+    )
 
     @lru_cache(maxsize=4096)
     def tag_once(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -36,51 +52,56 @@ def caption_tagger() -> Tagger:
         tags = ["."] * len(words)
         for at, (_, tag) in zip(spoken, parser.find_tags([cores[at] for at in spoken]), strict=True):
             tags[at] = str(tag)
-        _mend([found.lower() for found in cores], tags, actions, instructions)
+        _mend([found.lower() for found in cores], tags, verbs)
         return tuple(tags)
 
     return lambda words: list(tag_once(tuple(words)))
 
 
-def _mend(words: Sequence[str], tags: list[str], actions: set[str], instructions: frozenset[str]) -> None:
-    imperative = bool(words) and _instructs(words, tags, 0, instructions)
+def _mend(words: Sequence[str], tags: list[str], verbs: _Verbs) -> None:
+    imperative = bool(words) and _instructs(words, tags, verbs)
     if imperative:
         tags[0] = "VB"
     finite = False
-    ing_nouns = tables.words("ing_nouns")
-    for at, word in enumerate(words):
-        before = tags[at - 1] if at else ""
-        if (tags[at] == "VBD" and _helped(words, at, _BE | _HAVE)) or (tags[at] == "VBD" and before == "DT"):
-            tags[at] = "VBN"
-        elif word.endswith("ing") and tags[at] in ("NN", "JJ") and _helped(words, at, _BE):
-            tags[at] = "VBG"
-        elif word.endswith("ing") and tags[at] == "NN" and before in ("NN", "NNS") and word not in ing_nouns:
-            verbs = [tag for tag in tags[:at] if tag.startswith("VB")]
-            tags[at] = "NN" if verbs else "VBG"
-        elif tags[at] == "NNS" and word in actions and before in ("NN", "NNP", "PRP", "CC", "RB", "WP", "WDT", "NNS"):
-            subject_waits = not finite and before != "CC"
-            if subject_waits or (finite and before == "CC"):
-                tags[at] = "VBZ"
-        elif imperative and at and word in instructions and _continues(words, tags, at):
+    for at in range(len(words)):
+        if imperative and at and words[at] in verbs.instructions and _continues(words, tags, at):
             tags[at] = "VB"
-        elif tags[at] == "VB" and not imperative and at and before in ("NN", "JJ", "DT", "PRP$", "VBG"):
-            tags[at] = "NN"
-        elif tags[at] == "VB" and at and before in ("NNS", "NNPS") and not imperative:
-            tags[at] = "VBP"
-        elif tags[at] == "VBZ" and word.endswith("s") and word not in _BE | _HAVE and words[at + 1 : at + 2] == ["are"]:
-            tags[at] = "NNS"
-        elif tags[at] == "PRP" and word == "s":
-            tags[at] = "POS"
+        else:
+            tags[at] = _mended(words, tags, at, verbs, finite, imperative)
         finite = finite or tags[at] in _FINITE
     if not any(tag.startswith("VB") for tag in tags):
-        _find_instruction(words, tags, instructions)
+        _find_instruction(words, tags, verbs)
 
 
-def _instructs(words: Sequence[str], tags: Sequence[str], at: int, instructions: frozenset[str]) -> bool:
-    """Whether a recipe's instruction begins here: a verb that can be one, and not the subject of another verb."""
-    if words[at] not in instructions or len(words) == at + 1:
-        return tags[at] == "VB"
-    return not (tags[at + 1] in _FINITE and words[at + 1] not in instructions)
+def _mended(words: Sequence[str], tags: list[str], at: int, verbs: _Verbs, finite: bool, imperative: bool) -> str:
+    word, tag = words[at], tags[at]
+    before = tags[at - 1] if at else ""
+    after = tags[at + 1] if at + 1 < len(tags) else ""
+    if tag == "VBD" and (before == "DT" or _helped(words, at, _BE | _HAVE)):
+        return "VBN"  # "the boiled eggs", "is being added"
+    if word.endswith("ing") and tag in ("NN", "JJ") and _helped(words, at, _BE):
+        return "VBG"  # "is dancing"
+    if word.endswith("ing") and tag == "NN" and before in ("NN", "NNS") and word not in verbs.ing_nouns:
+        return "NN" if any(other.startswith("VB") for other in tags[:at]) else "VBG"  # "a girl shopping"
+    if tag == "NNS" and word in verbs.third_person:
+        begins_clause = before in ("NN", "NNP", "PRP", "RB", "WP", "WDT", "NNS") and not finite
+        return "VBZ" if begins_clause or (before == "CC" and finite) else tag  # "a man talks", "waves and smiles"
+    if tag == "NN" and word in verbs.bare and before == "NNS" and after in _OPENERS and not finite | imperative:
+        return "VBP"  # "dogs jump over a fence"
+    if tag == "VB" and not imperative and before in ("NN", "JJ", "DT", "PRP$", "VBG"):
+        return "NN"  # "video game play"
+    if tag == "VB" and not imperative and before in ("NNS", "NNPS"):
+        return "VBP"
+    if tag == "VBZ" and word not in _BE | _HAVE and words[at + 1 : at + 2] == ["are"]:
+        return "NNS"  # "faces are"
+    return "POS" if tag == "PRP" and word == "s" else tag  # "a computer s motherboard"
+
+
+def _instructs(words: Sequence[str], tags: Sequence[str], verbs: _Verbs) -> bool:
+    """Whether a recipe's instruction begins the caption: a verb that can be one, and no subject."""
+    if words[0] not in verbs.instructions or len(words) == 1:
+        return tags[0] == "VB"
+    return not (tags[1] in _FINITE and words[1] not in verbs.instructions)
 
 
 def _continues(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
@@ -94,13 +115,13 @@ def _continues(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
     return words[at - 1] == "to" and after in ("DT", "PRP$", "PRP")
 
 
-def _find_instruction(words: Sequence[str], tags: list[str], instructions: frozenset[str]) -> None:
+def _find_instruction(words: Sequence[str], tags: list[str], verbs: _Verbs) -> None:
     """The verb of "in a bowl mix two eggs": an instruction between a noun and a determiner."""
     for at in range(1, len(words) - 1):
         stands_so = (
             tags[at] == "NN" and tags[at - 1].startswith(("NN", "RB")) and tags[at + 1] in ("DT", "CD", "PRP", "PRP$")
         )
-        if words[at] in instructions and stands_so:
+        if words[at] in verbs.instructions and stands_so:
             tags[at] = "VB"
             return
 
@@ -112,29 +133,24 @@ def _helped(words: Sequence[str], at: int, helpers: frozenset[str]) -> bool:
     return before >= 0 and words[before] in helpers
 
 
-def _third_person(verb: str) -> tuple[str, ...]:
+def _third_person(verb: str) -> str:
     if verb.endswith("y") and verb[-2:-1] not in "aeiou":
-        return (f"{verb[:-1]}ies",)
-    return (f"{verb}es",) if verb.endswith(("s", "x", "z", "ch", "sh", "o")) else (f"{verb}s",)
+        return f"{verb[:-1]}ies"
+    return f"{verb}es" if verb.endswith(("s", "x", "z", "ch", "sh", "o")) else f"{verb}s"
 
 
-def perceptron(folder: str | None = None) -> Tagger:
-    """NLTK's averaged perceptron, the papers' tagger, from NLTK's own data or a folder.
+def perceptron() -> Tagger:
+    """NLTK's averaged perceptron, the papers' tagger, from NLTK's data folders.
 
     Raises `BackendError` when its weights are not downloaded.
     """
     from nltk.tag import PerceptronTagger
 
     try:
-        model = PerceptronTagger(load=folder is None)
-        if folder is not None:
-            model.load_from_json(loc=folder)
+        model = PerceptronTagger()
     except LookupError as error:
         raise BackendError(
-            "NLTK's tagger is not downloaded: `python -m nltk.downloader averaged_perceptron_tagger_eng`"
+            "NLTK's tagger is not downloaded: `python -m nltk.downloader averaged_perceptron_tagger_eng`, or use the "
+            "backend `offline`"
         ) from error
-
-    def tag(words: list[str]) -> list[str]:
-        return [str(found) for _, found in model.tag([parts(word)[1] or word for word in words])]
-
-    return tag
+    return lambda words: [str(tag) for _, tag in model.tag([parts(word)[1] or word for word in words])]

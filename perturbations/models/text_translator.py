@@ -8,7 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from perturbations.errors import BackendError
-from perturbations.text.tokens import rebuild
+from perturbations.text.tokens import encodable, rebuild
+
+# The WMT19 models' own limit.
+_MOST_NEW_TOKENS = 200
 
 
 class Apertium:
@@ -56,9 +59,9 @@ def _translate(texts: Sequence[str], pair: str) -> list[str]:
     if not texts:
         return []
     # Apertium drops or reinterprets its own stream marks.
-    plain = [text.translate({ord(mark): " " for mark in "^$/\\<>{}[]@*#~\0"}) for text in texts]
+    plain = [encodable(text).translate({ord(mark): " " for mark in "^$/\\<>{}[]@*#~\0"}) for text in texts]
     output = _apertium("-u", pair, stdin="".join(f"{text} .\n\n" for text in plain))
-    found = [block.strip() for block in output.split("\n\n")][: len(texts)]
+    found = [block.strip() for block in output.removesuffix("\n\n").split("\n\n")]
     if len(found) == len(texts):
         return [text.removesuffix(".").rstrip() for text in found]
     # A caption that Apertium cut in two has shifted the others: translate halves until it stands alone.
@@ -92,14 +95,15 @@ class HubTranslator:
         self._pair = (there, back)
 
     def __call__(self, text: str) -> str:
-        """The caption there and back."""
-        if not text.strip():
-            return text
+        """The caption there and back; the caption itself where a model has nothing to say."""
+        translated = text
         for model, tokenizer in self._pair:
-            tokens = tokenizer(text, return_tensors="pt", truncation=True)
-            output = model.generate(**tokens, num_beams=5, do_sample=False)
-            text = tokenizer.batch_decode(output, skip_special_tokens=True)[0]
-        return text
+            if not translated.strip():
+                return text
+            tokens = tokenizer(translated, return_tensors="pt", truncation=True)
+            output = model.generate(**tokens, num_beams=5, do_sample=False, max_new_tokens=_MOST_NEW_TOKENS)
+            translated = tokenizer.batch_decode(output, skip_special_tokens=True)[0]
+        return translated if translated.strip() else text
 
 
 def wmt19(there: str = "facebook/wmt19-en-de", back: str = "facebook/wmt19-de-en") -> HubTranslator:

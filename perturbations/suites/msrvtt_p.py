@@ -172,7 +172,7 @@ TEXT = (
         "words:neighbour_swap",
         "a word becomes its neighbour in an embedding",
         parameters={"share": 0.1},
-        roles=("tagger", "neighbours"),
+        roles=("tagger", "inflector", "neighbours"),
     ),
     _text(
         "swap_syn_wordnet",

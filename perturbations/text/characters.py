@@ -170,7 +170,7 @@ def punctuation(text: str, rng: Generator) -> str:
     """The caption in a pair of brackets, with an end mark of its own (Schiappa et al., App. A.2)."""
     left, right = _pick(_BRACKETS, rng)
     mark = _pick(("...", ".", ",", ";"), rng)
-    return f"{left} {text.strip().rstrip(string.punctuation).rstrip()}{mark} {right}" if text.strip() else text
+    return f"{left} {text.strip().rstrip('.,;:!?').rstrip()}{mark} {right}" if text.strip() else text
 
 
 def _slips(text: str, rng: Generator, share: float, eligible: Callable[[str], bool], noise: Noise) -> str:

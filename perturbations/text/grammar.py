@@ -65,13 +65,13 @@ def reverse_negation(text: str, rng: Generator, *, tagger: Tagger, inflector: In
     The reference writes "does not jumps"; here the verb is reduced to its base form.
     """
     words = text.split()
-    cores = [core(word) for word in words]
+    cores = [core(word).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") for word in words]
     for at, found in enumerate(cores):
-        if found in ("not", "never"):
+        if found in ("not", "never") and len(words) > 1:
             return rebuild(text, words[:at] + words[at + 1 :])
         if found in _NEGATIONS:
             return rebuild(text, [*words[:at], put(words[at], _NEGATIONS[found]), *words[at + 1 :]])
-        if found.endswith("n't"):
+        if found.endswith("n't") and found != "n't":
             return rebuild(text, [*words[:at], put(words[at], found[:-3]), *words[at + 1 :]])
     tags = tagger(words)
     for at, (found, tag) in enumerate(zip(cores, tags, strict=True)):

@@ -43,3 +43,8 @@ def put(word: str, replacement: str) -> str:
             replacement.upper() if len(old) > 1 and old.isupper() else replacement[:1].upper() + replacement[1:]
         )
     return f"{before}{replacement}{after}"
+
+
+def encodable(text: str) -> str:
+    """The text with "?" for lone surrogates, which JSON can hold and no library takes."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -16,7 +18,14 @@ Neighbours = Callable[[str], Sequence[str]]
 Fill = Callable[[list[str], int, str], Sequence[str]]
 Ambiguous = Callable[[str], Sequence[str]]
 
-_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz ")
+
+class Lemmas(Protocol):
+    """Dictionary forms of words."""
+
+    def lemma(self, word: str, tag: str) -> str:
+        """The dictionary form of a word with a Penn tag."""
+
+
 _MARKS = (".", ",", "!", "?", ";", ":")
 
 
@@ -93,8 +102,9 @@ def _count(ratio: float, words: Sequence[str]) -> int:
 
 
 def _letters_only(text: str) -> str:
+    """Lower-case letters and spaces, as in EDA, which knows those of ASCII only; here every script's letters stay."""
     lowered = text.lower().replace("'", "").replace("\N{RIGHT SINGLE QUOTATION MARK}", "").replace("-", " ")
-    return "".join(letter if letter in _LETTERS else " " for letter in lowered)
+    return "".join(letter if unicodedata.category(letter)[0] in "LM" else " " for letter in lowered)
 
 
 def _plain_synonyms(word: str, wordnet: Synonyms) -> list[str]:
@@ -116,17 +126,21 @@ def synonym_swap(text: str, rng: Generator, *, share: float, tagger: Tagger, wor
     return _substitute(text, rng, _share(share, words), lambda at: wordnet(core(words[at]), tags[at]))
 
 
-def neighbour_swap(text: str, rng: Generator, *, share: float, tagger: Tagger, neighbours: Neighbours) -> str:
-    """A share of the words becomes a neighbour in a word embedding (Schiappa et al., App. A.2)."""
+def neighbour_swap(
+    text: str, rng: Generator, *, share: float, tagger: Tagger, inflector: Lemmas, neighbours: Neighbours
+) -> str:
+    """A share of the words becomes a neighbour in a word embedding (Schiappa et al., App. A.2).
+
+    One of the ten nearest that have its tag and another lemma.
+    """
     words, tags = text.split(), tagger(text.split())
 
     def candidates(at: int) -> list[str]:
         if tags[at][:2] not in ("NN", "VB", "JJ", "RB"):
             return []
-        found = list(neighbours(core(words[at])))
-        return [
-            word for word, tag in zip(found, _tags_in_place(words, at, found, tagger), strict=True) if tag == tags[at]
-        ]
+        lemma = inflector.lemma(core(words[at]), tags[at])
+        others = [word for word in neighbours(core(words[at])) if inflector.lemma(word, tags[at]) != lemma]
+        return [word for word in others if tagger([*words[:at], word, *words[at + 1 :]])[at] == tags[at]][:10]
 
     return _substitute(text, rng, _share(share, words), candidates)
 
@@ -175,11 +189,6 @@ def _substitute(text: str, rng: Generator, wanted: int, candidates: Callable[[in
             words[at] = put(words[at], new[int(rng.integers(len(new)))])
             replaced += 1
     return rebuild(text, words)
-
-
-def _tags_in_place(words: list[str], at: int, found: Sequence[str], tagger: Tagger) -> Iterator[str]:
-    for word in found:
-        yield tagger([*words[:at], word, *words[at + 1 :]])[at]
 
 
 # --- msrvtt_p: AddText ------------------------------------------------------------------------------------------------
