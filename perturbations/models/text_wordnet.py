@@ -41,7 +41,8 @@ class WordNet:
     def __init__(self, folder: Path) -> None:
         if not (folder / "index.noun").is_file():
             raise BackendError(
-                f"no WordNet in {folder}: `apt-get install wordnet-base`, or PERTURB_WORDNET=FOLDER with its dict files"
+                f"no WordNet in {folder}: `apt-get install wordnet-base`; without root, `apt-get download` it, "
+                "`dpkg -x` it and name its usr/share/wordnet in PERTURB_WORDNET"
             )
         self._folder = folder
         self._index = {name: _Sorted(folder / f"index.{name}") for name in _FILES.values()}

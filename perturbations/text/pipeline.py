@@ -118,15 +118,14 @@ def _perturber(entry: registry.Perturbation, severity: int, variant: str, backen
     # Where nothing is random, trying again gives the same text.
     tries = 1 if entry.draw == "none" and backend == "offline" else gate.TRIES
 
-    def draw(text: str, generator: Any) -> str:
-        # A caption without a word has nothing to perturb; its white space is kept.
-        return str(kernel(text, generator, **parameters, **roles)) if text.strip() else text
-
     def perturbed(texts: Sequence[str], generators: Sequence[Any]) -> list[PerturbedText]:
         for player in roles.values():
             if hasattr(player, "prepare"):
                 player.prepare(texts)
-        draws = [partial(draw, text, generator) for text, generator in zip(texts, generators, strict=True)]
+        draws = [
+            partial(kernel, text, generator, **parameters, **roles)
+            for text, generator in zip(texts, generators, strict=True)
+        ]
         if encoder is None:
             new_texts = [one() for one in draws]
             return [

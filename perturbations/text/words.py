@@ -123,7 +123,11 @@ def _as_was(text: str, words: Sequence[str], changed: bool) -> str:
 def synonym_swap(text: str, rng: Generator, *, share: float, tagger: Tagger, wordnet: Synonyms) -> str:
     """A share of the words becomes a WordNet synonym of its part of speech, uninflected (Schiappa et al., App. A.2)."""
     words, tags = text.split(), tagger(text.split())
-    return _substitute(text, rng, _share(share, words), lambda at: wordnet(core(words[at]), tags[at]))
+
+    def candidates(at: int) -> list[str]:
+        return [synonym for synonym in wordnet(core(words[at]), tags[at]) if " " not in synonym]
+
+    return _substitute(text, rng, _share(share, words), candidates)
 
 
 def neighbour_swap(
