@@ -51,7 +51,7 @@ ROLES: dict[str, dict[str, Player]] = {
         "pretrained": Player("facebook/wmt19-en-de", f"{_MODELS}.text_translator:wmt19"),
     },
     "styler": {
-        "offline": Player("rules", f"{_MODELS}.text_style:rules"),
+        "offline": Player("grammar-rules", f"{_MODELS}.text_style:rules"),
         "pretrained": Player("prithivida/styletransfer", f"{_MODELS}.text_style:t5"),
     },
     "similarity": {
