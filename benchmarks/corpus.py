@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("videos", nargs="+", type=Path)
     parser.add_argument("--shard", type=int, default=50)
     parser.add_argument("--severities", nargs="+", type=int, default=[1, 3, 5])
-    parser.add_argument("--perturbations", nargs="+", default=[entry.key for entry in registry.perturbations()])
+    parser.add_argument("--perturbations", nargs="+", default=[one.key for one in registry.perturbations(kind="video")])
     options = parser.parse_args()
     videos = [path.resolve() for path in options.videos]
 

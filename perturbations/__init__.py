@@ -1,6 +1,7 @@
 """Perturbed benchmark corpora for video-text retrieval: exact, seeded, regenerable.
 
-The public names are `list_perturbations`, `perturb`, `read_manifest` and `open_clip`; the command is `perturb`.
+The public names are `list_perturbations`, `perturb`, `perturb_text`, `read_manifest` and `open_clip`. The command is
+`perturb`.
 """
 
 from __future__ import annotations
@@ -9,13 +10,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from perturbations.api import list_perturbations, open_clip, perturb
+    from perturbations.api import list_perturbations, open_clip, perturb, perturb_text
     from perturbations.manifest import read_manifest
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "list_perturbations", "open_clip", "perturb", "read_manifest"]
+__all__ = ["__version__", "list_perturbations", "open_clip", "perturb", "perturb_text", "read_manifest"]
 
-_HOMES = {"list_perturbations": "api", "perturb": "api", "open_clip": "api", "read_manifest": "manifest"}
+_HOMES = {
+    "list_perturbations": "api",
+    "open_clip": "api",
+    "perturb": "api",
+    "perturb_text": "api",
+    "read_manifest": "manifest",
+}
 
 
 def __getattr__(name: str) -> Any:

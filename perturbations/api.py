@@ -1,4 +1,4 @@
-"""What other programs use: perturb an array, open a corpus clip, list what there is."""
+"""What other programs use: perturb an array or a caption, open a corpus clip, list what there is."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from perturbations import analyses, framefile, guidance, manifest, media, registry, rendering, storage
 from perturbations.analysis import neighbours
 from perturbations.analysis.motion import Follower
-from perturbations.errors import ManifestError
+from perturbations.errors import ManifestError, UnknownPerturbationError
 from perturbations.mixes import CLEAN
 from perturbations.recipe import Recipe, make
+from perturbations.text.pipeline import PerturbedText, perturb_captions, text_entry
 
 Frames = NDArray[np.uint8]
 
@@ -63,6 +64,8 @@ def perturb(
     """
     _check_clip(frames, fps)
     entry = registry.get(name)
+    if entry.kind != "video":
+        raise UnknownPerturbationError(f"{name} perturbs captions, not videos; use perturb_text")
     if severity == 0:
         return frames.copy()
     recipe = make(entry, severity, variant=variant, seed=seed, storage={"tier": "recipe"})
@@ -110,6 +113,42 @@ def _guide(
         donor = clips[nearest.position]
         return (len(donor), 1.0), donor
     return (Follower() if kind == "motion" else None), frames
+
+
+def perturb_text(
+    text: str,
+    name: str,
+    severity: int = 1,
+    *,
+    seed: int,
+    item_id: str,
+    dataset: str = "",
+    variant: str = "released",
+    backend: str | None = None,
+) -> PerturbedText:
+    """Perturb a caption.
+
+    Args:
+        text: the caption; any string, empty ones too.
+        name: `suite/name`, e.g. "msrvtt_p/gender_swap".
+        severity: 1 up to what the perturbation has; 0 gives the caption itself.
+        seed, dataset, item_id: the generator's key, as in a corpus, where `item_id` is the caption's id.
+        variant: "released" (the authors' code) or "paper" (the text).
+        backend: who plays the models' roles: "offline", the default, or "pretrained".
+
+    Returns:
+        The perturbed `text`; whether it `changed`; its `similarity` to the original, where a fidelity gate asked for
+        it; how many `attempts` that took and whether one was `accepted`; the `backend`.
+
+    Raises:
+        UnknownPerturbationError: no such text perturbation, severity or variant.
+        BackendError: no such backend, or a library, program or weight file it needs is missing.
+    """
+    entry = text_entry(name)
+    row = {"caption_id": item_id, "item_id": item_id, "text": text}
+    made = perturb_captions([row], entry.key, severity, seed=seed, dataset=dataset, variant=variant, backend=backend)
+    columns = next(made)
+    return PerturbedText(**{field: columns[field] for field in PerturbedText.__dataclass_fields__})
 
 
 def _check_clip(frames: Frames, fps: float) -> None:

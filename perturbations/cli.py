@@ -185,21 +185,26 @@ def _list(options: argparse.Namespace) -> int:
     entries = registry.perturbations(options.suite)
     width = max(len(entry.key) for entry in entries)
     for entry in entries:
-        print(f"{entry.key:{width}}  {entry.level:<5} {entry.summary}")
+        print(f"{entry.key:{width}}  {entry.level:<10} {entry.summary}")
     return 0
 
 
 def _show(options: argparse.Namespace) -> int:
     from perturbations import registry
+    from perturbations.models import text_roles
 
     entry = registry.get(options.perturbation)
     rows = [
         ("what", entry.summary),
         ("level", entry.level),
         ("kernel", f"{entry.kernel} (version {entry.version})"),
-        ("realization", f"{entry.realization}, one a {entry.draw}" if entry.realization else "none: nothing is random"),
+        ("realization", _realization(entry)),
         ("source", entry.source),
     ]
+    if entry.kind == "text":
+        rows.append(("gate", "draws again until the meaning is kept" if entry.gated else "none"))
+        for backend in text_roles.BACKENDS:
+            rows.append((backend, text_roles.names([*entry.roles, *(["similarity"] if entry.gated else [])], backend)))
     if entry.differences:
         rows.append(("released", entry.differences))
     if not entry.monotonic:
@@ -214,6 +219,12 @@ def _show(options: argparse.Namespace) -> int:
             numbers = ", ".join(f"{name} {value}" for name, value in entry.parameters(severity, variant).items())
             print(f"  {variant} {severity:<3} {numbers}")
     return 0
+
+
+def _realization(entry: Any) -> str:
+    if entry.draw == "none":
+        return "none: nothing is random"
+    return f"{entry.realization or 'drawn by the kernel'}, one a {entry.draw}"
 
 
 def _video(options: argparse.Namespace) -> int:

@@ -27,5 +27,9 @@ class OutputError(PerturbationError):
     """A result cannot be written (full disk, no permission). Stops the job; finished items are kept."""
 
 
+class BackendError(PerturbationError):
+    """Something that plays a model's role is not installed, not downloaded or not there. Stops the run at once."""
+
+
 class ManifestError(PerturbationError):
     """A manifest is missing, unreadable, or does not follow its schema."""

@@ -154,7 +154,7 @@ def scenarios(config: configuration.Config, suite: str) -> list[tuple[str, int]]
     wanted = config.suites.get(suite)
     if wanted is None:
         return []
-    names = [entry.name for entry in registry.perturbations(suite)]
+    names = [entry.name for entry in registry.perturbations(suite, "video")]
     chosen = names if wanted.perturbations == "all" else [name for name in names if name in wanted.perturbations]
     return [(name, severity) for name in chosen for severity in sorted(wanted.severities)]
 

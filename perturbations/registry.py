@@ -14,9 +14,9 @@ from perturbations.errors import UnknownPerturbationError
 
 Parameters = Mapping[str, Any]
 Kind = Literal["video", "text"]
-Method = Literal["pixel", "temporal", "codec"]
+Method = Literal["pixel", "temporal", "codec", "text"]
 Guide = Literal["motion", "main_object", "style", "donor"]
-Draw = Literal["clip", "frame", "none"]
+Draw = Literal["clip", "frame", "caption", "none"]
 
 VARIANTS = ("released", "paper")
 
@@ -28,20 +28,25 @@ class Perturbation:
     Attributes:
         suite: the suite's name.
         name: the entry's name, unique in its suite.
+        kind: "video" or "text", what it perturbs.
         level: the suite's own category ("low", "mid", "high" for MLVP).
         method: "pixel" changes frames one by one; "temporal" says which frame stands where; "codec" is an encode whose
-            stream is the result.
+            stream is the result; "text" changes a caption.
         kernel: `module:function` of the code, resolved when first used. For "pixel" it is
             `kernel(realization, num_frames, height, width, **parameters) -> apply(frame, index)`; for "temporal"
             `kernel(realization, num_frames, **parameters)` gives the frames' positions in the clip; for "codec"
-            `kernel(**parameters)` gives the encoder's arguments.
+            `kernel(**parameters)` gives the encoder's arguments; for "text" it is
+            `kernel(text, rng, **parameters, **roles) -> text`.
         realization: `module:function(rng, num_frames, height, width)` that draws what is random. It is not given
-            the parameters, so the severities of a clip share it. None where nothing is random.
+            the parameters, so the severities of a clip share it. None where nothing is random, and for "text",
+            whose kernels draw.
         guide: what the kernel must know of the clip beside its frames; it is the kernel's second argument.
         version: raise it when the kernel's results change; every row made by the old one becomes stale.
         released: one parameter set a severity, 1 first: what the authors' code uses.
         paper: the same as printed, where it differs.
-        draw: one realization a "clip" or one a "frame"; "none" where nothing is random.
+        draw: one realization a "clip", a "frame" or a "caption"; "none" where nothing is random.
+        roles: what a kernel needs played by a backend (`perturbations.models`), its keyword arguments of those names.
+        gated: whether a result must keep the meaning: similar enough to the original, or drawn again.
         summary: one line for menus and catalogues.
         source: paper, section, table.
         differences: what `released` does otherwise than the text; empty where nothing.
@@ -60,6 +65,8 @@ class Perturbation:
     released: tuple[Parameters, ...]
     paper: tuple[Parameters, ...] | None = None
     draw: Draw
+    roles: tuple[str, ...] = ()
+    gated: bool = False
     summary: str
     source: str
     differences: str = ""

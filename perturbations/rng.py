@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -23,3 +27,26 @@ def generator(
     key = json.dumps([seed, dataset, item_id, perturbation, frame], ensure_ascii=True, separators=(",", ":"))
     digest = hashlib.sha256(key.encode("ascii")).digest()
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "big")))
+
+
+@contextmanager
+def seeded_globals(rng: np.random.Generator) -> Iterator[None]:
+    """For libraries that draw from a global generator: those of `random`, NumPy and torch, seeded from `rng`.
+
+    Afterwards they go on as if nothing had happened. torch is left out while it is not imported.
+    """
+    seed = int(rng.integers(2**32))
+    torch = sys.modules.get("torch")
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    torch_state = torch.random.get_rng_state() if torch else None
+    random.seed(seed)
+    np.random.seed(seed)
+    if torch:
+        torch.random.manual_seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
+        if torch:
+            torch.random.set_rng_state(torch_state)

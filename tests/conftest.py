@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+# As the command does, before NumPy is imported: threads that wait for a core cost more than they bring.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
 
 @pytest.fixture(scope="session")
 def reference() -> Path:

@@ -1,1 +1,1 @@
-"""The backends behind captioner, noun extractor, detector, style and embedding. Heavy imports stay in functions."""
+"""The backends: who plays a model's role. Nothing is imported or loaded before it is asked for."""

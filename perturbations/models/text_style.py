@@ -1,0 +1,88 @@
+"""Style transfer: formal, casual, passive, active."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+Generator = np.random.Generator
+Styler = Callable[[str, str, Generator], str]
+
+# Styleformer's models, and the task each was trained to do.
+MODELS = {
+    "formal": ("prithivida/informal_to_formal_styletransfer", "transfer Casual to Formal: "),
+    "casual": ("prithivida/formal_to_informal_styletransfer", "transfer Formal to Casual: "),
+    "passive": ("prithivida/active_to_passive_styletransfer", "transfer Active to Passive: "),
+    "active": ("prithivida/passive_to_active_styletransfer", "transfer Passive to Active: "),
+}
+ADEQUACY = "prithivida/parrot_adequacy_model"
+
+_CANDIDATES = 5
+_ADEQUATE = 0.95
+
+
+def rules() -> Styler:
+    """Grammar rules and word lists. They edit less than a model: what they are not sure of stays as it is."""
+    from perturbations.models.text_roles import load
+    from perturbations.text import grammar
+
+    tagger, inflector = load("tagger", "offline"), load("inflector", "offline")
+
+    def restyle(text: str, style: str, rng: Generator) -> str:
+        if style == "formal":
+            return grammar.formal(text)
+        if style == "casual":
+            return grammar.casual(text)
+        voice = {"passive": grammar.passive, "active": grammar.active}[style]
+        return voice(text, tagger=tagger, inflector=inflector)
+
+    return restyle
+
+
+def t5(names: Mapping[str, str] | None = None, adequacy: str = ADEQUACY) -> Styler:
+    """Styleformer's T5 models (Qiu et al., Sec. 2; Schiappa et al., App. A.2), loaded when their style is asked for.
+
+    They sample; an adequacy model picks the candidate, as in Styleformer, and a caption without an adequate candidate
+    stays as it is.
+    """
+    from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
+
+    from perturbations.models.text_weights import pretrained
+    from perturbations.rng import seeded_globals
+
+    @cache
+    def transfer(style: str) -> tuple[Any, Any]:
+        name = (names or {}).get(style, MODELS[style][0])
+        return pretrained(AutoModelForSeq2SeqLM, name).eval(), pretrained(AutoTokenizer, name)
+
+    @cache
+    def judge() -> tuple[Any, Any]:
+        return pretrained(AutoModelForSequenceClassification, adequacy).eval(), pretrained(AutoTokenizer, adequacy)
+
+    def restyle(text: str, style: str, rng: Generator) -> str:
+        if not text.strip():
+            return text
+        model, tokenizer = transfer(style)
+        tokens = tokenizer(MODELS[style][1] + text, return_tensors="pt", truncation=True)
+        with seeded_globals(rng):
+            output = model.generate(
+                **tokens, do_sample=True, max_new_tokens=64, top_k=50, top_p=0.95, num_return_sequences=_CANDIDATES
+            )
+        candidates = tokenizer.batch_decode(output, skip_special_tokens=True)
+        scores = [_adequacy(*judge(), text, candidate) for candidate in candidates]
+        best = int(np.argmax(scores))
+        return str(candidates[best]) if candidates[best].strip() and scores[best] >= _ADEQUATE else text
+
+    return restyle
+
+
+def _adequacy(model: Any, tokenizer: Any, text: str, candidate: str) -> float:
+    """How probably the model's last class, entailment, holds between the two."""
+    import torch
+
+    with torch.inference_mode():
+        logits = model(**tokenizer(text, candidate, return_tensors="pt", truncation=True)).logits[0]
+    return float(logits.softmax(dim=-1)[-1])

@@ -1,0 +1,156 @@
+"""Part-of-speech taggers: from a caption's words to Penn tags, one a word.
+
+Taggers learn from news, where sentences have capitals and full stops. Captions have neither, are often bare noun
+phrases, and recipes speak in imperatives: `caption_tagger` mends what that breaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from perturbations.errors import BackendError
+from perturbations.text import tables
+from perturbations.text.tokens import parts
+
+Tagger = Callable[[list[str]], list[str]]
+
+_BE = frozenset(("am", "is", "are", "was", "were", "be", "been", "being", "'s", "s"))
+_HAVE = frozenset(("has", "have", "had"))
+_FINITE = ("VBZ", "VBP", "VBD", "MD")
+_OPENERS = ("DT", "PRP$", "PRP", "CD", "TO", "IN", "RB", "RP", "JJ")
+
+
+@dataclass(frozen=True)
+class _Verbs:
+    """Verbs that the tagger takes for nouns: -s forms, bare forms, imperatives; and nouns that end like verbs."""
+
+    third_person: frozenset[str]
+    bare: frozenset[str]
+    instructions: frozenset[str]
+    ing_nouns: frozenset[str]
+
+
+def caption_tagger() -> Tagger:
+    """Brill's rules and lexicon (bundled with TextBlob), and rules for captions."""
+    from textblob.en import parser
+
+    actions = tables.words("actions")
+    verbs = _Verbs(
+        third_person=frozenset(_third_person(verb) for verb in actions),
+        bare=frozenset(actions),
+        instructions=frozenset(tables.words("instructions")),
+        ing_nouns=frozenset(tables.words("ing_nouns")),
+    )
+
+    @lru_cache(maxsize=4096)
+    def tag_once(words: tuple[str, ...]) -> tuple[str, ...]:
+        cores = [parts(word)[1] for word in words]
+        # The tagger wants words: what has no letter or digit is tagged as punctuation.
+        spoken = [at for at, found in enumerate(cores) if found]
+        tags = ["."] * len(words)
+        for at, (_, tag) in zip(spoken, parser.find_tags([cores[at] for at in spoken]), strict=True):
+            tags[at] = str(tag)
+        _mend([found.lower() for found in cores], tags, verbs)
+        return tuple(tags)
+
+    return lambda words: list(tag_once(tuple(words)))
+
+
+def _mend(words: Sequence[str], tags: list[str], verbs: _Verbs) -> None:
+    imperative = bool(words) and _instructs(words, tags, verbs)
+    if imperative:
+        tags[0] = "VB"
+    finite = False
+    for at in range(len(words)):
+        if imperative and at and words[at] in verbs.instructions and _continues(words, tags, at):
+            tags[at] = "VB"
+        else:
+            tags[at] = _mended(words, tags, at, verbs, finite, imperative)
+        finite = finite or tags[at] in _FINITE
+    if not any(tag.startswith("VB") for tag in tags):
+        _find_instruction(words, tags, verbs)
+
+
+def _mended(words: Sequence[str], tags: list[str], at: int, verbs: _Verbs, finite: bool, imperative: bool) -> str:
+    word, tag = words[at], tags[at]
+    before = tags[at - 1] if at else ""
+    after = tags[at + 1] if at + 1 < len(tags) else ""
+    if tag == "VBD" and (before == "DT" or _helped(words, at, _BE | _HAVE)):
+        return "VBN"  # "the boiled eggs", "is being added"
+    if word.endswith("ing") and tag in ("NN", "JJ") and _helped(words, at, _BE):
+        return "VBG"  # "is dancing"
+    if word.endswith("ing") and tag == "NN" and before in ("NN", "NNS") and word not in verbs.ing_nouns:
+        return "NN" if any(other.startswith("VB") for other in tags[:at]) else "VBG"  # "a girl shopping"
+    if tag == "NNS" and word in verbs.third_person:
+        begins_clause = before in ("NN", "NNP", "PRP", "RB", "WP", "WDT", "NNS") and not finite
+        return "VBZ" if begins_clause or (before == "CC" and finite) else tag  # "a man talks", "waves and smiles"
+    if tag == "NN" and word in verbs.bare and before == "NNS" and after in _OPENERS and not finite | imperative:
+        return "VBP"  # "dogs jump over a fence"
+    if tag == "VB" and not imperative and before in ("NN", "JJ", "DT", "PRP$", "VBG"):
+        return "NN"  # "video game play"
+    if tag == "VB" and not imperative and before in ("NNS", "NNPS"):
+        return "VBP"
+    if tag == "VBZ" and word not in _BE | _HAVE and words[at + 1 : at + 2] == ["are"]:
+        return "NNS"  # "faces are"
+    return "POS" if tag == "PRP" and word == "s" else tag  # "a computer s motherboard"
+
+
+def _instructs(words: Sequence[str], tags: Sequence[str], verbs: _Verbs) -> bool:
+    """Whether a recipe's instruction begins the caption: a verb that can be one, and no subject."""
+    if words[0] not in verbs.instructions or len(words) == 1:
+        return tags[0] == "VB"
+    return not (tags[1] in _FINITE and words[1] not in verbs.instructions)
+
+
+def _continues(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
+    """Whether an imperative's next verb stands here: after "and", "then", an adverb or "let it", before an object."""
+    last = at + 1 == len(words)
+    after = "" if last else tags[at + 1]
+    if tags[at - 1] in ("CC", "RB") or words[at - 1] == "then":
+        return last or after in _OPENERS or (after.startswith("NN") and words[at - 1] in ("and", "then"))
+    if tags[at - 1] in ("PRP", "NN", "NNS") and "let" in words[:at]:
+        return last or after in ("IN", "CC", "RB", "TO")
+    return words[at - 1] == "to" and after in ("DT", "PRP$", "PRP")
+
+
+def _find_instruction(words: Sequence[str], tags: list[str], verbs: _Verbs) -> None:
+    """The verb of "in a bowl mix two eggs": an instruction between a noun and a determiner."""
+    for at in range(1, len(words) - 1):
+        stands_so = (
+            tags[at] == "NN" and tags[at - 1].startswith(("NN", "RB")) and tags[at + 1] in ("DT", "CD", "PRP", "PRP$")
+        )
+        if words[at] in verbs.instructions and stands_so:
+            tags[at] = "VB"
+            return
+
+
+def _helped(words: Sequence[str], at: int, helpers: frozenset[str]) -> bool:
+    before = at - 1
+    if before > 0 and (words[before].endswith("ly") or words[before] in ("not", "also", "now", "just")):
+        before -= 1
+    return before >= 0 and words[before] in helpers
+
+
+def _third_person(verb: str) -> str:
+    if verb.endswith("y") and verb[-2:-1] not in "aeiou":
+        return f"{verb[:-1]}ies"
+    return f"{verb}es" if verb.endswith(("s", "x", "z", "ch", "sh", "o")) else f"{verb}s"
+
+
+def perceptron() -> Tagger:
+    """NLTK's averaged perceptron, the papers' tagger, from NLTK's data folders.
+
+    Raises `BackendError` when its weights are not downloaded.
+    """
+    from nltk.tag import PerceptronTagger
+
+    try:
+        model = PerceptronTagger()
+    except LookupError as error:
+        raise BackendError(
+            "NLTK's tagger is not downloaded: `python -m nltk.downloader averaged_perceptron_tagger_eng`, or use the "
+            "backend `offline`"
+        ) from error
+    return lambda words: [str(tag) for _, tag in model.tag([parts(word)[1] or word for word in words])]

@@ -1,0 +1,159 @@
+"""WordNet 3.0, read from its dictionary files (Debian's `wordnet-base`)."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+from perturbations.errors import BackendError
+
+FOLDER = Path("/usr/share/wordnet")
+
+_FILES = {"NN": "noun", "VB": "verb", "JJ": "adj", "RB": "adv"}
+
+# Morphy's rules of detachment, WordNet's own.
+_ENDINGS = {
+    "noun": (
+        ("s", ""),
+        ("ses", "s"),
+        ("xes", "x"),
+        ("zes", "z"),
+        ("ches", "ch"),
+        ("shes", "sh"),
+        ("men", "man"),
+        ("ies", "y"),
+    ),
+    "verb": (("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
+    "adj": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
+    "adv": (),
+}
+
+
+class WordNet:
+    """Look-up in the sorted dictionary files, which stay on disk.
+
+    Raises `BackendError` when they are not there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not (folder / "index.noun").is_file():
+            raise BackendError(
+                f"no WordNet in {folder}: `apt-get install wordnet-base`; without root, `apt-get download` it, "
+                "`dpkg -x` it and name its usr/share/wordnet in PERTURB_WORDNET"
+            )
+        self._folder = folder
+        self._index = {name: _Sorted(folder / f"index.{name}") for name in _FILES.values()}
+        self._data = {name: _mapped(folder / f"data.{name}") for name in _FILES.values()}
+        self._exceptions = {name: dict(_exceptions(folder / f"{name}.exc")) for name in _FILES.values()}
+        self.synonyms = cache(self._synonyms)
+
+    def _synonyms(self, word: str, tag: str | None) -> tuple[str, ...]:
+        """Lemmas that share a sense with `word`, sorted; of the part of speech of a Penn tag, or of any."""
+        wanted = _FILES.values() if tag is None else [_FILES[tag[:2]]] if tag[:2] in _FILES else []
+        found = {
+            lemma.replace("_", " ")
+            for name in wanted
+            for base in self._bases(word.lower().replace(" ", "_"), name)
+            for offset in self._offsets(base, name)
+            for lemma in self._lemmas(offset, name)
+        }
+        lemmas = {base for name in wanted for base in self._bases(word.lower(), name)}
+        return tuple(sorted(found - lemmas - {word.lower()}))
+
+    def ambiguous(self, tag: str) -> tuple[str, ...]:
+        """Single words in use that can be of a tag and of another part of speech, sorted."""
+        used = self._used()
+        mine = used.get(_FILES.get(tag, ""), set())
+        others = set().union(*(words for name, words in used.items() if name != _FILES.get(tag)))
+        return tuple(sorted(mine & others))
+
+    def glosses(self) -> Iterator[str]:
+        """Definition and examples of every synset."""
+        for data in self._data.values():
+            for line in iter(data.readline, b""):
+                if not line.startswith(b" "):
+                    yield line.partition(b" | ")[2].decode("utf-8").strip()
+            data.seek(0)
+
+    @cache  # noqa: B019  one WordNet a process
+    def _used(self) -> dict[str, set[str]]:
+        kinds = {"1": "noun", "2": "verb", "3": "adj", "4": "adv", "5": "adj"}
+        used: dict[str, set[str]] = {}
+        for line in (self._folder / "cntlist.rev").read_text(encoding="utf-8").splitlines():
+            lemma, _, sense = line.split(" ")[0].partition("%")
+            if lemma.isascii() and lemma.isalpha() and lemma.islower() and len(lemma) > 2:
+                used.setdefault(kinds[sense[0]], set()).add(lemma)
+        return used
+
+    def _bases(self, word: str, name: str) -> list[str]:
+        endings = [word[: -len(old)] + new for old, new in _ENDINGS[name] if word.endswith(old)]
+        candidates = [*self._exceptions[name].get(word, ()), word, *endings]
+        return [base for base in dict.fromkeys(candidates) if base and self._index[name].find(base) is not None]
+
+    def _offsets(self, lemma: str, name: str) -> list[int]:
+        line = self._index[name].find(lemma)
+        if line is None:
+            return []
+        fields = line.split()
+        return [int(offset) for offset in fields[6 + int(fields[3]) :]]
+
+    def _lemmas(self, offset: int, name: str) -> list[str]:
+        data = self._data[name]
+        fields = data[offset : data.find(b"\n", offset)].decode("utf-8").split(" ")
+        count = int(fields[3], 16)
+        # "galore(ip)": a syntactic marker
+        return [fields[4 + 2 * at].partition("(")[0].lower() for at in range(count)]
+
+
+class _Sorted:
+    """Binary search for the line of a first word in a sorted file."""
+
+    def __init__(self, path: Path) -> None:
+        self._data = _mapped(path)
+        self.find = cache(self._find)
+
+    def _find(self, word: str) -> str | None:
+        data, wanted = self._data, word.encode("utf-8") + b" "
+        low, high = 0, len(data)
+        while low < high:
+            start = data.rfind(b"\n", low, (low + high) // 2) + 1 or low
+            end = data.find(b"\n", start)
+            line = data[start:end]
+            if line.startswith(wanted):
+                return line.decode("utf-8")
+            if line < wanted:
+                low = end + 1
+            else:
+                high = start
+        return None
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _exceptions(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        inflected, *bases = line.split()
+        yield inflected, tuple(bases)
+
+
+@cache
+def open_wordnet() -> WordNet:
+    """The WordNet of this machine, in PERTURB_WORDNET or where Debian puts it."""
+    return WordNet(Path(os.environ.get("PERTURB_WORDNET", FOLDER)))
+
+
+def synonyms() -> Callable[[str, str | None], tuple[str, ...]]:
+    """`synonyms(word, tag)`: lemmas that share a sense with the word, of a Penn tag's part of speech or of any."""
+    return open_wordnet().synonyms
+
+
+def ambiguous_words() -> Callable[[str], tuple[str, ...]]:
+    """`ambiguous(tag)`: words that can be of the tag and of another part of speech."""
+    wordnet = open_wordnet()
+    return cache(wordnet.ambiguous)

@@ -1,0 +1,21 @@
+"""Kernels that rewrite a whole caption through a model's role: translation, style, tense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+Generator = np.random.Generator
+Translator = Callable[[str], str]
+Styler = Callable[[str, str, Generator], str]
+
+
+def back_translation(text: str, rng: Generator, *, translator: Translator) -> str:
+    """Through another language and back (Qiu et al., Tab. 8; Schiappa et al., App. A.2)."""
+    return translator(text)
+
+
+def restyle(text: str, rng: Generator, *, style: str, styler: Styler) -> str:
+    """In another style: "formal", "casual", "passive" or "active" (Qiu et al., Tab. 8; Schiappa et al., App. A.2)."""
+    return styler(text, style, rng)

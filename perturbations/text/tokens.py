@@ -1,0 +1,50 @@
+"""A caption's words: what stands between white space."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+UNKNOWN = "[UNK]"
+
+_WORD = re.compile(r"\S+")
+_PARTS = re.compile(r"([\W_]*)(.*?)([\W_]*)", re.DOTALL)
+
+
+def rebuild(text: str, words: Sequence[str]) -> str:
+    """`text` with other words. Its white space stays where the number of words does; else it becomes single spaces."""
+    old = text.split()
+    if list(words) == old:
+        return text
+    if len(old) != len(words):
+        return " ".join(words)
+    new = iter(words)
+    return _WORD.sub(lambda _: next(new), text)
+
+
+def parts(word: str) -> tuple[str, str, str]:
+    """The punctuation before a word, the word itself, and the punctuation after it."""
+    match = _PARTS.fullmatch(word)
+    assert match is not None
+    before, core, after = match.groups()
+    return before, core, after
+
+
+def core(word: str) -> str:
+    """A word without the punctuation around it, lower case: what word lists are asked for."""
+    return parts(word)[1].lower()
+
+
+def put(word: str, replacement: str) -> str:
+    """`replacement` in the place of a word's core, capitalized as that is."""
+    before, old, after = parts(word)
+    if old[:1].isupper():
+        replacement = (
+            replacement.upper() if len(old) > 1 and old.isupper() else replacement[:1].upper() + replacement[1:]
+        )
+    return f"{before}{replacement}{after}"
+
+
+def encodable(text: str) -> str:
+    """The text with "?" for lone surrogates, which JSON can hold and no library takes."""
+    return text.encode("utf-8", "replace").decode("utf-8")

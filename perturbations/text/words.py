@@ -1,0 +1,219 @@
+"""Kernels that replace, insert, move and delete words."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from perturbations.text import tables
+from perturbations.text.tokens import core, put, rebuild
+
+Generator = np.random.Generator
+Tagger = Callable[[list[str]], list[str]]
+Synonyms = Callable[[str, str | None], Sequence[str]]
+Neighbours = Callable[[str], Sequence[str]]
+Fill = Callable[[list[str], int, str], Sequence[str]]
+Ambiguous = Callable[[str], Sequence[str]]
+
+
+class Lemmas(Protocol):
+    """Dictionary forms of words."""
+
+    def lemma(self, word: str, tag: str) -> str:
+        """The dictionary form of a word with a Penn tag."""
+
+
+_MARKS = (".", ",", "!", "?", ";", ":")
+
+
+# --- MM-Robustness: EDA and AEDA --------------------------------------------------------------------------------------
+
+
+def synonym_replace(text: str, rng: Generator, *, ratio: float, wordnet: Synonyms) -> str:
+    """Words that are no stop words become a synonym of any sense, wherever they stand (Qiu et al., Tab. 8).
+
+    As EDA does, the caption is reduced to lower-case letters first. Its sets, whose order depends on
+    PYTHONHASHSEED, are sorted here.
+    """
+    words = _letters_only(text).split()
+    wanted = _count(ratio, words)
+    content = sorted(set(words) - tables.stop_words())
+    chosen: dict[str, str] = {}
+    for at in rng.permutation(len(content)):
+        word = content[at]
+        # Drawn for every word, needed or not, so that the severities draw alike.
+        candidates, place = _plain_synonyms(word, wordnet), rng.random()
+        if candidates and len(chosen) < wanted:
+            chosen[word] = candidates[int(place * len(candidates))]
+    return _as_was(text, [chosen.get(word, word) for word in words], bool(chosen))
+
+
+def word_insert(text: str, rng: Generator, *, ratio: float, skip_stop_words: bool, wordnet: Synonyms) -> str:
+    """Synonyms of random words are inserted at random places (Qiu et al., Tab. 8)."""
+    words = _letters_only(text).split()
+    inserted = False
+    for _ in range(_count(ratio, words) if words else 0):
+        for _attempt in range(10):
+            word = words[int(rng.integers(len(words)))]
+            candidates = [] if skip_stop_words and word in tables.stop_words() else _plain_synonyms(word, wordnet)
+            if candidates:
+                words.insert(int(rng.integers(len(words))), candidates[int(rng.integers(len(candidates)))])
+                inserted = True
+                break
+    return _as_was(text, words, inserted)
+
+
+def word_swap(text: str, rng: Generator, *, ratio: float) -> str:
+    """Pairs of words change places (Qiu et al., Tab. 8)."""
+    words = _letters_only(text).split()
+    if len(words) < 2:
+        return text
+    for _ in range(_count(ratio, words)):
+        one, other = (int(at) for at in rng.choice(len(words), size=2, replace=False))
+        words[one], words[other] = words[other], words[one]
+    return _as_was(text, words, True)
+
+
+def word_delete(text: str, rng: Generator, *, ratio: float) -> str:
+    """Each word is left out with a probability; one always stays (Qiu et al., Tab. 8)."""
+    words = _letters_only(text).split()
+    if len(words) < 2:
+        return text
+    luck, survivor = rng.random(len(words)), int(rng.integers(len(words)))
+    kept = [word for word, chance in zip(words, luck, strict=True) if chance > ratio] or [words[survivor]]
+    return _as_was(text, kept, len(kept) < len(words))
+
+
+def insert_punctuation(text: str, rng: Generator, *, ratio: float) -> str:
+    """Punctuation marks are inserted before random words (Qiu et al., Tab. 8)."""
+    words = text.split()
+    marks = [_MARKS[at] for at in rng.integers(len(_MARKS), size=len(words))]
+    chosen = set(rng.permutation(len(words))[: _count(ratio, words)].tolist())
+    return rebuild(
+        text, [token for at, word in enumerate(words) for token in ((marks[at], word) if at in chosen else (word,))]
+    )
+
+
+def _count(ratio: float, words: Sequence[str]) -> int:
+    return max(1, int(ratio * len(words)))
+
+
+def _letters_only(text: str) -> str:
+    """Lower-case letters and spaces, as in EDA, which knows those of ASCII only; here every script's letters stay."""
+    lowered = text.lower().replace("'", "").replace("\N{RIGHT SINGLE QUOTATION MARK}", "").replace("-", " ")
+    return "".join(letter if unicodedata.category(letter)[0] in "LM" else " " for letter in lowered)
+
+
+def _plain_synonyms(word: str, wordnet: Synonyms) -> list[str]:
+    plain = {" ".join(_letters_only(synonym).split()) for synonym in wordnet(word, None)}
+    return sorted(plain - {word, ""})
+
+
+def _as_was(text: str, words: Sequence[str], changed: bool) -> str:
+    """A caption that could not be perturbed keeps its capitals and marks, and counts as unchanged."""
+    return rebuild(text, words) if changed else text
+
+
+# --- msrvtt_p: SwapText -----------------------------------------------------------------------------------------------
+
+
+def synonym_swap(text: str, rng: Generator, *, share: float, tagger: Tagger, wordnet: Synonyms) -> str:
+    """A share of the words becomes a WordNet synonym of its part of speech, uninflected (Schiappa et al., App. A.2)."""
+    words, tags = text.split(), tagger(text.split())
+
+    def candidates(at: int) -> list[str]:
+        return [synonym for synonym in wordnet(core(words[at]), tags[at]) if " " not in synonym]
+
+    return _substitute(text, rng, _share(share, words), candidates)
+
+
+def neighbour_swap(
+    text: str, rng: Generator, *, share: float, tagger: Tagger, inflector: Lemmas, neighbours: Neighbours
+) -> str:
+    """A share of the words becomes a neighbour in a word embedding (Schiappa et al., App. A.2).
+
+    One of the ten nearest that have its tag and another lemma.
+    """
+    words, tags = text.split(), tagger(text.split())
+
+    def candidates(at: int) -> list[str]:
+        if tags[at][:2] not in ("NN", "VB", "JJ", "RB"):
+            return []
+        lemma = inflector.lemma(core(words[at]), tags[at])
+        others = [word for word in neighbours(core(words[at])) if inflector.lemma(word, tags[at]) != lemma]
+        return [word for word in others if tagger([*words[:at], word, *words[at + 1 :]])[at] == tags[at]][:10]
+
+    return _substitute(text, rng, _share(share, words), candidates)
+
+
+def masked_suggestion(text: str, rng: Generator, *, share: float, tagger: Tagger, masked_lm: Fill) -> str:
+    """A share of the words becomes what fills its gap, of the same part of speech (Schiappa et al., App. A.2)."""
+    words, tags = text.split(), tagger(text.split())
+    return _substitute(text, rng, _share(share, words), lambda at: masked_lm(words, at, tags[at]))
+
+
+def multi_pos_swap(text: str, rng: Generator, *, tag: str, tagger: Tagger, ambiguous: Ambiguous) -> str:
+    """Up to two words of a tag become others of that tag that can be of another tag too (Schiappa et al., App. A.2).
+
+    One from 20 words on: the reference counts so.
+    """
+    words, tags = text.split(), tagger(text.split())
+    fits = ambiguous(tag)
+    return _substitute(text, rng, _few(words), lambda at: fits if tags[at] == tag else ())
+
+
+def prefix_swap(text: str, rng: Generator, *, tagger: Tagger) -> str:
+    """Up to two words get another first morph, keeping their tag (Schiappa et al., App. A.2)."""
+    words, tags = text.split(), tagger(text.split())
+    table = tables.morphs()
+    return _substitute(text, rng, _few(words), lambda at: table.get((tags[at], core(words[at])), ()))
+
+
+def _few(words: Sequence[str]) -> int:
+    return 1 if len(words) >= 20 else 2
+
+
+def _share(share: float, words: Sequence[str]) -> int:
+    return max(1, min(10, int(share * len(words))))
+
+
+def _substitute(text: str, rng: Generator, wanted: int, candidates: Callable[[int], Sequence[str]]) -> str:
+    words = text.split()
+    skipped = tables.closed_class()
+    replaced = 0
+    for at in rng.permutation(len(words)).tolist():
+        if replaced == wanted:
+            break
+        found = candidates(at) if core(words[at]) not in skipped else ()
+        new = [word for word in found if word != core(words[at])]
+        if new:
+            words[at] = put(words[at], new[int(rng.integers(len(new)))])
+            replaced += 1
+    return rebuild(text, words)
+
+
+# --- msrvtt_p: AddText ------------------------------------------------------------------------------------------------
+
+
+def insert_adv(text: str, rng: Generator, *, tagger: Tagger) -> str:
+    """An adverb before each verb (Schiappa et al., App. A.2)."""
+    words = text.split()
+    adverbs = tables.words("adverbs")
+    longer = []
+    for word, tag in zip(words, tagger(words), strict=True):
+        if tag.startswith("VB"):
+            longer.append(adverbs[int(rng.integers(len(adverbs)))])
+        longer.append(word)
+    return rebuild(text, longer)
+
+
+def append_irrelevant(text: str, rng: Generator, *, closing_from: int) -> str:
+    """An opening phrase, and a closing one in captions of `closing_from` words or more (Schiappa et al., App. A.2)."""
+    openings, proverbs = tables.phrases("openings"), tables.phrases("proverbs")
+    opening, proverb = openings[int(rng.integers(len(openings)))], proverbs[int(rng.integers(len(proverbs)))]
+    if not text.strip():
+        return text
+    return f"{opening} {text} {proverb}" if len(text.split()) >= closing_from else f"{opening} {text}"

@@ -1,0 +1,408 @@
+"""Who plays the roles: the offline players on real data, the loading code of the others on tiny random models."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from text_support import GIRL, PERSON, generator, role
+
+import perturbations
+from perturbations.errors import BackendError
+from perturbations.models import (
+    text_masked_lm,
+    text_neighbours,
+    text_roles,
+    text_similarity,
+    text_style,
+    text_tagger,
+    text_translator,
+    text_wordnet,
+)
+
+WORDS = [*GIRL.split(), "boy", "plays", "guitar", "red", "the", "man", "sings", "transfer", "formal", "to", "casual"]
+
+
+# --- roles ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", text_roles.BACKENDS)
+@pytest.mark.parametrize("name", text_roles.ROLES)
+def test_a_role_has_a_player_with_a_name(name: str, backend: str) -> None:
+    player = text_roles.ROLES[name][backend]
+    module, function = player.loader.split(":")
+    assert module.startswith("perturbations.models.text_")
+    assert callable(getattr(__import__(module, fromlist=[function]), function))
+    assert text_roles.names([name, name], backend) == player.name
+    assert text_roles.names([], backend) == "rules"
+
+
+def test_the_stand_in_of_the_language_model_is_called_what_it_is() -> None:
+    assert text_roles.names(["masked_lm"], "offline") == "ngram-fill"
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise ModuleNotFoundError("No module named 'textblob'", name="textblob")
+
+    monkeypatch.setattr(text_tagger, "caption_tagger", missing)
+    text_roles.load.cache_clear()
+    with pytest.raises(BackendError, match=r"offline backend of 'tagger' \(textblob\) needs textblob"):
+        text_roles.load("tagger", "offline")
+
+
+@pytest.fixture(autouse=True)
+def fresh_roles() -> Any:
+    yield
+    if text_roles.load.cache_info().currsize > 20:
+        text_roles.load.cache_clear()
+
+
+# --- WordNet ----------------------------------------------------------------------------------------------------------
+
+
+def test_synonyms_share_a_sense() -> None:
+    synonyms = role("wordnet")
+    assert synonyms("person", "NN") == ("individual", "mortal", "somebody", "someone", "soul")
+    assert synonyms("persons", None) == synonyms("person", None)
+    assert {"speak", "verbalize"} <= set(synonyms("talking", "VBG"))
+    assert "adult male" in synonyms("men", "NNS")
+    assert "manage" in synonyms("does", "VBZ")
+    assert synonyms("zzzz", None) == synonyms("", None) == synonyms("the", "DT") == ()
+
+
+def test_every_synset_is_read() -> None:
+    role("wordnet")
+    wordnet = text_wordnet.open_wordnet()
+    assert sum(1 for _ in wordnet.glosses()) == 117_659
+    assert next(wordnet.glosses()).startswith("that which is perceived")
+
+
+def test_without_wordnet_the_package_to_install_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BackendError, match="apt-get install wordnet-base"):
+        text_wordnet.WordNet(tmp_path)
+
+
+def test_a_small_wordnet(tmp_path: Path) -> None:
+    """The file format, without the real files: sorted index, offsets, exceptions, markers."""
+    licence = "  1 This software and database\n"
+    data = licence + f"{len(licence):08d} 03 n 02 dog 0 domestic_dog(a) 0 000 | a pet\n"
+    empty = {"verb": "", "adj": "", "adv": ""}
+    (tmp_path / "data.noun").write_text(data)
+    (tmp_path / "index.noun").write_text(
+        licence + f"cat n 0 0 0 0  \ndog n 1 0 1 1 {len(licence):08d}  \ndomestic_dog n 1 0 1 0 {len(licence):08d}  \n"
+    )
+    (tmp_path / "noun.exc").write_text("dogz dog\n")
+    for name in empty:
+        (tmp_path / f"data.{name}").write_text(licence)
+        (tmp_path / f"index.{name}").write_text(licence)
+        (tmp_path / f"{name}.exc").write_text("")
+    wordnet = text_wordnet.WordNet(tmp_path)
+    assert wordnet.synonyms("dog", None) == wordnet.synonyms("dogs", "NNS") == ("domestic dog",)
+    assert wordnet.synonyms("dogz", "NN") == ("domestic dog",)
+    assert wordnet.synonyms("domestic dog", None) == ("dog",)
+    assert wordnet.synonyms("dog", "VB") == wordnet.synonyms("cat", None) == wordnet.synonyms("bird", None) == ()
+    assert list(wordnet.glosses()) == ["a pet"]
+
+
+# --- neighbours, gaps, inflections ------------------------------------------------------------------------------------
+
+
+def test_neighbours_are_other_words() -> None:
+    neighbours = role("neighbours")
+    assert "girl" in neighbours("woman")
+    assert "woman" not in neighbours("woman")
+    assert len(neighbours("woman")) == 30
+    assert neighbours("zzzz") == ()
+
+
+def test_glove_is_read_from_its_text_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "glove.txt"
+    path.write_text("cat 1 0\ndog 0.9 0.1\ncar 0 1\n, 1 1\n")
+    assert text_neighbours.glove(path)("cat") == ("dog", "car")
+    monkeypatch.setenv("PERTURB_GLOVE", str(path))
+    assert text_neighbours.glove()("cat") == ("dog", "car")
+    with pytest.raises(BackendError, match="PERTURB_GLOVE"):
+        text_neighbours.glove(tmp_path / "none.txt")
+
+
+def test_gaps_are_filled_from_both_sides() -> None:
+    fill = role("masked_lm")
+    found = fill(["a", "little", "girl"], 1, "JJ")
+    assert "young" in found
+    assert "little" not in found
+    assert len(found) <= 10
+    assert fill(["zzzz", "little", "qqqq"], 1, "JJ") == []
+    assert fill(["man"], 0, "NN") is not None
+
+
+def test_inflections() -> None:
+    inflector = role("inflector")
+    assert [inflector.lemma(word, "VBZ") for word in ("does", "is", "goes")] == ["do", "be", "go"]
+    assert [inflector.inflect("sing", tag) for tag in ("VBD", "VBN", "VBG", "VBZ")] == [
+        "sang",
+        "sung",
+        "singing",
+        "sings",
+    ]
+    assert inflector.lemma("zzzz", "NN") == "zzzz"
+
+
+# --- translation ------------------------------------------------------------------------------------------------------
+
+
+def test_apertium_translates_there_and_back() -> None:
+    translator = role("translator")
+    assert translator("a man is playing the guitar") == "a man is touching the guitar"
+    assert translator("A man is playing the guitar").startswith("A man")
+    assert translator("😀 123") == "😀 123"
+
+
+def test_captions_do_not_bleed_into_each_other() -> None:
+    role("translator")
+    captions = [
+        GIRL,
+        PERSON,
+        "",
+        "...",
+        "the man s car",
+        "he said . she said",
+        "two\n\nlines",
+        "a man plays a guitar ?",
+    ]
+    together = text_translator.apertium()
+    together.prepare(captions)
+    for caption in captions:
+        assert together(caption) == text_translator.apertium()(caption)
+
+
+def test_a_caption_that_apertium_cuts_in_two_does_not_shift_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cutting(*arguments: str, stdin: str = "") -> str:
+        return stdin.replace("CUT", "left .\n\nright").upper()
+
+    monkeypatch.setattr(text_translator, "_apertium", cutting)
+    assert text_translator._translate(["one", "a CUT b", "two", "three"], "eng-spa") == [
+        "ONE",
+        "A LEFT . RIGHT B",
+        "TWO",
+        "THREE",
+    ]
+
+
+def test_without_apertium_the_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(BackendError, match="apt-get install apertium apertium-eng-spa"):
+        text_translator.apertium()
+
+
+# --- similarity -------------------------------------------------------------------------------------------------------
+
+
+def test_meaning_is_measured() -> None:
+    encoder = role("similarity")
+
+    def similarity(one: str, other: str) -> float:
+        vectors = encoder.embed([one, other])
+        return float(vectors[0] @ vectors[1])
+
+    assert similarity(GIRL, "A little girl does gymnastics.") > 0.98
+    assert 0.7 < similarity(GIRL, "a little boy does gymnastics") < 0.85
+    assert similarity(GIRL, "add the oil to the pan") < 0.2
+    assert np.linalg.norm(encoder.embed(["", GIRL]), axis=1) == pytest.approx([1, 1])
+
+
+def test_an_embedding_does_not_depend_on_its_neighbours() -> None:
+    encoder = role("similarity")
+    captions = [f"{GIRL} {'and more ' * (at % 7)}number {at}" for at in range(150)]
+    together = encoder.embed(captions)
+    for at in (0, 1, 77, 149):
+        assert np.array_equal(encoder.embed([captions[at]])[0], together[at])
+    assert np.array_equal(encoder.embed(captions[::-1])[::-1], together)
+
+
+def test_the_encoder_computes_what_transformers_does(tmp_path: Path) -> None:
+    role("similarity")
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    folder = text_similarity.minilm_folder()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    for text in (GIRL, "straße, naïve 😀", "word " * 300):
+        tokens = tokenizer(text, return_tensors="pt", truncation=True, max_length=256)
+        with torch.inference_mode():
+            pooled = model(**tokens).last_hidden_state[0].mean(dim=0)
+        assert role("similarity").embed([text])[0] == pytest.approx((pooled / pooled.norm()).numpy(), abs=1e-5)
+
+
+# --- tiny random models -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Callable[..., str]:
+    """Saves a tiny random model of a class, with a tokenizer that knows a few words; returns its folder."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+
+    def make(name: str, model_class: str, config_class: str, **settings: Any) -> str:
+        folder = tmp_path / name
+        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        vocabulary = {word: number for number, word in enumerate([*special, *WORDS])}
+        inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
+        inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+        named = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True))
+        transformers.PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="[SEP]", **named).save_pretrained(folder)
+        torch.manual_seed(0)
+        sized = {key: len(vocabulary) if value == "vocabulary" else value for key, value in settings.items()}
+        config = getattr(transformers, config_class)(**sized)
+        getattr(transformers, model_class)(config).save_pretrained(folder)
+        return str(folder)
+
+    return make
+
+
+BERT = {
+    "vocab_size": "vocabulary",
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+}
+
+
+def test_bert_fills_gaps_with_words_of_the_tag(save: Callable[..., str]) -> None:
+    role("tagger")
+    fill = text_masked_lm.bert(save("bert", "BertForMaskedLM", "BertConfig", **BERT))
+    tagger = role("tagger")
+    found = fill(GIRL.split(), 2, "NN")
+    assert found == fill(GIRL.split(), 2, "NN")
+    assert set(found) == {word for word in set(WORDS) if len(word) > 1 and tagger([word])[0][:2] == "NN"}
+    assert fill(GIRL.split(), 2, "UH") == []
+    assert fill(["word"] * 2000, 1000, "NN")
+
+
+def test_mpnet_embeds_and_gates_at_the_papers_threshold(save: Callable[..., str]) -> None:
+    encoder = text_similarity.mpnet(save("mpnet", "MPNetModel", "MPNetConfig", **BERT))
+    vectors = encoder.embed([GIRL, "the man sings", GIRL])
+    assert encoder.threshold == 0.9
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1, 1])
+    assert np.array_equal(vectors[0], vectors[2])
+    assert not np.array_equal(vectors[0], vectors[1])
+    assert np.array_equal(encoder.embed(["the man sings"])[0], vectors[1])
+
+
+@pytest.mark.parametrize("kind", ["FSMT", "Marian"])
+def test_translation_models_go_there_and_back(save: Callable[..., str], kind: str) -> None:
+    size = len(WORDS) + 5
+    shape = {
+        "d_model": 16,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+        "encoder_ffn_dim": 16,
+        "decoder_ffn_dim": 16,
+        "max_length": 12,
+        "pad_token_id": 0,
+        "eos_token_id": 3,
+        "bos_token_id": 2,
+        "decoder_start_token_id": 3,
+    }
+    if kind == "FSMT":
+        settings = {"langs": ["en", "de"], "src_vocab_size": size, "tgt_vocab_size": size, **shape}
+        names = ("FSMTForConditionalGeneration", "FSMTConfig")
+    else:
+        settings = {"vocab_size": "vocabulary", "forced_eos_token_id": 3, **shape}
+        names = ("MarianMTModel", "MarianConfig")
+    there, back = save("there", *names, **settings), save("back", *names, **settings)
+    translator = text_translator.wmt19(there, back)
+    made = translator(GIRL)
+    assert made == translator(GIRL)
+    assert set(made.split()) <= set(WORDS)
+    assert translator(" ") == " "
+
+
+T5 = {
+    "vocab_size": "vocabulary",
+    "d_model": 16,
+    "d_kv": 8,
+    "d_ff": 16,
+    "num_layers": 1,
+    "num_heads": 2,
+    "pad_token_id": 0,
+    "eos_token_id": 3,
+    "decoder_start_token_id": 0,
+}
+
+
+def test_style_models_sample_from_the_captions_generator(
+    save: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    names = {style: save("t5", "T5ForConditionalGeneration", "T5Config", **T5) for style in ("formal",)}
+    judge = save("judge", "RobertaForSequenceClassification", "RobertaConfig", max_position_embeddings=80, **BERT)
+    styler = text_style.t5(names, judge)
+    # a random judge finds nothing adequate: the caption stays
+    assert styler(GIRL, "formal", generator(1)) == GIRL
+    monkeypatch.setattr(text_style, "_ADEQUATE", 0.0)
+    before = torch.random.get_rng_state().tolist()
+    made = styler(GIRL, "formal", generator(1))
+    assert made == styler(GIRL, "formal", generator(1))
+    assert len({styler(GIRL, "formal", generator(seed)) for seed in range(5)}) > 1
+    assert made != GIRL
+    assert torch.random.get_rng_state().tolist() == before
+    assert styler("", "formal", generator(1)) == ""
+
+
+def test_weights_that_are_not_there_say_how_to_get_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    with pytest.raises(BackendError, match=r"hf download .*none.* backend `offline`"):
+        text_similarity.mpnet(str(tmp_path / "none"))
+
+
+def test_nltks_tagger_is_read_from_nltks_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nltk = pytest.importorskip("nltk")
+    from nltk.tag import PerceptronTagger
+
+    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
+    with pytest.raises(BackendError, match="averaged_perceptron_tagger_eng"):
+        text_tagger.perceptron()
+    model = PerceptronTagger(load=False)
+    tags = ["DT", "JJ", "NN", "VBZ", "NNS"]
+    model.train([list(zip(GIRL.split(), tags, strict=True))] * 5, nr_iter=5)
+    folder = tmp_path / "taggers" / "averaged_perceptron_tagger_eng"
+    folder.mkdir(parents=True)
+    for parameter, name in zip(model.encode_json_obj(), model.param_files("eng"), strict=True):
+        (folder / name).write_text(json.dumps(parameter))
+    tag = text_tagger.perceptron()
+    assert tag(GIRL.split()) == tags
+    assert len(tag(["...", "girl,"])) == 2
+
+
+def test_pretrained_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    role("tagger")
+    monkeypatch.setattr(text_tagger, "perceptron", lambda: lambda words: ["NN"] * len(words))
+    text_roles.load.cache_clear()
+    made = perturbations.perturb_text(GIRL, "msrvtt_p/no_nouns", seed=0, item_id="c", backend="pretrained")
+    text_roles.load.cache_clear()
+    assert made.text == "[UNK] [UNK] [UNK] [UNK] [UNK]"
+    assert made.backend == "nltk/averaged_perceptron_tagger_eng"
+
+
+def test_nothing_is_loaded_before_it_is_asked_for() -> None:
+    import subprocess
+    import sys
+
+    script = (
+        "import sys, perturbations\n"
+        "perturbations.perturb_text('a man', 'mm_robustness/ocr', seed=0, item_id='c')\n"
+        "print(*sorted({name.split('.')[0] for name in sys.modules}))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(perturbations.__file__).parents[1])}
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert not {"torch", "transformers", "textblob", "nltk", "tokenizers"} & set(loaded.stdout.split())

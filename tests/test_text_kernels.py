@@ -1,0 +1,545 @@
+"""What each caption perturbation does: the papers' examples, counts and limits."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from pathlib import Path
+
+import pytest
+from text_support import ENTRIES, GIRL, KEYS, PERSON, generator, kernel, outcomes, role
+
+import perturbations
+from perturbations import registry
+from perturbations.registry import Perturbation
+from perturbations.text import grammar, tables
+from perturbations.text.tokens import UNKNOWN, core, parts, put, rebuild
+
+TEXT = Path(perturbations.__file__).parent / "text"
+
+MSRVTT_P = {
+    "AddText": "insert_adv append_irr",
+    "Bias": "gender_female gender_male gender_neutral gender_swap",
+    "ChangeChar": "keyboard ocr prefix_swap punctuation spelling_error typos",
+    "DropText": "no_nouns no_verbs no_nouns_and_no_verbs only_nouns only_verbs only_nouns_and_only_verbs random_noun "
+    "random_verb",
+    "Positional": "drop_first drop_last drop_first_and_last shuffle_order",
+    "SwapText": "back_trans mlm_suggestion multi_pos_swap_JJ multi_pos_swap_NN swap_syn_word_embedding "
+    "swap_syn_wordnet",
+    "TextStyle": "active_to_passive casual_to_formal formal_to_casual reverse_neg tense",
+}
+MM_ROBUSTNESS = {
+    "character": "keyboard ocr char_insert char_replace char_swap char_delete",
+    "word": "synonym_replace word_insert word_swap word_delete insert_punctuation",
+    "sentence": "formal casual passive active back_translation",
+}
+
+
+# --- declarations ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("suite", "table", "count"), [("msrvtt_p", MSRVTT_P, 35), ("mm_robustness", MM_ROBUSTNESS, 16)]
+)
+def test_a_suite_holds_the_papers_perturbations(suite: str, table: dict[str, str], count: int) -> None:
+    entries = registry.perturbations(suite, "text")
+    assert len(entries) == count
+    assert {level: " ".join(e.name for e in entries if e.level == level) for level in table} == table
+
+
+def test_severities_are_seven_ratios_for_characters_and_words_and_one_for_sentences() -> None:
+    for entry in registry.perturbations("mm_robustness", "text"):
+        if entry.level == "sentence":
+            assert entry.severities == (1,)
+        else:
+            ratios = [entry.parameters(severity)["ratio"] for severity in entry.severities]
+            assert ratios == pytest.approx([0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35])
+    assert all(entry.severities == (1,) for entry in registry.perturbations("msrvtt_p", "text"))
+
+
+def test_words_and_styles_of_mm_robustness_are_gated_and_nothing_else() -> None:
+    gated = {entry.key for entry in ENTRIES if entry.gated}
+    names = [*MM_ROBUSTNESS["word"].split(), "formal", "casual", "passive", "active"]
+    assert gated == {f"mm_robustness/{name}" for name in names}
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=KEYS)
+def test_a_kernel_takes_the_text_the_generator_its_numbers_and_its_roles(entry: Perturbation) -> None:
+    signature = inspect.signature(registry.resolve(entry.kernel)).parameters
+    assert list(signature)[:2] == ["text", "rng"]
+    for variant in registry.VARIANTS:
+        for severity in entry.severities:
+            assert {*entry.parameters(severity, variant), *entry.roles} == set(list(signature)[2:])
+
+
+KERNELS = "characters words sentences parts_of_speech bias grammar tokens tables gate"
+
+
+@pytest.mark.parametrize("name", KERNELS.split())
+def test_kernels_import_numpy_and_word_lists_only(name: str) -> None:
+    tree = ast.parse((TEXT / f"{name}.py").read_text(encoding="utf-8"))
+    ours = {"perturbations.text", "perturbations.text.tokens"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            assert {alias.name.split(".")[0] for alias in node.names} <= {
+                "math",
+                "numpy",
+                "string",
+                "re",
+                "unicodedata",
+            }
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("perturbations"):
+            assert node.module in ours
+
+
+@pytest.mark.parametrize("path", sorted((TEXT / "data").glob("*.txt")), ids=lambda path: path.stem)
+def test_a_word_list_says_where_it_comes_from(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").startswith("# ")
+    entries = tables.lines(path.stem)
+    assert entries
+    assert not any(line.startswith("# ") for line in entries)
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def test_white_space_stays_where_the_number_of_words_does() -> None:
+    assert rebuild("a man\n runs\t", ["a", "dog", "runs"]) == "a dog\n runs\t"
+    assert rebuild("a man\n runs", ["a", "dog"]) == "a dog"
+    assert rebuild(" a  man ", ["a", "man"]) == " a  man "
+
+
+def test_punctuation_stands_around_a_word() -> None:
+    assert parts('"man.') == ('"', "man", ".")
+    assert parts("isn't") == ("", "isn't", "")
+    assert parts("...") == ("...", "", "")
+    assert core("(Man!)") == "man"
+    assert put('"Man.', "woman") == '"Woman.'
+    assert put("MAN", "woman") == "WOMAN"
+
+
+# --- the papers' examples ---------------------------------------------------------------------------------------------
+
+# Schiappa et al., Tab. 5: rows without chance, and one more where the caption leaves it no choice (its only verb).
+TABLE_5 = {
+    "gender_female": GIRL,
+    "gender_male": "a little boy does gymnastics",
+    "gender_neutral": "a little child does gymnastics",
+    "gender_swap": "a little boy does gymnastics",
+    "only_nouns_and_only_verbs": "[UNK] [UNK] girl does gymnastics",
+    "only_nouns": "[UNK] [UNK] girl [UNK] gymnastics",
+    "no_nouns_and_no_verbs": "a little [UNK] [UNK] [UNK]",
+    "no_verbs": "a little girl [UNK] gymnastics",
+    "only_verbs": "[UNK] [UNK] [UNK] does [UNK]",
+    "no_nouns": "a little [UNK] does [UNK]",
+    "random_verb": "a little girl [UNK] gymnastics",
+    "drop_first": "[UNK] little girl does gymnastics",
+    "drop_first_and_last": "[UNK] little girl does [UNK]",
+    "drop_last": "a little girl does [UNK]",
+    "active_to_passive": "gymnastics is done by a little girl",
+    "tense": "a little girl did gymnastics",
+}
+
+
+@pytest.mark.parametrize("name", TABLE_5)
+def test_table_5_row(name: str) -> None:
+    assert outcomes(f"msrvtt_p/{name}", GIRL, 5) == {TABLE_5[name]}
+
+
+# The same table's rows that chance decides: the printed one is among those that can come out.
+@pytest.mark.parametrize(
+    ("name", "printed", "seeds"),
+    [
+        ("insert_adv", "a little girl specifically does gymnastics", 600),
+        ("append_irr", "On this occasion, a little girl does gymnastics", 300),
+        ("keyboard", "a little girl dofs gymnastics", 2000),
+        ("ocr", "a little girl does gymnastic8", 300),
+        ("punctuation", '" a little girl does gymnastics, "', 200),
+        ("spelling_error", "a lettil girl does gymnastics", 300),
+        ("typos", "a little girl des gymnastics", 500),
+        ("random_noun", "a little girl does [UNK]", 50),
+        ("shuffle_order", "a girl gymnastics does little", 1000),
+        ("swap_syn_wordnet", "a little girl manage gymnastics", 1000),
+    ],
+)
+def test_table_5_row_is_possible(name: str, printed: str, seeds: int) -> None:
+    assert printed in outcomes(f"msrvtt_p/{name}", GIRL, seeds)
+
+
+@pytest.mark.parametrize(("tag", "ambiguous", "plain"), [("JJ", "light", "happy"), ("NN", "output", "gymnastics")])
+def test_swapped_in_words_have_several_parts_of_speech(tag: str, ambiguous: str, plain: str) -> None:
+    fits = role("ambiguous")(tag)
+    assert ambiguous in fits
+    assert plain not in fits
+    assert list(fits) == sorted(fits)
+
+
+# MLVP, Tab. 10, without the marks that the table adds.
+@pytest.mark.parametrize(
+    ("name", "severity", "printed", "seeds"),
+    [
+        ("ocr", 1, "a person is connecting something t0 system", 300),
+        ("synonym_replace", 2, "a somebody is connecting something to system", 300),
+        ("word_insert", 2, "a person is group a connecting something to system", 6000),
+        ("word_swap", 2, "a person is connecting to something system", 300),
+        ("word_delete", 2, "a person is connecting to system", 300),
+        ("insert_punctuation", 2, "! a person is connecting something to system", 300),
+    ],
+)
+def test_table_10_row_is_possible(name: str, severity: int, printed: str, seeds: int) -> None:
+    assert printed in outcomes(f"mm_robustness/{name}", PERSON, seeds, severity)
+
+
+# --- characters -------------------------------------------------------------------------------------------------------
+
+LONG = "several enormous elephants quietly crossing another flooded riverbank yesterday morning"
+
+
+def words_changed(before: str, after: str) -> int:
+    return sum(old != new for old, new in zip(before.split(), after.split(), strict=True))
+
+
+@pytest.mark.parametrize("severity", range(1, 8))
+@pytest.mark.parametrize("name", ["keyboard", "char_insert", "char_replace", "char_delete"])
+def test_a_share_of_the_words_changes(name: str, severity: int) -> None:
+    """ceil(0.05 s words), in doubles as the reference computes it: 4 of 10 words at severity 6."""
+    wanted = math.ceil(0.05 * severity * 10)
+    for seed in range(20):
+        after = kernel(f"mm_robustness/{name}", severity)(LONG, generator(seed))
+        assert words_changed(LONG, after) == wanted
+    assert severity != 6 or wanted == 4
+
+
+def test_no_more_than_ten_words_change() -> None:
+    text = " ".join([LONG] * 20)
+    assert words_changed(text, kernel("mm_robustness/char_replace", 7)(text, generator())) == 10
+
+
+@pytest.mark.parametrize("name", ["keyboard", "char_insert", "char_replace", "char_swap", "char_delete"])
+def test_short_words_are_left_alone(name: str) -> None:
+    text = "a man is on the big red bus"
+    assert outcomes(f"mm_robustness/{name}", text, 50, 7) == {text}
+
+
+def test_three_tenths_of_a_words_characters_change() -> None:
+    word = "magnificently"  # 13 characters: 4
+    for seed in range(30):
+        assert len(kernel("mm_robustness/char_insert")(word, generator(seed))) == 17
+        assert len(kernel("mm_robustness/char_delete")(word, generator(seed))) == 9
+        replaced = kernel("mm_robustness/char_replace")(word, generator(seed))
+        assert sum(old != new for old, new in zip(word, replaced, strict=True)) == 4
+        swapped = kernel("mm_robustness/char_swap")(word, generator(seed))
+        assert sorted(swapped) == sorted(word)
+
+
+def test_keyboard_errors_are_next_to_the_key() -> None:
+    near = tables.neighbours()
+    assert set(near["g"]) == set("rtyfhvbn")
+    assert "1" in near["q"]
+    for seed in range(30):
+        after = kernel("mm_robustness/keyboard", 7)(LONG, generator(seed))
+        assert all(new in old + near[old] for old, new in zip(LONG, after, strict=True) if old != " ")
+
+
+def test_ocr_errors_are_confusable() -> None:
+    alike = tables.confusions()
+    assert "0" in alike["o"]
+    assert "o" in alike["0"]
+    for seed in range(30):
+        after = kernel("mm_robustness/ocr", 7)(LONG, generator(seed))
+        assert all(new in old + alike.get(old, "") for old, new in zip(LONG, after, strict=True))
+
+
+@pytest.mark.parametrize("name", MM_ROBUSTNESS["character"].split())
+def test_the_words_of_a_low_severity_are_among_those_of_a_high_one(name: str) -> None:
+    for seed in range(20):
+        low = kernel(f"mm_robustness/{name}", 2)(LONG, generator(seed)).split()
+        high = kernel(f"mm_robustness/{name}", 7)(LONG, generator(seed)).split()
+        for clean, one, other in zip(LONG.split(), low, high, strict=True):
+            assert one in (clean, other)
+
+
+@pytest.mark.parametrize(("name", "share"), [("keyboard", 0.2), ("ocr", 0.2), ("typos", 0.3), ("spelling_error", 0.3)])
+def test_slips_change_a_floor_of_the_words_one_letter_each(name: str, share: float) -> None:
+    text = "several children quietly playing another game behind their house"  # 9 words
+    changed = set()
+    for seed in range(60):
+        after = kernel(f"msrvtt_p/{name}")(text, generator(seed))
+        changed.add(words_changed(text, after))
+        if name in ("keyboard", "ocr"):
+            assert sum(old != new for old, new in zip(text, after, strict=True)) == int(share * 9)
+        # "behind" and "their" are function words
+        assert " behind their " in after
+    assert max(changed) == int(share * 9)
+
+
+def test_a_typo_costs_one_letter_at_most() -> None:
+    assert {len(text) for text in outcomes("msrvtt_p/typos", "gymnastics", 200)} == {9, 10, 11}
+
+
+def test_a_misspelling_is_listed() -> None:
+    assert outcomes("msrvtt_p/spelling_error", "Woman.", 100) == {
+        f"{wrong}." for wrong in tables.misspellings()["woman"]
+    }
+
+
+def test_brackets_stand_around_the_caption() -> None:
+    made = outcomes("msrvtt_p/punctuation", "a man runs.", 300)
+    assert len(made) == 24
+    assert all(text[1:-1].strip().startswith("a man runs") for text in made)
+    assert "( a man runs... )" in made
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("severity", [1, 4, 7])
+def test_synonyms_replace_a_floor_of_the_words(severity: int) -> None:
+    text = "a man is playing a guitar on the stage for people"  # 11 words
+    counts = []
+    for seed in range(30):
+        after = kernel("mm_robustness/synonym_replace", severity)(text, generator(seed))
+        # a synonym may hold the word itself ("isle of man")
+        kept = [word for word in text.split() if word in after.split()]
+        counts.append(len(text.split()) - len(kept))
+        assert all(word in after.split() for word in ("a", "is", "on", "the", "for"))
+    assert max(counts) == max(1, int(0.05 * severity * 11))
+
+
+def test_a_replaced_word_is_replaced_everywhere() -> None:
+    for text in outcomes("mm_robustness/synonym_replace", "the car and the car", 20):
+        first, second = text.removeprefix("the ").split(" and the ")
+        assert first == second != "car"
+
+
+def test_synonyms_do_not_depend_on_the_hash_seed() -> None:
+    synonyms = role("wordnet")("man", None)
+    assert list(synonyms) == sorted(synonyms)
+
+
+def test_inserted_words_come_on_top() -> None:
+    text = "a man is playing a guitar on the stage for people"
+    for seed in range(30):
+        after = kernel("mm_robustness/word_insert", 7)(text, generator(seed)).split()
+        rest = list(after)
+        for word in text.split():
+            rest.remove(word)
+        assert rest
+        assert len(after) > len(text.split())
+
+
+def test_the_paper_inserts_no_synonyms_of_stop_words() -> None:
+    text = "a the of"
+    released = {kernel("mm_robustness/word_insert", 1)(text, generator(seed)) for seed in range(20)}
+    paper = {kernel("mm_robustness/word_insert", 1, "paper")(text, generator(seed)) for seed in range(20)}
+    assert released != {text}
+    assert paper == {text}
+
+
+@pytest.mark.parametrize("severity", [1, 7])
+def test_swapped_words_are_the_same_words(severity: int) -> None:
+    text = "one two three four five six seven eight nine"
+    for seed in range(30):
+        after = kernel("mm_robustness/word_swap", severity)(text, generator(seed))
+        assert sorted(after.split()) == sorted(text.split())
+        assert words_changed(text, after) <= 2 * max(1, int(0.05 * severity * 9))
+        assert after != text or severity == 7
+
+
+def test_deleted_words_are_a_share_and_nested() -> None:
+    text = " ".join(["word"] * 2000)
+    assert 600 < 2000 - len(kernel("mm_robustness/word_delete", 7)(text, generator()).split()) < 800
+    for seed in range(20):
+        low = kernel("mm_robustness/word_delete", 2)(LONG, generator(seed)).split()
+        high = kernel("mm_robustness/word_delete", 7)(LONG, generator(seed)).split()
+        assert set(high) <= set(low)
+        assert high
+    assert outcomes("mm_robustness/word_delete", "alone", 50, 7) == {"alone"}
+
+
+@pytest.mark.parametrize("severity", range(1, 8))
+def test_marks_are_inserted_before_words(severity: int) -> None:
+    for seed in range(10):
+        after = kernel("mm_robustness/insert_punctuation", severity)(LONG, generator(seed)).split()
+        assert [word for word in after if word not in ".,!?;:"] == LONG.split()
+        assert len(after) - 10 == max(1, int(0.05 * severity * 10))
+        assert after[-1] not in ".,!?;:"
+
+
+@pytest.mark.parametrize(("name", "most"), [("multi_pos_swap_NN", 2), ("multi_pos_swap_JJ", 2), ("prefix_swap", 2)])
+def test_at_most_two_words_are_swapped_and_one_from_twenty_on(name: str, most: int) -> None:
+    text = "a happy man and a great review of a red car with a beautiful vehicle"  # 15 words
+    changed = {words_changed(text, after) for after in outcomes(f"msrvtt_p/{name}", text, 40)}
+    assert max(changed) == most
+    longer = f"{text} on the road to the great big town"
+    assert {words_changed(longer, after) for after in outcomes(f"msrvtt_p/{name}", longer, 40)} == {1}
+
+
+def test_a_swapped_word_keeps_its_tag() -> None:
+    tagger = role("tagger")
+    for after in outcomes("msrvtt_p/swap_syn_word_embedding", "a woman is singing a song", 40):
+        assert tagger(after.split()) == ["DT", "NN", "VBZ", "VBG", "DT", "NN"]
+        assert not {"songs", "sings", "women"} & set(after.split())
+
+
+def test_another_first_morph_keeps_the_rest() -> None:
+    assert "interview" in tables.morphs()["NN", "review"]
+    for after in outcomes("msrvtt_p/prefix_swap", "the review", 40):
+        assert after.endswith("view")
+        assert after != "the review"
+
+
+def test_an_adverb_stands_before_each_verb() -> None:
+    after = kernel("msrvtt_p/insert_adv")(PERSON, generator()).split()
+    assert len(after) == 9
+    assert after[after.index("is") - 1] in tables.words("adverbs")
+    assert after[after.index("connecting") - 1] in tables.words("adverbs")
+
+
+def test_long_captions_get_a_proverb_too() -> None:
+    nine, ten = " ".join(["word"] * 9), " ".join(["word"] * 10)
+    assert all(text.endswith(nine) for text in outcomes("msrvtt_p/append_irr", nine, 50))
+    assert all(text.endswith(tables.phrases("proverbs")) for text in outcomes("msrvtt_p/append_irr", ten, 50))
+
+
+# --- parts of speech --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*MSRVTT_P["DropText"].split(), "drop_first", "drop_last", "drop_first_and_last"])
+def test_unk_keeps_the_length(name: str) -> None:
+    for text in (GIRL, PERSON, "add the oil, then the salt!", "one"):
+        for after in outcomes(f"msrvtt_p/{name}", text, 5):
+            assert len(after.split()) == len(text.split())
+            assert all(new in (UNKNOWN, old) for old, new in zip(text.split(), after.split(), strict=True))
+
+
+def test_a_random_noun_is_dropped_wherever_it_stands() -> None:
+    made = outcomes("msrvtt_p/random_noun", "a man and a man", 10)
+    assert made == {"a [UNK] and a [UNK]"}
+
+
+def test_without_a_verb_the_first_word_is_dropped() -> None:
+    assert outcomes("msrvtt_p/random_verb", "the red car", 5) == {"[UNK] red car"}
+    assert outcomes("msrvtt_p/random_noun", "very quickly", 5) == {"very quickly"}
+
+
+def test_shuffled_words_are_the_same_words() -> None:
+    for text in outcomes("msrvtt_p/shuffle_order", PERSON, 20):
+        assert sorted(text.split()) == sorted(PERSON.split())
+
+
+# --- bias -------------------------------------------------------------------------------------------------------------
+
+
+def test_released_takes_female_for_a_male_word() -> None:
+    text = "a male and a female"
+    assert kernel("msrvtt_p/gender_female")(text, generator()) == "a male and a male"
+    assert kernel("msrvtt_p/gender_male")(text, generator()) == "a female and a female"
+    assert kernel("msrvtt_p/gender_female", 1, "paper")(text, generator()) == "a female and a female"
+    assert kernel("msrvtt_p/gender_male", 1, "paper")(text, generator()) == "a male and a male"
+
+
+def test_gender_goes_both_ways() -> None:
+    swap = kernel("msrvtt_p/gender_swap")
+    assert swap("The man and his wife saw her dog and her.", generator()) == (
+        "The woman and her husband saw his dog and him."
+    )
+    assert swap("a businessman, a queen", generator()) == "a businesswoman, a king"
+
+
+# --- grammar ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("active", "passive"),
+    [
+        ("two men discuss social issues", "social issues are discussed by two men"),
+        ("a woman is stirring food", "food is being stirred by a woman"),
+        ("she sings it", "it is sung by her"),
+        ("add the oil to the pan", "the oil is added to the pan"),
+        ("mix salt and pepper in a bowl", "salt and pepper are mixed in a bowl"),
+        ("a girl singing a song on stage", "a song being sung by a girl on stage"),
+        # not sure enough
+        ("a man talks about cars", "a man talks about cars"),
+        ("a man plays a song and sings", "a man plays a song and sings"),
+        ("a beautiful scene", "a beautiful scene"),
+        ("a man becomes a king", "a man becomes a king"),
+    ],
+)
+def test_active_becomes_passive(active: str, passive: str) -> None:
+    assert kernel("msrvtt_p/active_to_passive")(active, generator()) == passive
+
+
+@pytest.mark.parametrize(
+    ("passive", "active"),
+    [
+        ("a song is sung by a man", "a man sings a song"),
+        ("the songs were sung by them", "they sang the songs"),
+        ("he is being interviewed by david letterman", "david letterman is interviewing him"),
+        ("in the kitchen the chef is interviewed by a lady", "in the kitchen a lady interviews the chef"),
+        ("a man walks by a river", "a man walks by a river"),
+    ],
+)
+def test_passive_becomes_active(passive: str, active: str) -> None:
+    assert kernel("mm_robustness/active")(passive, generator()) == active
+
+
+@pytest.mark.parametrize(
+    ("statement", "negated"),
+    [
+        (GIRL, "a little girl does not do gymnastics"),
+        ("a dog jumps", "a dog does not jump"),
+        ("dogs jump over a fence", "dogs do not jump over a fence"),
+        (PERSON, "a person is not connecting something to system"),
+        ("Add the oil", "Do not add the oil"),
+        ("a man playing guitar", "a man not playing guitar"),
+        ("a man is not here", "a man is here"),
+        ("a man isn't here", "a man is here"),
+        ("a red car", "a red car"),
+    ],
+)
+def test_negation_is_reversed(statement: str, negated: str) -> None:
+    assert kernel("msrvtt_p/reverse_neg")(statement, generator()) == negated
+
+
+@pytest.mark.parametrize(
+    ("now", "then"),
+    [
+        (PERSON, "a person was connecting something to system"),
+        ("people are dancing", "people were dancing"),
+        ("a man jumped", "a man jumps"),
+        ("add the oil", "added the oil"),
+        ("a man singing", "a man sang"),
+        ("a red car", "a red car"),
+    ],
+)
+def test_tense_changes(now: str, then: str) -> None:
+    assert outcomes("msrvtt_p/tense", now, 5) == {then}
+
+
+def test_formal_and_casual_words() -> None:
+    assert grammar.formal("a guy isn't on tv") == "A man is not on television."
+    assert grammar.formal("Is it?") == "Is it?"
+    assert grammar.casual("A man is not speaking.") == "A guy isn't chatting"
+    assert grammar.casual("red cars") == "red cars"
+
+
+# --- tags -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("caption", "tags"),
+    [
+        ("a man talks about cars", "DT NN VBZ IN NNS"),
+        ("a woman is dancing", "DT NN VBZ VBG"),
+        ("mix the flour and cook for 5 minutes", "VB DT NN CC VB IN CD NNS"),
+        ("in a bowl mix two eggs", "IN DT NN VB CD NNS"),
+        ("pokemon video game play", "NN NN NN NN"),
+        ("broth is being added to a pot", "NN VBZ VBG VBN TO DT NN"),
+        ("a girl, singing!", "DT NN VBG"),
+        ("... 😀", ". ."),
+    ],
+)
+def test_caption_tags(caption: str, tags: str) -> None:
+    assert role("tagger")(caption.split()) == tags.split()

@@ -1,0 +1,61 @@
+"""What the tests of captions share."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perturbations import registry
+from perturbations.errors import BackendError
+from perturbations.models import text_roles
+
+ENTRIES = registry.perturbations(kind="text")
+KEYS = [entry.key for entry in ENTRIES]
+GIRL = "a little girl does gymnastics"
+PERSON = "a person is connecting something to system"
+
+
+def role(name: str) -> Any:
+    """Who plays a role offline; skips the test where it is not installed."""
+    try:
+        return text_roles.load(name, "offline")
+    except BackendError as error:
+        pytest.skip(str(error))
+
+
+def kernel(key: str, severity: int = 1, variant: str = "released") -> Any:
+    """`function(text, rng)` of a perturbation with its parameters and offline roles."""
+    entry = registry.get(key)
+    function = registry.resolve(entry.kernel)
+    arguments = {**entry.parameters(severity, variant), **{name: role(name) for name in entry.roles}}
+    return lambda text, rng: function(text, rng, **arguments)
+
+
+def generator(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def outcomes(key: str, text: str, seeds: int, severity: int = 1) -> set[str]:
+    """Everything a perturbation makes of a caption under many generators."""
+    function = kernel(key, severity)
+    return {function(text, generator(seed)) for seed in range(seeds)}
+
+
+def msrvtt(reference: Path) -> list[dict[str, str]]:
+    with (reference / "data/msrvtt/MSRVTT_JSFUSION_test.csv").open(encoding="utf-8") as file:
+        return [
+            {"caption_id": row["key"], "item_id": row["video_id"], "text": row["sentence"]}
+            for row in csv.DictReader(file)
+        ]
+
+
+def youcook2(reference: Path) -> list[dict[str, str]]:
+    with (reference / "data/youcook2/validation_youcook.csv").open(encoding="utf-8") as file:
+        return [
+            {"caption_id": str(number), "item_id": row["video_id"], "text": row["text"]}
+            for number, row in enumerate(csv.DictReader(file))
+        ]
