@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 import pytest
 
-from perturbations import supervise
+from perturbations import progress, supervise
 from perturbations.errors import ConfigError, ManifestError, MediaError, OutputError
 from perturbations.supervise import Outcome, Tick
 
@@ -277,3 +277,14 @@ def test_an_interrupt_from_the_keyboard_leaves_the_child_to_the_parent() -> None
         return "not interrupted"
 
     assert run(doing({"a": interrupted}), ["a"])[0].result == "not interrupted"
+
+
+def test_a_model_that_thinks_for_long_counts_as_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_EVERY_S", 0.001)
+    ticked = threading.Event()
+    with progress.ticking_on(ticked.set):
+        assert ticked.wait(30)
+    before = threading.active_count()
+    ticked.clear()
+    assert threading.active_count() == before
+    assert not ticked.is_set()
