@@ -240,5 +240,5 @@ def test_paths_that_exist_are_fine(tmp_path: Path) -> None:
 
 
 def test_a_suite_of_captions_only_is_not_for_the_workflow() -> None:
-    with pytest.raises(ConfigError, match=r"suites.msrvtt_p: the workflow makes videos, and this suite has none so far"):
+    with pytest.raises(ConfigError, match=r"suites.msrvtt_p: the workflow makes videos, and this suite has none"):
         config.parse({"datasets": {"demo": {"adapter": "demo"}}, "suites": {"msrvtt_p": {}}})
