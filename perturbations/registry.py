@@ -14,7 +14,7 @@ from perturbations.errors import UnknownPerturbationError
 
 Parameters = Mapping[str, Any]
 Kind = Literal["video", "text"]
-Method = Literal["pixel", "codec"]
+Method = Literal["pixel", "codec", "temporal"]
 Draw = Literal["clip", "frame", "none"]
 
 VARIANTS = ("released", "paper")
@@ -27,11 +27,13 @@ class Perturbation:
     Attributes:
         suite: the suite's name.
         name: the entry's name, unique in its suite.
-        level: the suite's own category ("low", "mid", "high" for MLVP).
-        method: "pixel" changes frames one by one; "codec" is an encode whose stream is the result.
+        level: the suite's own category ("low", "mid", "high" for MLVP; "noise", "blur", ... for the others).
+        method: "pixel" changes frames one by one; "codec" is an encode whose stream is the result; "temporal" says
+            which frame stands at each position.
         kernel: `module:function` of the code, resolved when first used. For "pixel" it is
             `kernel(realization, num_frames, height, width, **parameters) -> apply(frame, index)`;
-            for "codec" `kernel(**parameters)` gives the encoder's arguments.
+            for "codec" `kernel(**parameters)` gives the encoder's arguments; for "temporal"
+            `kernel(realization, num_frames, height, width, **parameters)` gives the numbers of the frames.
         realization: `module:function(rng, num_frames, height, width)` that draws what is random. It is not given
             the parameters, so the severities of a clip share it. None where nothing is random.
         version: raise it when the kernel's results change; every row made by the old one becomes stale.

@@ -51,12 +51,11 @@ def applier(recipe: Recipe, dataset: str, item_id: str, num_frames: int, height:
     """
     kernel = registry.resolve(recipe["kernel"])
     entry = registry.get(f"{recipe['suite']}/{recipe['perturbation']}")
-    assert entry.realization is not None
-    draw = registry.resolve(entry.realization)
+    draw = registry.resolve(entry.realization) if entry.realization is not None else None
 
     def bind(frame: int | None) -> Apply:
         generator = rng.generator(recipe["seed"], dataset, item_id, entry.key, frame)
-        realization = draw(generator, num_frames, height, width)
+        realization = None if draw is None else draw(generator, num_frames, height, width)
         apply: Apply = kernel(realization, num_frames, height, width, **recipe["params"])
         return apply
 

@@ -19,3 +19,16 @@ def h264(*, bitrate: int, pix_fmt: str) -> dict[str, Any]:
         "threads": 1,
         "x264-params": "cpu-independent=1",
     }
+
+
+MPEG_QUANTIZERS = 31
+"""The coarsest quantizer of MPEG-1, 2 and 4: ffmpeg takes larger numbers and encodes with this one."""
+
+
+def mpeg(*, codec: str, qscale: int, quantizer: int) -> dict[str, Any]:
+    """ffmpeg-python output arguments of an MPEG encode at a constant quantizer (MSRVTT-P, App. A.1).
+
+    `codec` is "mpeg2video" or "mpeg4". `qscale` is the published number, `quantizer` the one that it comes to: it is
+    what the encoder gets, so that the two cannot drift apart with an ffmpeg that clamps otherwise.
+    """
+    return {"vcodec": codec, "q:v": quantizer, "pix_fmt": "yuv420p", "threads": 1}

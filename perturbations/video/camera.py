@@ -1,0 +1,97 @@
+"""A camera that is tilted, turned or shaken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+Image = NDArray[np.uint8]
+Apply = Callable[[Image, int], Image]
+
+
+def static_rotate(drawn: None, num_frames: int, height: int, width: int, *, degrees: float) -> Apply:
+    """Every frame turned counter-clockwise by the same angle, on its own canvas, black corners (MSRVTT-P, App. A.1).
+
+    The nearest pixel is taken, places in 1/65,536 of a pixel: to the bit what the reference's Pillow does.
+    """
+    places = rotation_map(height, width, degrees)
+    no_fractions = np.empty(0, np.uint16)
+
+    def apply(frame: Image, index: int) -> Image:
+        output = np.empty(frame.shape, np.uint8)
+        cv2.remap(frame, places, no_fractions, cv2.INTER_NEAREST, dst=output, borderMode=cv2.BORDER_CONSTANT)
+        return output
+
+    return apply
+
+
+def draw_unit(rng: np.random.Generator, num_frames: int, height: int, width: int) -> float:
+    """A number in [0, 1)."""
+    return float(rng.random())
+
+
+def rotate(unit: float, num_frames: int, height: int, width: int, *, most_degrees: int) -> Apply:
+    """`static_rotate` by a whole angle, uniform from -most_degrees to most_degrees (MSRVTT-P, App. A.1).
+
+    `unit` in [0, 1) chooses it; drawn anew for every frame.
+    """
+    degrees = math.floor(unit * (2 * most_degrees + 1)) - most_degrees
+    return static_rotate(None, num_frames, height, width, degrees=float(degrees))
+
+
+def rotation_map(height: int, width: int, degrees: float) -> NDArray[np.int16]:
+    """The pixel (x, y) that each pixel of the turned frame shows; some are outside the frame. Height x width x 2.
+
+    The centre of the turn is the frame's, (width, height) / 2, where pixels' centres lie at halves.
+    """
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    # Pillow's: rounded, so that right angles are right, then in fixed point.
+    cos, sin = round(cos, 15), round(-sin, 15)
+    by_x, by_y = _fixed(np.array([cos, -sin])), _fixed(np.array([sin, cos]))
+    x, y = width / 2, height / 2
+    shift = np.array([x - cos * x - sin * y, y + sin * x - cos * y])
+    start = _fixed(shift + np.array([cos, -sin]) / 2 + np.array([sin, cos]) / 2)
+    columns, rows = np.arange(width, dtype=np.int32), np.arange(height, dtype=np.int32)
+    places = np.empty((height, width, 2), np.int16)
+    for axis in (0, 1):
+        along = start[axis] + by_x[axis] * columns
+        places[:, :, axis] = (along[None, :] + (by_y[axis] * rows)[:, None]) >> 16
+    return places
+
+
+def _fixed(values: NDArray[np.float64]) -> NDArray[np.int32]:
+    """In 1/65,536, halves up."""
+    return np.floor(values * 65536 + 0.5).astype(np.int32)
+
+
+def draw_origin(rng: np.random.Generator, num_frames: int, height: int, width: int) -> tuple[float, float]:
+    """(x, y), each uniform in [0, 1)."""
+    return float(rng.random()), float(rng.random())
+
+
+def translate(origin: tuple[float, float], num_frames: int, height: int, width: int, *, reach: int) -> Apply:
+    """A window of 7/8 of the frame, at a random place, enlarged to the frame's size (MSRVTT-P, App. A.1).
+
+    The reference scales the shorter side to 256 and cuts 224 x 224 at whole (x, y) below `reach`. The same window here
+    keeps the frame's own size and shape: 224/256 of both sides, (x, y) in 256ths of the shorter one. Past the frame's
+    edge, where the largest `reach` leads, the border is repeated. `origin` in [0, 1) x [0, 1) chooses the place; drawn
+    anew for every frame.
+    """
+    scale = min(height, width) / 256
+    left, top = (round(math.floor(unit * reach) * scale) for unit in origin)
+    tall, wide = (max(1, round(side * 224 / 256)) for side in (height, width))
+    beyond_x, beyond_y = max(0, left + wide - width), max(0, top + tall - height)
+    seen = np.empty((tall, wide, 3), np.uint8)
+
+    def apply(frame: Image, index: int) -> Image:
+        window = frame[top : top + tall, left : left + wide]
+        cv2.copyMakeBorder(window, 0, beyond_y, 0, beyond_x, cv2.BORDER_REPLICATE, dst=seen)
+        output = np.empty(frame.shape, np.uint8)
+        cv2.resize(seen, (width, height), dst=output, interpolation=cv2.INTER_LINEAR)
+        return output
+
+    return apply
