@@ -43,7 +43,8 @@ def scene(num_frames: int, height: int, width: int, seed: int = 0) -> np.ndarray
 
 
 def drawn(entry: Perturbation, num_frames: int, height: int, width: int, seed: int = 0, item: str = "clip") -> Any:
-    assert entry.realization is not None
+    if entry.realization is None:
+        return None
     generator = rng.generator(seed, "demo", item, entry.key, None if entry.draw == "clip" else 0)
     return registry.resolve(entry.realization)(generator, num_frames, height, width)
 
@@ -125,6 +126,8 @@ def test_the_key_determines_the_bytes(entry: Perturbation, severity: int) -> Non
     frames = scene(2, 24, 32)
     result = perturbed(entry, severity, frames)
     assert np.array_equal(perturbed(entry, severity, frames), result)
+    if entry.realization is None:
+        return
     assert not np.array_equal(perturbed(entry, severity, frames, item="other"), result)
     assert not np.array_equal(perturbed(entry, severity, frames, seed=1), result)
 

@@ -96,6 +96,9 @@ PERTURBATIONS = (
         "blur:draw_glass",
         _table("sigma delta iterations", (0.7, 1, 2), (0.9, 2, 1), (1.0, 2, 3), (1.1, 3, 2), (1.5, 4, 2)),
         "a pane of frosted glass",
+        # Severity 2 moves pixels once, severity 1 twice; severity 3 three times, severity 4 twice: the mean absolute
+        # error is 5, 5, 9, 9, 10 grey levels.
+        monotonic=False,
     ),
     _entry(
         "motion_blur",
@@ -138,6 +141,9 @@ PERTURBATIONS = (
         "weather:draw_frost",
         _table("kept added", (1.0, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)),
         "ice on the lens",
+        # Severity 4 keeps less of the frame than severity 3 under as much ice, which is darker, and nearer to it: the
+        # mean absolute error is 62, 75, 81, 77, 81 grey levels.
+        monotonic=False,
     ),
     _entry(
         "fog",

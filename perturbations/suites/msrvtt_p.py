@@ -136,7 +136,7 @@ PERTURBATIONS = (
         draw="none",
         summary="every frame turned by the same angle",
         source=_SOURCE,
-        # A right angle maps the frame's lines on lines again, and can be nearer to it than 45 degrees.
+        # A right angle puts the frame's lines on lines again: it can be nearer to the frame than 45 degrees.
         monotonic=False,
     ),
     Perturbation(
@@ -164,7 +164,8 @@ PERTURBATIONS = (
         draw="frame",
         summary="a camera that shakes: a window of 7/8 at a new place on every frame",
         source=_SOURCE,
-        # The mildest window lies in the corner, the middle ones about the centre, where the frame is enlarged evenly.
+        # The mildest windows lie in the corner, the others nearer to the centre, where the frame is enlarged evenly: the
+        # mean absolute error is 32, 29, 28, 27, 29 grey levels.
         monotonic=False,
     ),
     # --- digital -----------------------------------------------------------------------------------------------------

@@ -327,7 +327,7 @@ def glass_sources(steps: NDArray[np.uint16], height: int, width: int, delta: int
     """
     places = np.arange(height * width)
     total = places
-    rows, columns = np.mgrid[delta + 1 : height - delta + 1, delta + 1 : width - delta + 1]
+    rows, columns = np.meshgrid(*(np.arange(delta + 1, side - delta + 1) for side in (height, width)), indexing="ij")
     for drawn in steps if rows.size else ():
         down, right = ((drawn[axis][rows, columns].astype(np.int64) * (2 * delta) >> 16) - delta for axis in (0, 1))
         taken = places.copy()

@@ -79,19 +79,21 @@ def translate(origin: tuple[float, float], num_frames: int, height: int, width: 
     The reference scales the shorter side to 256 and cuts 224 x 224 at whole (x, y) below `reach`. The same window here
     keeps the frame's own size and shape: 224/256 of both sides, (x, y) in 256ths of the shorter one. Past the frame's
     edge, where the largest `reach` leads, the border is repeated. `origin` in [0, 1) x [0, 1) chooses the place; drawn
-    anew for every frame.
+    anew for every frame. Bilinear, rounded to uint8.
     """
-    scale = min(height, width) / 256
-    left, top = (round(math.floor(unit * reach) * scale) for unit in origin)
-    tall, wide = (max(1, round(side * 224 / 256)) for side in (height, width))
-    beyond_x, beyond_y = max(0, left + wide - width), max(0, top + tall - height)
-    seen = np.empty((tall, wide, 3), np.uint8)
+    share = 224 / 256
+    places = [math.floor(unit * reach) * min(height, width) / 256 for unit in origin]
+    # A pixel's centre lies at a half.
+    view = np.array([[share, 0, places[0] + (share - 1) / 2], [0, share, places[1] + (share - 1) / 2]])
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    rgba, moved = np.empty((2, height, width, 4), np.uint8)
 
     def apply(frame: Image, index: int) -> Image:
-        window = frame[top : top + tall, left : left + wide]
-        cv2.copyMakeBorder(window, 0, beyond_y, 0, beyond_x, cv2.BORDER_REPLICATE, dst=seen)
+        # Four channels, one of them unused, move more than twice as fast as three.
+        cv2.cvtColor(frame, cv2.COLOR_RGB2RGBA, dst=rgba)
+        cv2.warpAffine(rgba, view, (width, height), dst=moved, flags=flags, borderMode=cv2.BORDER_REPLICATE)
         output = np.empty(frame.shape, np.uint8)
-        cv2.resize(seen, (width, height), dst=output, interpolation=cv2.INTER_LINEAR)
+        cv2.cvtColor(moved, cv2.COLOR_RGBA2RGB, dst=output)
         return output
 
     return apply
