@@ -170,10 +170,11 @@ def test_the_ranges_of_zoom_blur() -> None:
     assert lengths == {"msrvtt_p/zoom_blur": [12, 16, 11, 13, 11], "mm_robustness/zoom_blur": [12, 16, 11, 13, 12]}
 
 
-@pytest.mark.parametrize(("name", "codec"), [("mpeg1", "mpeg2video"), ("mpeg2", "mpeg4")])
-def test_the_encoder_gets_the_quantizer_that_counts(name: str, codec: str) -> None:
+@pytest.mark.parametrize(("name", "codec", "qscale"), [("mpeg1", "mpeg2video", 80), ("mpeg2", "mpeg4", 60)])
+def test_the_encoder_gets_the_published_scale(name: str, codec: str, qscale: int) -> None:
     entry = registry.get(f"msrvtt_p/{name}")
     arguments = registry.resolve(entry.kernel)(**entry.parameters(4))
     command = ffmpeg.output(ffmpeg.input("in.mp4"), "out.mp4", **arguments).get_args()
     options = dict(zip(command[2:-1:2], command[3:-1:2], strict=True))
-    assert options == {"-vcodec": codec, "-q:v": "31", "-pix_fmt": "yuv420p", "-threads": "1"}
+    published = {"-vcodec": codec, "-q:v": str(qscale), "-qmax": "31"}
+    assert options == {**published, "-pix_fmt": "yuv420p", "-threads": "1"}

@@ -8,12 +8,12 @@ _SOURCE = "MSRVTT-P / YouCook2-P, Sec. 3.1, App. A.1"
 
 _AMOUNTS = (0.03, 0.06, 0.09, 0.17, 0.27)
 _RATES = (2, 4, 8, 16, 32)
-_QUANTIZER_LIMIT = 31  # ffmpeg encodes with this one whatever larger number it is given
+_COARSEST = 31  # ffmpeg quantizes with this whatever larger number it is given
 
 
 def _mpeg(codec: str, *scales: int) -> tuple[dict[str, str | int], ...]:
     """The published -q:v, and the quantizer that it comes to."""
-    return tuple({"codec": codec, "qscale": scale, "quantizer": min(scale, _QUANTIZER_LIMIT)} for scale in scales)
+    return tuple({"codec": codec, "qscale": scale, "quantizer": min(scale, _COARSEST)} for scale in scales)
 
 
 PERTURBATIONS = (
@@ -164,8 +164,8 @@ PERTURBATIONS = (
         draw="frame",
         summary="a camera that shakes: a window of 7/8 at a new place on every frame",
         source=_SOURCE,
-        # The mildest windows lie in the corner, the others nearer to the centre, where the frame is enlarged evenly: the
-        # mean absolute error is 32, 29, 28, 27, 29 grey levels.
+        # The mildest windows lie in the corner, the others nearer to the centre, where the frame is enlarged evenly:
+        # the mean absolute error is 32, 29, 28, 27, 29 grey levels.
         monotonic=False,
     ),
     # --- digital -----------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ PERTURBATIONS = (
         draw="none",
         summary="an MPEG-2 encode at a coarse quantizer (MPEG1 is the paper's name)",
         source=_SOURCE,
-        # From severity 2 on the quantizer is 31, the coarsest there is.
+        # From severity 2 on the quantizer is 31, the coarsest there is: what follows differs little.
         monotonic=False,
     ),
     Perturbation(
@@ -209,7 +209,7 @@ PERTURBATIONS = (
         draw="none",
         summary="an MPEG-4 encode at a coarse quantizer (MPEG2 is the paper's name)",
         source=_SOURCE,
-        # From severity 3 on the quantizer is 31, the coarsest there is.
+        # From severity 3 on the quantizer is 31, the coarsest there is: what follows differs little.
         monotonic=False,
     ),
     # --- temporal ----------------------------------------------------------------------------------------------------

@@ -21,14 +21,11 @@ def h264(*, bitrate: int, pix_fmt: str) -> dict[str, Any]:
     }
 
 
-MPEG_QUANTIZERS = 31
-"""The coarsest quantizer of MPEG-1, 2 and 4: ffmpeg takes larger numbers and encodes with this one."""
-
-
 def mpeg(*, codec: str, qscale: int, quantizer: int) -> dict[str, Any]:
-    """ffmpeg-python output arguments of an MPEG encode at a constant quantizer (MSRVTT-P, App. A.1).
+    """ffmpeg-python output arguments of an MPEG encode at a constant quality (MSRVTT-P, App. A.1).
 
-    `codec` is "mpeg2video" or "mpeg4". `qscale` is the published number, `quantizer` the one that it comes to: it is
-    what the encoder gets, so that the two cannot drift apart with an ffmpeg that clamps otherwise.
+    `codec` is "mpeg2video" or "mpeg4". `qscale` is the published number. `quantizer`, at most 31, is the coarsest that
+    blocks may be quantized with: 31 is ffmpeg's own limit for these codecs, whatever larger `qscale` it is given, which
+    then only weighs bits more when the encoder chooses between modes.
     """
-    return {"vcodec": codec, "q:v": quantizer, "pix_fmt": "yuv420p", "threads": 1}
+    return {"vcodec": codec, "q:v": qscale, "qmax": quantizer, "pix_fmt": "yuv420p", "threads": 1}
