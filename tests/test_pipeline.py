@@ -15,7 +15,7 @@ import perturbations
 import perturbations.errors
 from perturbations import media, pipeline, recipe, registry, rendering, shards, storage
 
-ENTRIES = registry.perturbations(kind="video")
+ENTRIES = [entry for entry in registry.perturbations(kind="video") if entry.method != "temporal"]
 KEYS = [entry.key for entry in ENTRIES]
 
 LOSSLESS = {"tier": "video", "profile": "lossless"}
@@ -144,9 +144,10 @@ def test_a_source_that_changed_is_refused(tmp_path: Path) -> None:
 
 
 def test_real_clips_reach_40_db_in_the_high_profile(reference: Path, tmp_path: Path) -> None:
+    """Fresh noise on every frame is the hardest to store; the other suites' standing ones are as MLVP's."""
     for path in sorted((reference / "data" / "msrvtt" / "videos").glob("*.mp4")):
-        for entry in ENTRIES:
-            for severity in (1, 5):
+        for entry in (one for one in ENTRIES if one.suite == "mlvp" or one.draw == "frame"):
+            for severity in (1, 5) if entry.suite == "mlvp" else (5,):
                 folder = tmp_path / entry.name / str(severity)
                 row = made_row(entry.key, severity, HIGH, path, folder)
                 assert row["storage_psnr_db"] >= 40, (path.name, entry.key, severity)

@@ -177,4 +177,5 @@ def test_the_encoder_gets_the_published_scale(name: str, codec: str, qscale: int
     command = ffmpeg.output(ffmpeg.input("in.mp4"), "out.mp4", **arguments).get_args()
     options = dict(zip(command[2:-1:2], command[3:-1:2], strict=True))
     published = {"-vcodec": codec, "-q:v": str(qscale), "-qmax": "31"}
-    assert options == {**published, "-pix_fmt": "yuv420p", "-threads": "1"}
+    clock = {"-fps_mode": "cfr", "-strict": "experimental"}
+    assert options == {**published, **clock, "-pix_fmt": "yuv420p", "-threads": "1"}

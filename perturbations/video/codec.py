@@ -27,5 +27,16 @@ def mpeg(*, codec: str, qscale: int, quantizer: int) -> dict[str, Any]:
     `codec` is "mpeg2video" or "mpeg4". `qscale` is the published number. `quantizer`, at most 31, is the coarsest that
     blocks may be quantized with: 31 is ffmpeg's own limit for these codecs, whatever larger `qscale` it is given, which
     then only weighs bits more when the encoder chooses between modes.
+
+    MPEG-2 has names for few frame rates; `strict` lets others pass, under the nearest name: the container tells the
+    time. The format has no clock but frames, so a clip of variable rate gets its mean rate.
     """
-    return {"vcodec": codec, "q:v": qscale, "qmax": quantizer, "pix_fmt": "yuv420p", "threads": 1}
+    return {
+        "vcodec": codec,
+        "q:v": qscale,
+        "qmax": quantizer,
+        "pix_fmt": "yuv420p",
+        "fps_mode": "cfr",
+        "strict": "experimental",
+        "threads": 1,
+    }
