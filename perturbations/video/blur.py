@@ -60,7 +60,7 @@ def defocus_blur(drawn: None, num_frames: int, height: int, width: int, *, radiu
     def apply(frame: Image, index: int) -> Image:
         np.copyto(padded, cv2.copyMakeBorder(frame, reach, reach, reach, reach, cv2.BORDER_REFLECT_101))
         for left, right, output in steps:
-            np.add(left, right, out=output)
+            cv2.add(left, right, dst=output)  # twice as fast as NumPy's where rows are parts of longer ones
         cv2.add(addends[0], addends[1], dst=summed, dtype=cv2.CV_32F)
         cv2.sepFilter2D(summed, cv2.CV_32F, smoothing / area, smoothing, dst=smoothed)
         if tips is not None:
