@@ -5,10 +5,10 @@
 One process for each row, one thread, frames of a drifting scene; the time is the best of the repeats. Where a suite
 draws anew for every frame, the draw and the kernel's preparation count as the frame's; else they are done once a clip.
 `plain` is the formula as the papers' code has it (NumPy, SciPy, scikit-image, Pillow, double precision), on the same
-frames and machine; image code that it is, it draws for every frame, also where a suite draws once a clip. Only fog, snow
-and elastic distortion get what is made once a clip on both sides. `published` is what the papers' own functions took for
-a 320x240 frame on a slower machine. Plans in time change no pixel; their rows are microseconds a clip of 300 frames. The
-encoders are ffmpeg's own and not measured here.
+frames and machine. Image code that it is, it draws for every frame, also where a suite draws once a clip; only fog,
+snow and elastic distortion get what is made once a clip on both sides. `published` is what the papers' own functions
+took for a 320x240 frame on a slower machine. Plans in time change no pixel; their rows are microseconds a clip of 300
+frames. The encoders are ffmpeg's own and not measured here.
 """
 
 from __future__ import annotations

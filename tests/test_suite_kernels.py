@@ -261,16 +261,18 @@ def test_rotate_turns_by_every_whole_angle_alike() -> None:
 @pytest.mark.parametrize("size", [(64, 48), (240, 320), (37, 53)], ids=str)
 @each_severity
 def test_translate_shows_the_window_of_the_reference(severity: int, size: tuple[int, int], origin: Any) -> None:
-    """A smooth picture tells where a pixel comes from: at 256 on the shorter side, the crop's origin and 7/8 of it."""
+    """With 256 pixels on the shorter side: from the crop's origin on, 7/8 of the frame."""
     height, width = size
     reach = registry.get("msrvtt_p/translate").parameters(severity)["reach"]
-    y, x = np.mgrid[:height, :width]
-    frame = np.dstack([200 * x / width, 200 * y / height, np.zeros(size)])
-    ours = camera.translate(origin, 1, height, width, reach=reach)(np.rint(frame).astype(np.uint8), 0).astype(float)
+    frame = scene(1, *size)[0]
     corner = np.array([math.floor(unit * reach) for unit in origin]) * min(size) / 256
-    seen_x = np.clip((x + 0.5) * 7 / 8 + corner[0] - 0.5, 0, width - 1)
-    seen_y = np.clip((y + 0.5) * 7 / 8 + corner[1] - 0.5, 0, height - 1)
-    assert np.abs(ours - np.dstack([200 * seen_x / width, 200 * seen_y / height, np.zeros(size)])).max() < 1.5
+    y, x = np.mgrid[:height, :width]
+    places = (y + 0.5) * 7 / 8 + corner[1] - 0.5, (x + 0.5) * 7 / 8 + corner[0] - 0.5
+    moved = [
+        ndimage.map_coordinates(frame[..., one].astype(float), places, order=1, mode="nearest") for one in range(3)
+    ]
+    ours = camera.translate(origin, 1, *size, reach=reach)(frame, 0)
+    assert_close(ours, np.rint(np.dstack(moved)).astype(int), 0.95)
 
 
 # --- weather ---------------------------------------------------------------------------------------------------------
