@@ -290,14 +290,18 @@ def encode_with_ffmpeg(
     """Encode frames with the ffmpeg program; the stream it writes is the result.
 
     `frames` hold `pix_fmt` pictures of `size` (width, height) as `decode` gives them. They travel to ffmpeg as raw
-    video in NUT, which keeps each frame's time. `arguments` are ffmpeg-python output arguments.
+    video in NUT, which keeps each frame's time. `arguments` are ffmpeg-python output arguments; with `fps_mode="cfr"`
+    the encoder counts frames at the rate of `timing`, for codecs that know no other clock.
     Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses.
     """
     import ffmpeg
 
+    clock = {"fps_mode": "passthrough", "enc_time_base": "demux"}
+    if arguments.get("fps_mode") == "cfr":
+        clock = {"r": str(timing.frame_rate)}
     command = (
         ffmpeg.input("pipe:0", format="nut", threads=1)
-        .output(f"file:{path}", an=None, fps_mode="passthrough", enc_time_base="demux", map_metadata=-1, **arguments)
+        .output(f"file:{path}", an=None, map_metadata=-1, **clock, **arguments)
         .global_args("-nostdin", "-hide_banner", "-loglevel", "error")
         .overwrite_output()
         .compile(cmd=ffmpeg_program())

@@ -238,7 +238,7 @@ def encode_stream(recipe: Recipe, source: Source, path: Path, tick: Tick) -> Non
     fed = "yuv420p" if arguments["pix_fmt"] == "yuv420p" else "rgb24"
     frames = ticking(media.decode(source.clip, pix_fmt=fed), tick)
     clock = source.timing
-    if media.is_constant_rate(source.clip.path):
+    if media.is_constant_rate(source.clip.path) or arguments.get("fps_mode") == "cfr":
         # Count frames instead of ticks: the container's clock must not change what the rate control does.
         clock = _even(clock)
         frames = (frame._replace(pts=frame.position) for frame in frames)

@@ -237,8 +237,3 @@ def test_a_folder_is_no_annotation_file(tmp_path: Path) -> None:
 def test_paths_that_exist_are_fine(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     config.check_paths("x", config.Dataset(adapter="folder", annotations=tmp_path / "file", videos=tmp_path))
-
-
-def test_a_suite_of_captions_only_is_not_for_the_workflow() -> None:
-    with pytest.raises(ConfigError, match=r"suites.msrvtt_p: the workflow makes videos, and this suite has none"):
-        config.parse({"datasets": {"demo": {"adapter": "demo"}}, "suites": {"msrvtt_p": {}}})

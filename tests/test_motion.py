@@ -11,7 +11,7 @@ import pytest
 from perturbations import registry
 from perturbations.analysis import motion
 from perturbations.analysis.motion import FrameMotion
-from perturbations.video import blur
+from perturbations.video import flow_blur
 
 SIZES = [(48, 64), (37, 53), (1, 1), (1, 9), (9, 1), (2, 3), (90, 20)]
 
@@ -191,7 +191,7 @@ def test_the_line_turns_with_the_angle() -> None:
 
     def error(angle: float) -> float:
         parameters = registry.get("mlvp/motion_blur").parameters(5)
-        result = blur.motion_blur(None, lambda _: (mask, angle, False), 1, 60, 80, **parameters)(stripes, 0)
+        result = flow_blur.motion_blur(None, lambda _: (mask, angle, False), 1, 60, 80, **parameters)(stripes, 0)
         return float(np.abs(result.astype(int) - stripes).mean())
 
     assert error(0) == 0

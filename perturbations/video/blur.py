@@ -1,157 +1,340 @@
-"""Blurs that depend on a clip's motion. Frames are RGB uint8, H x W x 3."""
+"""Blur: a lens out of focus, a camera that moves, frosted glass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+import math
+from collections.abc import Callable
 
 import cv2
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
-Image = npt.NDArray[np.uint8]
-Floats = npt.NDArray[np.float32]
+Image = NDArray[np.uint8]
+Levels = NDArray[np.uint16]
 Apply = Callable[[Image, int], Image]
 
-# A frame's motion: which pixels move most (bool, H x W), the direction of the mean flow in degrees, and whether the
-# frame stands still for the most part, so that no pixel moves less than the others.
-Motion = Callable[[int], tuple[npt.NDArray[np.bool_], float, bool]]
-
-# OpenCV correlates float images tap by tap, zeros left out, while a kernel has fewer than 130 places, and by Fourier
-# transform above. Blur kernels are mostly zeros, so a few small pieces are 3 to 10 times as fast as the whole.
-_TILE = 11
+# OpenCV rounds where the references truncate. A hair less than a half, so that whole numbers, and sums that end a hair
+# below one, stay what they are.
+_HALF = np.array([0.4999, 0.4999, 0.4999, 0.0])
 
 
-class _Tile(NamedTuple):
-    """A piece of a kernel, and where in the kernel its first row and column stand."""
+def _truncated(values: NDArray[np.float32]) -> Image:
+    """uint8 levels, clipped, of height x width x 3."""
+    output = np.empty(values.shape, np.uint8)
+    cv2.subtract(values, _HALF, dst=output, dtype=cv2.CV_8U)
+    return output
 
-    y: int
-    x: int
-    taps: Floats
+
+# --- out of focus ----------------------------------------------------------------------------------------------------
+
+_MOST_PIXELS = 257
+"""Of uint8, whose sum fits 16 bits."""
 
 
-def motion_blur(
-    realization: None, motion: Motion, num_frames: int, height: int, width: int, *, low: int, high: int, still: str
-) -> Apply:
-    """Blur along the frame's mean motion: `high` pixels long where it moves most, `low` elsewhere.
+def defocus_blur(drawn: None, num_frames: int, height: int, width: int, *, radius: int, alias: float) -> Apply:
+    """Convolution with a flat disk whose edge is smoothed, borders mirrored, truncated to uint8.
 
-    MLVP, App. E, Alg. 2. `still` says whether the pixels of a still frame count as "high" or as "low".
+    MSRVTT-P, App. A.1; MM-Robustness, Tab. 7; both after ImageNet-C. `alias` is the sigma of a Gaussian of 3 x 3 taps,
+    5 x 5 where the radius is larger than 8. It smooths the disk on a grid that may end where the disk ends (17 x 17, or
+    2 radius + 1) and mirrors it there, so the tips of a disk that fills its grid weigh more: kept, because that kernel
+    made the published numbers.
+
+    The flat disk's sum is whole numbers, some 25 additions of 16-bit arrays; the Gaussian follows it.
     """
+    taps = 3 if radius <= 8 else 5
+    smoothing = cv2.getGaussianKernel(taps, alias, cv2.CV_64F).ravel()
+    halves = [math.isqrt(radius**2 - row**2) for row in range(radius + 1)]
+    area = 2 * sum(2 * half + 1 for half in halves) - (2 * radius + 1)
+    around = taps // 2
+    reach = radius + around
+    heavier = float(smoothing[around + 1]) / area if radius >= 8 else 0.0
+
+    padded = np.empty((height + 2 * reach, width + 2 * reach, 3), np.uint16)
+    steps: Steps = []
+    addends = disk_sums(padded, halves, steps)
+    tips = tip_sums(padded, halves, height, width, steps) if heavier > 1e-6 else None
+    summed, smoothed = np.empty((2, *addends[0].shape), np.float32)
+    inner = smoothed[around : around + height, around : around + width]
+    more = np.empty((height, width, 3), np.float32)
 
     def apply(frame: Image, index: int) -> Image:
-        mask, angle = _moving(motion(index), still)
-        pad = high // 2
-        padded = _padded(frame, pad, pad)
-        short, long = (_blurred(padded, _line(length, angle), pad, frame.shape) for length in (low, high))
-        return _where(mask, long, short)
+        np.copyto(padded, cv2.copyMakeBorder(frame, reach, reach, reach, reach, cv2.BORDER_REFLECT_101))
+        for left, right, output in steps:
+            cv2.add(left, right, dst=output)  # twice as fast as NumPy's where rows are parts of longer ones
+        cv2.add(addends[0], addends[1], dst=summed, dtype=cv2.CV_32F)
+        cv2.sepFilter2D(summed, cv2.CV_32F, smoothing / area, smoothing, dst=smoothed)
+        if tips is not None:
+            cv2.subtract(tips[0], tips[1], dst=more, dtype=cv2.CV_32F)
+            cv2.scaleAdd(more, heavier, inner, dst=inner)
+        return _truncated(inner)
 
     return apply
 
 
-def video_defocus(
-    realization: None, motion: Motion, num_frames: int, height: int, width: int, *, radius: int, still: str
-) -> Apply:
-    """Blur with a disk of `radius` pixels, twice that where the frame moves most (MLVP, App. E).
+Steps = list[tuple[Levels, Levels, Levels]]
 
-    `still` says whether the pixels of a still frame count as "high" or as "low".
+
+def disk_sums(padded: Levels, halves: list[int], steps: Steps) -> tuple[Levels, Levels]:
+    """Write down the additions (left, right, into) that sum a disk about each pixel; the two arrays whose sum that is.
+
+    Row r of the disk, up or down, reaches `halves[r]` pixels to both sides. The arrays are as large as `padded` less
+    the radius on each side. Rows of the disk are running sums, each longer one made from a shorter one; equal rows are
+    one taller sum.
     """
-    disks = [_disk_edges(one) for one in (radius, 2 * radius)]
-    areas = [_disk_area(one) for one in (radius, 2 * radius)]
-
-    def apply(frame: Image, index: int) -> Image:
-        mask, _ = _moving(motion(index), still)
-        # Sums down the columns: a disk is then the difference of its lower and its upper edge, 2 taps a column
-        # instead of 2 r. All are whole numbers below 2^24, so that floats hold them exactly.
-        sums = _column_sums(_padded(frame, 2 * radius + 1, 2 * radius) - np.float32(128))
-        sharp, soft = (
-            _levels(_correlated(sums, tiles, 2 * radius - one, frame.shape), alpha=1 / area, beta=128)
-            for one, tiles, area in zip((radius, 2 * radius), disks, areas, strict=True)
-        )
-        return _where(mask, soft, sharp)
-
-    return apply
-
-
-def _moving(motion: tuple[npt.NDArray[np.bool_], float, bool], still: str) -> tuple[npt.NDArray[np.bool_], float]:
-    mask, angle, stands = motion
-    return (np.ones_like(mask) if stands and still == "high" else mask), angle
-
-
-def _levels(values: Floats, alpha: float = 1.0, beta: float = 0.0) -> Image:
-    """Rounded to the nearest level of grey, as the references' filters do."""
-    return np.asarray(cv2.convertScaleAbs(values, alpha=alpha, beta=beta), np.uint8)
-
-
-def _where(mask: npt.NDArray[np.bool_], inside: Image, outside: Image) -> Image:
-    return np.asarray(cv2.copyTo(inside, mask.view(np.uint8), outside), np.uint8)
-
-
-def _padded(frame: Image, top: int, others: int) -> Floats:
-    padded = cv2.copyMakeBorder(frame, top, others, others, others, cv2.BORDER_REFLECT_101)
-    return np.asarray(padded, np.float32)
+    radius = len(halves) - 1
+    height, width = padded.shape[0] - 2 * radius, padded.shape[1] - 2 * radius
+    runs = {1: padded}  # of neighbours in a row, by their number, each where its first is
+    addends = np.zeros((2, height, width, 3), np.uint16)
+    # The first of each is added to zeros, not to what the frame before has left.
+    zeros = np.zeros((height, width, 3), np.uint16)
+    started = [False, False]
+    pixels = 0
+    line = padded
+    length = 1
+    for half in sorted(set(halves)):
+        while length < 2 * half + 1:
+            # The longest run of a power of two that is missing.
+            more = 1 << ((2 * half + 1 - length).bit_length() - 1)
+            added = _run(runs, more, steps)
+            valid = padded.shape[1] - length - more + 1
+            grown = np.empty_like(padded) if line is padded else line
+            steps.append((line[:, :valid], added[:, length : length + valid], grown[:, :valid]))
+            line, length = grown, length + more
+        rows = [row for row, reaches in enumerate(halves) if reaches == half]
+        tops = [-rows[-1]] if rows[0] == 0 else [-rows[-1], rows[0]]
+        count = 2 * rows[-1] + 1 if rows[0] == 0 else len(rows)
+        block = _stacked(line[:, radius - half : radius - half + width], count, steps)
+        for top in tops:
+            pixels += length * count
+            which = int(pixels > _MOST_PIXELS)
+            into = addends[which]
+            steps.append((into if started[which] else zeros, block[radius + top : radius + top + height], into))
+            started[which] = True
+    return addends[0], addends[1]
 
 
-def _blurred(padded: Floats, kernel: Floats, pad: int, shape: tuple[int, ...]) -> Image:
-    offset = pad - kernel.shape[0] // 2
-    return _levels(_correlated(padded, list(_tiles(kernel)), offset, shape))
+def _run(runs: dict[int, Levels], length: int, steps: Steps) -> Levels:
+    """The sums of a power of two of neighbours in a row; written into `runs`."""
+    if length not in runs:
+        half = _run(runs, length // 2, steps)
+        runs[length] = np.empty((half.shape[0], half.shape[1] - length // 2, 3), np.uint16)
+        steps.append((half[:, : -(length // 2)], half[:, length // 2 :], runs[length]))
+    return runs[length]
 
 
-def _line(length: int, angle: float) -> Floats:
-    """A line of ones through the middle of a length x length grid, turned by `angle` degrees, of sum 1."""
-    kernel = np.zeros((length, length), np.float32)
-    kernel[length // 2] = 1
-    turn = cv2.getRotationMatrix2D((length / 2, length / 2), angle, 1)
-    turned = cv2.warpAffine(kernel, turn, (length, length))
-    return np.asarray(turned / turned.sum(), np.float32)
-
-
-def _half_heights(radius: int) -> list[int]:
-    """How far a disk reaches up and down in each of its 2 radius + 1 columns."""
-    return [int((radius**2 - x**2) ** 0.5) for x in range(-radius, radius + 1)]
-
-
-def _disk_area(radius: int) -> int:
-    return sum(2 * reach + 1 for reach in _half_heights(radius))
-
-
-def _disk_edges(radius: int) -> list[_Tile]:
-    """The taps that make a disk's sum out of column sums.
-
-    The papers smooth the disk with a Gaussian of sigma 0.1, whose neighbouring weights are exp(-50): nothing.
-    """
-    edges = np.zeros((2 * radius + 2, 2 * radius + 1), np.float32)
-    for x, reach in enumerate(_half_heights(radius)):
-        edges[radius + 1 + reach, x] = 1
-        edges[radius - reach, x] = -1
-    return list(_tiles(edges))
-
-
-def _column_sums(padded: Floats) -> Floats:
-    for row in range(1, len(padded)):  # many times as fast as `cumsum`, which goes down one column after another
-        np.add(padded[row], padded[row - 1], out=padded[row])
-    return padded
-
-
-def _tiles(kernel: Floats) -> Iterator[_Tile]:
-    for top in range(0, kernel.shape[0], _TILE):
-        for left in range(0, kernel.shape[1], _TILE):
-            taps = kernel[top : top + _TILE, left : left + _TILE]
-            rows, columns = np.flatnonzero(taps.any(1)), np.flatnonzero(taps.any(0))
-            if len(rows):
-                kept = taps[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-                yield _Tile(top + int(rows[0]), left + int(columns[0]), np.ascontiguousarray(kept))
-
-
-def _correlated(padded: Floats, tiles: list[_Tile], offset: int, shape: tuple[int, ...]) -> Floats:
-    """Correlate with a kernel given in pieces, whose corner stands `offset` inside the padded image's corner."""
-    height, width = shape[:2]
-    total: Floats | None = None
-    for tile in tiles:
-        top, left = offset + tile.y, offset + tile.x
-        seen = padded[top : top + height + len(tile.taps) - 1, left : left + width + tile.taps.shape[1] - 1]
-        # The anchor is the piece's corner, so what the border would touch is cut off again.
-        part = cv2.filter2D(seen, cv2.CV_32F, tile.taps, anchor=(0, 0), borderType=cv2.BORDER_CONSTANT)
-        part = part[:height, :width]
-        total = np.asarray(part if total is None else cv2.add(total, part, dst=total), np.float32)
-    assert total is not None
+def _beside(columns: Levels, count: int, steps: Steps) -> Levels:
+    """The sums of `count` neighbours in a row, each where its first is; by doubling."""
+    if count == 1:
+        return columns
+    first = count // 2
+    part = _beside(columns, first, steps)
+    size = columns.shape[1] - count + 1
+    total = np.empty((len(columns), size, 3), np.uint16)
+    steps.append((part[:, :size], part[:, first : first + size], total))
+    if count % 2:
+        steps.append((total, columns[:, count - 1 : count - 1 + size], total))
     return total
+
+
+def _stacked(lines: Levels, count: int, steps: Steps) -> Levels:
+    """The sums of `count` lines, each where its first is; by doubling."""
+    if count == 1:
+        return lines
+    first = count // 2
+    part = _stacked(lines, first, steps)
+    size = len(lines) - count + 1
+    total = np.empty((size, *lines.shape[1:]), np.uint16)
+    steps.append((part[:size], part[first : first + size], total))
+    if count % 2:
+        steps.append((total, lines[count - 1 : count - 1 + size], total))
+    return total
+
+
+def tip_sums(padded: Levels, halves: list[int], height: int, width: int, steps: Steps) -> tuple[Levels, Levels]:
+    """Write down the additions for what the four tips of a disk gain and lose, smoothed on a grid that it fills.
+
+    The smoothed disk's outermost line (at the radius) gains the line inside it once more, and the line outside it,
+    that is the disk's single outermost pixel, is lost. Both times the Gaussian's second weight.
+    """
+    radius = len(halves) - 1
+    half = halves[radius - 1]
+    top, left = (padded.shape[0] - height) // 2, (padded.shape[1] - width) // 2
+
+    def at(array: Levels, down: int, right: int) -> Levels:
+        return array[top + down : top + down + height, left + right : left + right + width]
+
+    tall = _stacked(padded, 2 * half + 1, steps)
+    wide = _beside(padded, 2 * half + 1, steps)
+    gained, lost = np.empty((2, height, width, 3), np.uint16)
+    steps.append((at(wide, -radius, -half), at(wide, radius, -half), gained))
+    steps.append((gained, at(tall, -half, -radius), gained))
+    steps.append((gained, at(tall, -half, radius), gained))
+    outside = radius + 1
+    steps.append((at(padded, -outside, 0), at(padded, outside, 0), lost))
+    steps.append((lost, at(padded, 0, -outside), lost))
+    steps.append((lost, at(padded, 0, outside), lost))
+    return gained, lost
+
+
+# --- in motion -------------------------------------------------------------------------------------------------------
+
+
+def draw_angle(rng: np.random.Generator, num_frames: int, height: int, width: int) -> float:
+    """Degrees, uniform in [-45, 45)."""
+    return float(rng.uniform(-45, 45))
+
+
+def motion_blur(angle: float, num_frames: int, height: int, width: int, *, radius: int, sigma: float) -> Apply:
+    """ImageMagick's motion blur: half a Gaussian of 2 radius + 1 taps along `angle` degrees, borders repeated.
+
+    Truncated to uint8 (MSRVTT-P, App. A.1; MM-Robustness, Tab. 7; both after ImageNet-C).
+    """
+    taps = motion_taps(radius, sigma, angle)
+    above, below = (max(0, max(sign * row for row, _, _ in taps)) for sign in (-1, 1))
+    before, after = (max(0, max(sign * column for _, column, _ in taps)) for sign in (-1, 1))
+    padded = np.empty((height + above + below, width + before + after, 3), np.float32)
+    parts = [
+        (padded[above + row : above + row + height, before + column : before + column + width], weight)
+        for row, column, weight in taps
+    ]
+    blurred = np.empty((height, width, 3), np.float32)
+
+    def apply(frame: Image, index: int) -> Image:
+        np.copyto(padded, cv2.copyMakeBorder(frame, above, below, before, after, cv2.BORDER_REPLICATE))
+        # ImageMagick rounds to its 16 bits, a grey level being 257 of them, before it truncates to 8.
+        blurred.fill(0.5 / 257)
+        for part, weight in parts:
+            cv2.scaleAdd(part, weight, blurred, dst=blurred)
+        return _truncated(blurred)
+
+    return apply
+
+
+_NEGLIGIBLE = 1e-6
+
+
+def motion_taps(radius: int, sigma: float, angle: float) -> list[tuple[int, int, float]]:
+    """(row, column, weight) of every pixel that counts: the places along the line, rounded; the weights sum to 1.
+
+    Two taps in one place are one with both weights. Those that make less than a thousandth of a level are left out.
+    """
+    weights = np.exp(-(np.arange(2 * radius + 1) ** 2) / (2 * sigma**2))
+    weights /= weights.sum()
+    taps: dict[tuple[int, int], float] = {}
+    for tap, weight in enumerate(weights):
+        row = math.ceil(tap * math.sin(math.radians(angle)) - 0.5)
+        column = math.ceil(tap * math.cos(math.radians(angle)) - 0.5)
+        taps[row, column] = taps.get((row, column), 0.0) + float(weight)
+    return [(row, column, weight) for (row, column), weight in taps.items() if weight > _NEGLIGIBLE]
+
+
+# --- towards the centre ----------------------------------------------------------------------------------------------
+
+
+def zoom_blur(drawn: None, num_frames: int, height: int, width: int, *, stop: float, step: float) -> Apply:
+    """The mean of the frame and of its centre, enlarged 1, 1 + step, 1 + 2 step, ... times, below `stop`.
+
+    MSRVTT-P, App. A.1; MM-Robustness, Tab. 7; both after ImageNet-C, whose factors come from `numpy.arange(1, stop,
+    step)`: rounding lets some of its ranges reach `stop`. Each enlargement is bilinear and rounded to whole levels;
+    the mean is truncated.
+    """
+    factors = np.arange(1, stop, step)
+    views = [zoom_matrix(height, width, float(factor)) for factor in factors[1:]]
+    # The frame counts twice: as itself, and enlarged once.
+    means = (np.arange(255 * (len(factors) + 1) + 1) // (len(factors) + 1)).astype(np.uint8)
+    means = np.resize(means, 1 << 16)
+    rgba, layer = np.empty((2, height, width, 4), np.uint8)
+    total = np.empty((height, width, 4), np.uint16)
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+
+    def apply(frame: Image, index: int) -> Image:
+        # Four channels, one of them unused, are enlarged more than twice as fast as three.
+        cv2.cvtColor(frame, cv2.COLOR_RGB2RGBA, dst=rgba)
+        np.multiply(rgba, 2, out=total, dtype=np.uint16)
+        for view in views:
+            # No place is outside the frame; the border mode is only the cheapest.
+            cv2.warpAffine(rgba, view, (width, height), dst=layer, flags=flags, borderMode=cv2.BORDER_REPLICATE)
+            np.add(total, layer, out=total)
+        cv2.LUT(total, means, dst=layer)
+        output = np.empty(frame.shape, np.uint8)
+        cv2.cvtColor(layer, cv2.COLOR_RGBA2RGB, dst=output)
+        return output
+
+    return apply
+
+
+def zoom_matrix(height: int, width: int, factor: float) -> NDArray[np.float64]:
+    """The 2 x 3 matrix from an enlarged frame's pixels (x, y) to those of the frame.
+
+    The centre part, `ceil(side / factor)` pixels, is enlarged so that its corners' centres stay corners, to
+    `round(part * factor)`; what is more than the frame's size is trimmed (ImageNet-C).
+    """
+    matrix = np.zeros((2, 3))
+    for axis, size in enumerate((width, height)):
+        part = math.ceil(size / factor)
+        enlarged = round(part * factor)
+        shrink = (part - 1) / max(1, enlarged - 1)
+        matrix[axis, axis] = shrink
+        matrix[axis, 2] = (size - part) // 2 + shrink * ((enlarged - size) // 2)
+    return matrix
+
+
+# --- through frosted glass -------------------------------------------------------------------------------------------
+
+_MOST_ITERATIONS = 3
+
+
+def draw_glass(rng: np.random.Generator, num_frames: int, height: int, width: int) -> NDArray[np.uint16]:
+    """Equally likely numbers below 65,536 for each iteration's steps in y and x, iterations x 2 x height x width."""
+    shape = _MOST_ITERATIONS, 2, height, width
+    return rng.integers(0, 1 << 16, shape, dtype=np.uint16)
+
+
+def glass_blur(
+    steps: NDArray[np.uint16], num_frames: int, height: int, width: int, *, sigma: float, delta: int, iterations: int
+) -> Apply:
+    """A Gaussian blur, pixels that take the place of near ones, and the blur again (ImageNet-C; MM-Robustness, Tab. 7).
+
+    The Gaussian ends at 4 sigmas and repeats the border; both results are truncated to uint8.
+    """
+    sources = glass_sources(steps[:iterations], height, width, delta)
+    # The nearest-neighbour map of remap: (x, y) in 16 bits.
+    places = np.dstack([sources % width, sources // width]).astype(np.int16)
+    no_fractions = np.empty(0, np.uint16)
+    taps = 2 * int(4 * sigma + 0.5) + 1
+    values, blurred = np.empty((2, height, width, 3), np.float32)
+    moved = np.empty((height, width, 3), np.uint8)
+
+    def blur(picture: Image) -> Image:
+        np.copyto(values, picture)
+        cv2.GaussianBlur(values, (taps, taps), sigma, dst=blurred, borderType=cv2.BORDER_REPLICATE)
+        return _truncated(blurred)
+
+    def apply(frame: Image, index: int) -> Image:
+        cv2.remap(blur(frame), places, no_fractions, cv2.INTER_NEAREST, dst=moved)
+        return blur(moved)
+
+    return apply
+
+
+def glass_sources(steps: NDArray[np.uint16], height: int, width: int, delta: int) -> NDArray[np.int64]:
+    """Which pixel (as an index of the flat frame) stands at each place of frosted glass, height x width.
+
+    The last pixel first, each of those more than `delta` from the first row and column takes the value of one up to
+    `delta` pixels away, as it is by then. The reference means to swap the two, but assigns through views of the same
+    array, so that nothing goes the other way: kept, because it made the published numbers. `steps` is uint16,
+    iterations x 2 x height x width; the number of iterations is its length.
+    """
+    places = np.arange(height * width)
+    total = places
+    rows, columns = np.meshgrid(*(np.arange(delta + 1, side - delta + 1) for side in (height, width)), indexing="ij")
+    for drawn in steps if rows.size else ():
+        down, right = ((drawn[axis][rows, columns].astype(np.int64) * (2 * delta) >> 16) - delta for axis in (0, 1))
+        taken = places.copy()
+        taken[rows * width + columns] = (rows + down) * width + columns + right
+        # A pixel that comes later in the frame has been changed already: follow what it took, to the end.
+        link = np.maximum(taken, places)
+        while not np.array_equal(link, further := link[link]):
+            link = further
+        total = total[taken[link]]
+    return total.reshape(height, width)

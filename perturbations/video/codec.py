@@ -19,3 +19,24 @@ def h264(*, bitrate: int, pix_fmt: str) -> dict[str, Any]:
         "threads": 1,
         "x264-params": "cpu-independent=1",
     }
+
+
+def mpeg(*, codec: str, qscale: int, quantizer: int) -> dict[str, Any]:
+    """ffmpeg-python output arguments of an MPEG encode at a constant quality (MSRVTT-P, App. A.1).
+
+    `codec` is "mpeg2video" or "mpeg4". `qscale` is the published number. `quantizer`, at most 31, is the coarsest that
+    blocks may be quantized with: 31 is ffmpeg's own limit for these codecs, whatever larger `qscale` it is given, which
+    then only weighs bits more when the encoder chooses between modes.
+
+    Every frame is encoded once, at a constant rate: a clip of variable rate gets its mean one. MPEG-2 knows few rates;
+    with `strict` any other becomes the nearest of them, instead of an error.
+    """
+    return {
+        "vcodec": codec,
+        "q:v": qscale,
+        "qmax": quantizer,
+        "pix_fmt": "yuv420p",
+        "fps_mode": "cfr",
+        "strict": "experimental",
+        "threads": 1,
+    }

@@ -1,4 +1,4 @@
-"""Distortions that move pixels."""
+"""Distortions of the digital picture: moved pixels, coarse pixels, flat contrast, JPEG."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 Image = NDArray[np.uint8]
 Matrix = NDArray[np.float64]
 Apply = Callable[[Image, int], Image]
+
+# --- elastic distortion ----------------------------------------------------------------------------------------------
 
 _TRUNCATE = 3
 """The Gaussian ends at this many sigmas."""
@@ -131,3 +133,99 @@ def _folded_gaussian(size: int, sigma: float) -> Matrix:
     matrix: Matrix = np.bincount(places.ravel(), np.tile(weights, size), size * size).astype(np.float64, copy=False)
     matrix.flags.writeable = False
     return matrix.reshape(size, size)
+
+
+# --- contrast, pixels, JPEG ------------------------------------------------------------------------------------------
+
+
+def contrast(drawn: None, num_frames: int, height: int, width: int, *, factor: float) -> Apply:
+    """`(x - m) * factor + m`, m the mean of a channel over the frame (ImageNet-C; MM-Robustness, Tab. 7).
+
+    x = frame / 255; clipped, truncated to uint8.
+    """
+    levels = np.arange(256)[:, None] / 255
+
+    def apply(frame: Image, index: int) -> Image:
+        means = np.array(cv2.mean(frame)[:3]) / 255
+        table = (np.clip((levels - means) * factor + means, 0, 1) * 255).astype(np.uint8)
+        output = np.empty(frame.shape, np.uint8)
+        cv2.LUT(frame, table[:, None, :], dst=output)
+        return output
+
+    return apply
+
+
+def pixelate(drawn: None, num_frames: int, height: int, width: int, *, scale: float) -> Apply:
+    """The frame in `scale` times as many pixels a side, and those as blocks (ImageNet-C; MM-Robustness, Tab. 7).
+
+    To the bit what the reference's Pillow does with its filter BOX: a coarse pixel is the mean of the pixels whose
+    centres it covers, along rows first, then along columns, halves rounded up each time. A fine pixel shows the coarse
+    one that its centre is in.
+    """
+    full = width, height
+    size = coarse_width, coarse_height = max(1, int(width * scale)), max(1, int(height * scale))
+    columns, across = blocks(width, coarse_width)
+    rows, down = blocks(height, coarse_height)
+    lines = np.arange(height, dtype=np.int16)
+    picks = [np.dstack(np.meshgrid(one.astype(np.int16), lines)) for one in columns]
+    shown = np.dstack(
+        np.meshgrid(*(blocks(coarse, fine)[0][0].astype(np.int16) for coarse, fine in zip(size, full, strict=True)))
+    )
+    no_fractions = np.empty(0, np.uint16)
+    picked, wide_mean = np.empty((2, height, coarse_width, 3), np.uint8)
+    wide = np.empty(picked.shape, np.uint16)
+    # One more row, of zeros, for the places that hold no pixel.
+    with_zeros = np.zeros((height + 1, coarse_width, 3), np.uint8)
+    tall = np.empty((coarse_height, coarse_width, 3), np.uint16)
+    tall_mean = np.empty(tall.shape, np.uint8)
+    across_3 = np.repeat(np.tile(across, (height, 1))[:, :, None], 3, axis=2)
+    down_3 = np.repeat(np.tile(down[:, None], (1, coarse_width))[:, :, None], 3, axis=2)
+
+    def apply(frame: Image, index: int) -> Image:
+        wide.fill(0)
+        for pick in picks:
+            # A place outside the frame counts as 0.
+            cv2.remap(frame, pick, no_fractions, cv2.INTER_NEAREST, dst=picked)
+            np.add(wide, picked, out=wide)
+        cv2.multiply(wide, across_3, dst=wide_mean, dtype=cv2.CV_8U)
+        with_zeros[:-1] = wide_mean
+        tall.fill(0)
+        for row in rows:
+            np.add(tall, with_zeros[row], out=tall)
+        cv2.multiply(tall, down_3, dst=tall_mean, dtype=cv2.CV_8U)
+        output = np.empty(frame.shape, np.uint8)
+        cv2.remap(tall_mean, shown, no_fractions, cv2.INTER_NEAREST, dst=output)
+        return output
+
+    return apply
+
+
+def blocks(size: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The pixels of `size` in each of `count` blocks, and one over their number.
+
+    Row k of the first holds every block's k-th pixel, -1 where the block has fewer. The second is a hair too large, so
+    that halves round up. A block is at least one pixel wide; a centre at its end belongs to it, one at its start does
+    not. In Pillow's steps, because where a centre meets an end they decide.
+    """
+    scale = size / count
+    centres = (np.arange(count) + 0.5) * scale
+    half = max(scale, 1.0) / 2
+    first = (centres - half + 0.5).astype(np.int64)
+    pixels = first + np.arange(int(2 * half) + 2)[:, None]
+    places = (pixels - centres + 0.5) * (1 / max(scale, 1.0))
+    inside = (places > -0.5) & (places <= 0.5) & (pixels < np.minimum((centres + half + 0.5).astype(np.int64), size))
+    pixels[~inside] = -1
+    # The pixels first, then what is not one.
+    pixels = -np.sort(-pixels, axis=0)[: inside.sum(axis=0).max()]
+    return pixels, ((1 + 2**-16) / inside.sum(axis=0)).astype(np.float32)
+
+
+def jpeg(drawn: None, num_frames: int, height: int, width: int, *, quality: int) -> Apply:
+    """A baseline JPEG, 4:2:0, at libjpeg's `quality`, and back (MSRVTT-P, App. A.1; MM-Robustness, Tab. 7)."""
+    settings = [cv2.IMWRITE_JPEG_QUALITY, quality]
+
+    def apply(frame: Image, index: int) -> Image:
+        encoded = cv2.imencode(".jpg", cv2.cvtColor(frame, cv2.COLOR_RGB2BGR), settings)[1]
+        return np.asarray(cv2.imdecode(encoded, cv2.IMREAD_COLOR_RGB), np.uint8)
+
+    return apply

@@ -90,3 +90,41 @@ def event_insertion(
     tail = 0 if place == "end" else kept // 2
     own = np.arange(num_frames)
     return np.concatenate([own[: kept - tail], ~segment, own[num_frames - tail :]])
+
+
+def draw_order(rng: np.random.Generator, num_frames: int, height: int, width: int) -> npt.NDArray[np.float64]:
+    """One uniform number in [0, 1) a frame: what is shuffled goes by their order."""
+    return rng.random(num_frames)
+
+
+def jumble(order: npt.NDArray[np.float64], num_frames: int, *, length: int) -> Plan:
+    """Frames shuffled inside each segment of `length` frames; the last may be shorter (MSRVTT-P, App. A.1)."""
+    segments = np.arange(num_frames) // length
+    return np.lexsort((order, segments)).astype(np.int64, copy=False)
+
+
+def box_jumble(order: npt.NDArray[np.float64], num_frames: int, *, length: int) -> Plan:
+    """Segments of `length` frames, the last may be shorter, in shuffled order (MSRVTT-P, App. A.1)."""
+    segments = np.arange(num_frames) // length
+    return np.lexsort((np.arange(num_frames), order[segments])).astype(np.int64, copy=False)
+
+
+def sampling(drawn: None, num_frames: int, *, rate: int) -> Plan:
+    """Every `rate`-th frame, held `rate` frames (MSRVTT-P, App. A.1)."""
+    return np.arange(num_frames, dtype=np.int64) // rate * rate
+
+
+def reverse_sampling(drawn: None, num_frames: int, *, rate: int) -> Plan:
+    """`sampling`, backwards (MSRVTT-P, App. A.1)."""
+    return sampling(None, num_frames, rate=rate)[::-1].copy()
+
+
+def freeze(order: npt.NDArray[np.float64], num_frames: int, *, kept: float) -> Plan:
+    """The first frame and a random share `kept` of all, each held until the next (MSRVTT-P, App. A.1).
+
+    What a smaller share keeps, a larger one keeps too.
+    """
+    shown = np.zeros(num_frames, np.int64)
+    chosen = np.argsort(order, kind="stable")[: int(kept * num_frames)]
+    shown[chosen] = chosen
+    return np.maximum.accumulate(shown)

@@ -1,4 +1,4 @@
-"""Fog that stands, and snow that falls."""
+"""Fog, snow that falls or stands, frost on the lens, bright daylight."""
 
 from __future__ import annotations
 
@@ -143,6 +143,42 @@ def snow(
     return apply
 
 
+def draw_still_snow(rng: np.random.Generator, num_frames: int, height: int, width: int) -> Snow:
+    """The flakes and the angle of one frame, which all frames show."""
+    return draw_snow(rng, 1, height, width)
+
+
+def still_snow(
+    drawn: Snow,
+    num_frames: int,
+    height: int,
+    width: int,
+    *,
+    loc: float,
+    scale: float,
+    zoom: float,
+    threshold: float,
+    radius: int,
+    sigma: float,
+    blend: float,
+) -> Apply:
+    """`snow` that does not fall: every frame sees the same curtain (MM-Robustness, Tab. 7; ImageNet-C)."""
+    fall = snow(
+        drawn,
+        1,
+        height,
+        width,
+        loc=loc,
+        scale=scale,
+        zoom=zoom,
+        threshold=threshold,
+        radius=radius,
+        sigma=sigma,
+        blend=blend,
+    )
+    return lambda frame, index: fall(frame, 0)
+
+
 def curtain_rows(num_frames: int, height: int) -> int:
     """The curtain's height: a frame, and what falls past it."""
     return height + FALL * (num_frames - 1)
@@ -254,3 +290,104 @@ def snow_layer(height: int, width: int, *, blend: float) -> Callable[[Image, Ima
         return output
 
     return cover
+
+
+# --- frost -----------------------------------------------------------------------------------------------------------
+
+_CRYSTALS = 40
+"""Ice crystals a frame."""
+_ICE = np.array([[52, 70, 92], [148, 176, 205], [250, 253, 255]], np.float64)
+"""The colours of thin, of thicker and of the thickest ice."""
+
+
+def draw_frost(rng: np.random.Generator, num_frames: int, height: int, width: int) -> Image:
+    """A picture of ice on a pane, uint8 height x width x 3: it stands in for ImageNet-C's photographs of frost.
+
+    Thickness is fractal noise, more of it towards the borders, and feathers of ice that grow from random places; its
+    colour goes from dark blue to white.
+    """
+    thickness = 0.55 * _fractal(rng, height, width) + 0.5 * _feathers(rng, height, width)
+    y, x = (np.abs(np.linspace(-1, 1, side)) for side in (height, width))
+    thickness += 0.35 * np.maximum(y[:, None], x[None, :]) ** 3
+    places = np.clip(thickness, 0, 1)
+    channels = [np.interp(places, [0, 0.5, 1], _ICE[:, channel]) for channel in range(3)]
+    return np.dstack(channels).astype(np.uint8)
+
+
+def _fractal(rng: np.random.Generator, height: int, width: int) -> NDArray[np.float32]:
+    """Smooth noise of ever finer grain and ever less of it, in [0, 1]."""
+    total = np.zeros((height, width), np.float32)
+    for octave in range(7):
+        cells = 2 << octave
+        grid = rng.random((cells, cells), dtype=np.float32)
+        total += np.asarray(cv2.resize(grid, (width, height), interpolation=cv2.INTER_CUBIC), np.float32) / 1.6**octave
+    total -= total.min()
+    total /= total.max() or 1
+    return total
+
+
+def _feathers(rng: np.random.Generator, height: int, width: int) -> NDArray[np.float32]:
+    """Lines with side branches at 60 degrees, as ice crystals have them, slightly blurred, in [0, 1]."""
+    canvas = np.zeros((height, width), np.uint8)
+    unit = max(height, width) / 16
+    starts, angles, sizes = rng.random((_CRYSTALS, 2)), rng.random(_CRYSTALS), rng.random(_CRYSTALS)
+    for (down, right), turn, size in zip(starts.tolist(), angles.tolist(), sizes.tolist(), strict=True):
+        length, angle = unit * (1 + 4 * size), 2 * math.pi * turn
+        start = right * width, down * height
+        _line(canvas, start, angle, length, 255)
+        for branch in range(1, 10):
+            way = length * branch / 10
+            place = start[0] + way * math.cos(angle), start[1] + way * math.sin(angle)
+            for side in (-1, 1):
+                _line(canvas, place, angle + side * math.pi / 3, (length - way) * 0.45, 190)
+    blurred = cv2.GaussianBlur(canvas, (0, 0), max(0.5, unit / 24), borderType=cv2.BORDER_REPLICATE)
+    return np.asarray(blurred / max(1, int(blurred.max())), np.float32)
+
+
+def _line(canvas: Image, start: tuple[float, float], angle: float, length: float, level: int) -> None:
+    """One line from (x, y), its ends in sixteenths of a pixel."""
+    ends = start, (start[0] + length * math.cos(angle), start[1] + length * math.sin(angle))
+    first, last = ((round(16 * x), round(16 * y)) for x, y in ends)
+    cv2.line(canvas, first, last, level, 1, cv2.LINE_AA, 4)
+
+
+def frost(ice: Image, num_frames: int, height: int, width: int, *, kept: float, added: float) -> Apply:
+    """`kept * frame + added * ice`, clipped and truncated to uint8 (ImageNet-C; MM-Robustness, Tab. 7)."""
+
+    def apply(frame: Image, index: int) -> Image:
+        # OpenCV rounds: a hair less than half a level is taken off.
+        output = np.empty(frame.shape, np.uint8)
+        cv2.addWeighted(frame, kept, ice, added, -0.4999, dst=output)
+        return output
+
+    return apply
+
+
+# --- brightness ------------------------------------------------------------------------------------------------------
+
+
+def brightness(drawn: None, num_frames: int, height: int, width: int, *, added: float) -> Apply:
+    """V + `added`, clipped, in HSV with V in [0, 1] (ImageNet-C; MM-Robustness, Tab. 7). Truncated to uint8.
+
+    Hue and saturation stay, so every channel is multiplied by the same new V / V, and black turns grey: a table of
+    V (rows) and the channel's level (columns).
+    """
+    values, levels = np.arange(256)[:, None], np.arange(256)[None, :]
+    brighter = np.minimum(values / 255 + added, 1)
+    share = np.minimum(levels / np.maximum(values, 1), 1)
+    share[0] = 1
+    # Whole numbers stay what they are.
+    table = np.floor(255 * brighter * share + 1e-9).astype(np.uint8).ravel()
+    rows = np.empty((height, width), np.uint16)
+    places = np.empty((height, width, 3), np.uint16)
+
+    def apply(frame: Image, index: int) -> Image:
+        red, green, blue = cv2.split(frame)
+        np.multiply(cv2.max(cv2.max(red, green), blue), 256, out=rows, dtype=np.uint16)
+        cv2.cvtColor(rows, cv2.COLOR_GRAY2RGB, dst=places)
+        np.add(places, frame, out=places)
+        output = np.empty(frame.shape, np.uint8)
+        cv2.LUT(places, table, dst=output)
+        return output
+
+    return apply

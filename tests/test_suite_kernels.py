@@ -1,0 +1,380 @@
+"""The kernels of MSRVTT-P and MM-Robustness against slow renditions of their definitions, on frames of any shape."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import imageio_ffmpeg
+import numpy as np
+import pytest
+from scipy import ndimage, stats
+from skimage import color, filters
+from test_kernels import SIZES, assert_close, drawn, each_severity, each_size, perturbed, scene, truncated
+
+from perturbations import registry
+from perturbations.video import blur, camera, digital, noise, weather
+
+PIL = pytest.importorskip("PIL.Image")
+
+
+def frames_of(size: tuple[int, int]) -> np.ndarray:
+    """Three pictures, noise among them, a black one and a white one."""
+    noisy = np.random.default_rng(1).integers(0, 256, (1, *size, 3), dtype=np.uint8)
+    return np.concatenate(
+        [scene(2, *size), noisy, np.zeros((1, *size, 3), np.uint8), np.full((1, *size, 3), 255, np.uint8)]
+    )
+
+
+# --- noise -----------------------------------------------------------------------------------------------------------
+
+
+def test_ranks_are_uniform_and_of_every_colour_value() -> None:
+    ranks = noise.draw_ranks(np.random.default_rng(0), 9, 120, 161)
+    assert (ranks.shape, ranks.dtype) == ((120, 161, 3), np.uint16)
+    assert stats.kstest(ranks.ravel() / 65536, "uniform").pvalue > 0.01
+    assert np.abs(np.corrcoef(ranks.reshape(-1, 3).T) - np.eye(3)).max() < 0.03
+    assert abs(np.corrcoef(ranks[:, 1:].ravel(), ranks[:, :-1].ravel())[0, 1]) < 0.02
+
+
+def test_the_quantiles_are_normal() -> None:
+    quantiles = noise.normal_quantiles()
+    expected = stats.norm.ppf((np.arange(65536) + 0.5) / 65536)
+    np.testing.assert_allclose(quantiles, expected, rtol=0, atol=1e-9)
+    assert quantiles.std() == pytest.approx(1, abs=2e-4)
+
+
+@each_size
+@each_severity
+def test_fresh_gaussian_noise_is_exact(severity: int, size: tuple[int, int]) -> None:
+    entry = registry.get("msrvtt_p/gaussian_noise")
+    frames = frames_of(size)
+    n = entry.parameters(severity)["sigma"] * noise.normal_quantiles()[drawn(entry, len(frames), *size)]
+    exact = np.floor(np.clip(frames / 255 + n, 0, 1) * 255 + 1e-9)
+    assert np.array_equal(perturbed(entry, severity, frames), exact)
+
+
+@each_size
+@each_severity
+@pytest.mark.parametrize("suite", ["msrvtt_p", "mm_robustness"])
+def test_speckle_noise(suite: str, severity: int, size: tuple[int, int]) -> None:
+    entry = registry.get(f"{suite}/speckle_noise")
+    frames = frames_of(size)
+    x = frames / 255
+    n = entry.parameters(severity)["scale"] * noise.normal_quantiles()[drawn(entry, len(frames), *size)]
+    assert_close(perturbed(entry, severity, frames), truncated(x + x * n), 0.99)
+
+
+@each_size
+@each_severity
+def test_shot_noise_has_the_poisson_number_of_its_rank(severity: int, size: tuple[int, int]) -> None:
+    entry = registry.get("mm_robustness/shot_noise")
+    frames = frames_of(size)
+    rate = entry.parameters(severity)["rate"]
+    ranks = drawn(entry, len(frames), *size)
+    counts = stats.poisson.ppf((ranks // 4 + 0.5) / 16384, rate * frames / 255)
+    exact = (np.clip(counts / rate, 0, 1) * 255).astype(np.uint8)
+    assert np.array_equal(perturbed(entry, severity, frames), exact)
+
+
+@each_severity
+def test_shot_noise_is_poisson(severity: int) -> None:
+    entry = registry.get("msrvtt_p/shot_noise")
+    rate = entry.parameters(severity)["strength"]
+    frame = np.full((1, 200, 200, 3), 90, np.uint8)
+    levels = perturbed(entry, severity, frame).ravel()
+    values, found = np.unique(levels, return_counts=True)
+    counts = np.arange(0, 2000)
+    likely = stats.poisson.pmf(counts, rate * 90 / 255)
+    expected = np.array([likely[noise.shot_levels(counts, rate) == value].sum() for value in values]) * levels.size
+    enough = expected > 20
+    assert enough.sum() > 5
+    assert (
+        stats.chisquare(found[enough], expected[enough] * found[enough].sum() / expected[enough].sum()).pvalue > 0.001
+    )
+
+
+def test_black_has_no_shot_noise() -> None:
+    black = np.zeros((1, 30, 40, 3), np.uint8)
+    assert not perturbed(registry.get("mm_robustness/shot_noise"), 5, black).any()
+
+
+@each_severity
+@pytest.mark.parametrize("suite", ["msrvtt_p", "mm_robustness"])
+def test_salt_and_pepper_hits_single_colour_values(suite: str, severity: int) -> None:
+    entry = registry.get(f"{suite}/impulse_noise")
+    frame = np.full((1, 150, 200, 3), 100, np.uint8)
+    result = perturbed(entry, severity, frame)[0]
+    for level in (0, 255):
+        assert np.mean(result == level) == pytest.approx(entry.parameters(severity)["amount"] / 2, rel=0.1)
+    hit = result != 100
+    assert np.abs(np.corrcoef(hit.reshape(-1, 3).T) - np.eye(3)).max() < 0.05
+    if severity > 1:
+        milder = perturbed(entry, severity - 1, frame)[0]
+        assert np.array_equal(result[milder != 100], milder[milder != 100])
+
+
+def test_the_text_of_shot_noise_is_impulse_noise() -> None:
+    shot, impulse = registry.get("msrvtt_p/shot_noise"), registry.get("msrvtt_p/impulse_noise")
+    frame, ranks = scene(1, 30, 40)[0], drawn(impulse, 1, 30, 40)
+    for severity in shot.severities:
+        one, other = (
+            registry.resolve(entry.kernel)(ranks, 1, 30, 40, **entry.parameters(severity, "paper"))(frame, 0)
+            for entry in (shot, impulse)
+        )
+        assert np.array_equal(one, other)
+
+
+# --- blur ------------------------------------------------------------------------------------------------------------
+
+
+def slow_disk(radius: int, alias: float) -> np.ndarray:
+    """The disk on ImageNet-C's grid, smoothed by a Gaussian of few taps that mirrors at the grid's end."""
+    reach = max(8, radius)
+    y, x = np.mgrid[-reach : reach + 1, -reach : reach + 1]
+    disk = (x**2 + y**2 <= radius**2).astype(float)
+    taps = np.arange(-1, 2) if radius <= 8 else np.arange(-2, 3)
+    weights = np.exp(-(taps**2) / (2 * alias**2))
+    weights /= weights.sum()
+    disk /= disk.sum()
+    for axis in (0, 1):
+        disk = ndimage.correlate1d(disk, weights, axis=axis, mode="mirror")
+    return disk
+
+
+@each_size
+@each_severity
+def test_defocus_blur(severity: int, size: tuple[int, int]) -> None:
+    entry = registry.get("msrvtt_p/defocus_blur")
+    frames = frames_of(size)
+    kernel = slow_disk(**entry.parameters(severity))
+    blurred = np.stack([ndimage.correlate(x, kernel[..., None], mode="mirror") for x in frames / 255])
+    assert_close(perturbed(entry, severity, frames), truncated(blurred), 0.95 if min(size) > 9 else 0.9)
+
+
+@each_size
+@each_severity
+@pytest.mark.parametrize("angle", [-45.0, -30.2, 0.0, 17.0, 44.9])
+def test_motion_blur(angle: float, severity: int, size: tuple[int, int]) -> None:
+    """One tap at a time; ImageMagick's grey level is 257 of its own."""
+    parameters = registry.get("msrvtt_p/motion_blur").parameters(severity)
+    frame = frames_of(size)[2]
+    weights = np.exp(-(np.arange(2 * parameters["radius"] + 1) ** 2) / (2 * parameters["sigma"] ** 2))
+    total = np.zeros(frame.shape)
+    for tap, weight in enumerate(weights / weights.sum()):
+        row = math.ceil(tap * math.sin(math.radians(angle)) - 0.5)
+        column = math.ceil(tap * math.cos(math.radians(angle)) - 0.5)
+        rows = np.clip(np.arange(size[0]) + row, 0, size[0] - 1)
+        columns = np.clip(np.arange(size[1]) + column, 0, size[1] - 1)
+        total += weight * frame[rows][:, columns]
+    exact = np.floor(np.floor(total * 257 + 0.5) / 257).astype(int)
+    assert_close(blur.motion_blur(angle, 1, *size, **parameters)(frame, 0), exact, 0.995 if min(size) > 9 else 0.9)
+
+
+def test_the_angles_of_motion_blur() -> None:
+    angles = [blur.draw_angle(np.random.default_rng(seed), 1, 2, 2) for seed in range(400)]
+    assert -45 <= min(angles) < -44
+    assert 44 < max(angles) < 45
+
+
+@pytest.mark.parametrize("size", [(37, 53), (64, 48), (5, 31)], ids=str)
+@each_severity
+@pytest.mark.parametrize("suite", ["msrvtt_p", "mm_robustness"])
+def test_zoom_blur(suite: str, severity: int, size: tuple[int, int]) -> None:
+    entry = registry.get(f"{suite}/zoom_blur")
+    frame = scene(1, *size)[0]
+    stop, step = entry.parameters(severity).values()
+    layers = [frame / 255]
+    for factor in np.arange(1, stop, step):
+        parts = [math.ceil(side / factor) for side in size]
+        top, left = ((side - part) // 2 for side, part in zip(size, parts, strict=True))
+        zoomed = ndimage.zoom(layers[0][top : top + parts[0], left : left + parts[1]], (factor, factor, 1), order=1)
+        trim = [(found - side) // 2 for found, side in zip(zoomed.shape, size, strict=False)]
+        layers.append(zoomed[trim[0] : trim[0] + size[0], trim[1] : trim[1] + size[1]])
+    assert_close(perturbed(entry, severity, frame[None])[0], truncated(np.mean(layers, axis=0)), 0.85)
+
+
+@each_size
+@pytest.mark.parametrize("delta", [1, 2, 4])
+def test_frosted_glass_takes_from_its_own_array(delta: int, size: tuple[int, int]) -> None:
+    """The reference's loop, in which the swap of two views copies one of them."""
+    height, width = size
+    steps = blur.draw_glass(np.random.default_rng(0), 1, height, width)
+    picture = np.random.default_rng(1).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    x = picture.copy()
+    for drawn_steps in steps:
+        for h in range(height - delta, delta, -1):
+            for w in range(width - delta, delta, -1):
+                dy, dx = (int(one[h, w]) * 2 * delta // 65536 - delta for one in drawn_steps)
+                x[h, w], x[h + dy, w + dx] = x[h + dy, w + dx], x[h, w]
+    sources = blur.glass_sources(steps, height, width, delta)
+    assert np.array_equal(picture.reshape(-1, 3)[sources], x)
+
+
+@pytest.mark.parametrize("size", [(37, 53), (9, 31), (1, 9)], ids=str)
+@each_severity
+def test_glass_blur(severity: int, size: tuple[int, int]) -> None:
+    entry = registry.get("mm_robustness/glass_blur")
+    frame = scene(1, *size)[0]
+    sigma, delta, iterations = entry.parameters(severity).values()
+
+    def blurred(picture: np.ndarray) -> np.ndarray:
+        soft = filters.gaussian(picture / 255, sigma, mode="nearest", truncate=4.0, channel_axis=-1)
+        return truncated(soft).astype(np.uint8)
+
+    sources = blur.glass_sources(drawn(entry, 1, *size)[:iterations], *size, delta)
+    exact = blurred(blurred(frame).reshape(-1, 3)[sources])
+    assert_close(perturbed(entry, severity, frame[None])[0], exact, 0.98)
+
+
+def test_frosted_glass_steps_are_uniform() -> None:
+    steps = blur.draw_glass(np.random.default_rng(0), 1, 60, 80)
+    assert (steps.shape, steps.dtype) == ((3, 2, 60, 80), np.uint16)
+    assert stats.kstest(steps.ravel() / 65536, "uniform").pvalue > 0.01
+
+
+# --- camera ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [*SIZES, (72, 96), (240, 320)], ids=str)
+@pytest.mark.parametrize("degrees", [-31, -13, -1, 0, 7.5, 15, 30, 45, 90, 180])
+def test_rotation_is_pillows(degrees: float, size: tuple[int, int]) -> None:
+    frame = np.random.default_rng(0).integers(1, 256, (*size, 3), dtype=np.uint8)
+    ours = camera.static_rotate(None, 1, *size, degrees=degrees)(frame, 0)
+    equal = (ours == np.asarray(PIL.fromarray(frame).rotate(degrees))).all(axis=-1)
+    assert equal.all() if size != (240, 320) else equal.mean() > 0.9999
+
+
+def test_rotate_turns_by_every_whole_angle_alike() -> None:
+    size = 100, 140
+    frame = scene(1, *size)[0]
+    turned = {camera.static_rotate(None, 1, *size, degrees=float(one))(frame, 0).tobytes(): one for one in range(-7, 8)}
+    units = (np.arange(60) + 0.5) / 60
+    angles = [turned[camera.rotate(float(unit), 1, *size, most_degrees=7)(frame, 0).tobytes()] for unit in units]
+    assert angles == sorted(angles)
+    assert np.bincount(np.array(angles) + 7).tolist() == [4] * 15
+
+
+@pytest.mark.parametrize("origin", [(0.0, 0.0), (0.999, 0.0), (0.3, 0.7), (0.999, 0.999)])
+@pytest.mark.parametrize("size", [(64, 48), (240, 320), (37, 53)], ids=str)
+@each_severity
+def test_translate_shows_the_window_of_the_reference(severity: int, size: tuple[int, int], origin: Any) -> None:
+    """With 256 pixels on the shorter side: from the crop's origin on, 7/8 of the frame."""
+    height, width = size
+    reach = registry.get("msrvtt_p/translate").parameters(severity)["reach"]
+    frame = scene(1, *size)[0]
+    corner = np.array([math.floor(unit * reach) for unit in origin]) * min(size) / 256
+    y, x = np.mgrid[:height, :width]
+    places = (y + 0.5) * 7 / 8 + corner[1] - 0.5, (x + 0.5) * 7 / 8 + corner[0] - 0.5
+    moved = [
+        ndimage.map_coordinates(frame[..., one].astype(float), places, order=1, mode="nearest") for one in range(3)
+    ]
+    ours = camera.translate(origin, 1, *size, reach=reach)(frame, 0)
+    assert_close(ours, np.rint(np.dstack(moved)).astype(int), 0.95)
+
+
+# --- weather ---------------------------------------------------------------------------------------------------------
+
+
+@each_severity
+def test_still_snow_is_the_first_moment_of_snow(severity: int) -> None:
+    still, falling = registry.get("mm_robustness/snow"), registry.get("mlvp/snow")
+    frames = np.repeat(scene(1, 37, 53), 3, axis=0)
+    flakes = drawn(still, 3, 37, 53)
+    parameters = still.parameters(severity)
+    ours = [weather.still_snow(flakes, 3, 37, 53, **parameters)(frame, i) for i, frame in enumerate(frames)]
+    assert all(np.array_equal(one, ours[0]) for one in ours)
+    once = registry.resolve(falling.kernel)(flakes, 1, 37, 53, **parameters)(frames[0], 0)
+    assert np.array_equal(ours[0], once)
+
+
+@each_size
+@each_severity
+def test_frost(severity: int, size: tuple[int, int]) -> None:
+    entry = registry.get("mm_robustness/frost")
+    frames = frames_of(size)
+    kept, added = entry.parameters(severity).values()
+    exact = np.floor(np.clip(kept * frames + added * drawn(entry, len(frames), *size).astype(float), 0, 255) + 1e-6)
+    assert_close(perturbed(entry, severity, frames), exact, 0.99)
+
+
+def test_the_ice_is_a_picture() -> None:
+    ice = weather.draw_frost(np.random.default_rng(0), 1, 120, 160)
+    assert (ice.shape, ice.dtype) == ((120, 160, 3), np.uint8)
+    assert 90 < ice.mean() < 200
+    assert ice.std() > 25
+    assert not np.array_equal(ice, weather.draw_frost(np.random.default_rng(1), 1, 120, 160))
+
+
+@each_size
+@each_severity
+def test_brightness(severity: int, size: tuple[int, int]) -> None:
+    frames = frames_of(size)
+    added = registry.get("mm_robustness/brightness").parameters(severity)["added"]
+    hsv = color.rgb2hsv(frames / 255)
+    hsv[..., 2] = np.clip(hsv[..., 2] + added, 0, 1)
+    exact = truncated(color.hsv2rgb(hsv))
+    assert_close(perturbed(registry.get("mm_robustness/brightness"), severity, frames), exact, 0.99)
+
+
+# --- digital ---------------------------------------------------------------------------------------------------------
+
+
+@each_size
+@each_severity
+def test_contrast(severity: int, size: tuple[int, int]) -> None:
+    frames = frames_of(size)
+    factor = registry.get("mm_robustness/contrast").parameters(severity)["factor"]
+    x = frames / 255
+    means = x.mean(axis=(1, 2), keepdims=True)
+    ours = perturbed(registry.get("mm_robustness/contrast"), severity, frames)
+    assert_close(ours, truncated((x - means) * factor + means), 0.99 if min(size) > 9 else 0)
+
+
+@each_size
+@each_severity
+def test_pixelate_is_pillows(severity: int, size: tuple[int, int]) -> None:
+    scale = registry.get("mm_robustness/pixelate").parameters(severity)["scale"]
+    coarse = tuple(max(1, int(side * scale)) for side in size[::-1])
+    for frame in frames_of(size):
+        exact = PIL.fromarray(frame).resize(coarse, PIL.Resampling.BOX).resize(size[::-1], PIL.Resampling.BOX)
+        assert np.array_equal(digital.pixelate(None, 1, *size, scale=scale)(frame, 0), np.asarray(exact))
+
+
+@each_severity
+def test_jpeg_keeps_the_channels_apart(severity: int) -> None:
+    quality = registry.get("msrvtt_p/jpeg").parameters(severity)["quality"]
+    red = np.zeros((48, 64, 3), np.uint8)
+    red[..., 0] = 220
+    result = digital.jpeg(None, 1, 48, 64, quality=quality)(red, 0)
+    assert np.abs(result.astype(int) - red).max() < 25
+
+
+# --- codec -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["mpeg1", "mpeg2"])
+def test_naming_the_quantizer_changes_nothing(name: str, tmp_path: Path) -> None:
+    """The stream of the published scale alone is ours: the recorded quantizer is ffmpeg's own limit."""
+    entry = registry.get(f"msrvtt_p/{name}")
+    frames = scene(8, 48, 64).tobytes()
+
+    def encoded(options: dict[str, Any]) -> bytes:
+        path = tmp_path / "clip.mkv"
+        given = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", "64x48", "-r", "25", "-i", "-"]
+        wanted = [word for option, value in options.items() for word in (f"-{option}", str(value))]
+        command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *given, *wanted, "-f", "rawvideo"]
+        subprocess.run([*command, str(path)], input=frames, check=True)
+        return path.read_bytes()
+
+    streams = []
+    for severity in entry.severities:
+        ours = registry.resolve(entry.kernel)(**entry.parameters(severity))
+        streams.append(encoded(ours))
+        assert encoded({option: value for option, value in ours.items() if option != "qmax"}) == streams[-1]
+    # A real limit: severity 5 is hardly smaller than the first severity that reaches it, not half of it.
+    first = [entry.parameters(severity)["quantizer"] for severity in entry.severities].index(31)
+    assert len(streams[0]) > len(streams[first])
+    assert len(streams[4]) > 0.8 * len(streams[first])
