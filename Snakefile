@@ -39,6 +39,18 @@ describe(
     "all", "the demo: every perturbation of the suite `mlvp` on clips that the package draws itself"
 )
 
+# The papers' own corpora.
+for TARGET, ADAPTER in (("msrvtt_p", "msrvtt"), ("youcook2_p", "youcook2")):
+
+    rule:
+        name:
+            TARGET
+        input:
+            corpora_of("msrvtt_p", ADAPTER),
+
+    describe(TARGET, f"the suite `msrvtt_p` on every dataset of the adapter `{ADAPTER}`")
+
+
 for SUITE in CONFIG.suites:
     for DATASET in CONFIG.datasets:
 

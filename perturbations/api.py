@@ -100,6 +100,8 @@ def _guide(
         return guidance.boxes(json.loads(found["result"]), len(frames)), frames
     if kind == "style":
         return guidance.stylizer(settings, guidance.style_facts(recipe, dataset, item_id)), frames
+    if kind == "frost":
+        return None, frames
     if kind == "donor":
         clips = [one for one in donors if not np.array_equal(one, frames)]
         if not clips:

@@ -55,6 +55,12 @@ class Dataset(_Strict):
         None, ge=0, description="how many items may fail before the run does; the default is the global value"
     )
 
+    @property
+    def has_spans(self) -> bool:
+        """Whether the items are parts of longer videos."""
+        timed = self.columns.start_s is not None or self.columns.end_s is not None
+        return self.adapter == "youcook2" or (self.adapter == "folder" and timed)
+
 
 class VideoStorage(_Strict):
     """Full-length files."""
@@ -142,6 +148,12 @@ class PretrainedEmbedding(_Strict):
     clip_revision: str | None = Field(None, description="its commit")
 
 
+class Frost(_Strict):
+    """What ice looks like."""
+
+    images: Path | None = Field(None, description="a folder of photographs of frost; the default is drawn ice")
+
+
 class Backends(_Strict):
     """Who plays a model's role. What is made with `offline` backends does not compare with published numbers."""
 
@@ -162,6 +174,7 @@ class Backends(_Strict):
     embedding: Annotated[OfflineEmbedding | PretrainedEmbedding, Field(discriminator="backend")] = Field(
         default_factory=OfflineEmbedding, description="says which clips are alike, for event_insertion"
     )
+    frost: Frost = Field(default_factory=Frost, description="the ice of mm_robustness/frost")
 
 
 class Suite(_Strict):
@@ -170,6 +183,9 @@ class Suite(_Strict):
     variant: Variant = Field("released", description="released: the authors' code; paper: the printed text")
     perturbations: Literal["all"] | tuple[str, ...] = Field("all", description="all, or a list of names")
     severities: tuple[Severity, ...] = Field((1, 2, 3, 4, 5), min_length=1, description="which severities")
+    draw: Literal["clip", "frame"] | None = Field(
+        None, description="mm_robustness: one realization a clip, the default, or one a frame"
+    )
     parameters: dict[str, dict[Severity, dict[str, Any]]] = Field(
         default_factory=dict,
         description="numbers that replace the published ones: perturbation -> severity -> parameter -> value",
@@ -193,7 +209,7 @@ class Config(_Strict):
     suites: dict[str, Suite] = Field(description="suite -> what to make of it", min_length=1)
     backends: Backends = Field(default_factory=Backends)
     storage: Storage = Field(default_factory=lambda: VideoStorage(tier="video"))
-    shard_size: int = Field(50, ge=1, le=100_000, description="at most so many items a job; never changes a result")
+    shard_size: int = Field(100, ge=1, le=100_000, description="at most so many items a job; never changes a result")
     max_quarantine: int = Field(0, ge=0, description="how many items of a dataset may fail before the run does")
     stall_limit_s: int = Field(120, ge=1, description="kill an item whose decoder gives no frame for so long")
 
@@ -265,6 +281,9 @@ def _suite_problems(config: Config) -> list[str]:
             problems.append(f"suites.{suite_name}: unknown suite; known: {', '.join(registry.suites())}")
             continue
         suite = registry.suite(suite_name)
+        if wanted.draw is not None and not suite.draws_by_choice:
+            choosing = ", ".join(name for name, one in registry.suites().items() if one.draws_by_choice)
+            problems.append(f"suites.{suite_name}.draw: the paper says what is drawn; a choice for: {choosing}")
         known = {entry.name: entry for entry in suite.perturbations if entry.kind == "video"}
         if isinstance(wanted.perturbations, tuple):
             for name in wanted.perturbations:
@@ -315,7 +334,11 @@ def _backend_problems(config: Config) -> list[str]:
 def check_backend_files(backends: Backends) -> None:
     """Raise `ConfigError` naming the key of every file of a backend that does not exist."""
     problems = []
-    for role, names in (("style", ("images", "encoder", "decoder")), ("main_object", ("yolo_world",))):
+    for role, names in (
+        ("style", ("images", "encoder", "decoder")),
+        ("frost", ("images",)),
+        ("main_object", ("yolo_world",)),
+    ):
         for name in names:
             path = getattr(getattr(backends, role), name, None)
             if path is not None and not path.exists():

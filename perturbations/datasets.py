@@ -553,6 +553,15 @@ _ADAPTERS: dict[str, Callable[[Dataset, _Collector], None]] = {
 # --- looking for the videos ------------------------------------------------------------------------------------------
 
 
+def whole_videos(listing: Listing) -> Listing:
+    """The videos that a listing's items are parts of, each once, in the listing's order, without captions."""
+    videos = {item.source_video_id: item for item in reversed(listing.items)}
+    whole = [
+        replace(item, item_id=video, captions=(), start_s=None, end_s=None) for video, item in reversed(videos.items())
+    ]
+    return Listing(tuple(whole), ())
+
+
 def locate(dataset: Dataset, listing: Listing) -> tuple[list[Located], list[Rejected]]:
     """Which items have a video, in the listing's order, and which do not.
 

@@ -63,6 +63,8 @@ def facts(recipe: Recipe, source: Row, known: Known) -> Row:
     kind = recipe["guide"]["kind"]
     if kind == "style":
         return style_facts(recipe, source["dataset"], source["item_id"])
+    if kind == "frost":
+        return frost_facts(recipe, source["dataset"], source["item_id"])
     row = known.rows.get(source["item_id"])
     if row is None:
         raise MediaError("its analysis is missing: run the workflow, which makes it")
@@ -80,6 +82,8 @@ def backend_of(recipe: Recipe, known: Known, item_id: str) -> Row:
     if "guide" not in recipe or recipe["guide"]["kind"] == "motion":
         return {}
     kind = recipe["guide"]["kind"]
+    if kind == "frost":
+        return {"frost": {"backend": "offline" if recipe["guide"]["files"]["images"] is None else "photographs"}}
     if kind == "style":
         settings = recipe["guide"]
         names = ("backend", "version", "encoder_sha256", "decoder_sha256", "device", "dtype")
@@ -107,37 +111,65 @@ def main_object_facts(found: Row) -> Row:
 
 def style_facts(recipe: Recipe, dataset: str, item_id: str) -> Row:
     """Which style a clip is painted in: drawn once a clip, the same for all severities."""
-    draw = rng.generator(recipe["seed"], dataset, item_id, f"{recipe['suite']}/{recipe['perturbation']}").random()
+    draw = _choice(recipe, dataset, item_id)
     settings = recipe["guide"]["files"]
     weights = {name: settings[name] for name in ("encoder", "decoder") if name in settings}
     folder = settings["images"]
     if folder is None:
         names = procedural_styles.names()
         return {"style": names[int(draw * len(names))], "files": {"image": None, **weights}}
-    paths = style_images(Path(folder))
+    paths = images("style", Path(folder))
     path = paths[int(draw * len(paths))]
     return {"style": storage.sha256(path), "files": {"image": str(path), **weights}}
 
 
-@lru_cache(maxsize=1)
-def style_images(folder: Path) -> tuple[Path, ...]:
-    """The style images in a folder and below it, sorted by their path. Raises `ConfigError` when there is none."""
+def _choice(recipe: Recipe, dataset: str, item_id: str) -> float:
+    """A clip's number in [0, 1), the same for all severities."""
+    return float(
+        rng.generator(recipe["seed"], dataset, item_id, f"{recipe['suite']}/{recipe['perturbation']}").random()
+    )
+
+
+@lru_cache(maxsize=2)
+def images(role: str, folder: Path) -> tuple[Path, ...]:
+    """The images in a folder and below it, sorted by their path. Raises `ConfigError` when there is none."""
     found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES)
     if not found:
-        raise ConfigError(f"backends.style.images: no image in {folder}; known: {', '.join(sorted(_SUFFIXES))}")
+        raise ConfigError(f"backends.{role}.images: no image in {folder}; known: {', '.join(sorted(_SUFFIXES))}")
     return tuple(found)
 
 
 def _style_image(name: str, path: str | None) -> Image:
-    if path is None:
-        return procedural_styles.image(name)
+    return procedural_styles.image(name) if path is None else _user_image("style", name, path)
+
+
+def _user_image(role: str, sha256: str, path: str) -> Image:
     data = Path(path).read_bytes() if Path(path).is_file() else b""
-    if storage.sha256_of(data) != name:
-        raise MediaError(f"the style image {path} is not the one that the row describes: missing or changed")
+    if storage.sha256_of(data) != sha256:
+        raise MediaError(f"the {role} image {path} is not the one that the row describes: missing or changed")
     image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
     if image is None:
-        raise MediaError(f"the style image {path} cannot be read")
+        raise MediaError(f"the {role} image {path} cannot be read")
     return np.asarray(image, np.uint8)
+
+
+# --- frost -----------------------------------------------------------------------------------------------------------
+
+
+def frost_facts(recipe: Recipe, dataset: str, item_id: str) -> Row:
+    """Which photograph of frost a clip gets, drawn once a clip; none where the kernel draws the ice itself."""
+    folder = recipe["guide"]["files"]["images"]
+    if folder is None:
+        return {"frost": None, "files": {"image": None}}
+    paths = images("frost", Path(folder))
+    path = paths[int(_choice(recipe, dataset, item_id) * len(paths))]
+    return {"frost": storage.sha256(path), "files": {"image": str(path)}}
+
+
+@lru_cache(maxsize=4)
+def photograph(sha256: str | None, path: str | None) -> Image | None:
+    """A photograph of frost, RGB uint8. Raises `MediaError` when it is missing or changed."""
+    return None if sha256 is None or path is None else _user_image("frost", sha256, path)
 
 
 # --- donor -----------------------------------------------------------------------------------------------------------
@@ -187,6 +219,8 @@ def guide_of(recipe: Recipe, source: Any) -> Any:
     if kind == "donor":
         donor = source.facts["donor"]
         return donor["frame_count"], donor["fps"] / source.fps
+    if kind == "frost":
+        return photograph(source.facts["frost"], source.facts["files"]["image"])
     return stylizer(recipe["guide"], source.facts)
 
 

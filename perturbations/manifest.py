@@ -20,7 +20,7 @@ from perturbations.storage import atomic_path
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 COMPLETE = "complete"
 QUARANTINED = "quarantined"
@@ -121,6 +121,7 @@ VIDEOS = Kind(
             "source_frame_count": _INT,
             "start_s": _FLOAT,
             "end_s": _FLOAT,
+            "cut": _TEXT,
             "status": _TEXT,
             "stage": _TEXT,
             "error": _TEXT,

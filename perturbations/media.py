@@ -13,6 +13,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -93,6 +94,10 @@ class Clip:
     end_s: float | None = None
 
 
+SAME_TIME_S = 1e-6
+"""A frame so little before a span's edge counts as on it: spans are decimal, clocks are not."""
+
+
 def decode(clip: Clip, *, pix_fmt: str = "rgb24", only: Collection[int] | None = None) -> Iterator[Frame]:
     """Decode a clip frame by frame, in constant memory.
 
@@ -157,9 +162,9 @@ def _decode_stream(
             raise MediaError(f"the frame size changes from {sizes} at frame {decoded - 1}")
         pts = frame.pts if frame.pts is not None else pts + tick
         seconds = float((pts - origin) * time_base)
-        if clip.start_s is not None and seconds < clip.start_s - 1e-6:
+        if clip.start_s is not None and seconds < clip.start_s - SAME_TIME_S:
             continue
-        if clip.end_s is not None and seconds >= clip.end_s - 1e-6:
+        if clip.end_s is not None and seconds >= clip.end_s - SAME_TIME_S:
             break
         if frame.is_corrupt:  # looked at here only: before the span, seeking itself breaks references
             raise MediaError(f"frame {decoded - 1} is damaged")
@@ -180,6 +185,47 @@ def _decode_stream(
     if first is None:
         span = "" if clip.start_s is None else f" between {clip.start_s:g} s and {clip.end_s or float('inf'):g} s"
         raise MediaError(f"no frame{span}")
+
+
+def frame_times(clip: Clip, num_frames: int) -> list[float]:
+    """When each frame of a clip is shown, in seconds of its file, ascending.
+
+    Read from the packets; only where those do not tell the times of `num_frames` frames, the clip is decoded.
+    Raises `MediaError` when the file cannot be read.
+    """
+    with _open(clip.path) as container:
+        stream = _video_stream(clip.path, container)
+        origin, time_base = stream.start_time or 0, stream.time_base or Fraction(1, 1000)
+        shown = (one for one in container.demux(stream) if one.size and not one.is_discard)
+        ticks = [one.pts for one in shown]
+    if all(one is not None for one in ticks):
+        times = sorted(float((one - origin) * time_base) for one in ticks if one is not None)
+        low, high = (
+            edge if at is None else bisect_left(times, at - SAME_TIME_S)
+            for at, edge in ((clip.start_s, 0), (clip.end_s, len(times)))
+        )
+        if high - low == num_frames:
+            return times[low:high]
+    first = clip.start_s or 0.0
+    return [first + float(frame.pts * time_base) for frame in decode(clip)]
+
+
+def pick(path: Path, positions: Iterable[int]) -> Iterator[Image]:
+    """RGB frames in any order, of a file that has key frames only.
+
+    Raises `MediaError` when a frame is not found.
+    """
+    with _open(path) as container:
+        stream = _video_stream(path, container)
+        ticks = sorted(one.pts for one in container.demux(stream) if one.size and one.pts is not None)
+        to_array: Callable[[av.VideoFrame], NDArray[np.uint8]] | None = None
+        for position in positions:
+            container.seek(ticks[position], stream=stream)
+            frame = next((one for one in container.decode(stream) if one.pts == ticks[position]), None)
+            if frame is None:
+                raise MediaError(f"frame {position} is not found")
+            to_array = to_array or _converter(stream, frame, "rgb24")
+            yield to_array(frame)
 
 
 class _CountedPackets:

@@ -41,7 +41,7 @@ def produce(recipe: Recipe, source: Source, target: Path, tick: Tick = no_tick, 
         return {**row, **_produce_frames(recipe, source, target, tick, measured, num_frames)}
     if tier == "recipe":
         return {**row, **_produce_nothing(recipe, source, tick, measured, num_frames)}
-    if method(recipe) == "codec":
+    if method(recipe) == "codec" and source.cut is None:
         return _produce_stream(recipe, source, target, tick, check, measured)
     return {**row, **_produce_video(recipe, source, target, tick, check, measured, num_frames)}
 

@@ -1,7 +1,7 @@
 """Which items a job handles. Standard library only: Snakemake plans on every start.
 
-Items go to shards by a hash of their id. A shard holds the items whose hashes share a prefix, as long as needed to hold
-at most `shard_size`: an item that comes or goes changes its own shard and no other.
+Items go to shards by a hash of their video's id and their own. A shard holds the items whose hashes share a prefix, as
+long as needed to hold at most `shard_size`: an item that comes or goes changes its own shard and no other.
 """
 
 from __future__ import annotations
@@ -29,14 +29,19 @@ class Plan:
     rejected: int
 
 
-def shards_of(items: Sequence[T], shard_size: int, item_id: Callable[[T], str]) -> dict[str, list[T]]:
-    """Split items into shards of at most `shard_size`, by the leading bits of a hash of their ids.
+def shards_of(
+    items: Sequence[T], shard_size: int, item_id: Callable[[T], str], video_id: Callable[[T], str]
+) -> dict[str, list[T]]:
+    """Split items into shards of at most `shard_size`, by the leading bits of a hash of their video's ids and theirs.
 
-    A shard is named after the smallest hash in it, so that it keeps its name for as long as it keeps its items.
+    Clips of one video stay together while they fit. A shard is named after the smallest hash in it, so that it keeps
+    its name for as long as it keeps its items.
     Raises `ValueError` when more than `shard_size` items have one id.
     """
     shards: dict[str, list[T]] = {}
-    hashed = sorted(((_hash(item_id(item)), item) for item in items), key=lambda pair: pair[0])
+    hashed = sorted(
+        ((_hash(video_id(item))[:32] + _hash(item_id(item))[:32], item) for item in items), key=lambda pair: pair[0]
+    )
     pending = [(0, hashed)]
     while pending:
         depth, members = pending.pop()
@@ -55,13 +60,29 @@ def _hash(item_id: str) -> str:
     return hashlib.sha256(item_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+_WHOLE = "/whole"
+
+
+def whole(dataset: str) -> str:
+    """The name of the collection of a dataset's whole videos, of which its items are parts."""
+    return dataset + _WHOLE
+
+
+def dataset_of(collection: str) -> str:
+    """The dataset that a collection, itself or its whole videos, belongs to."""
+    return collection.removesuffix(_WHOLE)
+
+
 def make(name: str, config: configuration.Config, root: Path) -> Plan:
     """Read a dataset's annotations, look for its videos, and write the list files below `root`.
 
-    Files whose content stays the same are not touched. Raises `ConfigError` and `AnnotationError`.
+    `name` is the dataset's, or `whole` of it. Files whose content stays the same are not touched.
+    Raises `ConfigError` and `AnnotationError`.
     """
-    dataset = config.datasets[name]
-    listing = datasets.read(name, dataset)
+    dataset = config.datasets[dataset_of(name)]
+    listing = datasets.read(dataset_of(name), dataset)
+    if name.endswith(_WHOLE):
+        listing = datasets.whole_videos(listing)
     split = datasets.split_of(dataset)
     if dataset.adapter == "demo":
         located = [_Listed(item, split, root / "videos" / f"{item.item_id}.mp4", None) for item in listing.items]
@@ -69,7 +90,7 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
     else:
         found, missing = datasets.locate(dataset, listing)
         located = [_Listed(one.item, split, one.path, one.bytes) for one in found]
-    shards = shards_of(located, config.shard_size, lambda one: one.item.item_id)
+    shards = shards_of(located, config.shard_size, lambda one: one.item.item_id, lambda one: one.item.source_video_id)
     for shard, members in shards.items():
         _write_lines(list_path(root, shard), [member.line() for member in members])
     for stale in set((root / "shards").glob("*.jsonl")) - {list_path(root, shard) for shard in shards}:

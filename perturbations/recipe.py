@@ -38,12 +38,16 @@ def make(
     replaced: dict[str, Any] | None = None,
     backends: configuration.Backends | None = None,
     donors: str = "",
+    draw: registry.Draw | None = None,
+    whole_videos: bool = False,
 ) -> Recipe:
     """The recipe of one perturbation at one severity.
 
     `replaced` holds parameters that take the place of the published ones. A whole number given for a published
     float counts as that float, so that `1` and `1.0` are one recipe. `donors` names the dataset that event insertion
-    takes its segments from. Raises `UnknownPerturbationError` for a severity or variant that does not exist.
+    takes its segments from. `draw` takes the place of the declaration's, where something is random. `whole_videos`
+    says that clips are cut from perturbed videos.
+    Raises `UnknownPerturbationError` for a severity or variant that does not exist.
     """
     parameters = perturbation.parameters(severity, variant)
     for name, value in (replaced or {}).items():
@@ -54,21 +58,27 @@ def make(
         "severity": severity,
         "variant": variant,
         "params": parameters,
-        "draw": perturbation.draw,
+        "draw": perturbation.draw if draw is None or perturbation.realization is None else draw,
         "kernel": perturbation.kernel,
         "version": perturbation.version,
         "seed": seed,
         "storage": storage,
     }
+    if whole_videos:
+        recipe["whole_videos"] = True
+        if perturbation.method == "codec" and "profile" in storage:
+            # A clip cut from an encoder's stream is not encoded with loss a second time.
+            recipe["storage"] = storage_settings({"tier": "video", "profile": "lossless"})
     if perturbation.guide is not None:
         chosen = backends or configuration.Backends()
         recipe["guide"] = _guide(perturbation.guide, chosen, variant, storage, donors)
     return recipe
 
 
-def from_config(config: configuration.Config, dataset: str, suite: str, name: str, severity: int) -> Recipe:
-    """The recipe that `config.yaml` asks for."""
+def from_config(config: configuration.Config, collection: str, suite: str, name: str, severity: int) -> Recipe:
+    """The recipe that `config.yaml` asks for; `collection` is a dataset's name, or `plan.whole` of it."""
     wanted = config.suites[suite]
+    dataset, _, part = collection.partition("/")
     return make(
         registry.get(f"{suite}/{name}"),
         severity,
@@ -78,11 +88,18 @@ def from_config(config: configuration.Config, dataset: str, suite: str, name: st
         replaced=wanted.parameters.get(name, {}).get(severity),
         backends=config.backends,
         donors=config.donors_of(dataset),
+        draw=wanted.draw,
+        whole_videos=not part and cuts_whole_videos(config, dataset, suite),
     )
 
 
+def cuts_whole_videos(config: configuration.Config, dataset: str, suite: str) -> bool:
+    """Whether a suite perturbs a dataset's whole videos and cuts its clips from those."""
+    return registry.suite(suite).whole_videos and config.datasets[dataset].has_spans
+
+
 # Raise one when its results change.
-_VERSIONS = {"motion": 1, "main_object": 1, "embedding": 1, "caption_embedding": 1, "style": 1}
+_VERSIONS = {"motion": 1, "main_object": 1, "embedding": 1, "caption_embedding": 1, "style": 1, "frost": 1}
 
 
 def _guide(kind: str, backends: configuration.Backends, variant: str, storage: Recipe, donors: str) -> Recipe:
@@ -92,6 +109,8 @@ def _guide(kind: str, backends: configuration.Backends, variant: str, storage: R
         files = {name: settings.pop(name) for name in ("images", "encoder", "decoder") if name in settings}
         where = {"device": backends.device, "dtype": backends.dtype} if settings["backend"] == "pretrained" else {}
         return {"kind": kind, "version": _VERSIONS["style"], **settings, **where, "files": files}
+    if kind == "frost":
+        return {"kind": kind, "version": _VERSIONS["frost"], "files": backends.frost.model_dump(mode="json")}
     if kind == "donor":
         by_caption = variant == "released" and backends.embedding.backend == "pretrained"
         query = "caption_embedding" if by_caption else "embedding"
@@ -134,13 +153,18 @@ def storage_settings(storage: dict[str, Any]) -> Recipe:
     return {**storage, "codec": profile.codec, "pix_fmt": profile.pix_fmt, "options": dict(profile.options)}
 
 
-def recipe_id(recipe: Recipe, dataset: str, source: dict[str, Any], guide: str | None = None) -> str:
+def recipe_id(
+    recipe: Recipe, dataset: str, source: dict[str, Any], guide: str | None = None, cut: str | None = None
+) -> str:
     """The identity of one result: the recipe, whose clip it is, the bytes and span of the source, and its guide.
 
-    `guide` is the JSON of what the kernel was told. Where files are, and how similar a donor is, is not part of it.
+    `guide` is the JSON of what the kernel was told, `cut` that of the clip's place in a video perturbed whole.
+    Where files are, and how similar a donor is, is not part of it.
     """
     clip = {name: source[name] for name in ("item_id", "start_s", "end_s")}
     told = {"guide": _without_files(json.loads(guide))} if guide else {}
+    if cut:
+        told["cut"] = json.loads(cut)
     made = {**recipe, "guide": _without_files(recipe["guide"])} if "guide" in recipe else recipe
     return digest({"recipe": made, "dataset": dataset, "source_sha256": source["source_sha256"], **clip, **told})
 

@@ -15,7 +15,7 @@ from perturbations.errors import UnknownPerturbationError
 Parameters = Mapping[str, Any]
 Kind = Literal["video", "text"]
 Method = Literal["pixel", "temporal", "codec", "text"]
-Guide = Literal["motion", "main_object", "style", "donor"]
+Guide = Literal["motion", "main_object", "style", "donor", "frost"]
 Draw = Literal["clip", "frame", "caption", "none"]
 
 VARIANTS = ("released", "paper")
@@ -29,7 +29,7 @@ class Perturbation:
         suite: the suite's name.
         name: the entry's name, unique in its suite.
         kind: "video" or "text", what it perturbs.
-        level: the suite's own category ("low", "mid", "high" for MLVP).
+        level: the suite's own category ("low", "mid", "high" for MLVP; "noise", "blur", ... for the others).
         method: "pixel" changes frames one by one; "temporal" says which frame stands where; "codec" is an encode whose
             stream is the result; "text" changes a caption.
         kernel: `module:function` of the code, resolved when first used. For "pixel" it is
@@ -99,12 +99,23 @@ class Perturbation:
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """One paper's set of perturbations."""
+    """One paper's set of perturbations.
+
+    Attributes:
+        name: of the suite.
+        title: for menus and pages.
+        reference: the paper.
+        perturbations: its entries, in the paper's order.
+        whole_videos: whether clips are cut from perturbed videos, not perturbed after they were cut.
+        draws_by_choice: whether the configuration may choose between one realization a clip and one a frame.
+    """
 
     name: str
     title: str
     reference: str
     perturbations: tuple[Perturbation, ...]
+    whole_videos: bool = False
+    draws_by_choice: bool = False
 
 
 @cache
@@ -131,11 +142,16 @@ def perturbations(suite_name: str | None = None, kind: Kind | None = None) -> li
 
 def get(key: str) -> Perturbation:
     """The declaration of `suite/name`; raises `UnknownPerturbationError` with the nearest names."""
-    known = {entry.key: entry for entry in perturbations()}
+    known = _by_key()
     if key not in known:
         near = difflib.get_close_matches(key, known, n=3, cutoff=0.4) or list(known)
         raise UnknownPerturbationError(f"no perturbation '{key}'; did you mean {', '.join(near)}? See `perturb list`.")
     return known[key]
+
+
+@cache
+def _by_key() -> dict[str, Perturbation]:
+    return {entry.key: entry for entry in perturbations()}
 
 
 def resolve(dotted: str) -> Callable[..., Any]:

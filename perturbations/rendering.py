@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from perturbations.analysis import motion
 from perturbations.errors import MediaError
 from perturbations.media import Frame, Image
 from perturbations.progress import Tick, no_tick, ticking
-from perturbations.recipe import Recipe
+from perturbations.recipe import Recipe, digest
 
 Row = dict[str, Any]
 Apply = Callable[[Image, int], Image]
@@ -26,11 +29,21 @@ cv2.setNumThreads(1)  # jobs fill the cores; a kernel's threads would only get i
 
 
 @dataclass(frozen=True)
+class Cut:
+    """A clip's place in a video that is perturbed whole: whose draws it has, and which frames it is."""
+
+    video_id: str
+    first: int
+    num_frames: int  # of the video
+
+
+@dataclass(frozen=True)
 class Source:
     """A clean clip whose every frame is known to decode, whose it is, and what guided kernels are told of it.
 
     `dataset` and `item_id` are a part of the draw's key. `facts` are those of `perturbations.guidance`; `motion` is the
-    clip's motion analysis, where there is one: without it the flow is computed once more.
+    clip's motion analysis, where there is one: without it the flow is computed once more. With a `cut`, the clip is
+    that part of a video that was perturbed whole. `scratch` is a folder for what clips of one video share.
     """
 
     dataset: str
@@ -43,6 +56,21 @@ class Source:
     timing: media.Timing
     facts: Row = field(default_factory=dict)
     motion: Path | None = None
+    cut: Cut | None = None
+    scratch: Path | None = None
+
+    @property
+    def whole(self) -> Source:
+        """The video that is perturbed: the clip itself, or what it is cut from."""
+        if self.cut is None:
+            return self
+        clip = media.Clip(self.clip.path)
+        return replace(self, item_id=self.cut.video_id, clip=clip, num_frames=self.cut.num_frames, cut=None)
+
+    @property
+    def first(self) -> int:
+        """The position of the clip's first frame in what is perturbed."""
+        return 0 if self.cut is None else self.cut.first
 
     @property
     def size(self) -> tuple[int, int]:
@@ -96,7 +124,9 @@ def plan(recipe: Recipe, dataset: str, item_id: str, num_frames: int, guide: Any
 
 def _plan_of(recipe: Recipe, source: Source) -> list[int]:
     guide = guidance.guide_of(recipe, source) if "guide" in recipe else None
-    return plan(recipe, source.dataset, source.item_id, source.num_frames, guide)
+    whole = source.whole
+    positions = plan(recipe, whole.dataset, whole.item_id, whole.num_frames, guide)
+    return positions if source.cut is None else positions[source.first : source.first + source.num_frames]
 
 
 def length(recipe: Recipe, source: Source) -> int:
@@ -127,10 +157,7 @@ def render(
     Raises `MediaError` when the clip cannot be decoded.
     """
     if method(recipe) == "codec":
-        with storage.scratch_directory() as folder:
-            path = Path(folder) / "clip.mp4"
-            encode_stream(recipe, source, path, tick)
-            yield from ticking(media.decode(media.Clip(path), only=only), tick)
+        yield from _decoded_stream(recipe, source, only, tick)
     elif method(recipe) == "temporal":
         yield from _arranged(recipe, source, only, tick)
     else:
@@ -142,7 +169,8 @@ def render(
 
 def _changed(recipe: Recipe, source: Source, only: Collection[int] | None, tick: Tick) -> Iterator[tuple[Frame, Image]]:
     guide = guidance.guide_of(recipe, source) if "guide" in recipe else None
-    apply = applier(recipe, source.dataset, source.item_id, source.num_frames, source.height, source.width, guide)
+    whole = source.whole
+    apply = applier(recipe, whole.dataset, whole.item_id, whole.num_frames, source.height, source.width, guide)
     follower = guide if isinstance(guide, motion.Follower) else None
     frames = ticking(media.decode(source.clip, only=motion.needed(only) if follower else only), tick)
     if follower:
@@ -150,7 +178,7 @@ def _changed(recipe: Recipe, source: Source, only: Collection[int] | None, tick:
     together = getattr(apply, "together", None)
     if together is None:
         for frame in frames:
-            yield frame, apply(frame.image, frame.position)
+            yield frame, apply(frame.image, source.first + frame.position)
         return
     frames = iter(frames)
     while group := list(islice(frames, apply.batch_size)):  # type: ignore[attr-defined]
@@ -168,24 +196,129 @@ def _shown(frames: Iterable[Frame], follower: motion.Follower, only: Collection[
 
 _HELD_BYTES = 256 * 2**20
 
+# How many frames before the wanted one a decoder starts, at worst and about: the distance of a video's key frames.
+_KEY_FRAMES = 125
+_MOST_DECODED = 4
+"""So many times the wanted frames may be decoded by going to and fro before a file with key frames only is made."""
+
+_INTRA = storage.Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "0", "g": "1"}, exact=True)
+
 
 def _arranged(recipe: Recipe, source: Source, only: Collection[int] | None, tick: Tick) -> Iterator[Frame]:
-    """The frames that a plan names, in its order."""
+    """The frames that a plan names, in its order, in bounded memory."""
     planned = list(enumerate(_plan_of(recipe, source)))
     wanted = [(place, position) for place, position in planned if only is None or place in only]
-    own = {position for _, position in wanted if position >= 0}
-    size = source.height * source.width * 3
-    if len(own) * size <= _HELD_BYTES and not _ascends([position for _, position in wanted if position >= 0]):
-        held = {frame.position: frame.image for frame in ticking(media.decode(source.clip, only=own), tick)}
-        for place, position in wanted:
-            yield Frame(held[position].copy(), place, place)
+    own = [position for _, position in wanted if position >= 0]
+    whole = source.whole
+    if len(own) < len(wanted) or _ascends(own):
+        for run in _runs(wanted):
+            yield from _played(run, recipe, whole, tick)
         return
-    for run in _runs(wanted):
-        yield from _played(run, recipe, source, tick)
+    windows = list(_windows(wanted, source))
+    if sum(_decoded(_own(window)) for window in windows) > max(whole.num_frames, _MOST_DECODED * len(set(own))):
+        yield from _from_scratch(wanted, whole, tick)
+        return
+    for window in windows:
+        held = {frame.position: frame.image for frame in _frames_at(whole, _own(window), tick)}
+        for place, position in window:
+            yield Frame(held[position].copy(), place, place)
+
+
+def _own(window: Iterable[tuple[int, int]]) -> list[int]:
+    return sorted({position for _, position in window})
+
+
+def _windows(wanted: Sequence[tuple[int, int]], source: Source) -> Iterator[list[tuple[int, int]]]:
+    """Stretches of a plan whose distinct frames fit in memory."""
+    most = max(1, _HELD_BYTES // (source.height * source.width * 3))
+    window: list[tuple[int, int]] = []
+    held: set[int] = set()
+    for place, position in wanted:
+        if len(held) == most and position not in held:
+            yield window
+            window, held = [], set()
+        window.append((place, position))
+        held.add(position)
+    if window:
+        yield window
+
+
+def _stretches(positions: Sequence[int]) -> Iterator[list[int]]:
+    """Cut ascending positions where it is shorter to go to a key frame than to decode on."""
+    stretch: list[int] = []
+    for position in positions:
+        if stretch and position - stretch[-1] > 2 * _KEY_FRAMES:
+            yield stretch
+            stretch = []
+        stretch.append(position)
+    if stretch:
+        yield stretch
+
+
+def _decoded(positions: Sequence[int]) -> int:
+    """About how many frames must be decoded for some of them."""
+    return sum(stretch[-1] - stretch[0] + 1 + _KEY_FRAMES for stretch in _stretches(positions))
+
+
+def _frames_at(source: Source, positions: Sequence[int], tick: Tick) -> Iterator[Frame]:
+    """The clip's frames at ascending positions. Their times count from the first of each stretch."""
+    if positions[0] <= _KEY_FRAMES and len(list(_stretches(positions))) == 1:
+        yield from ticking(media.decode(source.clip, only=set(positions)), tick)
+        return
+    times = _times(source)
+    for stretch in _stretches(positions):
+        # Frames shown at one time cannot be told apart by it: start with the first of them.
+        start = bisect_left(times, times[stretch[0]] - media.SAME_TIME_S)
+        clip = media.Clip(source.clip.path, times[start] if start else source.clip.start_s, source.clip.end_s)
+        only = {position - start for position in stretch}
+        for frame in ticking(media.decode(clip, only=only), tick):
+            yield frame._replace(position=start + frame.position)
+
+
+def _times(source: Source) -> list[float]:
+    """When each of the clip's frames is shown, in seconds of its file."""
+    return _cached_times(source.clip, source.num_frames, source.sha256)
+
+
+@lru_cache(maxsize=4)
+def _cached_times(clip: media.Clip, num_frames: int, sha256: str) -> list[float]:
+    return media.frame_times(clip, num_frames)
+
+
+def _from_scratch(wanted: Sequence[tuple[int, int]], source: Source, tick: Tick) -> Iterator[Frame]:
+    """The same by way of a lossless file whose frames can be read in any order."""
+
+    def make(path: Path) -> None:
+        frames = ticking(media.decode(source.clip), tick)
+        media.encode((frame._replace(pts=frame.position) for frame in frames), path, _INTRA, _even(source.timing))
+
+    with _scratch_file(source, digest([source.sha256, source.clip.start_s, source.clip.end_s]), make) as path:
+        images = media.pick(path, [position for _, position in wanted])
+        for (place, _), image in zip(wanted, images, strict=True):
+            tick()
+            yield Frame(image, place, place)
+
+
+@contextmanager
+def _scratch_file(source: Source, name: str, make: Callable[[Path], None]) -> Iterator[Path]:
+    """A file that `make` writes; kept for the next clips of the video where the source has a scratch folder."""
+    if source.scratch is None:
+        with storage.scratch_directory() as folder:
+            path = Path(folder) / f"{name}.mp4"
+            make(path)
+            yield path
+        return
+    path = source.scratch / f"{name}.mp4"
+    if not path.exists():
+        for stale in source.scratch.iterdir():
+            stale.unlink()
+        with storage.atomic_path(path) as temporary:
+            make(temporary)
+    yield path
 
 
 def _ascends(positions: Sequence[int]) -> bool:
-    return all(one < other for one, other in pairwise(positions))
+    return all(one <= other for one, other in pairwise(positions))
 
 
 def _runs(wanted: Iterable[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
@@ -207,8 +340,10 @@ def _runs(wanted: Iterable[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
 def _played(run: Sequence[tuple[int, int]], recipe: Recipe, source: Source, tick: Tick) -> Iterator[Frame]:
     from_donor = run[0][1] < 0
     positions = [~position if from_donor else position for _, position in run]
-    clip = guidance.donor_clip(source.facts) if from_donor else source.clip
-    frames = ticking(media.decode(clip, only=set(positions)), tick)
+    if from_donor:
+        frames = ticking(media.decode(guidance.donor_clip(source.facts), only=set(positions)), tick)
+    else:
+        frames = _frames_at(source, sorted(set(positions)), tick)
     current = next(frames)
     for (place, _), position in zip(run, positions, strict=True):
         while current.position < position:
@@ -228,6 +363,21 @@ def fitted(image: Image, size: tuple[int, int]) -> Image:
 
 
 # --- codec -----------------------------------------------------------------------------------------------------------
+
+
+def _decoded_stream(recipe: Recipe, source: Source, only: Collection[int] | None, tick: Tick) -> Iterator[Frame]:
+    whole = source.whole
+    name = digest([recipe, whole.sha256, whole.clip.start_s, whole.clip.end_s])
+    with _scratch_file(whole, name, lambda path: encode_stream(recipe, whole, path, tick)) as path:
+        if source.cut is None:
+            yield from ticking(media.decode(media.Clip(path), only=only), tick)
+            return
+        places = range(source.num_frames) if only is None else sorted(only)
+        times = _times(whole)
+        stream = replace(whole, clip=media.Clip(path), sha256=name)
+        for frame in _frames_at(stream, [source.first + place for place in places], tick):
+            seconds = times[frame.position] - times[source.first]
+            yield Frame(frame.image, round(seconds / source.timing.time_base), frame.position - source.first)
 
 
 def encode_stream(recipe: Recipe, source: Source, path: Path, tick: Tick) -> None:
@@ -271,7 +421,23 @@ def source_of(row: Row, *, root: Path = Path()) -> Source:
         height=row["height"],
         timing=media.Timing(info.time_base, info.frame_rate.limit_denominator(1001)),
         facts=json.loads(row.get("guide") or "{}"),
+        cut=Cut(**json.loads(row["cut"])) if row.get("cut") else None,
     )
+
+
+def cut_of(source: Row, video: Source) -> Cut:
+    """Where a clip, a row of a `sources` manifest, stands in its video.
+
+    Raises `MediaError` when the clip's frames are not found there.
+    """
+    times = _times(video)
+    if len(times) != video.num_frames:
+        raise MediaError(f"{len(times)} frames have a time where {video.num_frames} decode")
+    start = 0 if source["start_s"] is None else bisect_left(times, source["start_s"] - media.SAME_TIME_S)
+    end = len(times) if source["end_s"] is None else bisect_left(times, source["end_s"] - media.SAME_TIME_S)
+    if end - start != source["frame_count"]:
+        raise MediaError(f"the video has {end - start} frames in the clip's span, the clip has {source['frame_count']}")
+    return Cut(video.item_id, start, video.num_frames)
 
 
 def method(recipe: Recipe) -> str:

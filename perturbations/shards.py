@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from perturbations import analyses, guidance, manifest, media, pipeline, registry, storage, supervise
@@ -14,7 +14,7 @@ from perturbations.errors import MediaError
 from perturbations.media import Frame
 from perturbations.progress import Tick, no_tick, ticking
 from perturbations.recipe import RECIPE_ID_LENGTH, Recipe, analysis_of, canonical, recipe_id
-from perturbations.rendering import Row, Source, clip_of, source_of
+from perturbations.rendering import Cut, Row, Source, clip_of, cut_of, source_of
 
 log = logging.getLogger("perturbations")
 
@@ -61,22 +61,36 @@ def _listed_columns(dataset: str, listed: Row) -> Row:
     return {"dataset": dataset, **{name: listed.get(name) for name in names}}
 
 
-def video_row(recipe: Recipe, source: Row, relative_path: str | None, known: guidance.Known = NOTHING_KNOWN) -> Row:
+def video_row(
+    recipe: Recipe,
+    source: Row,
+    relative_path: str | None,
+    known: guidance.Known = NOTHING_KNOWN,
+    cut: Cut | None = None,
+) -> Row:
     """The columns of a corpus entry that are known before it is made.
 
     Raises `MediaError` when what a guided recipe must know of the clip is not known.
     """
     facts = guidance.facts(recipe, source, known) if "guide" in recipe else None
-    return _video_row(recipe, source, relative_path, known, facts)
+    return _video_row(recipe, source, relative_path, known, facts, cut)
 
 
-def _video_row(recipe: Recipe, source: Row, relative_path: str | None, known: guidance.Known, facts: Row | None) -> Row:
+def _video_row(
+    recipe: Recipe,
+    source: Row,
+    relative_path: str | None,
+    known: guidance.Known,
+    facts: Row | None = None,
+    cut: Cut | None = None,
+) -> Row:
     entry = registry.get(f"{recipe['suite']}/{recipe['perturbation']}")
     columns = {name: source[name] for name in ("dataset", "item_id", "start_s", "end_s")}
     about_source = {"source_path": source["path"], "source_sha256": source["sha256"]}
     measured = {name: source[name] for name in ("width", "height", "fps", "frame_count", "duration_s")}
     guide = None if facts is None else canonical(facts)
     donor = (facts or {}).get("donor", {})
+    place = None if cut is None else canonical(asdict(cut))
     return {
         **columns,
         **about_source,
@@ -90,7 +104,8 @@ def _video_row(recipe: Recipe, source: Row, relative_path: str | None, known: gu
         "donor_id": donor.get("item_id"),
         "donor_similarity": (facts or {}).get("similarity"),
         "recipe": canonical(recipe),
-        "recipe_id": recipe_id(recipe, source["dataset"], {**columns, **about_source}, guide),
+        "recipe_id": recipe_id(recipe, source["dataset"], {**columns, **about_source}, guide, place),
+        "cut": place,
         "path": relative_path,
         "storage": storage_name(recipe),
     }
@@ -133,24 +148,30 @@ def run_videos(
     journal: Path,
     stall_limit_s: float,
     known: guidance.Known = NOTHING_KNOWN,
+    videos: Sequence[Row] = (),
     check: bool = True,
 ) -> Iterator[Row]:
     """Yield the `videos` row of every complete source, making what is not there yet.
 
     `folder` takes the files and `journal` the finished rows, so that an interrupted shard goes on where it was.
-    Paths in rows are relative to `root`. `known` is what guided recipes need of the clips.
+    Paths in rows are relative to `root`. `known` is what guided recipes need of the clips. `videos` are the rows of the
+    whole videos, where clips are cut from those.
     """
     suffix = pipeline.extension(recipe)
+    cut_of_source = _Cuts(videos) if recipe.get("whole_videos") else lambda source: None
     rows: list[Row] = []
     failed: list[Row] = []
     for source in sources:
         target = folder / (storage.file_stem(source["item_id"]) + suffix) if suffix else None
         path = target.relative_to(root).as_posix() if target else None
+        stage = "source"
         try:
-            rows.append(video_row(recipe, source, path, known))
+            cut = cut_of_source(source)
+            stage = "analysis"
+            rows.append(video_row(recipe, source, path, known, cut))
         except MediaError as error:
             log.warning("quarantined %r: %s", source["item_id"], error)
-            failed.append(_quarantined(_video_row(recipe, source, None, known, None), "analysis", str(error)))
+            failed.append(_quarantined(_video_row(recipe, source, None, known), stage, str(error)))
         if target:
             storage.remove_leftovers(target)
     by_item = {source["item_id"]: source for source in sources}
@@ -159,13 +180,38 @@ def run_videos(
         (row,) = task
         facts = json.loads(row["guide"] or "{}")
         motion = _motion_file(known.rows[row["item_id"]], root) if _follows_motion(recipe) else None
-        source = replace(source_of(by_item[row["item_id"]]), facts=facts, motion=motion)
+        cut = Cut(**json.loads(row["cut"])) if row["cut"] else None
+        clip = source_of(by_item[row["item_id"]])
+        source = replace(clip, facts=facts, motion=motion, cut=cut, scratch=Path(scratch) if cut else None)
         target = root / row["path"] if row["path"] else root
         made = pipeline.produce(recipe, source, target, tick, check=check)
         return [{**row, **made, "status": manifest.COMPLETE}]
 
     yield from failed
-    yield from _resumed(rows, work, 1, "video", journal, root, stall_limit_s)
+    # Clips of one video follow each other: they share what was decoded or encoded of it.
+    rows.sort(key=lambda row: (row["source_path"], row["start_s"] or 0.0, row["item_id"]))
+    with storage.scratch_directory() as scratch:
+        yield from _resumed(rows, work, 1, "video", journal, root, stall_limit_s)
+
+
+class _Cuts:
+    """Where clips stand in their videos; `videos` are rows of a `sources` manifest."""
+
+    def __init__(self, videos: Sequence[Row]) -> None:
+        self._rows = {row["item_id"]: row for row in videos}
+        self._found: dict[str, Source] = {}
+
+    def __call__(self, source: Row) -> Cut:
+        """Raises `MediaError` when the video cannot be used, or does not have the clip's frames."""
+        video_id = source["source_video_id"]
+        row = self._rows.get(video_id)
+        if row is None:
+            raise MediaError("its whole video is not listed: run the workflow, which lists it")
+        if row["status"] != manifest.COMPLETE:
+            raise MediaError(f"its whole video cannot be used: {row['error']}")
+        if video_id not in self._found:
+            self._found[video_id] = source_of(row)
+        return cut_of(source, self._found[video_id])
 
 
 def source_with_facts(recipe: Recipe, source: Row, donors: Sequence[Row] = ()) -> Source:

@@ -104,7 +104,7 @@ def _check(row: Row, tick: supervise.Tick) -> None:
 
 def _check_recipe(row: Row) -> None:
     made = api.row_recipe(row)
-    _expect(row, {"recipe_id": recipe.recipe_id(made, row["dataset"], row, row["guide"])}, ("recipe_id",))
+    _expect(row, {"recipe_id": recipe.recipe_id(made, row["dataset"], row, row["guide"], row["cut"])}, ("recipe_id",))
     names = ("suite", "perturbation", "severity", "variant", "draw", "seed")
     _expect(row, {**made, "params": recipe.canonical(made["params"])}, (*names, "params"))
     _expect(row, {"storage": shards.storage_name(made)}, ("storage",))

@@ -51,6 +51,7 @@ GUIDES: dict[str, Callable[[int, int, int], Any]] = {
     "motion": motion_of,
     "main_object": boxes_of,
     "style": lambda *_: guidance.stylizer({"backend": "offline"}, {"style": "mosaic", "files": {"image": None}}),
+    "frost": lambda *_: None,
 }
 
 

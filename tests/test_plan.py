@@ -17,7 +17,7 @@ ids = st.lists(st.text(max_size=6), unique=True, max_size=40)
 
 
 def split(names: list[str], shard_size: int) -> dict[str, list[str]]:
-    return plan.shards_of(names, shard_size, lambda name: name)
+    return plan.shards_of(names, shard_size, lambda name: name, lambda name: name)
 
 
 @given(names=ids, shard_size=st.integers(1, 9))

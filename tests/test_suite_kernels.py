@@ -296,16 +296,35 @@ def test_frost(severity: int, size: tuple[int, int]) -> None:
     entry = registry.get("mm_robustness/frost")
     frames = frames_of(size)
     kept, added = entry.parameters(severity).values()
-    exact = np.floor(np.clip(kept * frames + added * drawn(entry, len(frames), *size).astype(float), 0, 255) + 1e-6)
+    exact = np.floor(np.clip(kept * frames + added * drawn(entry, len(frames), *size).ice.astype(float), 0, 255) + 1e-6)
     assert_close(perturbed(entry, severity, frames), exact, 0.99)
 
 
 def test_the_ice_is_a_picture() -> None:
-    ice = weather.draw_frost(np.random.default_rng(0), 1, 120, 160)
+    ice = weather.draw_frost(np.random.default_rng(0), 1, 120, 160).ice
     assert (ice.shape, ice.dtype) == ((120, 160, 3), np.uint8)
     assert 90 < ice.mean() < 200
     assert ice.std() > 25
-    assert not np.array_equal(ice, weather.draw_frost(np.random.default_rng(1), 1, 120, 160))
+    assert not np.array_equal(ice, weather.draw_frost(np.random.default_rng(1), 1, 120, 160).ice)
+
+
+@pytest.mark.parametrize("shape", [(40, 60), (400, 900), (30, 2000)], ids=str)
+def test_a_photograph_of_frost_covers_the_frame(shape: tuple[int, int]) -> None:
+    """The part that the place says, of the photograph at a fifth of its size or as small as covers the frame."""
+    down, right = np.mgrid[: shape[0], : shape[1]]
+    photograph = np.dstack([255 * down / shape[0], 255 * right / shape[1], 0 * down]).astype(np.uint8)
+    first = weather.frost_part(photograph, (0.0, 0.0), 48, 64)
+    last = weather.frost_part(photograph, (0.999, 0.999), 48, 64)
+    assert first.shape == last.shape == (48, 64, 3)
+    assert first[0, 0, :2].max() < 20
+    assert last[-1, -1, :2].min() > 230
+    frame = frames_of((48, 64))[0]
+    pane = weather.Pane((0.5, 0.5), np.zeros((48, 64, 3), np.uint8))
+    drawn_ice, photographed = (
+        weather.frost(pane, ice, 1, 48, 64, kept=0.5, added=1.0)(frame, 0) for ice in (None, photograph)
+    )
+    assert np.array_equal(drawn_ice, frame // 2)
+    assert not np.array_equal(drawn_ice, photographed)
 
 
 @each_size

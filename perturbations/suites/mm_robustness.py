@@ -143,6 +143,7 @@ VIDEO = (
         "weather:draw_frost",
         _table("kept added", (1.0, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)),
         "ice on the lens",
+        guide="frost",
         # Severity 4 keeps less of the frame than severity 3 under as much ice, which is darker, and nearer to it: the
         # mean absolute error is 62, 75, 81, 77, 81 grey levels.
         monotonic=False,
@@ -319,4 +320,5 @@ SUITE = Suite(
     title="MM-Robustness: image and text perturbations of multimodal models, on video",
     reference="Qiu et al., Benchmarking Robustness of Multimodal Image-Text Models under Distribution Shift",
     perturbations=VIDEO + TEXT,
+    draws_by_choice=True,
 )

@@ -498,4 +498,5 @@ SUITE = Suite(
     title="MSRVTT-P and YouCook2-P: visual and language perturbations of text-to-video retrieval",
     reference="Schiappa et al., Robustness Analysis of Video-Language Models Against Visual and Language Perturbations",
     perturbations=VIDEO + TEXT,
+    whole_videos=True,
 )

@@ -56,8 +56,10 @@ rule analyses_manifest:
     resources:
         mem_mb=2000,
         runtime=30,
+    params:
+        dataset=dataset_of,
     message:
         "writing the {wildcards.analysis} manifest of {wildcards.dataset}"
     shell:
-        "perturb merge analyses --dataset {wildcards.dataset} --shards work/{wildcards.dataset}/shards"
+        "perturb merge analyses --dataset {params.dataset} --shards work/{wildcards.dataset}/shards"
         " --parts work/{wildcards.dataset}/analyses/{wildcards.analysis} --output {output} 2> {log}"

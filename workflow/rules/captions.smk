@@ -16,8 +16,10 @@ rule captions:
     resources:
         mem_mb=1000,
         runtime=10,
+    params:
+        dataset=dataset_of,
     message:
         "writing the captions of {wildcards.dataset}"
     shell:
-        "perturb captions --dataset {wildcards.dataset} --captions {input.captions} --sources {input.sources}"
+        "perturb captions --dataset {params.dataset} --captions {input.captions} --sources {input.sources}"
         " --output {output.captions} --qrels {output.qrels} 2> {log}"

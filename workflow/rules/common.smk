@@ -8,7 +8,7 @@ from snakemake.settings.types import DeploymentMethod
 
 
 wildcard_constraints:
-    dataset="[a-z][a-z0-9_]*",
+    dataset="[a-z][a-z0-9_]*(/whole)?",
     suite="[a-z][a-z0-9_]*",
     perturbation="[a-z0-9_]+",
     severity="[1-9][0-9]*",
@@ -31,47 +31,92 @@ def plan_of(dataset):
         raise WorkflowError(str(error)) from None
 
 
+def dataset_of(wildcards):
+    """The dataset of a collection, which may be the dataset's whole videos."""
+    return plan.dataset_of(wildcards.dataset)
+
+
+@cache
+def report_size(suite, dataset):
+    """Say how much there is to make."""
+    scenarios = len(recipe.scenarios(CONFIG, suite))
+    sizes = []
+    for collection in [dataset, *whole_collections(suite, dataset)]:
+        listed = plan_of(collection).listed
+        noun = "clips" if CONFIG.datasets[dataset].has_spans and collection == dataset else "videos"
+        sizes.append(f"{listed:,} {noun} x {scenarios} = {listed * scenarios:,} {noun}")
+    rejected = plan_of(dataset).rejected
+    unusable = f" ({rejected:,} listed items cannot be used)" if rejected else ""
+    print(f"{suite} on {dataset}: {', cut from '.join(sizes)}{unusable}", file=sys.stderr)
+
+
+def whole_collections(suite, dataset):
+    """The collection of whole videos that a suite's corpus on a dataset has beside its clips."""
+    cut = recipe.cuts_whole_videos(CONFIG, dataset, suite)
+    return [plan.whole(dataset)] if cut and CONFIG.storage.tier == "video" else []
+
+
 def corpus_of(suite, dataset):
     """An input function: every manifest of one suite on one dataset."""
 
     def files(wildcards):
-        plan_of(dataset)
+        report_size(suite, dataset)
         folder = f"manifests/{dataset}"
-        return main_objects_of(suite, dataset) + [
-            f"{folder}/sources.parquet",
-            f"{folder}/captions.parquet",
-            f"{folder}/qrels.parquet",
-            f"{folder}/{suite}/videos.parquet",
-            f"{folder}/{suite}/quarantine.parquet",
-            f"{folder}/{suite}/mixed_severity.parquet",
-            f"{folder}/{suite}/mixed_types.parquet",
-            f"{folder}/{suite}/preview.png",
-            f"work/{dataset}/{suite}/checked.txt",
+        whole = [
+            file
+            for collection in whole_collections(suite, dataset)
+            for file in (
+                f"manifests/{collection}/{suite}/videos.parquet",
+                f"manifests/{collection}/{suite}/quarantine.parquet",
+                f"work/{collection}/{suite}/checked.txt",
+            )
         ]
+        return (
+            main_objects_of(suite, dataset)
+            + whole
+            + [
+                f"{folder}/sources.parquet",
+                f"{folder}/captions.parquet",
+                f"{folder}/qrels.parquet",
+                f"{folder}/{suite}/videos.parquet",
+                f"{folder}/{suite}/quarantine.parquet",
+                f"{folder}/{suite}/mixed_severity.parquet",
+                f"{folder}/{suite}/mixed_types.parquet",
+                f"{folder}/{suite}/preview.png",
+                f"work/{dataset}/{suite}/checked.txt",
+            ]
+        )
 
     return files
 
 
 def recipe_of(wildcards):
     """The recipe of a job's perturbation and severity."""
-    severity = int(wildcards.severity)
-    return recipe.from_config(
-        CONFIG, wildcards.dataset, wildcards.suite, wildcards.perturbation, severity
+    return scenario_recipe(
+        wildcards.dataset, wildcards.suite, wildcards.perturbation, int(wildcards.severity)
     )
 
 
-def analysis_part(wildcards):
-    """The shard's part of the analysis that a perturbation needs."""
-    analysis = recipe.analysis_of(recipe_of(wildcards))
-    if analysis is None:
-        return []
-    return f"work/{{dataset}}/analyses/{analysis['analysis']}/{{shard}}.parquet"
+@cache
+def scenario_recipe(collection, suite, perturbation, severity):
+    return recipe.from_config(CONFIG, collection, suite, perturbation, severity)
 
 
-def donors_index(wildcards):
-    """The clips that a perturbation may take segments from."""
-    corpus = recipe.donor_corpus(recipe_of(wildcards))
-    return [] if corpus is None else f"manifests/{corpus}/embedding.parquet"
+def inputs_of(wildcards):
+    """What a shard of clips needs beside itself: an analysis, clips to insert, the videos that they are cut from."""
+    made = recipe_of(wildcards)
+    inputs = {"sources": f"work/{wildcards.dataset}/sources/{wildcards.shard}.parquet"}
+    analysis = recipe.analysis_of(made)
+    if analysis is not None:
+        inputs["analysis"] = (
+            f"work/{wildcards.dataset}/analyses/{analysis['analysis']}/{wildcards.shard}.parquet"
+        )
+    corpus = recipe.donor_corpus(made)
+    if corpus is not None:
+        inputs["donors"] = f"manifests/{corpus}/embedding.parquet"
+    if made.get("whole_videos"):
+        inputs["whole"] = f"manifests/{plan.whole(wildcards.dataset)}/sources.parquet"
+    return inputs
 
 
 def main_objects_of(suite, dataset):
@@ -90,6 +135,20 @@ def analysis_memory_mb(analysis):
     role = "main_object" if analysis == "main_object" else "embedding"
     pretrained = getattr(CONFIG.backends, role).backend == "pretrained"
     return sizes[analysis] if pretrained and analysis in sizes else 1000
+
+
+def corpora_of(suite, adapter):
+    """An input function: the corpora of one suite on every dataset of an adapter."""
+
+    def files(wildcards):
+        names = [name for name, one in CONFIG.datasets.items() if one.adapter == adapter]
+        if suite not in CONFIG.suites or not names:
+            raise WorkflowError(
+                f"config.yaml has no dataset of the adapter '{adapter}', or not the suite '{suite}'"
+            )
+        return [file for name in names for file in corpus_of(suite, name)(wildcards)]
+
+    return files
 
 
 def describe(rule_name, text):

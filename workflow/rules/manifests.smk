@@ -24,10 +24,12 @@ rule sources_manifest:
     resources:
         mem_mb=1000,
         runtime=10,
+    params:
+        dataset=dataset_of,
     message:
         "writing the sources manifest of {wildcards.dataset}"
     shell:
-        "perturb merge sources --dataset {wildcards.dataset} --shards work/{wildcards.dataset}/shards"
+        "perturb merge sources --dataset {params.dataset} --shards work/{wildcards.dataset}/shards"
         " --parts work/{wildcards.dataset}/sources --rejected {input.rejected}"
         " --output {output} 2> {log}"
 
@@ -55,14 +57,15 @@ rule videos_manifest:
         mem_mb=2000,
         runtime=30,
     params:
+        dataset=dataset_of,
         scenarios=lambda wildcards: " ".join(
             f"{name}/{severity}" for name, severity in recipe.scenarios(CONFIG, wildcards.suite)
         ),
-        config_digest=lambda wildcards: recipe.config_digest(CONFIG, wildcards.dataset),
+        config_digest=lambda wildcards: recipe.config_digest(CONFIG, dataset_of(wildcards)),
     message:
         "writing the manifest of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb merge videos --dataset {wildcards.dataset} --shards work/{wildcards.dataset}/shards"
+        "perturb merge videos --dataset {params.dataset} --shards work/{wildcards.dataset}/shards"
         " --parts work/{wildcards.dataset}/{wildcards.suite} --scenarios {params.scenarios}"
         " --sources {input.sources} --quarantine {output.quarantine} --card {output.card}"
         " --config-digest {params.config_digest} --output {output.videos} 2> {log}"
@@ -109,7 +112,7 @@ rule check_quarantine:
         mem_mb=1000,
         runtime=10,
     params:
-        allowed=lambda wildcards: str(CONFIG.max_quarantine_of(wildcards.dataset)),
+        allowed=lambda wildcards: str(CONFIG.max_quarantine_of(dataset_of(wildcards))),
     message:
         "checking the quarantine of {wildcards.suite} on {wildcards.dataset}"
     shell:

@@ -17,13 +17,14 @@ rule sources:
         runtime=240,
         stall_limit_s=CONFIG.stall_limit_s,
     params:
+        dataset=dataset_of,
         # `version` changes when decoding does.
         recipe=recipe.canonical({"version": 1}),
         demo=lambda wildcards: (
-            "--demo" if CONFIG.datasets[wildcards.dataset].adapter == "demo" else ""
+            "--demo" if CONFIG.datasets[dataset_of(wildcards)].adapter == "demo" else ""
         ),
     message:
         "reading the clips of {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb sources --dataset {wildcards.dataset} --listed {input} {params.demo} --output {output}"
+        "perturb sources --dataset {params.dataset} --listed {input} {params.demo} --output {output}"
         " --stall-limit {resources.stall_limit_s} 2> {log}"

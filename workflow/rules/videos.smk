@@ -2,9 +2,7 @@
 # The job's `recipe` is everything that determines its result; Snakemake reruns the job when it changes.
 rule videos:
     input:
-        sources="work/{dataset}/sources/{shard}.parquet",
-        analysis=analysis_part,
-        donors=donors_index,
+        unpack(inputs_of),
     output:
         "work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",
     log:
@@ -20,13 +18,11 @@ rule videos:
         stall_limit_s=CONFIG.stall_limit_s,
     params:
         recipe=lambda wildcards: recipe.canonical(recipe_of(wildcards)),
-        known=lambda wildcards, input: " ".join(
-            f"--{name} {input[name]}" for name in ("analysis", "donors") if input[name]
-        ),
+        inputs=lambda wildcards, input: " ".join(f"--{name} {path}" for name, path in input.items()),
         corpus="corpora/{dataset}/{suite}/{perturbation}/{severity}",
     message:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on {wildcards.dataset},"
         " shard {wildcards.shard}"
     shell:
-        "perturb videos --recipe {params.recipe:q} --sources {input.sources} {params.known} --corpus {params.corpus} --output {output}"
+        "perturb videos --recipe {params.recipe:q} {params.inputs} --corpus {params.corpus} --output {output}"
         " --stall-limit {resources.stall_limit_s} 2> {log}"
