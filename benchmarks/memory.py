@@ -1,4 +1,4 @@
-"""Peak resident memory of each perturbation's job on one long synthetic clip.
+"""Peak resident memory of each perturbation's job on one long synthetic clip, and on eight clips cut from it.
 
     python benchmarks/memory.py [--minutes 20] [--size 640x360] [--severity 3]
 
@@ -52,9 +52,13 @@ def _resident(process: psutil.Process) -> int:
         return 0
 
 
-def _described(name: str, path: Path) -> dict[str, object]:
-    listed = {"item_id": name, "path": str(path), "bytes": None, "start_s": None, "end_s": None}
-    return shards.source_row("bench", {**listed, "source_video_id": name})
+def _described(name: str, path: Path, start_s: float | None = None, end_s: float | None = None) -> dict[str, object]:
+    listed = {"path": str(path), "bytes": None, "start_s": start_s, "end_s": end_s}
+    item_id = name if start_s is None else f"{name}_{start_s:g}"
+    return shards.source_row("bench", {**listed, "item_id": item_id, "source_video_id": name})
+
+
+_CLIPS, _CLIP_S = 8, 20.0
 
 
 def main() -> None:
@@ -90,6 +94,9 @@ def main() -> None:
         row = _described("long", clip)
         manifest.write(folder / "sources.parquet", manifest.SOURCES, [row])
         manifest.write(folder / "both.parquet", manifest.SOURCES, [row, _described("other", other)])
+        starts = [60 * options.minutes * (place + 0.5) / _CLIPS for place in range(_CLIPS)]
+        clips = [_described("long", clip, start, start + _CLIP_S) for start in starts]
+        manifest.write(folder / "clips.parquet", manifest.SOURCES, clips)
         print(f"{row['frame_count']} frames, {row['width']}x{row['height']}")
         print("| analysis | peak MiB | seconds |")
         print("|---|---|---|")
@@ -103,24 +110,40 @@ def main() -> None:
                 print(f"| {analysis} | {peak:.0f} | {seconds:.0f} |", flush=True)
         print("| perturbation | peak MiB | seconds | stored, dB |")
         print("|---|---|---|---|")
+        storage = recipe.storage_settings({"tier": "video", "profile": "high"})
         for key in options.perturbations:
-            storage = recipe.storage_settings({"tier": "video", "profile": "high"})
-            made = recipe.make(
-                registry.get(key), options.severity, variant="released", seed=0, storage=storage, donors="bench"
-            )
-            command = [sys.executable, "-m", "perturbations", "videos", "--recipe", json.dumps(made)]
-            command += ["--sources", "sources.parquet", "--corpus", "corpus", "--output", "part.parquet"]
-            if analysis_of := recipe.analysis_of(made):
-                command += ["--analysis", f"{analysis_of['analysis']}.parquet"]
-            if recipe.donor_corpus(made):
-                command += ["--donors", "embedding.parquet"]
-            peak, seconds = peak_mib(command, folder)
-            (made_row,) = manifest.read_rows(folder / "part.parquet")
-            if made_row["status"] != manifest.COMPLETE:
-                raise SystemExit(f"{key}: {made_row['error']}")
-            (folder / made_row["path"]).unlink()
-            (folder / "part.jsonl").unlink()
-            print(f"| {key} | {peak:.0f} | {seconds:.0f} | {made_row['storage_psnr_db']:.1f} |", flush=True)
+            entry = registry.get(key)
+            for whole in (False, True) if registry.suite(entry.suite).whole_videos else (False,):
+                made = recipe.make(
+                    entry,
+                    options.severity,
+                    variant="released",
+                    seed=0,
+                    storage=storage,
+                    donors="bench",
+                    whole_videos=whole,
+                )
+                _measure(made, f"{key}, {_CLIPS} clips" if whole else key, folder)
+
+
+def _measure(made: recipe.Recipe, title: str, folder: Path) -> None:
+    whole = made.get("whole_videos", False)
+    command = [sys.executable, "-m", "perturbations", "videos", "--recipe", json.dumps(made)]
+    command += ["--sources", "clips.parquet" if whole else "sources.parquet"]
+    command += ["--whole", "sources.parquet"] if whole else []
+    command += ["--corpus", "corpus", "--output", "part.parquet"]
+    if analysis_of := recipe.analysis_of(made):
+        command += ["--analysis", f"{analysis_of['analysis']}.parquet"]
+    if recipe.donor_corpus(made):
+        command += ["--donors", "embedding.parquet"]
+    peak, seconds = peak_mib(command, folder)
+    rows = manifest.read_rows(folder / "part.parquet")
+    for row in rows:
+        if row["status"] != manifest.COMPLETE:
+            raise SystemExit(f"{title}: {row['error']}")
+        (folder / row["path"]).unlink()
+    (folder / "part.jsonl").unlink()
+    print(f"| {title} | {peak:.0f} | {seconds:.0f} | {min(row['storage_psnr_db'] for row in rows):.1f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -190,7 +190,8 @@ def _decode_stream(
 def frame_times(clip: Clip, num_frames: int) -> list[float]:
     """When each frame of a clip is shown, in seconds of its file, ascending.
 
-    Read from the packets; only where those do not tell the times of `num_frames` frames, the clip is decoded.
+    Read from the packets of MP4 and Matroska; of other containers, and where the packets do not tell the times of
+    `num_frames` frames, by decoding.
     Raises `MediaError` when the file cannot be read.
     """
     with _open(clip.path) as container:
@@ -198,7 +199,8 @@ def frame_times(clip: Clip, num_frames: int) -> list[float]:
         origin, time_base = stream.start_time or 0, stream.time_base or Fraction(1, 1000)
         shown = (one for one in container.demux(stream) if one.size and not one.is_discard)
         ticks = [one.pts for one in shown]
-    if all(one is not None for one in ticks):
+        tells = any(name in container.format.name for name in ("mp4", "matroska"))
+    if tells and all(one is not None for one in ticks):
         times = sorted(float((one - origin) * time_base) for one in ticks if one is not None)
         low, high = (
             edge if at is None else bisect_left(times, at - SAME_TIME_S)

@@ -47,7 +47,7 @@ def shards_of(
         depth, members = pending.pop()
         if len(members) <= shard_size:
             if members:
-                shards[f"s{members[0][0][:12]}"] = sorted((item for _, item in members), key=item_id)
+                shards[f"s{_hash(members[0][0])[:12]}"] = sorted((item for _, item in members), key=item_id)
             continue
         if depth == 256:
             raise ValueError(f"more than {shard_size} items have the id {item_id(members[0][1])!r}")

@@ -1,0 +1,325 @@
+"""Clips that are cut from perturbed videos: the same frames, whatever the tier, the shards and the memory."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import clips
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_kernels import scene
+from test_workflow import Project
+
+from perturbations import config, media, open_clip, perturb, plan, read_manifest, recipe, registry, rendering
+
+NTSC = Fraction(30000, 1001)
+NAMES = ["gaussian_noise", "rotate", "mpeg1", "mpeg2", "jumble", "box_jumble", "reverse_sampling", "freeze"]
+SPANS = {"one": [(0.0, 1.0), (0.5, 1.3), (1.0, 2.002)], "two words": [(0.4, 0.9)]}
+
+
+def new_project(root: Path, **changes: Any) -> Project:
+    for index, (name, frames, rate) in enumerate((("one", 60, NTSC), ("two words", 25, Fraction(25)))):
+        clips.write_scene(root / "videos" / f"{name}.mp4", scene(frames, 48, 64, seed=index), rate)
+    with (root / "captions.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["start", "end", "task", "text", "video_id"])
+        writer.writerows(
+            [start, end, 1, f"stir {start}", name] for name, spans in SPANS.items() for start, end in spans
+        )
+    settings = {
+        "datasets": {"cooking": {"adapter": "youcook2", "annotations": "captions.csv", "videos": "videos"}},
+        "suites": {"msrvtt_p": {"perturbations": NAMES, "severities": [2]}},
+        "storage": {"tier": "video", "profile": "lossless"},
+        **changes,
+    }
+    return Project(root, settings)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project whose run has ended well. Not to be changed."""
+    project = new_project(tmp_path_factory.mktemp("finished"))
+    project.snakemake("youcook2_p")
+    return project
+
+
+def rows(project: Project, collection: str = "cooking") -> pd.DataFrame:
+    return read_manifest(project.root / f"manifests/{collection}/msrvtt_p/videos.parquet")
+
+
+def test_a_clip_is_a_part_of_its_perturbed_video(finished: Project) -> None:
+    made, whole = rows(finished), rows(finished, "cooking/whole")
+    assert (len(made), len(whole)) == (4 * len(NAMES), 2 * len(NAMES))
+    assert set(made["status"]) == set(whole["status"]) == {"complete"}
+    for _, row in made.iterrows():
+        cut = json.loads(row["cut"])
+        (video,) = (
+            one
+            for _, one in whole.iterrows()
+            if (one["item_id"], one["perturbation"]) == (cut["video_id"], row["perturbation"])
+        )
+        frames = open_clip(video)
+        assert len(frames) == cut["num_frames"] == video["frame_count"]
+        part = frames[cut["first"] : cut["first"] + row["frame_count"]]
+        assert np.array_equal(open_clip(row), part), (row["item_id"], row["perturbation"])
+        assert np.array_equal(open_clip(row, [3, 0]), part[[3, 0]])
+
+
+def test_frames_are_cut_where_the_annotation_says(finished: Project) -> None:
+    """At 30000/1001 frames a second, second 1 comes 0.03 frames before frame 30."""
+    made = rows(finished)
+    places = {
+        row["item_id"]: (json.loads(row["cut"])["first"], row["frame_count"])
+        for _, row in made[made["perturbation"] == "freeze"].iterrows()
+    }
+    assert places == {
+        "one_0_1": (0, 30),
+        "one_0.5_1.3": (15, 24),
+        "one_1_2.002": (30, 30),
+        "two words_0.4_0.9": (10, 13),
+    }
+
+
+def test_the_video_is_perturbed_as_by_the_api(finished: Project) -> None:
+    clean = clips.images(finished.root / "videos/one.mp4")
+    whole = rows(finished, "cooking/whole")
+    for _, row in whole[(whole["item_id"] == "one") & ~whole["perturbation"].isin(["mpeg1", "mpeg2"])].iterrows():
+        key = f"msrvtt_p/{row['perturbation']}"
+        expected = perturb(clean, key, 2, seed=0, item_id="one", fps=float(NTSC), dataset="cooking")
+        assert np.array_equal(open_clip(row), expected), key
+
+
+def test_an_encoded_clip_loses_nothing_more(finished: Project, tmp_path: Path) -> None:
+    project = new_project(tmp_path, storage={"tier": "video", "profile": "high"})
+    project.config["suites"]["msrvtt_p"]["perturbations"] = ["mpeg1", "freeze"]
+    project.snakemake("youcook2_p")
+    made = rows(project).set_index("perturbation")
+    assert set(made.loc["mpeg1", "storage"]) == {"video/lossless"}
+    assert set(made.loc["freeze", "storage"]) == {"video/high"}
+    assert (made.loc["mpeg1", "storage_psnr_db"] == np.inf).all()
+    whole = rows(project, "cooking/whole").set_index("perturbation")
+    assert set(whole.loc["mpeg1", "codec"]) == {"mpeg2video"}  # the encoder's own stream
+    same = rows(finished)
+    same = same[same["perturbation"] == "mpeg1"]
+    assert sorted(made.loc["mpeg1", "frames_sha256"]) == sorted(same["frames_sha256"])
+
+
+@pytest.mark.parametrize("tier", [{"tier": "frames", "num_frames": 5}, {"tier": "recipe"}], ids=["frames", "recipe"])
+def test_every_tier_holds_the_same_frames(finished: Project, tmp_path: Path, tier: dict[str, Any]) -> None:
+    project = new_project(tmp_path, storage=tier)
+    project.snakemake("youcook2_p")
+    assert not (
+        tmp_path / "manifests/cooking/whole/msrvtt_p"
+    ).exists()  # whole videos are a matter of full-length files
+    full = rows(finished).set_index(["item_id", "perturbation"])
+    for _, row in rows(project).iterrows():
+        frames = open_clip(full.loc[(row["item_id"], row["perturbation"])])
+        indices = media.uniform_indices(5, len(frames)) if tier["tier"] == "frames" else list(range(len(frames)))
+        assert np.array_equal(open_clip(row), frames[indices]), (row["item_id"], row["perturbation"])
+    assert project.perturb("verify").returncode == 0
+
+
+def test_results_do_not_depend_on_how_the_work_is_cut(finished: Project, tmp_path: Path) -> None:
+    project = new_project(tmp_path, shard_size=1)
+    project.snakemake("youcook2_p", cores=1)
+    shards_of = {path.stem for path in (tmp_path / "work/cooking/shards").iterdir()}
+    assert len(shards_of) == 4
+    names = ["item_id", "perturbation", "recipe_id", "frames_sha256", "sha256", "cut"]
+    for collection in ("cooking", "cooking/whole"):
+        pd.testing.assert_frame_equal(rows(project, collection)[names], rows(finished, collection)[names])
+
+
+def test_a_row_is_enough_to_make_a_clip_again(finished: Project, tmp_path: Path) -> None:
+    root = tmp_path / "copy"
+    shutil.copytree(finished.root, root, copy_function=shutil.copy2)
+    project = Project(root, finished.config)
+    files = {path: path.read_bytes() for path in (root / "corpora/cooking/msrvtt_p").rglob("one_1_2.002.mp4")}
+    assert len(files) == len(NAMES)
+    for path in files:
+        path.unlink()
+    shutil.rmtree(root / "work")
+    assert project.perturb("verify").returncode == 1
+    assert project.perturb("verify", "--repair").returncode == 0
+    assert {path: path.read_bytes() for path in files} == files
+
+
+def test_a_video_that_is_damaged_after_a_clip_takes_that_clip_with_it(tmp_path: Path) -> None:
+    """The clip decodes; the video, whose draws it has, does not."""
+    project = new_project(tmp_path, max_quarantine=9)
+    project.config["suites"]["msrvtt_p"]["perturbations"] = ["freeze"]
+    sound = clips.make(tmp_path / "sound.mp4", *clips.X264_B, frames=75)
+    clips.overwritten(sound, tmp_path / "videos/one.mp4", 0.7, 0.8)
+    project.snakemake("youcook2_p")
+    made = rows(project).set_index("item_id")
+    assert made.loc["one_0_1", "status"] == "quarantined"
+    assert "its whole video cannot be used" in made.loc["one_0_1", "error"]
+    assert made.loc["two words_0.4_0.9", "status"] == "complete"
+
+
+def test_only_suites_of_whole_videos_cut_them() -> None:
+    dataset = {"adapter": "youcook2", "annotations": "a.csv", "videos": "v"}
+    parsed = config.parse({"datasets": {"y": dataset}, "suites": {"msrvtt_p": {}, "mm_robustness": {}, "mlvp": {}}})
+    assert recipe.from_config(parsed, "y", "msrvtt_p", "freeze", 1)["whole_videos"]
+    assert "whole_videos" not in recipe.from_config(parsed, plan.whole("y"), "msrvtt_p", "freeze", 1)
+    assert "whole_videos" not in recipe.from_config(parsed, "y", "mm_robustness", "fog", 1)
+    assert "whole_videos" not in recipe.from_config(parsed, "y", "mlvp", "fog", 1)
+    plain = config.parse({"datasets": {"d": {"adapter": "demo"}}, "suites": {"msrvtt_p": {}}})
+    assert "whole_videos" not in recipe.from_config(plain, "d", "msrvtt_p", "freeze", 1)
+
+
+# --- plans in little memory ------------------------------------------------------------------------------------------
+
+GOP = ("-c:v", "libx264", "-preset", "veryfast", "-bf", "2", "-g", "12", "-pix_fmt", "yuv420p")
+TEMPORAL = [entry for entry in registry.perturbations("msrvtt_p", "video") if entry.method == "temporal"]
+
+
+@pytest.fixture(scope="module")
+def long_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return clips.make(tmp_path_factory.mktemp("long") / "long.mp4", *GOP, frames=200)
+
+
+@pytest.mark.parametrize("held", [1, 7, 40])
+@pytest.mark.parametrize("entry", TEMPORAL, ids=lambda entry: entry.name)
+def test_memory_changes_no_frame(
+    entry: registry.Perturbation, held: int, long_clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few frames held, key frames taken for near: what goes to and fro, and what goes through a scratch file."""
+    source = rendering.source_of(clips.source_row(long_clip))
+    made = recipe.make(entry, 2, variant="paper", seed=1, storage={"tier": "recipe"})
+    expected = [frame.image for frame in rendering.render(made, source)]
+    monkeypatch.setattr(rendering, "_HELD_BYTES", held * source.height * source.width * 3)
+    for key_frames in (1, 12):
+        monkeypatch.setattr(rendering, "_KEY_FRAMES", key_frames)
+        found = list(rendering.render(made, source))
+        assert [frame.position for frame in found] == list(range(200))
+        assert all(np.array_equal(one, frame.image) for one, frame in zip(expected, found, strict=True))
+        only = {3, 50, 199}
+        some = list(rendering.render(made, source, only=only))
+        assert [frame.position for frame in some] == sorted(only)
+        assert all(np.array_equal(expected[frame.position], frame.image) for frame in some)
+
+
+def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = rendering.source_of(clips.source_row(long_clip))
+    made = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, variant="released", seed=1, storage={"tier": "recipe"})
+    monkeypatch.setattr(rendering, "_HELD_BYTES", 7 * source.height * source.width * 3)
+    decoded = []
+    decode = media.decode
+
+    def counted(clip: media.Clip, **options: Any) -> Any:
+        for frame in decode(clip, **options):
+            decoded.append(frame.position)
+            yield frame
+
+    monkeypatch.setattr(media, "decode", counted)
+    assert len(list(rendering.render(made, source))) == 200
+    assert decoded == list(range(200))
+
+
+def test_clips_of_one_video_share_what_was_made_of_it(
+    long_clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = recipe.make(
+        registry.get("msrvtt_p/mpeg2"), 1, variant="released", seed=0, storage={"tier": "recipe"}, whole_videos=True
+    )
+    encoded = []
+    encode = rendering.encode_stream
+    monkeypatch.setattr(rendering, "encode_stream", lambda *args: encoded.append(1) or encode(*args))
+    whole = rendering.source_of(clips.source_row(long_clip))
+    for first in (0, 31, 150):
+        cut = rendering.Cut("it", first, 200)
+        clip = media.Clip(long_clip, first / 25, (first + 20) / 25)
+        source = replace(whole, clip=clip, num_frames=20, cut=cut, scratch=tmp_path)
+        assert len(list(rendering.render(made, source))) == 20
+    assert len(encoded) == 1
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(0, 199), min_size=1, max_size=12))
+def test_frames_are_found_by_their_times(long_clip: Path, positions: list[int]) -> None:
+    frames = clips.images(long_clip)
+    times = media.frame_times(media.Clip(long_clip), 200)
+    assert times == pytest.approx([index / 25 for index in range(200)])
+    for position in positions:
+        assert np.array_equal(clips.images(long_clip, start_s=times[position])[0], frames[position])
+
+
+@pytest.mark.parametrize("suffix", [".mkv", ".avi", ".mov", ".webm"])
+def test_times_are_those_of_decoding(suffix: str, tmp_path: Path) -> None:
+    """Also where packets do not tell them: then the clip is decoded."""
+    path = clips.make(tmp_path / f"clip{suffix}", *(clips.VP9 if suffix == ".webm" else clips.X264_B), frames=30)
+    assert media.frame_times(media.Clip(path), 30) == pytest.approx([float(one) for one in clips.times(path)], abs=1e-6)
+    part = media.Clip(path, 0.4, 0.8)
+    inside = clips.times(path, start_s=0.4, end_s=0.8)
+    assert media.frame_times(part, len(inside)) == pytest.approx([0.4 + float(one) for one in inside], abs=2e-3)
+
+
+def test_a_clip_that_is_not_in_its_video_is_said_so(long_clip: Path) -> None:
+    row = {**clips.source_row(long_clip), "start_s": 1.0, "end_s": 2.0}
+    with pytest.raises(media.MediaError, match="25 frames in the clip's span, the clip has 200"):
+        rendering.cut_of(row, rendering.source_of(clips.source_row(long_clip)))
+
+
+def test_clips_of_one_video_stand_in_one_shard() -> None:
+    items = [(f"v{index % 7}", f"v{index % 7}_{index}") for index in range(70)]
+    made = plan.shards_of(items, 20, lambda one: one[1], lambda one: one[0])
+    homes = {
+        video: {name for name, members in made.items() if any(one[0] == video for one in members)} for video, _ in items
+    }
+    assert all(len(home) == 1 for home in homes.values())
+    assert sum(map(len, made.values())) == 70
+    # A video with more clips than fit is split all the same.
+    small = plan.shards_of(items, 3, lambda one: one[1], lambda one: one[0])
+    assert sorted(one for members in small.values() for one in members) == sorted(items)
+    assert all(len(members) <= 3 for members in small.values())
+
+
+def test_the_real_lists_count_as_published(reference: Path, tmp_path: Path) -> None:
+    """1,000 x 90 videos; 436 videos and 3,350 clips x 90, as the CSV lists them."""
+    with (reference / "data/youcook2/validation_youcook.csv").open() as file:
+        cooking = {row["video_id"] for row in csv.DictReader(file)}
+    with (reference / "data/msrvtt/MSRVTT_JSFUSION_test.csv").open() as file:
+        talking = {row["video_id"] for row in csv.DictReader(file)}
+    for folder, names in (("cooking", cooking), ("talking", talking)):
+        (tmp_path / folder).mkdir()
+        for name in names:
+            (tmp_path / folder / f"{name}.mp4").write_bytes(b"a video")
+    project = Project(
+        tmp_path,
+        {
+            "datasets": {
+                "msrvtt": {
+                    "adapter": "msrvtt",
+                    "annotations": str(reference / "data/msrvtt/MSRVTT_JSFUSION_test.csv"),
+                    "videos": "talking",
+                },
+                "youcook2": {
+                    "adapter": "youcook2",
+                    "annotations": str(reference / "data/youcook2/validation_youcook.csv"),
+                    "videos": "cooking",
+                },
+            },
+            "suites": {"msrvtt_p": {}},
+        },
+    )
+    said = project.snakemake("msrvtt_p", "--dry-run").stderr
+    assert "msrvtt_p on msrvtt: 1,000 videos x 90 = 90,000 videos" in said
+    said = project.snakemake("youcook2_p", "--dry-run").stderr
+    assert "3,350 clips x 90 = 301,500 clips, cut from 436 videos x 90 = 39,240 videos" in said
+
+
+def test_a_target_without_its_dataset_says_so(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    failed = project.snakemake("msrvtt_p", "--dry-run", check=False)
+    assert failed.returncode != 0
+    assert "no dataset of the adapter 'msrvtt'" in failed.stdout + failed.stderr
