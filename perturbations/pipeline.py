@@ -60,7 +60,8 @@ def _produce_video(
         frames = render(recipe, source, tick=tick)
         return frames if seen is None else measured.against_clean(frames, tick)
 
-    intended = _Twice(rendered, measured.see)
+    size = num_frames * source.height * source.width * 3
+    intended = _Twice(rendered, measured.see, keep=check and size <= _KEPT_BYTES)
     with storage.atomic_path(target) as temporary:
         profile = storage.PROFILES[recipe["storage"]["profile"]]
         media.encode(intended.first(), temporary, profile, timing(recipe, source))
@@ -151,25 +152,17 @@ class _Measured:
 
 
 class _Twice:
-    """Frames to go through twice: kept while they fit a budget, rendered again where they do not."""
+    """Frames to go through twice: kept where they fit a budget, rendered again where they do not."""
 
-    def __init__(
-        self,
-        rendered: Callable[[Seen | None], Iterator[Frame]],
-        seen: Seen,
-    ) -> None:
+    def __init__(self, rendered: Callable[[Seen | None], Iterator[Frame]], seen: Seen, *, keep: bool) -> None:
         self._rendered = rendered
         self._seen = seen
-        self._kept: list[Frame] | None = []
+        self._kept: list[Frame] | None = [] if keep else None
 
     def first(self) -> Iterator[Frame]:
-        size = 0
         for frame in self._rendered(self._seen):
-            size += frame.image.nbytes
             if self._kept is not None:
                 self._kept.append(frame)
-                if size > _KEPT_BYTES:
-                    self._kept = None
             yield frame
 
     def second(self) -> Iterator[Frame]:
