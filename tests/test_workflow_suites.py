@@ -1,0 +1,159 @@
+"""MSRVTT-P and MM-Robustness through the workflow: draws by the frame, photographs of frost, a card for each suite."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pandas as pd
+import pytest
+from test_kernels import scene
+from test_workflow import Project, tiny_clip
+
+from perturbations import perturb, read_manifest, recipe, registry, rendering
+
+NAMES = ["gaussian_noise", "frost", "brightness", "stylize"]
+FRAMES = scene(6, 48, 64)
+
+
+def new_project(root: Path, **config: Any) -> Project:
+    for index, name in enumerate("ab"):
+        tiny_clip(root / "videos" / f"{name}.mp4", seed=index, frames=4)
+    project = Project(
+        root,
+        {
+            "datasets": {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}},
+            "suites": {
+                "mm_robustness": {"perturbations": NAMES, "severities": [1, 5]},
+                "msrvtt_p": {"perturbations": ["shot_noise", "jumble"], "severities": [5]},
+            },
+            **config,
+        },
+    )
+    project.write_captions(["a", "b"])
+    return project
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project whose run has ended well. Not to be changed: use `project`."""
+    project = new_project(tmp_path_factory.mktemp("finished"))
+    project.snakemake("mm_robustness_tiny", "msrvtt_p_tiny")
+    return project
+
+
+@pytest.fixture
+def project(finished: Project, tmp_path: Path) -> Project:
+    root = tmp_path / "project"
+    shutil.copytree(finished.root, root, copy_function=shutil.copy2)
+    return Project(root, json.loads(json.dumps(finished.config)))
+
+
+def videos_of(project: Project, suite: str = "mm_robustness") -> pd.DataFrame:
+    return read_manifest(project.root / f"manifests/tiny/{suite}/videos.parquet")
+
+
+def parts(names: set[str]) -> set[str]:
+    return {str(Path(name).parent) for name in names}
+
+
+def test_both_suites_are_made_and_check_out(finished: Project) -> None:
+    assert len(videos_of(finished)) == 2 * 4 * 2
+    assert len(videos_of(finished, "msrvtt_p")) == 2 * 2
+    draws = {row["perturbation"]: row["draw"] for _, row in videos_of(finished).iterrows()}
+    assert draws == {"gaussian_noise": "clip", "frost": "clip", "brightness": "none", "stylize": "clip"}
+    assert set(videos_of(finished, "msrvtt_p").query("perturbation == 'shot_noise'")["draw"]) == {"frame"}
+    assert finished.perturb("verify").returncode == 0
+    comparability = videos_of(finished).attrs["comparability"]
+    assert "frost (frost)" in comparability
+    assert "stylize (style)" in comparability
+
+
+def test_draws_by_the_frame_remake_what_is_drawn(project: Project) -> None:
+    project.config["suites"]["mm_robustness"]["draw"] = "frame"
+    rerun = parts(project.rerun("mm_robustness_tiny"))
+    assert rerun == {
+        f"tiny/mm_robustness/{name}/{severity}" for name in ("gaussian_noise", "frost") for severity in (1, 5)
+    }
+    noise = videos_of(project).query("perturbation == 'gaussian_noise'")
+    assert set(noise["draw"]) == {"frame"}
+    assert project.perturb("verify").returncode == 0
+
+
+def test_photographs_of_frost(project: Project) -> None:
+    (project.root / "ice").mkdir()
+    for seed in range(3):
+        image = np.random.default_rng(seed).integers(200, 256, (400, 600, 3), dtype=np.uint8)
+        cv2.imwrite(str(project.root / "ice" / f"ice {seed}.png"), image)
+    project.config["backends"] = {"frost": {"images": "ice"}}
+    assert parts(project.rerun("mm_robustness_tiny")) == {"tiny/mm_robustness/frost/1", "tiny/mm_robustness/frost/5"}
+    frosted = videos_of(project).query("perturbation == 'frost'")
+    assert {len(json.loads(guide)["frost"]) for guide in frosted["guide"]} == {64}  # a SHA-256
+    assert all(json.loads(one)["frost"]["backend"] == "photographs" for one in frosted["backend"])
+    assert "frost" not in videos_of(project).attrs["comparability"]
+    by_item = frosted.groupby("item_id")["guide"].nunique()
+    assert (by_item == 1).all(), "the severities of a clip share a photograph"
+    assert project.perturb("verify").returncode == 0
+    (project.root / "ice" / "ice 0.png").write_bytes(b"no longer a picture")
+    for path in (project.root / "corpora/tiny/mm_robustness/frost").rglob("*.mp4"):
+        path.unlink()
+    for name in ("ice 1.png", "ice 2.png"):
+        (project.root / "ice" / name).unlink()
+    failed = project.perturb("verify", "--repair")
+    assert failed.returncode == 1
+    assert "missing or changed" in failed.stdout
+
+
+def test_only_mm_robustness_lets_choose(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    project.config["suites"]["msrvtt_p"]["draw"] = "clip"
+    project.config["backends"] = {"frost": {"images": "nowhere"}}
+    failed = project.snakemake("msrvtt_p_tiny", "--dry-run", check=False)
+    assert (
+        "suites.msrvtt_p.draw: the paper says what is drawn; a choice for: mm_robustness"
+        in failed.stdout + failed.stderr
+    )
+    del project.config["suites"]["msrvtt_p"]["draw"]
+    failed = project.snakemake("mm_robustness_tiny", "--dry-run", check=False)
+    assert "backends.frost.images: no such directory: nowhere" in failed.stdout + failed.stderr
+
+
+FRAME_BY_FRAME = [entry.key for entry in registry.perturbations("msrvtt_p", "video") if entry.draw == "frame"]
+
+
+@pytest.mark.parametrize("key", FRAME_BY_FRAME)
+def test_a_frames_draw_depends_on_the_key_and_its_place_only(key: str) -> None:
+    """Not on the clip's length, not on the frames before, and it differs from the next one's."""
+    settings: dict[str, Any] = {"seed": 3, "item_id": "it", "fps": 25.0}
+    whole = perturb(FRAMES, key, 4, **settings)
+    assert np.array_equal(perturb(FRAMES[:2], key, 4, **settings), whole[:2])
+    other = FRAMES.copy()
+    other[:3] = 255 - other[:3]
+    assert np.array_equal(perturb(other, key, 4, **settings)[3:], whole[3:])
+    still = perturb(np.repeat(FRAMES[:1], 6, axis=0), key, 4, **settings)
+    assert len({frame.tobytes() for frame in still}) > 3
+
+
+DRAWN = [
+    entry.key
+    for entry in registry.perturbations("mm_robustness", "video")
+    if entry.realization is not None and entry.method == "pixel"
+]
+
+
+@pytest.mark.parametrize("key", DRAWN)
+def test_mm_robustness_draws_by_the_clip_or_by_the_frame(key: str) -> None:
+    def changed(draw: registry.Draw | None, num_frames: int = 4) -> list[bytes]:
+        made = recipe.make(registry.get(key), 3, variant="released", seed=0, storage={"tier": "recipe"}, draw=draw)
+        guide = (None,) if "guide" in made else ()
+        apply = rendering.applier(made, "data", "it", num_frames, 48, 64, *guide)
+        return [apply(FRAMES[0], index).tobytes() for index in range(num_frames)]
+
+    assert len(set(changed(None))) == 1
+    assert changed("clip") == changed(None)
+    assert len(set(changed("frame"))) == 4
+    assert changed("frame", 2) == changed("frame")[:2]
