@@ -136,6 +136,26 @@ MIXES = Kind(
     ("mix", "share", "perturbation", "item_id"),
 )
 
+MULTIMODAL = Kind(
+    "multimodal",
+    _schema(
+        {
+            "caption_id": _TEXT,
+            "text_perturbation": _TEXT,
+            "text_severity": _INT,
+            "text": _TEXT,
+            "changed": pa.bool_(),
+            "similarity": _FLOAT,
+            "attempts": _INT,
+            "accepted": pa.bool_(),
+            "text_backend": _TEXT,
+            "text_recipe_id": _TEXT,
+            **{field.name: field.type for field in VIDEOS.schema},
+        }
+    ),
+    ("perturbation", "severity", "text_perturbation", "caption_id", "item_id"),
+)
+
 ANALYSES = Kind(
     "analyses",
     _schema(
@@ -190,7 +210,7 @@ QUARANTINE = Kind(
     ("item_id", "stage", "suite", "perturbation", "severity", "error"),
 )
 
-KINDS = {kind.name: kind for kind in (SOURCES, CAPTIONS, VIDEOS, MIXES, ANALYSES, QRELS, QUARANTINE)}
+KINDS = {kind.name: kind for kind in (SOURCES, CAPTIONS, VIDEOS, MIXES, MULTIMODAL, ANALYSES, QRELS, QUARANTINE)}
 
 
 def write(path: Path, kind: Kind, rows: Iterable[Row], metadata: Mapping[str, Any] | None = None) -> None:

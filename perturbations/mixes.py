@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from perturbations import rng
+from perturbations.registry import Combined
 
 Row = dict[str, Any]
 
@@ -55,6 +56,38 @@ def mixed_types(videos: Sequence[Row], sources: Sequence[Row]) -> Iterator[Row]:
             made = drawn[item_id][1]
             row = made if item_id in perturbed else _clean_row(made, clean[item_id])
             yield {**row, "mix": "mixed_types", "share": share}
+
+
+TEXT_COLUMNS = {
+    "caption_id": "caption_id",
+    "text_perturbation": "perturbation",
+    "text_severity": "severity",
+    "text": "text",
+    "changed": "changed",
+    "similarity": "similarity",
+    "attempts": "attempts",
+    "accepted": "accepted",
+    "text_backend": "backend",
+    "text_recipe_id": "recipe_id",
+}
+"""Columns of a combined row that say what became of the caption, and what they are called in the captions' rows."""
+
+
+def multimodal(videos: Sequence[Row], captions: Sequence[Row], combined: Combined) -> Iterator[Row]:
+    """Each caption with its video, both perturbed, for every combination (MSRVTT-P, Sec. 4, Fig. 4).
+
+    `videos` are the rows of a `videos` manifest, `captions` those of the same suite's perturbed captions. Combinations
+    of which one part was not made are left out; a video that was quarantined stays a quarantined row.
+    """
+    by_item: dict[str, list[Row]] = defaultdict(list)
+    for row in videos:
+        if row["perturbation"] in combined.video and row["severity"] == combined.severity:
+            by_item[row["item_id"]].append(row)
+    for caption in captions:
+        if caption["perturbation"] in combined.text:
+            said = {name: caption[column] for name, column in TEXT_COLUMNS.items()}
+            for row in by_item[caption["item_id"]]:
+                yield {**row, **said}
 
 
 def _clean_row(like: Row, source: Row) -> Row:

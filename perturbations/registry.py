@@ -98,6 +98,15 @@ class Perturbation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Combined:
+    """Which perturbations a paper combines: each video perturbation, at one severity, with each of captions."""
+
+    severity: int
+    video: tuple[str, ...]
+    text: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Suite:
     """One paper's set of perturbations.
 
@@ -108,6 +117,7 @@ class Suite:
         perturbations: its entries, in the paper's order.
         whole_videos: whether clips are cut from perturbed videos, not perturbed after they were cut.
         draws_by_choice: whether the configuration may choose between one realization a clip and one a frame.
+        combined: the perturbations of videos and of captions that are combined, if any.
     """
 
     name: str
@@ -116,6 +126,7 @@ class Suite:
     perturbations: tuple[Perturbation, ...]
     whole_videos: bool = False
     draws_by_choice: bool = False
+    combined: Combined | None = None
 
 
 @cache

@@ -24,6 +24,7 @@ TEXT = st.text(max_size=12)
 VALUES = {
     pa.string(): TEXT,
     pa.int64(): WHOLE,
+    pa.bool_(): st.booleans(),
     pa.float64(): st.floats(allow_nan=False),
     pa.list_(pa.float32()): st.lists(st.floats(allow_nan=False, width=32), max_size=3),
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perturbations import mixes
+from perturbations import mixes, registry
 
 NAMES = ["fog", "snow", "style_transfer"]
 
@@ -101,3 +101,49 @@ def test_few_items(items: int) -> None:
 def test_a_quarantined_scenario_stays_a_row() -> None:
     broken = [{**row, "status": "quarantined", "path": None} for row in rows(5)]
     assert {row["status"] for row in mixes.mixed_severity(broken)} == {"quarantined"}
+
+
+# --- videos and captions ---------------------------------------------------------------------------------------------
+
+
+def perturbed_captions(names: list[str], items: int) -> list[dict[str, Any]]:
+    columns = ("changed", "similarity", "attempts", "accepted", "backend", "recipe_id")
+    return [
+        {
+            "caption_id": f"c{item}.{number}",
+            "item_id": f"i{item}",
+            "perturbation": name,
+            "severity": 1,
+            "text": f"{name} {item} {number}",
+            **dict.fromkeys(columns),
+        }
+        for item in range(items)
+        for number in range(2)
+        for name in names
+    ]
+
+
+def test_combinations_join_a_caption_with_its_own_video() -> None:
+    combined = registry.Combined(severity=3, video=("fog", "snow"), text=("typos", "tense"))
+    captions = perturbed_captions(["typos", "tense", "ocr"], 4)
+    made = list(mixes.multimodal(rows(3), captions, combined))
+    assert Counter((row["perturbation"], row["text_perturbation"]) for row in made) == {
+        (video, text): 6 for video in ("fog", "snow") for text in ("typos", "tense")
+    }
+    for row in made:
+        assert row["severity"] == 3
+        assert row["path"] == f"{row['perturbation']}/3/{row['item_id']}"
+        number = row["item_id"][1:]
+        assert row["caption_id"].startswith(f"c{number}.")
+        assert row["text"].startswith(f"{row['text_perturbation']} {number}")
+
+
+def test_the_papers_combinations() -> None:
+    combined = registry.suite("msrvtt_p").combined
+    assert combined is not None
+    assert len(combined.video) * len(combined.text) == 66
+    assert len(combined.video) * len([name for name in combined.text if not name.startswith("gender")]) == 48
+    assert set(combined.video) <= {entry.name for entry in registry.perturbations("msrvtt_p", "video")}
+    assert set(combined.text) <= {entry.name for entry in registry.perturbations("msrvtt_p", "text")}
+    made = list(mixes.multimodal(rows(2), perturbed_captions(list(combined.text), 2), combined))
+    assert made == []  # none of these videos is of the suite

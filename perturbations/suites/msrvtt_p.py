@@ -5,7 +5,7 @@ Noise, blur and camera are drawn for every frame.
 
 from __future__ import annotations
 
-from perturbations.registry import Parameters, Perturbation, Suite
+from perturbations.registry import Combined, Parameters, Perturbation, Suite
 
 _VIDEO_SOURCE = "MSRVTT-P / YouCook2-P, Sec. 3.1, App. A.1"
 
@@ -499,4 +499,22 @@ SUITE = Suite(
     reference="Schiappa et al., Robustness Analysis of Video-Language Models Against Visual and Language Perturbations",
     perturbations=VIDEO + TEXT,
     whole_videos=True,
+    # Sec. 4, Fig. 4: 66; 48 where captions have no gender to change.
+    combined=Combined(
+        severity=3,
+        video=("box_jumble", "defocus_blur", "jpeg", "jumble", "shot_noise", "static_rotate"),
+        text=(
+            "append_irr",
+            "gender_female",
+            "gender_male",
+            "gender_swap",
+            "mlm_suggestion",
+            "multi_pos_swap_NN",
+            "no_nouns_and_no_verbs",
+            "no_verbs",
+            "random_noun",
+            "shuffle_order",
+            "spelling_error",
+        ),
+    ),
 )
