@@ -43,7 +43,11 @@ class Dataset(_Strict):
     split: str | None = Field(
         None, description="the split's name for the manifests; youcook2's official JSON: which subset to read"
     )
-    ids: Path | None = Field(None, description="msvd: text file with one video id of the split a line")
+    ids: Path | None = Field(
+        None,
+        description="text file with one video id of the split a line. msvd: its items; youcook2: more whole videos, "
+        "which no clip of the annotations is a part of",
+    )
     captions: Literal["first", "all"] = Field("first", description="msvd: one caption a video, as the papers, or all")
     columns: Columns = Field(default_factory=Columns, description="folder: the caption table's columns")
     subset: tuple[str, ...] | None = Field(None, description="only these item ids; everything else is not listed")
@@ -263,6 +267,7 @@ _REQUIRED_PATHS = {
     "demo": (),
     "msvd": ("annotations", "videos", "ids"),
 }
+_HAVE_IDS = ("msvd", "youcook2")
 
 
 def _dataset_problems(config: Config) -> list[str]:
@@ -271,6 +276,8 @@ def _dataset_problems(config: Config) -> list[str]:
         for key in _REQUIRED_PATHS.get(dataset.adapter, ("annotations", "videos")):
             if getattr(dataset, key) is None:
                 problems.append(f"datasets.{name}.{key}: the adapter '{dataset.adapter}' needs it")
+        if dataset.ids is not None and dataset.adapter not in _HAVE_IDS:
+            problems.append(f"datasets.{name}.ids: for the adapters {', '.join(_HAVE_IDS)}, not '{dataset.adapter}'")
     return problems
 
 

@@ -446,8 +446,8 @@ def _youcook2(dataset: Dataset, collector: _Collector) -> None:
         while item_id in collector.items and collector.items[item_id].captions[0].text != text.strip():
             number += 1
             item_id = f"{first_id}_{number}"
-        files = tuple(video + extension for extension in (".mp4", ".mkv", ".webm"))
-        collector.add(where, Item(item_id, video, files, _one_caption(item_id, text), start_s, end_s))
+        captions = _one_caption(item_id, text)
+        collector.add(where, Item(item_id, video, _youcook2_files(video), captions, start_s, end_s))
 
 
 def _youcook2_table(path: Path, collector: _Collector) -> Iterator[tuple[str, str, list[Any], str]]:
@@ -553,13 +553,29 @@ _ADAPTERS: dict[str, Callable[[Dataset, _Collector], None]] = {
 # --- looking for the videos ------------------------------------------------------------------------------------------
 
 
-def whole_videos(listing: Listing) -> Listing:
-    """The videos that a listing's items are parts of, each once, in the listing's order, without captions."""
+def whole_videos(dataset: Dataset, listing: Listing) -> Listing:
+    """The videos that a listing's items are parts of, each once, in the listing's order, without captions.
+
+    After them those of the split that no item is a part of, where `ids` lists the split's videos.
+    """
     videos = {item.source_video_id: item for item in reversed(listing.items)}
     whole = [
         replace(item, item_id=video, captions=(), start_s=None, end_s=None) for video, item in reversed(videos.items())
     ]
+    listed = _split_videos(dataset) if dataset.ids is not None else []
+    whole += [Item(video, video, _youcook2_files(video), ()) for video in dict.fromkeys(listed) if video not in videos]
     return Listing(tuple(whole), ())
+
+
+def _split_videos(dataset: Dataset) -> list[str]:
+    """The ids of a split's videos, one a line, as YouCook2's own lists have them: after a folder, `101/0O4bxhpFX9o`."""
+    assert dataset.ids is not None
+    lines = (line.strip() for line in _text(dataset.ids).split("\n"))
+    return [os.path.basename(line) for line in lines if line]
+
+
+def _youcook2_files(video: str) -> tuple[str, ...]:
+    return tuple(video + extension for extension in (".mp4", ".mkv", ".webm"))
 
 
 def locate(dataset: Dataset, listing: Listing) -> tuple[list[Located], list[Rejected]]:

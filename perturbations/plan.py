@@ -82,7 +82,7 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
     dataset = config.datasets[dataset_of(name)]
     listing = datasets.read(dataset_of(name), dataset)
     if name.endswith(_WHOLE):
-        listing = datasets.whole_videos(listing)
+        listing = datasets.whole_videos(dataset, listing)
     split = datasets.split_of(dataset)
     if dataset.adapter == "demo":
         located = [_Listed(item, split, root / "videos" / f"{item.item_id}.mp4", None) for item in listing.items]

@@ -316,6 +316,12 @@ def test_the_real_lists_count_as_published(reference: Path, tmp_path: Path) -> N
     assert "msrvtt_p on msrvtt: 1,000 videos x 90 = 90,000 videos" in said
     said = project.snakemake("youcook2_p", "--dry-run").stderr
     assert "3,350 clips x 90 = 301,500 clips, cut from 436 videos x 90 = 39,240 videos" in said
+    more = [f"more{index}" for index in range(21)]
+    (tmp_path / "val_list.txt").write_text("".join(f"101/{name}\n" for name in [*sorted(cooking), *more]))
+    project.config["datasets"]["youcook2"]["ids"] = "val_list.txt"
+    said = project.snakemake("youcook2_p", "--dry-run").stderr
+    assert "301,500 clips, cut from 457 videos x 90 = 41,130 videos" in said
+    assert not {name for name in more if name in (tmp_path / "work/youcook2/captions.jsonl").read_text()}
 
 
 def test_a_target_without_its_dataset_says_so(tmp_path: Path) -> None:
