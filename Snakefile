@@ -5,7 +5,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from perturbations import config as configuration
-from perturbations import plan, recipe, registry
+from perturbations import captions, plan, recipe, registry
 from perturbations.errors import PerturbationError
 
 min_version("9.0")
@@ -61,3 +61,26 @@ for SUITE in CONFIG.suites:
                 corpus_of(SUITE, DATASET),
 
         describe(f"{SUITE}_{DATASET}", menu_entry(SUITE, DATASET))
+        if captions.scenarios(CONFIG, DATASET, SUITE):
+
+            rule:
+                name:
+                    f"text_{SUITE}_{DATASET}"
+                input:
+                    texts_of(SUITE, DATASET),
+
+            describe(f"text_{SUITE}_{DATASET}", text_menu_entry(SUITE, DATASET))
+            if registry.suite(SUITE).combined:
+
+                rule:
+                    name:
+                        f"multimodal_{SUITE}_{DATASET}"
+                    input:
+                        corpus_of(SUITE, DATASET),
+                        texts_of(SUITE, DATASET),
+                        f"manifests/{DATASET}/{SUITE}/multimodal.parquet",
+
+                describe(
+                    f"multimodal_{SUITE}_{DATASET}",
+                    f"videos and captions of {SUITE} on the dataset `{DATASET}`, and the views that join them",
+                )

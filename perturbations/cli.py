@@ -145,6 +145,27 @@ def _add_rule_commands(commands: Any) -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--qrels", type=Path, required=True)
 
+    parser = _add(commands, "texts", _texts, "(rule) put the captions of a shard through one recipe")
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--recipe", required=True, help="the recipe's JSON")
+    parser.add_argument("--captions", type=Path, required=True, help="the shard's list file")
+    parser.add_argument("--output", type=Path, required=True)
+
+    parser = _add(
+        commands, "merge-texts", _merge_texts, "(rule) merge perturbed captions, and count what became of them"
+    )
+    parser.add_argument("--captions", type=Path, required=True, help="folder of the shards' list files")
+    parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, one a shard")
+    parser.add_argument("--scenarios", nargs="+", required=True, help="folders below it, PERTURBATION/SEVERITY")
+    parser.add_argument("--config-digest", required=True, help="the configuration's hash")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--statistics", type=Path, required=True)
+
+    parser = _add(commands, "combine", _combine, "(rule) join perturbed captions with perturbed videos")
+    parser.add_argument("--videos", type=Path, required=True)
+    parser.add_argument("--texts", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+
     parser = _add(commands, "merge", _merge, "(rule) merge the parts of a manifest")
     parser.add_argument("kind", choices=("sources", "analyses", "videos"))
     parser.add_argument("--dataset", required=True)
@@ -409,6 +430,43 @@ def _captions(options: argparse.Namespace) -> int:
     ]
     manifest.write(options.output, manifest.CAPTIONS, captions, _about(options.output))
     manifest.write(options.qrels, manifest.QRELS, qrels, _about(options.qrels))
+    return 0
+
+
+def _texts(options: argparse.Namespace) -> int:
+    from perturbations import captions, manifest, plan
+    from perturbations.progress import logged
+
+    listed = plan.read_lines(options.captions)
+    rows = captions.run(json.loads(options.recipe), options.dataset, listed)
+    manifest.write(options.output, manifest.TEXTS, list(logged(rows, len(listed), "captions")))
+    return 0
+
+
+def _merge_texts(options: argparse.Namespace) -> int:
+    from perturbations import captions, manifest
+    from perturbations.progress import logged
+
+    names = sorted(path.stem for path in options.captions.glob("*.jsonl"))
+    parts = [options.parts / scenario / f"{shard}.parquet" for scenario in options.scenarios for shard in names]
+    about = {**_about(options.output), "config_digest": options.config_digest}
+    rows = manifest.merge(parts, manifest.TEXTS)
+    manifest.write(options.output, manifest.TEXTS, rows, about)
+    counted = list(logged(captions.statistics(rows), len(options.scenarios), "perturbations counted"))
+    manifest.write(options.statistics, manifest.TEXT_STATISTICS, counted, about)
+    return 0
+
+
+def _combine(options: argparse.Namespace) -> int:
+    from perturbations import manifest, mixes, registry
+    from perturbations.report import card
+
+    videos = manifest.read_rows(options.videos, manifest.VIDEOS)
+    texts = manifest.read_rows(options.texts, manifest.TEXTS)
+    combined = registry.suite(texts[0]["suite"]).combined if texts else None
+    rows = [] if combined is None else list(mixes.multimodal(videos, texts, combined))
+    about = {**_about(options.output), "comparability": card.comparability(videos)}
+    manifest.write(options.output, manifest.MULTIMODAL, rows, about)
     return 0
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -58,6 +59,11 @@ class Dataset(_Strict):
     max_quarantine: int | None = Field(
         None, ge=0, description="how many items may fail before the run does; the default is the global value"
     )
+
+    @property
+    def has_gender(self) -> bool:
+        """Whether captions tell of men and women; YouCook2's, which are instructions, do not (Schiappa et al.)."""
+        return self.adapter != "youcook2"
 
     @property
     def has_spans(self) -> bool:
@@ -158,6 +164,14 @@ class Frost(_Strict):
     images: Path | None = Field(None, description="a folder of photographs of frost; the default is drawn ice")
 
 
+class CaptionBackend(_Strict):
+    """Who perturbs captions."""
+
+    backend: Literal["offline", "pretrained"] = Field(
+        "offline", description="offline: rules, WordNet, a small sentence model; pretrained: what the papers used"
+    )
+
+
 class Backends(_Strict):
     """Who plays a model's role. What is made with `offline` backends does not compare with published numbers."""
 
@@ -178,7 +192,34 @@ class Backends(_Strict):
     embedding: Annotated[OfflineEmbedding | PretrainedEmbedding, Field(discriminator="backend")] = Field(
         default_factory=OfflineEmbedding, description="says which clips are alike, for event_insertion"
     )
+    captions: CaptionBackend = Field(
+        default_factory=CaptionBackend, description="plays the roles of text perturbations"
+    )
     frost: Frost = Field(default_factory=Frost, description="the ice of mm_robustness/frost")
+
+
+class Captions(_Strict):
+    """What to make of a suite's captions."""
+
+    perturbations: Literal["all"] | tuple[str, ...] = Field("all", description="all, or a list of names")
+    severities: Literal["all"] | tuple[Annotated[int, Field(ge=1, le=7)], ...] = Field(
+        "all", description="all that each perturbation has, or a list, of which it takes those that it has"
+    )
+    parameters: dict[str, dict[Annotated[int, Field(ge=1, le=7)], dict[str, Any]]] = Field(
+        default_factory=dict,
+        description="values that replace the published ones: perturbation -> severity -> parameter -> value",
+    )
+
+    @field_validator("perturbations", "severities")
+    @classmethod
+    def _no_repetition(cls, value: Any) -> Any:
+        return _distinct(value)
+
+
+def _distinct(value: Any) -> Any:
+    if isinstance(value, tuple) and len(set(value)) != len(value):
+        raise ValueError(f"lists a value twice: {list(value)}")
+    return value
 
 
 class Suite(_Strict):
@@ -194,13 +235,12 @@ class Suite(_Strict):
         default_factory=dict,
         description="numbers that replace the published ones: perturbation -> severity -> parameter -> value",
     )
+    captions: Captions = Field(default_factory=Captions, description="of the targets text_<suite>_<dataset>")
 
     @field_validator("perturbations", "severities")
     @classmethod
     def _no_repetition(cls, value: Any) -> Any:
-        if isinstance(value, tuple) and len(set(value)) != len(value):
-            raise ValueError(f"lists a value twice: {list(value)}")
-        return value
+        return _distinct(value)
 
 
 class Config(_Strict):
@@ -296,20 +336,46 @@ def _suite_problems(config: Config) -> list[str]:
             for name in wanted.perturbations:
                 if name not in known:
                     problems.append(f"suites.{suite_name}.perturbations: unknown '{name}'; known: {', '.join(known)}")
-        for name, by_severity in wanted.parameters.items():
-            if name not in known:
-                problems.append(f"suites.{suite_name}.parameters: unknown '{name}'; known: {', '.join(known)}")
+        problems += _parameter_problems(suite_name, "parameters", wanted.parameters, known, wanted.variant)
+        texts = {entry.name: entry for entry in suite.perturbations if entry.kind == "text"}
+        of_captions = wanted.captions
+        if isinstance(of_captions.perturbations, tuple):
+            for name in of_captions.perturbations:
+                if name not in texts:
+                    place = f"suites.{suite_name}.captions.perturbations"
+                    problems.append(f"{place}: unknown '{name}'; known: {', '.join(texts) or 'none'}")
+        problems += _parameter_problems(
+            suite_name, "captions.parameters", of_captions.parameters, texts, wanted.variant
+        )
+    return problems
+
+
+def _parameter_problems(
+    suite_name: str,
+    key: str,
+    replaced: Mapping[str, Mapping[int, Mapping[str, Any]]],
+    known: Mapping[str, registry.Perturbation],
+    variant: str,
+) -> list[str]:
+    problems = []
+    for name, by_severity in replaced.items():
+        if name not in known:
+            problems.append(f"suites.{suite_name}.{key}: unknown '{name}'; known: {', '.join(known)}")
+            continue
+        for severity, values in by_severity.items():
+            if severity not in known[name].severities:
+                has = list(known[name].severities)
+                problems.append(f"suites.{suite_name}.{key}.{name}: no severity {severity}; it has {has}")
                 continue
-            for severity, values in by_severity.items():
-                published = known[name].parameters(severity, wanted.variant)
-                for key, value in values.items():
-                    place = f"suites.{suite_name}.parameters.{name}.{severity}.{key}"
-                    if key not in published:
-                        problems.append(f"{place}: unknown parameter; known: {', '.join(published)}")
-                    elif not _same_kind(value, published[key]):
-                        problems.append(f"{place}: must be of the kind of {published[key]!r}, not {value!r}")
-                    elif isinstance(value, str) and value not in _words(known[name], key):
-                        problems.append(f"{place}: must be one of {_words(known[name], key)}, not {value!r}")
+            published = known[name].parameters(severity, variant)
+            for parameter, value in values.items():
+                place = f"suites.{suite_name}.{key}.{name}.{severity}.{parameter}"
+                if parameter not in published:
+                    problems.append(f"{place}: unknown parameter; known: {', '.join(published)}")
+                elif not _same_kind(value, published[parameter]):
+                    problems.append(f"{place}: must be of the kind of {published[parameter]!r}, not {value!r}")
+                elif isinstance(value, str) and value not in _words(known[name], parameter):
+                    problems.append(f"{place}: must be one of {_words(known[name], parameter)}, not {value!r}")
     return problems
 
 

@@ -174,15 +174,15 @@ def split_of(dataset: Dataset) -> str:
     return dataset.split or _SPLITS.get(dataset.adapter, "test")
 
 
-def read(name: str, dataset: Dataset) -> Listing:
+def read(name: str, dataset: Dataset, *, videos: bool = True) -> Listing:
     """Every entry of a dataset's annotations, as an item or with the reason why it is none.
 
     Raises `ConfigError` naming the key for a path or a subset id that does not exist, and `AnnotationError` for a file
     that is not what its adapter expects: one that cannot be parsed, or of which not one entry follows the format. An
     entry that does not, in a file of others that do, is rejected. A video whose caption is empty or only white space
-    stays, with an empty text.
+    stays, with an empty text. Without `videos`, only captions are wanted and there need be no videos directory.
     """
-    check_paths(name, dataset)
+    check_paths(name, dataset if videos else dataset.model_copy(update={"videos": None}))
     collector = _Collector(dataset.annotations or Path("demo"))
     _ADAPTERS[dataset.adapter](dataset, collector)
     if not collector.items:

@@ -79,6 +79,59 @@ CAPTIONS = Kind(
     ("caption_id",),
 )
 
+TEXTS = Kind(
+    "texts",
+    _schema(
+        {
+            "dataset": _TEXT,
+            "caption_id": _TEXT,
+            "item_id": _TEXT,
+            "suite": _TEXT,
+            "perturbation": _TEXT,
+            "severity": _INT,
+            "level": _TEXT,
+            "variant": _TEXT,
+            "params": _TEXT,
+            "backend": _TEXT,
+            "seed": _INT,
+            "source_text": _TEXT,
+            "text": _TEXT,
+            "changed": pa.bool_(),
+            "similarity": _FLOAT,
+            "attempts": _INT,
+            "accepted": pa.bool_(),
+            "recipe": _TEXT,
+            "recipe_id": _TEXT,
+        }
+    ),
+    ("perturbation", "severity", "caption_id"),
+)
+
+TEXT_STATISTICS = Kind(
+    "text_statistics",
+    _schema(
+        {
+            "dataset": _TEXT,
+            "suite": _TEXT,
+            "perturbation": _TEXT,
+            "severity": _INT,
+            "level": _TEXT,
+            "variant": _TEXT,
+            "backend": _TEXT,
+            "captions": _INT,
+            "changed": _INT,
+            "accepted": _INT,
+            "similarity_mean": _FLOAT,
+            "similarity_min": _FLOAT,
+            "attempts_mean": _FLOAT,
+            "attempts_max": _INT,
+            "bleu4": _FLOAT,
+            "meteor": _FLOAT,
+        }
+    ),
+    ("perturbation", "severity"),
+)
+
 VIDEOS = Kind(
     "videos",
     _schema(
@@ -210,7 +263,10 @@ QUARANTINE = Kind(
     ("item_id", "stage", "suite", "perturbation", "severity", "error"),
 )
 
-KINDS = {kind.name: kind for kind in (SOURCES, CAPTIONS, VIDEOS, MIXES, MULTIMODAL, ANALYSES, QRELS, QUARANTINE)}
+KINDS = {
+    kind.name: kind
+    for kind in (SOURCES, CAPTIONS, TEXTS, TEXT_STATISTICS, VIDEOS, MIXES, MULTIMODAL, ANALYSES, QRELS, QUARANTINE)
+}
 
 
 def write(path: Path, kind: Kind, rows: Iterable[Row], metadata: Mapping[str, Any] | None = None) -> None:

@@ -115,6 +115,28 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
     return Plan(tuple(shards), videos, len(listing.items) + len(listing.rejected), len(rejected))
 
 
+CAPTIONS_A_JOB = 1000
+
+
+def captions(name: str, config: configuration.Config, root: Path) -> tuple[str, ...]:
+    """Read a dataset's captions and write list files of them below `root`, one a shard; no video is looked for.
+
+    Raises `ConfigError` and `AnnotationError`.
+    """
+    listing = datasets.read(name, config.datasets[name], videos=False)
+    rows = [
+        {"caption_id": caption.caption_id, "item_id": item.item_id, "text": caption.text}
+        for item in listing.items
+        for caption in item.captions
+    ]
+    shards = shards_of(rows, CAPTIONS_A_JOB, lambda row: str(row["caption_id"]), lambda row: str(row["item_id"]))
+    for shard, members in shards.items():
+        _write_lines(root / "captions" / f"{shard}.jsonl", members)
+    for stale in set((root / "captions").glob("*.jsonl")) - {root / "captions" / f"{shard}.jsonl" for shard in shards}:
+        stale.unlink()
+    return tuple(shards)
+
+
 def list_path(root: Path, shard: str) -> Path:
     """The list file of a shard: one JSON object an item, sorted by item id."""
     return root / "shards" / f"{shard}.jsonl"

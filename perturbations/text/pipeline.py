@@ -49,6 +49,7 @@ def perturb_captions(
     dataset: str,
     variant: str = "released",
     backend: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Iterator[Row]:
     """Put captions through one perturbation; a caption's result does not depend on the others.
 
@@ -59,6 +60,7 @@ def perturb_captions(
         seed, dataset: with a caption's id and the perturbation, the generator's key.
         variant: "released" or "paper".
         backend: "offline" (the default) or "pretrained".
+        parameters: the kernel's, in place of the published ones.
 
     Yields:
         One row a caption, in order: its ids, what was done to it, and the fields of `PerturbedText`.
@@ -76,7 +78,7 @@ def perturb_captions(
         "variant": variant,
         "seed": seed,
     }
-    perturbed = _perturber(entry, severity, variant, backend or "offline")
+    perturbed = _perturber(entry, severity, variant, backend or "offline", parameters)
     for chunk in _chunks(rows):
         generators = [rng.generator(seed, dataset, str(row["caption_id"]), entry.key) for row in chunk]
         results = perturbed([str(row["text"]) for row in chunk], generators)
@@ -107,10 +109,12 @@ def _chunks(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any
 Perturber = Callable[[Sequence[str], Sequence[Any]], list[PerturbedText]]
 
 
-def _perturber(entry: registry.Perturbation, severity: int, variant: str, backend: str) -> Perturber:
+def _perturber(
+    entry: registry.Perturbation, severity: int, variant: str, backend: str, replaced: Mapping[str, Any] | None
+) -> Perturber:
     if severity == 0:
         return lambda texts, generators: [PerturbedText(text, False, None, 0, True, "none") for text in texts]
-    parameters = entry.parameters(severity, variant)
+    parameters = entry.parameters(severity, variant) if replaced is None else replaced
     kernel = registry.resolve(entry.kernel)
     roles = {role: text_roles.load(role, backend) for role in entry.roles}
     encoder = text_roles.load("similarity", backend) if entry.gated else None

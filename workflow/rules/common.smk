@@ -10,7 +10,7 @@ from snakemake.settings.types import DeploymentMethod
 wildcard_constraints:
     dataset="[a-z][a-z0-9_]*(/whole)?",
     suite="[a-z][a-z0-9_]*",
-    perturbation="[a-z0-9_]+",
+    perturbation="[A-Za-z0-9_]+",
     severity="[1-9][0-9]*",
     shard="s[0-9a-f]+",
     analysis="motion|main_object|embedding|caption_embedding",
@@ -146,6 +146,40 @@ def analysis_memory_mb(analysis):
     return sizes[analysis] if pretrained and analysis in sizes else 1000
 
 
+@cache
+def caption_shards(dataset):
+    """The shards of a dataset's captions, whose list files are written now."""
+    try:
+        return plan.captions(dataset, CONFIG, Path("work") / dataset)
+    except PerturbationError as error:
+        raise WorkflowError(str(error)) from None
+
+
+def text_recipe(wildcards):
+    return captions.recipe_of(
+        CONFIG, wildcards.suite, wildcards.perturbation, int(wildcards.severity)
+    )
+
+
+def texts_of(suite, dataset):
+    """An input function: the perturbed captions of one suite on one dataset."""
+
+    def files(wildcards):
+        made = captions.scenarios(CONFIG, dataset, suite)
+        listed = sum(
+            len(plan.read_lines(Path("work") / dataset / "captions" / f"{shard}.jsonl"))
+            for shard in caption_shards(dataset)
+        )
+        print(
+            f"captions of {suite} on {dataset}: {listed:,} x {len(made)} = {listed * len(made):,}",
+            file=sys.stderr,
+        )
+        folder = f"manifests/{dataset}/{suite}"
+        return [f"{folder}/captions.parquet", f"{folder}/caption_statistics.parquet"]
+
+    return files
+
+
 def corpora_of(suite, adapter):
     """An input function: the corpora of one suite on every dataset of an adapter."""
 
@@ -163,6 +197,14 @@ def corpora_of(suite, adapter):
 def describe(rule_name, text):
     """Give a target its line in `snakemake --list-target-rules`."""
     workflow.get_rule(rule_name).docstring = text
+
+
+def text_menu_entry(suite, dataset):
+    made = captions.scenarios(CONFIG, dataset, suite)
+    return (
+        f"{len({name for name, _ in made})} perturbations of {suite} on the captions of the dataset"
+        f" `{dataset}`; no video is needed"
+    )
 
 
 def menu_entry(suite, dataset):

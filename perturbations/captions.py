@@ -1,0 +1,116 @@
+"""Perturbed captions as a corpus: which there are to make, a shard through one perturbation, what became of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from perturbations import config as configuration
+from perturbations import registry
+from perturbations.recipe import Recipe, canonical, digest
+
+Row = dict[str, Any]
+
+GENDER = "Bias"
+"""The category of perturbations that need captions about men or women."""
+
+
+def scenarios(config: configuration.Config, dataset: str, suite: str) -> list[tuple[str, int]]:
+    """The (perturbation, severity) pairs that the configuration asks for, in the suite's order.
+
+    Datasets whose captions say nothing of gender get no gender perturbations, as in YouCook2-P.
+    """
+    wanted = config.suites[suite].captions if suite in config.suites else None
+    if wanted is None:
+        return []
+    found = []
+    for entry in registry.perturbations(suite, "text"):
+        if wanted.perturbations != "all" and entry.name not in wanted.perturbations:
+            continue
+        if entry.level == GENDER and not config.datasets[dataset].has_gender:
+            continue
+        severities = entry.severities if wanted.severities == "all" else sorted(wanted.severities)
+        found += [(entry.name, severity) for severity in severities if severity in entry.severities]
+    return found
+
+
+def recipe_of(config: configuration.Config, suite: str, name: str, severity: int) -> Recipe:
+    """Everything that determines a perturbed caption but the caption itself."""
+    from perturbations.models import text_roles
+
+    wanted = config.suites[suite]
+    entry = registry.get(f"{suite}/{name}")
+    backend = config.backends.captions.backend
+    roles = [*entry.roles, *(["similarity"] if entry.gated else [])]
+    replaced = wanted.captions.parameters.get(name, {}).get(severity, {})
+    return {
+        "suite": suite,
+        "perturbation": name,
+        "severity": severity,
+        "variant": wanted.variant,
+        "params": {**entry.parameters(severity, wanted.variant), **replaced},
+        "kernel": entry.kernel,
+        "version": entry.version,
+        "gated": entry.gated,
+        "backend": backend,
+        "players": {role: text_roles.ROLES[role][backend].name for role in roles},
+        "seed": config.seed,
+    }
+
+
+def run(recipe: Recipe, dataset: str, captions: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    """Yield the row of every caption; each has `caption_id`, `item_id` and `text`.
+
+    Raises `BackendError` when something that the backend needs is missing.
+    """
+    from perturbations.text.pipeline import perturb_captions
+
+    made = perturb_captions(
+        captions,
+        f"{recipe['suite']}/{recipe['perturbation']}",
+        recipe["severity"],
+        seed=recipe["seed"],
+        dataset=dataset,
+        variant=recipe["variant"],
+        backend=recipe["backend"],
+        parameters=recipe["params"],
+    )
+    about = {"params": canonical(recipe["params"]), "recipe": canonical(recipe)}
+    for caption, row in zip(captions, made, strict=True):
+        key = {"recipe": recipe, "dataset": dataset, "caption_id": row["caption_id"], "text": caption["text"]}
+        yield {**row, **about, "source_text": caption["text"], "recipe_id": digest(key)}
+
+
+def statistics(rows: Iterable[Row]) -> Iterator[Row]:
+    """One row a perturbation and severity: how many captions changed, what the gate did, how far they went.
+
+    BLEU-4 and METEOR compare the perturbed captions with the originals, as Schiappa et al. do in Tab. 6.
+    """
+    from perturbations.text import distance
+
+    groups: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["perturbation"], row["severity"]].append(row)
+    for (name, severity), members in groups.items():
+        one = members[0]
+        pairs = [(row["source_text"], row["text"]) for row in members]
+        similarities = [row["similarity"] for row in members if row["similarity"] is not None]
+        yield {
+            **{column: one[column] for column in ("dataset", "suite", "level", "variant", "backend")},
+            "perturbation": name,
+            "severity": severity,
+            "captions": len(members),
+            "changed": sum(row["changed"] for row in members),
+            "accepted": sum(row["accepted"] for row in members),
+            "similarity_mean": _mean(similarities),
+            "similarity_min": min(similarities, default=None),
+            "attempts_mean": _mean([row["attempts"] for row in members]),
+            "attempts_max": max(row["attempts"] for row in members),
+            "bleu4": distance.bleu4(pairs),
+            "meteor": distance.meteor(pairs),
+        }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
