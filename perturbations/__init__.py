@@ -1,6 +1,7 @@
 """Perturbed benchmark corpora for video-text retrieval: exact, seeded, regenerable.
 
-The public names are `list_perturbations`, `perturb`, `perturb_text`, `read_manifest` and `open_clip`. The command is
+The public names are `list_perturbations`, `perturb`, `perturb_text`, `read_manifest`, `read_captions` and
+`open_clip`. The command is
 `perturb`.
 """
 
@@ -11,16 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perturbations.api import list_perturbations, open_clip, perturb, perturb_text
-    from perturbations.manifest import read_manifest
+    from perturbations.manifest import read_captions, read_manifest
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "list_perturbations", "open_clip", "perturb", "perturb_text", "read_manifest"]
+__all__ = [
+    "__version__",
+    "list_perturbations",
+    "open_clip",
+    "perturb",
+    "perturb_text",
+    "read_captions",
+    "read_manifest",
+]
 
 _HOMES = {
     "list_perturbations": "api",
     "open_clip": "api",
     "perturb": "api",
     "perturb_text": "api",
+    "read_captions": "manifest",
     "read_manifest": "manifest",
 }
 

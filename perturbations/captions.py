@@ -35,27 +35,48 @@ def scenarios(config: configuration.Config, dataset: str, suite: str) -> list[tu
     return found
 
 
-def recipe_of(config: configuration.Config, suite: str, name: str, severity: int) -> Recipe:
-    """Everything that determines a perturbed caption but the caption itself."""
+def from_config(config: configuration.Config, suite: str, name: str, severity: int) -> Recipe:
+    """The recipe that `config.yaml` asks for."""
+    wanted = config.suites[suite]
+    return make(
+        registry.get(f"{suite}/{name}"),
+        severity,
+        variant=wanted.variant,
+        seed=config.seed,
+        backend=config.backends.captions.backend,
+        replaced=wanted.captions.parameters.get(name, {}).get(severity),
+    )
+
+
+def make(
+    entry: registry.Perturbation,
+    severity: int,
+    *,
+    variant: str = "released",
+    seed: int = 0,
+    backend: str = "offline",
+    replaced: Mapping[str, Any] | None = None,
+) -> Recipe:
+    """Everything that determines a perturbed caption but the caption itself.
+
+    `replaced` holds parameters that take the place of the published ones. Raises `UnknownPerturbationError` for a
+    severity or variant that does not exist.
+    """
     from perturbations.models import text_roles
 
-    wanted = config.suites[suite]
-    entry = registry.get(f"{suite}/{name}")
-    backend = config.backends.captions.backend
     roles = [*entry.roles, *(["similarity"] if entry.gated else [])]
-    replaced = wanted.captions.parameters.get(name, {}).get(severity, {})
     return {
-        "suite": suite,
-        "perturbation": name,
+        "suite": entry.suite,
+        "perturbation": entry.name,
         "severity": severity,
-        "variant": wanted.variant,
-        "params": {**entry.parameters(severity, wanted.variant), **replaced},
+        "variant": variant,
+        "params": {**entry.parameters(severity, variant), **(replaced or {})},
         "kernel": entry.kernel,
         "version": entry.version,
         "gated": entry.gated,
         "backend": backend,
         "players": {role: text_roles.ROLES[role][backend].name for role in roles},
-        "seed": config.seed,
+        "seed": seed,
     }
 
 

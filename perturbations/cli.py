@@ -92,6 +92,11 @@ def _add_people_commands(commands: Any) -> None:
     parser.add_argument("--item", help="which item of the manifest; default: the first complete one")
     _add_realization(parser)
 
+    parser = _add(
+        commands, "catalogue-texts", _catalogue_texts, "print the catalogue of caption perturbations, Markdown"
+    )
+    parser.add_argument("-o", "--output", type=Path, help="write it there instead")
+
 
 def _add_realization(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0)
@@ -160,6 +165,7 @@ def _add_rule_commands(commands: Any) -> None:
     parser.add_argument("--config-digest", required=True, help="the configuration's hash")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--statistics", type=Path, required=True)
+    parser.add_argument("--page", type=Path, required=True, help="Markdown: what became of them, with examples")
 
     parser = _add(commands, "combine", _combine, "(rule) join perturbed captions with perturbed videos")
     parser.add_argument("--videos", type=Path, required=True)
@@ -331,6 +337,18 @@ def _preview(options: argparse.Namespace) -> int:
     return 0
 
 
+def _catalogue_texts(options: argparse.Namespace) -> int:
+    from perturbations import storage
+    from perturbations.report import text_catalogue
+
+    page = text_catalogue.of_examples()
+    if options.output is None:
+        print(page, end="")
+    else:
+        storage.write_text(options.output, page)
+    return 0
+
+
 def _schema(options: argparse.Namespace) -> int:
     from perturbations import config
 
@@ -444,8 +462,9 @@ def _texts(options: argparse.Namespace) -> int:
 
 
 def _merge_texts(options: argparse.Namespace) -> int:
-    from perturbations import captions, manifest
+    from perturbations import captions, manifest, storage
     from perturbations.progress import logged
+    from perturbations.report import text_catalogue
 
     names = sorted(path.stem for path in options.captions.glob("*.jsonl"))
     parts = [options.parts / scenario / f"{shard}.parquet" for scenario in options.scenarios for shard in names]
@@ -454,6 +473,7 @@ def _merge_texts(options: argparse.Namespace) -> int:
     manifest.write(options.output, manifest.TEXTS, rows, about)
     counted = list(logged(captions.statistics(rows), len(options.scenarios), "perturbations counted"))
     manifest.write(options.statistics, manifest.TEXT_STATISTICS, counted, about)
+    storage.write_text(options.page, text_catalogue.of_corpus(rows))
     return 0
 
 

@@ -325,6 +325,17 @@ def read_manifest(path: str | Path) -> pd.DataFrame:
     return frame
 
 
+def read_captions(path: str | Path, *, accepted_only: bool = True) -> pd.DataFrame:
+    """Read a manifest of perturbed captions; those that the fidelity gate did not accept are left out.
+
+    The paper drops them too. Raises `ManifestError` when the file is missing or not such a manifest.
+    """
+    frame = read_manifest(path)
+    if frame.attrs["kind"] != TEXTS.name:
+        raise ManifestError(f"{path} is a manifest of {frame.attrs['kind']}, not of {TEXTS.name}")
+    return frame[frame["accepted"]].reset_index(drop=True) if accepted_only else frame
+
+
 def located(row: Row, root: Path) -> Row:
     """A row with its paths made absolute."""
     return {**row, **{name: make(row[name], root) for name, make in _LOCATED.items() if row.get(name)}}

@@ -60,6 +60,11 @@ rule texts_manifest:
     output:
         texts="manifests/{dataset}/{suite}/captions.parquet",
         statistics="manifests/{dataset}/{suite}/caption_statistics.parquet",
+        page=report(
+            "manifests/{dataset}/{suite}/captions.md",
+            category="{suite}",
+            labels={"dataset": "{dataset}", "picture": "captions, before and after"},
+        ),
     log:
         "work/logs/{dataset}/{suite}/captions/manifest.log",
     benchmark:
@@ -81,7 +86,7 @@ rule texts_manifest:
     shell:
         "perturb merge-texts --captions work/{wildcards.dataset}/captions"
         " --parts work/{wildcards.dataset}/{wildcards.suite}/captions --scenarios {params.scenarios}"
-        " --config-digest {params.config_digest} --output {output.texts} --statistics {output.statistics} 2> {log}"
+        " --config-digest {params.config_digest} --output {output.texts} --statistics {output.statistics} --page {output.page} 2> {log}"
 
 
 # Perturbed captions beside perturbed videos: rows, no pixels.

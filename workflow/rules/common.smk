@@ -156,7 +156,7 @@ def caption_shards(dataset):
 
 
 def text_recipe(wildcards):
-    return captions.recipe_of(
+    return captions.from_config(
         CONFIG, wildcards.suite, wildcards.perturbation, int(wildcards.severity)
     )
 

@@ -1,0 +1,296 @@
+"""Captions through the workflow: every row, no video needed, one number reruns its own jobs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from test_workflow import Project, tiny_clip
+from text_support import role
+
+from perturbations import captions, config, manifest, perturb_text, plan, read_captions, read_manifest, registry
+from perturbations.errors import ManifestError
+from perturbations.report import text_catalogue
+from perturbations.text import distance
+
+TEXTS = {
+    "one": "a little girl does gymnastics",
+    "two": "a man plays a song on a guitar",
+    "three": "",
+    "four": "two people talk\nin a kitchen",
+    "five": "<b>news</b> | about *sports* 🎾",
+    "six": "رجل يعزف على الجيتار",
+}
+OFFLINE = ["gender_swap", "keyboard", "drop_first", "no_nouns", "append_irr"]
+
+
+def new_project(root: Path, **changes: Any) -> Project:
+    rows = [{"item_id": name, "caption": text} for name, text in TEXTS.items()]
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "captions.json").write_text(json.dumps(rows))
+    return Project(
+        root,
+        {
+            "datasets": {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "no such folder"}},
+            "suites": {
+                "msrvtt_p": {"captions": {"perturbations": OFFLINE}},
+                "mm_robustness": {"captions": {"perturbations": ["char_swap", "synonym_replace"], "severities": [1, 7]}},
+            },
+            **changes,
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project whose run has ended well. Not to be changed: use `project`."""
+    for name in ("tagger", "similarity", "wordnet"):
+        role(name)
+    project = new_project(tmp_path_factory.mktemp("finished"))
+    project.snakemake("text_msrvtt_p_tiny", "text_mm_robustness_tiny")
+    return project
+
+
+@pytest.fixture
+def project(finished: Project, tmp_path: Path) -> Project:
+    root = tmp_path / "project"
+    shutil.copytree(finished.root, root, copy_function=shutil.copy2)
+    return Project(root, json.loads(json.dumps(finished.config)))
+
+
+def texts(project: Project, suite: str = "msrvtt_p") -> pd.DataFrame:
+    return read_manifest(project.root / f"manifests/tiny/{suite}/captions.parquet")
+
+
+def parts(names: set[str]) -> set[str]:
+    return {str(Path(name).parent) for name in names}
+
+
+def test_every_caption_has_a_row_a_perturbation_and_severity(finished: Project) -> None:
+    assert len(texts(finished)) == len(TEXTS) * len(OFFLINE)
+    assert len(texts(finished, "mm_robustness")) == len(TEXTS) * 4
+    assert not (finished.root / "manifests/tiny/sources.parquet").exists()
+    for suite in ("msrvtt_p", "mm_robustness"):
+        for _, row in texts(finished, suite).iterrows():
+            key = f"{suite}/{row['perturbation']}"
+            ours = perturb_text(
+                TEXTS[row["item_id"]].strip(),
+                key,
+                row["severity"],
+                seed=0,
+                item_id=row["caption_id"],
+                dataset="tiny",
+            )
+            assert (row["text"], row["changed"], row["accepted"]) == (ours.text, ours.changed, ours.accepted), key
+            assert row["source_text"] == TEXTS[row["item_id"]].strip()
+            assert (row["attempts"], row["backend"]) == (ours.attempts, ours.backend)
+            assert json.loads(row["params"]) == registry.get(key).parameters(row["severity"])
+
+
+def test_the_gate_leaves_rows_out_of_the_view_only(finished: Project) -> None:
+    path = finished.root / "manifests/tiny/mm_robustness/captions.parquet"
+    every, accepted = read_captions(path, accepted_only=False), read_captions(path)
+    assert len(every) == len(TEXTS) * 4
+    assert len(accepted) == every["accepted"].sum() < len(every)
+    gated = every[every["perturbation"] == "synonym_replace"]
+    assert gated["similarity"].notna().all()
+    assert every[every["perturbation"] == "char_swap"]["similarity"].isna().all()
+    with pytest.raises(ManifestError, match="is a manifest of text_statistics, not of texts"):
+        read_captions(path.with_name("caption_statistics.parquet"))
+
+
+def test_statistics_count_what_the_rows_say(finished: Project) -> None:
+    for suite in ("msrvtt_p", "mm_robustness"):
+        counted = read_manifest(finished.root / f"manifests/tiny/{suite}/caption_statistics.parquet")
+        rows = texts(finished, suite)
+        for _, one in counted.iterrows():
+            members = rows[(rows["perturbation"] == one["perturbation"]) & (rows["severity"] == one["severity"])]
+            assert one["captions"] == len(members) == len(TEXTS)
+            assert (one["changed"], one["accepted"]) == (members["changed"].sum(), members["accepted"].sum())
+            assert one["attempts_mean"] == pytest.approx(members["attempts"].mean())
+            assert 0 <= one["bleu4"] <= 1
+        page = (finished.root / f"manifests/tiny/{suite}/captions.md").read_text()
+        assert all(f"## {name}\n" in page for name in rows["perturbation"].unique())
+        assert "<b>" not in page
+
+
+def test_results_do_not_depend_on_order_cores_or_shards(
+    finished: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = new_project(tmp_path / "other")
+    rows = json.loads((project.root / "captions.json").read_text())
+    (project.root / "captions.json").write_text(json.dumps(rows[::-1]))
+    project.snakemake("text_msrvtt_p_tiny", cores=1)
+    pd.testing.assert_frame_equal(texts(project), texts(finished))
+    # One caption a shard, as the jobs would do it.
+    parsed = config.parse(finished.config)
+    monkeypatch.setattr(plan, "CAPTIONS_A_JOB", 1)
+    shards = plan.captions("tiny", config.parse({**finished.config, "datasets": absolute(finished)}), tmp_path / "work")
+    assert len(shards) == len(TEXTS)
+    made = captions.from_config(parsed, "msrvtt_p", "keyboard", 1)
+    alone = [
+        row
+        for shard in shards
+        for row in captions.run(made, "tiny", plan.read_lines(tmp_path / "work/captions" / f"{shard}.jsonl"))
+    ]
+    together = texts(finished).query("perturbation == 'keyboard'").set_index("caption_id")
+    assert {row["caption_id"]: row["text"] for row in alone} == together["text"].to_dict()
+
+
+def absolute(project: Project) -> dict[str, Any]:
+    return {"tiny": {**project.config["datasets"]["tiny"], "annotations": str(project.root / "captions.json")}}
+
+
+def test_one_changed_value_reruns_its_own_jobs(project: Project) -> None:
+    project.config["suites"]["mm_robustness"]["captions"]["parameters"] = {"char_swap": {7: {"ratio": 0.5}}}
+    assert parts(project.rerun("text_mm_robustness_tiny")) == {"tiny/mm_robustness/captions/char_swap/7"}
+    changed = texts(project, "mm_robustness").query("perturbation == 'char_swap' and severity == 7")
+    assert {json.loads(one)["ratio"] for one in changed["params"]} == {0.5}
+    assert parts(project.rerun("text_mm_robustness_tiny")) == set()
+
+
+def test_a_new_caption_and_a_new_perturbation(project: Project) -> None:
+    project.config["suites"]["msrvtt_p"]["captions"]["perturbations"] = [*OFFLINE, "drop_last"]
+    assert parts(project.rerun("text_msrvtt_p_tiny")) == {"tiny/msrvtt_p/captions/drop_last/1"}
+    before = texts(project).set_index(["caption_id", "perturbation"])["text"]
+    rows = json.loads((project.root / "captions.json").read_text())
+    (project.root / "captions.json").write_text(json.dumps([*rows, {"item_id": "new", "caption": "a dog runs"}]))
+    project.snakemake("text_msrvtt_p_tiny")
+    after = texts(project).set_index(["caption_id", "perturbation"])["text"]
+    assert len(after) == len(before) + len(OFFLINE) + 1
+    pd.testing.assert_series_equal(after[before.index], before)
+
+
+def test_kill_and_resume(finished: Project, tmp_path: Path) -> None:
+    project = new_project(tmp_path / "killed")
+    project.write_config()
+    command = [*project.command(), "--cores", "1", "text_msrvtt_p_tiny"]
+    process = subprocess.Popen(command, cwd=project.root, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "Finished jobid" in line:
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    project.snakemake("--unlock")
+    project.snakemake("text_msrvtt_p_tiny")
+    pd.testing.assert_frame_equal(texts(project), texts(finished))
+
+
+def test_what_cannot_be_had_offline_stops_the_run(tmp_path: Path) -> None:
+    project = new_project(tmp_path, backends={"captions": {"backend": "pretrained"}})
+    project.config["suites"] = {"msrvtt_p": {"captions": {"perturbations": ["mlm_suggestion"]}}}
+    failed = project.snakemake("text_msrvtt_p_tiny", check=False)
+    assert failed.returncode != 0
+    said = "".join(path.read_text() for path in (tmp_path / "work/logs").rglob("*.log"))
+    assert "or use the backend `offline`" in said
+
+
+def test_mistakes_in_the_configuration_are_named(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    project.config["suites"]["msrvtt_p"]["captions"] = {
+        "perturbations": ["genders"],
+        "parameters": {"keyboard": {2: {"ratio": 1.0}}, "no_nouns": {1: {"tags": 3, "word": "x"}}},
+    }
+    failed = project.snakemake("text_msrvtt_p_tiny", "--dry-run", check=False)
+    said = failed.stdout + failed.stderr
+    assert "suites.msrvtt_p.captions.perturbations: unknown 'genders'" in said
+    assert "suites.msrvtt_p.captions.parameters.keyboard: no severity 2; it has [1]" in said
+    assert "suites.msrvtt_p.captions.parameters.no_nouns.1.word: unknown parameter" in said
+
+
+def test_combined_views_join_both(tmp_path: Path) -> None:
+    role("tagger")
+    project = new_project(tmp_path)
+    tiny_clip(tmp_path / "videos/one.mp4", seed=0, frames=4)
+    tiny_clip(tmp_path / "videos/two.mp4", seed=1, frames=4)
+    project.config["datasets"]["tiny"].update(videos="videos", max_quarantine=9)
+    project.config["suites"] = {
+        "msrvtt_p": {
+            "perturbations": ["jpeg", "jumble", "freeze"],
+            "severities": [1, 3],
+            "captions": {"perturbations": ["no_verbs", "append_irr", "keyboard"]},
+        }
+    }
+    project.snakemake("multimodal_msrvtt_p_tiny")
+    made = read_manifest(tmp_path / "manifests/tiny/msrvtt_p/multimodal.parquet")
+    pairs = made.groupby(["perturbation", "text_perturbation"])["caption_id"].apply(set).to_dict()
+    names = {"one", "two"}
+    assert {key: {one.partition("#")[0] for one in ids} for key, ids in pairs.items()} == {
+        (video, text): names for video in ("jpeg", "jumble") for text in ("no_verbs", "append_irr")
+    }
+    assert set(made["severity"]) == {3}
+    rows = texts(project).set_index(["caption_id", "perturbation"])
+    for _, row in made.iterrows():
+        assert row["text"] == rows.loc[(row["caption_id"], row["text_perturbation"]), "text"]
+        assert Path(row["path"]).is_file()
+
+
+def test_the_real_captions_count_as_published(reference: Path, tmp_path: Path) -> None:
+    """35 x 1,000; YouCook2 without gender: 31 x 3,350."""
+    folder = reference / "data"
+    project = Project(
+        tmp_path,
+        {
+            "datasets": {
+                "msrvtt": {
+                    "adapter": "msrvtt",
+                    "annotations": str(folder / "msrvtt/MSRVTT_JSFUSION_test.csv"),
+                    "videos": "nowhere",
+                },
+                "youcook2": {
+                    "adapter": "youcook2",
+                    "annotations": str(folder / "youcook2/validation_youcook.csv"),
+                    "videos": "nowhere",
+                },
+            },
+            "suites": {"msrvtt_p": {}, "mm_robustness": {}},
+        },
+    )
+    said = project.snakemake("text_msrvtt_p_msrvtt", "text_msrvtt_p_youcook2", "--dry-run").stderr
+    assert "captions of msrvtt_p on msrvtt: 1,000 x 35 = 35,000" in said
+    assert "captions of msrvtt_p on youcook2: 3,350 x 31 = 103,850" in said
+    with (folder / "youcook2/validation_youcook.csv").open() as file:
+        assert sum(1 for _ in csv.DictReader(file)) == 3350
+
+
+def test_the_catalogue_is_what_the_code_makes() -> None:
+    """After a change: `perturb catalogue-texts -o docs/catalogue_text.md`."""
+    for name in ("tagger", "inflector", "wordnet", "neighbours", "masked_lm", "translator", "styler", "similarity"):
+        role(name)
+    committed = (Path(__file__).parents[1] / "docs/catalogue_text.md").read_text()
+    assert text_catalogue.of_examples() == committed
+    sections = committed.split("\n### ")[1:]
+    assert len(sections) == len(registry.perturbations(kind="text")) == 51
+    for section in sections:
+        pairs = [line for line in section.partition("| before | after |")[2].splitlines() if line.startswith("| ")]
+        assert len(pairs) == 10, section.splitlines()[0]
+
+
+def test_markdown_shows_captions_literally() -> None:
+    assert text_catalogue._cell("a|b <i>*c*</i>\n[d](e) `f`") == r"a\|b \<i\>\*c\*\</i\> \[d\](e) \`f\`"
+    assert text_catalogue._cell("") == "(nothing)"
+
+
+def test_distances() -> None:
+    role("wordnet")
+    same = [("a man plays a song", "a man plays a song")]
+    assert distance.bleu4(same) == 1
+    assert distance.meteor(same) == pytest.approx(1, abs=0.01)
+    worse = [("a man plays a song", "a dog [UNK] the garden")]
+    assert distance.bleu4([*same, *worse]) < 1
+    assert distance.meteor(worse) < 0.5
+    # Added words cost more than left out ones, as in the paper.
+    longer = distance.meteor([("a man plays", "well once upon a time a man plays")])
+    shorter = distance.meteor([("well once upon a time a man plays", "a man plays")])
+    assert longer < shorter
+    assert (distance.bleu4([]), distance.meteor([])) == (None, None)
+    assert manifest.TEXT_STATISTICS.schema.field("bleu4").nullable
