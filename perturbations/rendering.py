@@ -222,6 +222,7 @@ def _arranged(recipe: Recipe, source: Source, only: Collection[int] | None, tick
         held = {frame.position: frame.image for frame in _frames_at(whole, _own(window), tick)}
         for place, position in window:
             yield Frame(held[position].copy(), place, place)
+        held.clear()  # before the next stretch is read
 
 
 def _own(window: Iterable[tuple[int, int]]) -> list[int]:
