@@ -34,12 +34,12 @@ def gap(a: Tensor, b: Tensor) -> Tensor:
 def robust_entropy(entropies: Tensor, largest: Tensor) -> Tensor | None:
     """Mean over the rows that are at most `largest` of entropy x (1 - entropy / (largest + 1e-3)).
 
-    HAT-VTR, Eq. 11. None when no row is certain enough.
+    HAT-VTR, Eq. 11; the factor is a weight, no gradient goes through it. None when no row is certain enough.
     """
     kept = entropies[entropies <= largest]
     if not len(kept):
         return None
-    weights = (1 - kept / (largest + 1e-3)).clamp(min=0)
+    weights = (1 - kept.detach() / (largest + 1e-3)).clamp(min=0)
     return (kept * weights).mean()
 
 
