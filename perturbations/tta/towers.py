@@ -82,7 +82,7 @@ def _linear(x: Tensor, layer: Any, bias_scale: float = 1.0) -> Tensor:
     bias = layer.bias if bias_scale == 1 else layer.bias * bias_scale
     plain = x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     if _ONEDNN is not None and plain and not layer.weight.requires_grad:
-        product: Tensor = _FrozenLinear.apply(x, layer.weight, bias)
+        product: Tensor = _FrozenLinear.apply(x, layer.weight, bias)  # type: ignore[no-untyped-call]
         return product
     return functional.linear(x, layer.weight, bias)
 
@@ -109,7 +109,7 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor, heads: int) -> Tensor
     """Attention of M x L' x W queries to M x L x W keys and values, over heads: M x L' x W."""
     split = [one.unflatten(-1, (heads, -1)).transpose(1, 2) for one in (queries, keys, values)]
     if queries.device.type == "cpu" and torch.is_grad_enabled():
-        attended: Tensor = _ShortAttention.apply(*split)
+        attended: Tensor = _ShortAttention.apply(*split)  # type: ignore[no-untyped-call]
     else:
         attended = functional.scaled_dot_product_attention(*split)
     return attended.transpose(1, 2).flatten(2)
