@@ -227,6 +227,11 @@ def test_inference_mode_and_no_grad_around_it_do_no_harm() -> None:
     expected = run(model, "tcr", "v2t", [4, 4])
     with torch.inference_mode():
         assert all(torch.equal(a, b) for a, b in zip(expected, run(model, "tcr", "v2t", [4, 4]), strict=True))
+        encoded = tta.encode_gallery(model, random_texts(20), "v2t")
+        batches = [random_videos(4, seed=seed) for seed in (0, 1)]
+        found = list(tta.adapt(model, "tcr", batches, encoded, direction="v2t"))
+        assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
+        assert torch.is_inference_mode_enabled()
     with torch.no_grad():
         assert all(torch.equal(a, b) for a, b in zip(expected, run(model, "tcr", "v2t", [4, 4]), strict=True))
         assert not torch.is_grad_enabled()
@@ -319,7 +324,7 @@ def test_qbnorm_by_its_formula() -> None:
 
 def blip() -> Any:
     torch.manual_seed(0)
-    text = {**dict(vocab_size=64, max_position_embeddings=16, encoder_hidden_size=32), "hidden_size": 32}
+    text = {"vocab_size": 64, "max_position_embeddings": 16, "encoder_hidden_size": 32, "hidden_size": 32}
     common = {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     vision = {"hidden_size": 32, "image_size": 32, "patch_size": 8}
     config = transformers.BlipConfig(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -117,12 +118,24 @@ def _run(
     direction: Direction,
     bank: Any,
 ) -> Generator[Tensor, None, None]:
-    if not isinstance(gallery, Gallery):
-        gallery = encode_gallery(model, gallery, direction)
+    encoded = _encoded(model, gallery, direction)
     # The bank's items are queries: a gallery of the other direction.
     other: Direction = "t2v" if direction == "v2t" else "v2t"
-    if bank is not None and not isinstance(bank, Gallery):
-        bank = encode_gallery(model, bank, other)
-    task = task_of(gallery, bank=bank)
+    task = task_of(encoded, bank=None if bank is None else _encoded(model, bank, other))
     task.timings.start(model.device)
-    yield from method(task, batches)
+    stream = method(task, batches)
+    while True:
+        # What is made in a caller's inference mode cannot be learned from.
+        with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
+            similarities = next(stream, None)
+        if similarities is None:
+            return
+        yield similarities
+
+
+def _encoded(model: DualEncoder, given: Any, direction: Direction) -> Gallery:
+    if not isinstance(given, Gallery):
+        return encode_gallery(model, given, direction)
+    with torch.inference_mode(False):
+        features = given.features.to(model.device)
+        return Gallery(given.direction, features.clone() if features.is_inference() else features)
