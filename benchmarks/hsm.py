@@ -67,23 +67,17 @@ def main() -> None:
             return scores
 
         kept = options.history * 4 * items / 2**20
+        row = f"| {items:,} | {options.history}"
         first = stream()
         cpu = best_ms(stream)
-        print(
-            f"| {items:,} | {options.history} | streaming | {cpu:.2f} | {cpu / BATCH:.3f} | {2 * kept:.1f} | |",
-            flush=True,
-        )
+        print(f"{row} | streaming | {cpu:.2f} | {cpu / BATCH:.3f} | {2 * kept:.1f} | |", flush=True)
         if history is None:
-            print(
-                f"| {items:,} | {options.history} | direct | skipped: {needed / 1024:.1f} GiB | | {BATCH * kept:.1f} | |"
-            )
+            print(f"{row} | direct | skipped: {needed / 1024:.1f} GiB | | {BATCH * kept:.1f} | |")
             continue
         other = whole()
         apart = float((first - other).abs().max() / other.abs().max())
         cpu = best_ms(whole)
-        print(
-            f"| {items:,} | {options.history} | direct | {cpu:.2f} | {cpu / BATCH:.3f} | {BATCH * kept:.1f} | {apart:.1e} |"
-        )
+        print(f"{row} | direct | {cpu:.2f} | {cpu / BATCH:.3f} | {BATCH * kept:.1f} | {apart:.1e} |", flush=True)
 
 
 def best_ms(work: Callable[[], torch.Tensor]) -> float:
