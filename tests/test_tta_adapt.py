@@ -164,12 +164,19 @@ def test_a_step_that_is_no_number_is_skipped_and_counted(method: str) -> None:
     model = model_of("clip4clip")
     broken = random_videos(4)
     broken[1] = float("nan")
+    batches = [broken, *(random_videos(4, seed=seed) for seed in (3, 4))]
     counts = tta.Counts()
-    options: dict[str, Any] = {"direction": "v2t", "counts": counts}
-    found = list(tta.adapt(model, method, [broken, random_videos(4, seed=3)], random_texts(9), **options))
-    assert counts.non_finite + counts.empty >= 3
-    if method != "hatvtr":  # its column statistics are those of the past queries, broken ones too
-        assert bool(torch.isfinite(found[1]).all())
+    found = list(tta.adapt(model, method, batches, random_texts(9), direction="v2t", counts=counts))
+    assert counts.updates >= 6
+    assert bool(torch.isfinite(found[1]).all())
+    assert bool(torch.isfinite(found[2]).all())
+    assert bool(torch.isfinite(found[0][[0, 2, 3]]).all())
+    assert not bool(torch.isfinite(found[0][1]).any())
+    if method in ("tent", "read", "tcr", "hatvtr"):  # the others choose among the queries, and leave it out
+        assert counts.non_finite + counts.empty == 3
+        after = list(tta.adapt(model, method, batches[1:], random_texts(9), direction="v2t"))
+        if method != "hatvtr":  # whose column statistics are those of the sound past queries too
+            assert torch.allclose(found[1], after[0], atol=1e-4)
 
 
 @pytest.mark.parametrize("method", ["tcr", "hatvtr"])
@@ -220,6 +227,16 @@ def test_the_gallery_may_come_in_parts_or_encoded() -> None:
         tta.adapt(model, "none", [], parts, direction="v2t")
     with pytest.raises(ValueError, match="empty"):
         tta.encode_gallery(model, iter([]), "t2v")
+
+
+@pytest.mark.parametrize("direction", tta.DIRECTIONS)
+def test_a_large_gallery_is_pooled_in_pieces(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run(model_of("xpool"), "tent", direction, [4, 3])
+    monkeypatch.setattr("perturbations.tta.gallery.PAIRS", 28)  # 7 items of 20, and 9
+    pieces = run(model_of("xpool"), "tent", direction, [4, 3])
+    assert all(torch.allclose(a, b, atol=1e-3) for a, b in zip(whole, pieces, strict=True))  # similarities / 0.02
+    plain = run(model_of("xpool"), "none", direction, [4, 3])
+    assert not torch.allclose(pieces[1] * 0.02, plain[1], atol=1e-4)
 
 
 def test_inference_mode_and_no_grad_around_it_do_no_harm() -> None:

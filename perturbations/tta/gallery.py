@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from perturbations.tta import inputs
 from perturbations.tta.encoders import DualEncoder, evaluating
@@ -16,6 +18,7 @@ from perturbations.tta.losses import unit
 from perturbations.tta.recording import Timings
 
 CHUNK = 64  # items of one pass
+PAIRS = 2**16  # of a text and a video, whose vectors are in memory together: 128 MiB at 512 numbers, times about 6
 
 
 @dataclass(frozen=True)
@@ -97,9 +100,20 @@ class Comparison:
         if self._pooling is None:
             pooled = queries.mean(1) if self._direction == "v2t" else queries
             return unit(pooled) @ self._units.T
+        # X-Pool makes a vector of every pair, several times over with gradients: piece by piece in large galleries,
+        # whose backward pass makes them again.
+        size = max(1, PAIRS // len(queries))
+        starts = range(0, len(self.items), size)
+        if len(starts) == 1:
+            return self._of_pairs(queries, slice(None))
+        one = partial(checkpoint, self._of_pairs, use_reentrant=False) if torch.is_grad_enabled() else self._of_pairs
+        return torch.cat([one(queries, slice(start, start + size)) for start in starts], dim=1)
+
+    def _of_pairs(self, queries: Tensor, piece: slice) -> Tensor:
+        assert self._pooling is not None
         if self._direction == "v2t":
             keys, values = self._pooling.keys_values(queries)
-            videos = self._pooling(self.items, keys, values)  # B x N_G x D
-            return torch.einsum("bnd,nd->bn", unit(videos), self._units)
-        videos = self._pooling(queries, self._keys, self._values)  # N_G x B x D
+            videos = self._pooling(self.items[piece], keys, values)  # B x N x D
+            return torch.einsum("bnd,nd->bn", unit(videos), self._units[piece])
+        videos = self._pooling(queries, self._keys[piece], self._values[piece])  # N x B x D
         return torch.einsum("nbd,bd->bn", unit(videos), unit(queries))

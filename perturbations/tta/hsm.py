@@ -38,6 +38,9 @@ class HubnessMemory:
 
     def append(self, similarities: Tensor) -> None:
         """Add a batch's B x N_G similarities and drop the oldest batch where that exceeds the capacity."""
+        similarities = sound(similarities)
+        if not len(similarities):
+            return
         added = columns(similarities)
         self._newer.append(added)
         self._newer_merged = added if self._newer_merged is None else merge(self._newer_merged, added)
@@ -46,7 +49,10 @@ class HubnessMemory:
 
     def rescore(self, similarities: Tensor) -> Tensor:
         """The current batch's B x N_G scores by Eq. 6, over the memory and the batch itself."""
-        merged = columns(similarities)
+        counted = sound(similarities)
+        if not len(counted):
+            return similarities
+        merged = columns(counted)
         for past in (self._older[-1] if self._older else None, self._newer_merged):
             if past is not None:
                 merged = merge(merged, past)
@@ -61,6 +67,11 @@ class HubnessMemory:
                 self._older.append(merged)
             self._newer_merged = None
         self._older.pop()
+
+
+def sound(similarities: Tensor) -> Tensor:
+    """The rows that are numbers: one broken query must not take every later one's scores."""
+    return similarities[similarities.isfinite().all(1)]
 
 
 def columns(similarities: Tensor) -> Columns:

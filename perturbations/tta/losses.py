@@ -32,7 +32,7 @@ def gap(a: Tensor, b: Tensor) -> Tensor:
     return distance
 
 
-def robust_entropy(entropies: Tensor, largest: Tensor) -> Tensor | None:
+def robust_entropy(entropies: Tensor, largest: float) -> Tensor | None:
     """Mean over the rows that are at most `largest` of entropy x (1 - entropy / (largest + 1e-3)).
 
     HAT-VTR, Eq. 11; the factor is a weight, no gradient goes through it. None when no row is certain enough.

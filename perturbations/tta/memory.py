@@ -23,9 +23,18 @@ class PairMemory:
         self.items = torch.empty(0)
         self.entropies = torch.empty(0)
 
+    @property
+    def largest_entropy(self) -> float:
+        """Beyond which a query is not certain; no query is, compared with an empty memory."""
+        return float(self.entropies.max()) if len(self.entropies) else float("-inf")
+
     def add(self, indicators: Tensor, queries: Tensor, items: Tensor, entropies: Tensor, count: int) -> None:
-        """Let the `count` best of a batch in, then keep the SIZE best of all."""
-        best = indicators.detach().topk(count, largest=self._largest_first).indices
+        """Let the `count` best of a batch in, then keep the SIZE best of all. What is no number stays out."""
+        sound = (indicators.isfinite() & entropies.isfinite()).nonzero().flatten()
+        count = min(count, len(sound))
+        if not count:
+            return
+        best = sound[indicators.detach()[sound].topk(count, largest=self._largest_first).indices]
         old = (self._indicators, self.queries, self.items, self.entropies)
         new = [one.detach()[best] for one in (indicators, queries, items, entropies)]
         merged = [torch.cat([a, b]) if len(a) else b for a, b in zip(old, new, strict=True)]

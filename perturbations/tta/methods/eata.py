@@ -39,7 +39,8 @@ def eata(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
                 unlike = entropies.topk(fraction(0.1, len(entropies)), largest=False).indices
             kept = unlike
         new = predictions[kept].mean(0)
-        mean_prediction = new if mean_prediction is None else MOMENTUM * mean_prediction + (1 - MOMENTUM) * new
+        if bool(new.isfinite().all()):
+            mean_prediction = new if mean_prediction is None else MOMENTUM * mean_prediction + (1 - MOMENTUM) * new
         chosen = entropies[kept]
         return logits, (chosen / (chosen.detach() - LARGEST_ENTROPY).exp()).mean()
 

@@ -41,7 +41,7 @@ def hatvtr(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
             with torch.no_grad():
                 distance = (queries - queries.mean(0)).norm(dim=-1)
                 memory.add(distance, queries, items, entropies, fraction(SHARE, len(queries)))
-        robust = robust_entropy(entropies, memory.entropies.max())
+        robust = robust_entropy(entropies, memory.largest_entropy)
         if robust is None:
             return similarities, None
         uniform = scatter(queries, queries.mean(0))

@@ -35,7 +35,7 @@ def tcr(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
                 spread = (queries - queries.mean(0)).norm(dim=-1) + (nearest - nearest.mean(0)).norm(dim=-1)
                 reliability = 2 * (queries - nearest).norm(dim=-1) - spread
                 memory.add(reliability, queries, nearest, entropies, fraction(SHARE, len(queries)))
-        robust = robust_entropy(entropies, memory.entropies.max())
+        robust = robust_entropy(entropies, memory.largest_entropy)
         if robust is None:
             return similarities, None
         uniform = scatter(queries, queries.mean(0))
