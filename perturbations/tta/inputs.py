@@ -18,9 +18,6 @@ class Tokens(NamedTuple):
     ids: Tensor
     mask: Tensor | None
 
-    def __len__(self) -> int:
-        return int(self.ids.shape[0])
-
 
 def tokens(given: Any, device: torch.device) -> Tokens:
     """Token ids with their mask: a pair, a mapping with `input_ids` and `attention_mask`, or ids alone.
@@ -28,7 +25,7 @@ def tokens(given: Any, device: torch.device) -> Tokens:
     Raises:
         ValueError: it is something else, or the shapes do not fit.
     """
-    if isinstance(given, Mapping) or hasattr(given, "input_ids"):
+    if isinstance(given, Mapping):
         ids, mask = given["input_ids"], given.get("attention_mask")
     elif isinstance(given, Tensor):
         ids, mask = given, None
