@@ -42,7 +42,9 @@ def new_project(root: Path, **changes: Any) -> Project:
             "datasets": {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "no such folder"}},
             "suites": {
                 "msrvtt_p": {"captions": {"perturbations": OFFLINE}},
-                "mm_robustness": {"captions": {"perturbations": ["char_swap", "synonym_replace"], "severities": [1, 7]}},
+                "mm_robustness": {
+                    "captions": {"perturbations": ["char_swap", "synonym_replace"], "severities": [1, 7]}
+                },
             },
             **changes,
         },
