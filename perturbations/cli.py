@@ -97,6 +97,10 @@ def _add_people_commands(commands: Any) -> None:
     )
     parser.add_argument("-o", "--output", type=Path, help="write it there instead")
 
+    parser = _add(commands, "catalogue", _catalogue, "bring docs/catalogue up to date with the declarations")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where something is not up to date")
+    parser.add_argument("--output", type=Path, default=Path("docs", "catalogue"), help="folder of the catalogue")
+
 
 def _add_realization(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0)
@@ -213,9 +217,11 @@ def _list(options: argparse.Namespace) -> int:
     from perturbations import registry
 
     entries = registry.perturbations(options.suite)
-    width = max(len(entry.key) for entry in entries)
+    keys = max(len(entry.key) for entry in entries)
+    levels = max(len(entry.level) for entry in entries)
     for entry in entries:
-        print(f"{entry.key:{width}}  {entry.level:<10} {entry.summary}")
+        severities = f"1-{len(entry.severities)}" if len(entry.severities) > 1 else "1"
+        print(f"{entry.key:{keys}}  {entry.kind:5}  {entry.level:{levels}}  {severities:3}  {entry.summary}")
     return 0
 
 
@@ -347,6 +353,20 @@ def _catalogue_texts(options: argparse.Namespace) -> int:
     else:
         storage.write_text(options.output, page)
     return 0
+
+
+def _catalogue(options: argparse.Namespace) -> int:
+    from perturbations.report import catalogue
+
+    if not options.check:
+        for name in catalogue.write(options.output):
+            print(options.output / name)
+        return 0
+    found = catalogue.stale(options.output)
+    for line in found:
+        print(f"  {line}")
+    print(f"{options.output}: {f'{len(found)} not up to date; run: perturb catalogue' if found else 'up to date'}")
+    return 1 if found else 0
 
 
 def _schema(options: argparse.Namespace) -> int:

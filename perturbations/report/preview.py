@@ -30,25 +30,42 @@ def from_video(
     """
     entries = registry.perturbations(kind="video")
     keys = names or [entry.key for entry in entries if entry.guide != "donor" or donors]
-    clip = rendering.clip_of(dict(row), Path(row["path"]))
-    clean = next(iter(media.decode(clip, only={row["frame_count"] // 2}))).image
     rows = []
     for key in keys:
-        temporal = registry.get(key).method == "temporal"
-        images = [tiled(_decoded(clip, row["frame_count"])) if temporal else clean]
-        for severity in severities:
-            made = recipe.make(
-                registry.get(key), severity, variant=variant, seed=seed, storage={"tier": "recipe"}, donors="--donors"
-            )
-            source = shards.source_with_facts(made, dict(row), [dict(one) for one in donors])
-            length = rendering.length(made, source)
-            positions = media.uniform_indices(_ROWS * _COLUMNS, length) if temporal else [length // 2]
-            found = {one.position: one.image for one in rendering.render(made, source, only=set(positions))}
-            shown = [found[position] for position in positions]
-            images.append(tiled(shown) if temporal else shown[0])
+        images = images_of(registry.get(key), row, donors, severities=severities, seed=seed, variant=variant)
         rows.append((key.partition("/")[2], images))
     columns = ["clean", *(f"severity {severity}" for severity in severities)]
     write_png(contact_sheet(rows, columns, title=row["item_id"]), output)
+
+
+def images_of(
+    entry: registry.Perturbation,
+    row: Mapping[str, Any],
+    donors: Sequence[Mapping[str, Any]],
+    *,
+    severities: Sequence[int],
+    seed: int,
+    variant: str,
+) -> list[media.Image]:
+    """The middle frame of a clip, clean and under each severity; six frames in one where a perturbation is about time.
+
+    `row` and `donors` are rows of a sources manifest. Images are RGB uint8, as large as the clip or nearly so.
+    """
+    clip = rendering.clip_of(dict(row), Path(row["path"]))
+    temporal = entry.method == "temporal"
+    if temporal:
+        images = [tiled(_decoded(clip, row["frame_count"]))]
+    else:
+        images = [next(iter(media.decode(clip, only={row["frame_count"] // 2}))).image]
+    for severity in severities:
+        made = recipe.make(entry, severity, variant=variant, seed=seed, storage={"tier": "recipe"}, donors="--donors")
+        source = shards.source_with_facts(made, dict(row), [dict(one) for one in donors])
+        length = rendering.length(made, source)
+        positions = media.uniform_indices(_ROWS * _COLUMNS, length) if temporal else [length // 2]
+        found = {one.position: one.image for one in rendering.render(made, source, only=set(positions))}
+        shown = [found[position] for position in positions]
+        images.append(tiled(shown) if temporal else shown[0])
+    return images
 
 
 def from_manifest(

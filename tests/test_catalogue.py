@@ -1,0 +1,215 @@
+"""The catalogue in docs/catalogue: up to date, complete, and its pictures those of the kernels."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perturbations import cli, registry
+from perturbations.registry import Perturbation
+from perturbations.report import catalogue
+
+REPOSITORY = Path(__file__).parents[1]
+FOLDER = REPOSITORY / "docs" / "catalogue"
+VIDEO = registry.perturbations(kind="video")
+PAGES = sorted(path.name for path in FOLDER.glob("*.md"))
+
+each_page = pytest.mark.parametrize("name", PAGES)
+each_picture = pytest.mark.parametrize("entry", VIDEO, ids=lambda entry: entry.key)
+
+
+def test_the_catalogue_is_up_to_date() -> None:
+    assert not catalogue.stale(FOLDER), "run: perturb catalogue"
+
+
+# --- the text --------------------------------------------------------------------------------------------------------
+
+
+def test_every_perturbation_is_on_its_suite_s_page_and_in_the_index() -> None:
+    index = (FOLDER / "README.md").read_text("utf-8")
+    for suite in registry.suites().values():
+        page = (FOLDER / f"{suite.name}.md").read_text("utf-8")
+        for entry in suite.perturbations:
+            assert re.search(rf"\b{entry.name}\b", page)
+            assert re.search(rf"\b{entry.name}\b", index)
+
+
+@each_picture
+def test_a_section_says_what_the_declaration_says(entry: Perturbation) -> None:
+    section = section_of(entry)
+    assert entry.source in section
+    assert entry.differences in section
+    assert catalogue.picture_path(entry) in section
+    for severity in entry.severities:
+        for variant in registry.VARIANTS:
+            for name, value in entry.parameters(severity, variant).items():
+                assert cells(section, name, variant)[severity - 1] == pytest.approx(value)
+
+
+def section_of(entry: Perturbation) -> str:
+    page = (FOLDER / f"{entry.suite}.md").read_text("utf-8")
+    return page.partition(f"\n### {entry.name}\n")[2].partition("\n### ")[0]
+
+
+def cells(section: str, name: str, variant: str) -> list[str | float]:
+    """A parameter's row, of the variant where the variants differ."""
+    rows = dict(line.strip("| ").split(" | ", 1) for line in section.splitlines() if line.startswith("| `"))
+    row = rows.get(f"`{name}`, {variant}") or rows[f"`{name}`"]
+    return [as_number(cell) for cell in row.split(" | ")]
+
+
+def as_number(cell: str) -> str | float:
+    return float(cell) if re.fullmatch(r"-?[\d.]+(e-?\d+)?", cell) else cell
+
+
+# The captions' page is written elsewhere.
+ELSEWHERE = {"../catalogue_text.md"}
+
+
+@each_page
+def test_links_lead_somewhere(name: str) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", (FOLDER / name).read_text("utf-8")):
+        path, _, anchor = target.partition("#")
+        if target in ELSEWHERE:
+            continue
+        assert (FOLDER / (path or name)).is_file(), target
+        if anchor:
+            assert headings(FOLDER / (path or name)).count(anchor) == 1, target
+
+
+def headings(path: Path) -> list[str]:
+    """A page's anchors, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
+
+
+@each_page
+def test_tables_have_as_many_cells_in_every_line(name: str) -> None:
+    lines = (FOLDER / name).read_text("utf-8").splitlines()
+    for line, following in pairwise(lines):
+        if line.startswith("|") and following.startswith("|"):
+            assert line.count("|") == following.count("|"), following
+
+
+# --- the pictures ----------------------------------------------------------------------------------------------------
+
+
+@each_picture
+def test_a_picture_shows_every_severity(entry: Perturbation) -> None:
+    path = FOLDER / catalogue.picture_path(entry)
+    image = catalogue.decoded(path)
+    assert image is not None
+    # Six frames of 106 x 120 pixels a cell, two lines of three; or a frame, and a detail of it below.
+    widest, tallest = (238, 120) if entry.method == "temporal" else (160, 2 * 120 + 3)
+    header, border, gap, columns = 22, 8, 3, 1 + len(entry.severities)
+    assert image.shape == (tallest + header + 2 * border, columns * (widest + gap) - gap + 2 * border, 3)
+    assert path.stat().st_size <= 35_000
+
+
+def test_the_folder_is_small() -> None:
+    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) < 1_500_000
+
+
+REDRAWN = ["mlvp/fog", "mlvp/temporal_scrambling", "msrvtt_p/rotate", "msrvtt_p/mpeg2", "mm_robustness/pixelate"]
+
+
+@pytest.mark.parametrize("key", REDRAWN)
+def test_a_picture_is_what_the_kernels_make(key: str, clips: list[dict[str, object]], tmp_path: Path) -> None:
+    entry = registry.get(key)
+    drawn = tmp_path / "drawn.webp"
+    drawn.write_bytes(catalogue.encoded(catalogue.strip(entry, clips)))
+    ours, committed = catalogue.decoded(drawn), catalogue.decoded(FOLDER / catalogue.picture_path(entry))
+    assert ours is not None
+    assert committed is not None
+    assert psnr(ours, committed) > 30
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+    return catalogue.clips(tmp_path_factory.mktemp("clips"))
+
+
+def psnr(one: np.ndarray, other: np.ndarray) -> float:
+    return float(10 * np.log10(255**2 / max(np.mean((one.astype(float) - other) ** 2), 1e-9)))
+
+
+# --- what goes stale, and how it is mended ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Leaves two perturbations in the registry, the first with these attributes."""
+
+    first, second = registry.get("mlvp/impulse_noise"), registry.get("msrvtt_p/freeze")
+    known = dict(registry.suites())
+
+    def declare(**changed: object) -> None:
+        shown = [dataclasses.replace(first, **changed), second]  # type: ignore[arg-type]
+        suites = {entry.suite: dataclasses.replace(known[entry.suite], perturbations=(entry,)) for entry in shown}
+        monkeypatch.setattr(registry, "suites", lambda: suites)
+
+    declare()
+    return declare
+
+
+def run(*arguments: str | Path) -> int:
+    return cli.main(["catalogue", *map(str, arguments)])
+
+
+def test_a_change_is_found_and_only_what_it_concerns_is_written(
+    tmp_path: Path, two: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--check", "--output", tmp_path / "none") == 1
+    assert not (tmp_path / "none").exists()
+    assert run("--output", tmp_path) == 0
+    assert run("--check", "--output", tmp_path) == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    picture, other = tmp_path / "pictures/mlvp/impulse_noise.webp", tmp_path / "pictures/msrvtt_p/freeze.webp"
+    assert {picture, other} <= set(before)
+
+    two(summary="pepper and salt")
+    assert run("--check", "--output", tmp_path) == 1
+    capsys.readouterr()
+    assert run("--output", tmp_path) == 0
+    assert capsys.readouterr().out.split() == [str(tmp_path / "mlvp.md")]
+
+    two(summary="pepper and salt", version=2)
+    assert run("--check", "--output", tmp_path) == 1
+    assert "impulse_noise.webp: is to be drawn again" in capsys.readouterr().out
+    assert run("--output", tmp_path) == 0
+    assert capsys.readouterr().out.split() == [str(tmp_path / "mlvp.md"), str(picture)]
+    assert picture.read_bytes() == before[picture]  # the version is new, the kernel is not
+
+    two(released=tuple({"amount": amount} for amount in (0.1, 0.2, 0.3, 0.4, 0.5)))
+    assert run("--output", tmp_path) == 0
+    assert picture.read_bytes() != before[picture]
+    assert other.read_bytes() == before[other]
+    assert run("--check", "--output", tmp_path) == 0
+
+
+def test_what_is_damaged_or_left_over_is_found_and_mended(
+    tmp_path: Path, two: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--output", tmp_path) == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    picture = tmp_path / "pictures/mlvp/impulse_noise.webp"
+    picture.write_bytes(b"")
+    old = picture.with_name("rain.webp")
+    old.write_bytes(before[picture])
+    kept = tmp_path / "notes.md"
+    kept.write_text("not the catalogue's\n")
+    with (tmp_path / "mlvp.md").open("a") as page:
+        page.write("a word by hand\n")
+    assert run("--check", "--output", tmp_path) == 1
+    said = capsys.readouterr().out
+    assert all(name in said for name in ("impulse_noise.webp", "rain.webp", "mlvp.md"))
+    assert "notes.md" not in said
+    assert run("--output", tmp_path) == 0
+    kept.unlink()
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
