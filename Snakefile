@@ -24,6 +24,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/sources.smk"
 include: "workflow/rules/captions.smk"
 include: "workflow/rules/analyses.smk"
+include: "workflow/rules/calibration.smk"
 include: "workflow/rules/videos.smk"
 include: "workflow/rules/manifests.smk"
 include: "workflow/rules/report.smk"
@@ -38,6 +39,19 @@ rule all:
 describe(
     "all", "the demo: every perturbation of the suite `mlvp` on clips that the package draws itself"
 )
+
+for DATASET in CONFIG.datasets:
+
+    rule:
+        name:
+            f"calibrate_{DATASET}"
+        input:
+            calibration_of(DATASET),
+
+    describe(
+        f"calibrate_{DATASET}", f"severities of even distortion, solved on clips of `{DATASET}`"
+    )
+
 
 for SUITE in CONFIG.suites:
     for DATASET in CONFIG.datasets:

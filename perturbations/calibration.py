@@ -10,6 +10,7 @@ import json
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,8 +39,8 @@ from perturbations.registry import Perturbation
 from perturbations.rendering import Source
 
 METRIC = "ssim"
-TARGETS = (0.9, 0.8, 0.7, 0.6, 0.5)
-"""The mean SSIM that severities 1 to 5 are to have: even steps away from the clean clip."""
+TARGETS = (0.9, 0.825, 0.75, 0.675, 0.6)
+"""The mean SSIM that severities 1 to 5 are to have: even steps, which most kernels can reach (docs/calibration.md)."""
 
 CLIPS = 8
 """How many clips a sample holds."""
@@ -48,6 +49,7 @@ TOLERANCE = 0.01
 """An SSIM so near to its target counts as reached."""
 
 _GRID = 13
+_TEMPORAL_GRID = 49  # rearranged frames cost nothing to make, and their curves are rough
 _ROUNDS = 3
 _CLOSE = 0.003
 _DECIMALS = 4
@@ -172,11 +174,7 @@ def between(points: Sequence[Point], aim: float) -> float | None:
 
 def rises(values: Sequence[float]) -> list[int]:
     """The severities whose SSIM is higher than that of the one before, by more than rounding."""
-    return [
-        severity
-        for severity, (one, other) in enumerate(zip(values, values[1:], strict=False), start=2)
-        if other > one + 0.001
-    ]
+    return [severity for severity, (one, other) in enumerate(pairwise(values), start=2) if other > one + 0.001]
 
 
 @dataclass
@@ -191,7 +189,8 @@ class _Search:
 
     def first(self) -> list[float | int]:
         """Every published severity (whole numbers), and even strengths."""
-        even = [float(strength) for strength in np.linspace(0, 1, _GRID)]
+        grid = _TEMPORAL_GRID if self.entry.method == "temporal" else _GRID
+        even = [float(strength) for strength in np.linspace(0, 1, grid)]
         return [*self.entry.severities, *self._new(even)]
 
     def next(self, targets: Sequence[float]) -> list[float | int]:
@@ -199,9 +198,7 @@ class _Search:
         points = list(self.points.values())
         wanted = self.aims(targets)
         missed = [
-            aim
-            for aim, point in zip(wanted, choose(points, wanted), strict=True)
-            if abs(point.ssim - aim) > _CLOSE
+            aim for aim, point in zip(wanted, choose(points, wanted), strict=True) if abs(point.ssim - aim) > _CLOSE
         ]
         guesses = [between(points, aim) for aim in missed]
         return [*self._new(guess for guess in guesses if guess is not None)]
@@ -256,7 +253,7 @@ class _Search:
             "limited": any(abs(aim - target) > 1e-9 for aim, target in zip(wanted, targets, strict=True)),
             "tied": [
                 severity
-                for severity, (one, other) in enumerate(zip(chosen, chosen[1:], strict=False), start=2)
+                for severity, (one, other) in enumerate(pairwise(chosen), start=2)
                 if one.params == other.params
             ],
             "severities": {

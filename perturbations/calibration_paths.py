@@ -7,6 +7,7 @@ here; the tests say so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,10 +32,9 @@ class Axis:
 
     def at(self, strength: float) -> float | int:
         """The number at a strength in [0, 1]."""
+        value = self.mild + strength * (self.strong - self.mild)
         if self.geometric:
-            value = self.mild * (self.strong / self.mild) ** strength
-        else:
-            value = self.mild + strength * (self.strong - self.mild)
+            value = math.exp((1 - strength) * math.log(self.mild) + strength * math.log(self.strong))
         if self.most is not None:
             value = min(value, self.most)
         if self.step is not None:
@@ -90,12 +90,12 @@ _SNOW: Path = {
 # Published severities 1 and 2 tilt much, 3 to 5 wobble: here one field, of the width of 3 to 5, tilts and wobbles more
 # and more, so that the table cannot be inverted.
 _ELASTIC: Path = {"alpha": Axis(0.2, 100.0), "sigma": 2.44, "affine": Axis(0.05, 25.0)}
-# The longest published streak, fading ever later.
-_STREAK: Path = {"radius": 20, "sigma": _geometric(0.25, 60.0)}
+# As published, longer streaks also fade later: from a third of their length to all of it.
+_STREAK: Path = {"radius": _whole_geometric(1, 48), "sigma": _geometric(0.3, 48.0)}
 # A disk of more than 12 pixels does not fit the kernel's 16-bit sums.
 _DISK: Path = {"radius": _whole(0, 12), "alias": 0.5}
 # Eleven views, as in the published severity 1, ever farther apart.
-_ZOOM: Path = {"stop": Axis(1.00105, 1.84), "step": Axis(0.0001, 0.08)}
+_ZOOM: Path = {"stop": Axis(1.00105, 3.1), "step": Axis(0.0001, 0.2)}
 _QUALITY = _whole(98, 1)
 # Blocks are quantized with 31 at most, and from there on bits are only weighed more.
 _MPEG: Path = {
@@ -114,7 +114,7 @@ PATHS: dict[str, Path] = {
     "mlvp/h264_compression": {"bitrate": _whole_geometric(8_000_000, 4_000)},
     # Odd lengths, as published: twice as long, less one, where most moves.
     "mlvp/motion_blur": {"low": _whole(3, 61, 2), "high": _whole(5, 121, 4)},
-    "mlvp/video_defocus": {"radius": _whole(1, 24)},
+    "mlvp/video_defocus": {"radius": _whole(1, 32)},
     "mlvp/main_object_occlusion": {"ratio": Axis(0.02, 1.0)},
     "mlvp/style_transfer": {"alpha": Axis(0.02, 1.0)},
     "mlvp/event_insertion": {"share": Axis(0.02, 1.0)},

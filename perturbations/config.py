@@ -170,6 +170,14 @@ class Suite(_Strict):
     variant: Variant = Field("released", description="released: the authors' code; paper: the printed text")
     perturbations: Literal["all"] | tuple[str, ...] = Field("all", description="all, or a list of names")
     severities: tuple[Severity, ...] = Field((1, 2, 3, 4, 5), min_length=1, description="which severities")
+    severity: Literal["published", "calibrated"] = Field(
+        "published",
+        description="published: the papers' numbers; calibrated: those solved for even distortion on the dataset's own "
+        "clips, by `snakemake calibrate_<dataset>`",
+    )
+    calibration: Path | None = Field(
+        None, description="calibrated: the table; the default is manifests/<dataset>/calibration.json"
+    )
     parameters: dict[str, dict[Severity, dict[str, Any]]] = Field(
         default_factory=dict,
         description="numbers that replace the published ones: perturbation -> severity -> parameter -> value",
@@ -201,6 +209,10 @@ class Config(_Strict):
         """How many items of `dataset` may fail."""
         own = self.datasets[dataset].max_quarantine
         return self.max_quarantine if own is None else own
+
+    def calibration_of(self, dataset: str, suite: str) -> Path:
+        """Where the table lies that a calibrated suite takes its numbers from."""
+        return self.suites[suite].calibration or Path("manifests") / dataset / "calibration.json"
 
     def donors_of(self, dataset: str) -> str:
         """The dataset whose clips are inserted into those of `dataset`."""

@@ -36,6 +36,7 @@ def corpus_of(suite, dataset):
 
     def files(wildcards):
         plan_of(dataset)
+        check_calibration(suite, dataset)
         folder = f"manifests/{dataset}"
         return main_objects_of(suite, dataset) + [
             f"{folder}/sources.parquet",
