@@ -24,6 +24,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/sources.smk"
 include: "workflow/rules/captions.smk"
 include: "workflow/rules/analyses.smk"
+include: "workflow/rules/calibration.smk"
 include: "workflow/rules/videos.smk"
 include: "workflow/rules/manifests.smk"
 include: "workflow/rules/report.smk"
@@ -49,6 +50,19 @@ for TARGET, ADAPTER in (("msrvtt_p", "msrvtt"), ("youcook2_p", "youcook2")):
             corpora_of("msrvtt_p", ADAPTER),
 
     describe(TARGET, f"the suite `msrvtt_p` on every dataset of the adapter `{ADAPTER}`")
+
+
+for DATASET in CONFIG.datasets:
+
+    rule:
+        name:
+            f"calibrate_{DATASET}"
+        input:
+            calibration_of(DATASET),
+
+    describe(
+        f"calibrate_{DATASET}", f"severities of even distortion, solved on clips of `{DATASET}`"
+    )
 
 
 for SUITE in CONFIG.suites:

@@ -195,6 +195,18 @@ def _add_rule_commands(commands: Any) -> None:
     parser.add_argument("--severities", type=Path, required=True, help="mixed_severity to write")
     parser.add_argument("--types", type=Path, required=True, help="mixed_types to write")
 
+    parser = _add(commands, "calibrate", _calibrate, "solve parameters for severities of even distortion")
+    parser.add_argument("--sources", type=Path, required=True, help="the sources manifest of the dataset")
+    parser.add_argument("-p", "--perturbations", nargs="+", metavar="SUITE/NAME", help="default: all visual ones")
+    parser.add_argument(
+        "--paper", nargs="*", default=[], metavar="SUITE", help="suites to take in the variant paper, not released"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--clips", type=_positive, help="how many clips to measure; default: 8")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the table to write, .json")
+    parser.add_argument("--picture", type=Path, help="the plot to write, .png")
+    parser.add_argument("--report", type=Path, help="the report to write, .md")
+
     parser = _add(commands, "check", _check, "(rule) fail when more items are quarantined than allowed")
     parser.add_argument("quarantine", type=Path)
     parser.add_argument("--allowed", type=int, required=True)
@@ -575,6 +587,28 @@ def _about(path: Path) -> dict[str, Any]:
             "pyarrow": pa.__version__,
         },
     }
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    from perturbations import calibration, calibration_report, calibration_table, manifest, registry, storage
+
+    rows = _complete(options.sources, manifest.SOURCES)
+    dataset = rows[0]["dataset"] if rows else ""
+    entries = [registry.get(name) for name in options.perturbations or ()] or registry.perturbations(kind="video")
+    texts = [entry.key for entry in entries if entry.kind != "video"]
+    if texts:
+        raise ConfigError(f"only visual perturbations can be calibrated, not {', '.join(texts)}")
+    for name in options.paper:
+        registry.suite(name)
+    wanted = {entry.key: "paper" if entry.suite in options.paper else "released" for entry in entries}
+    sources = calibration.sample(rows, options.seed, dataset, options.clips or calibration.CLIPS)
+    table = calibration.calibrate(sources, wanted, dataset=dataset, seed=options.seed)
+    calibration_table.write(options.output, table)
+    if options.report:
+        storage.write_text(options.report, calibration_report.text(table))
+    if options.picture:
+        calibration_report.draw(table, options.picture)
+    return 0
 
 
 def _check(options: argparse.Namespace) -> int:

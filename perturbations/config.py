@@ -231,6 +231,14 @@ class Suite(_Strict):
     draw: Literal["clip", "frame"] | None = Field(
         None, description="mm_robustness: one realization a clip, the default, or one a frame"
     )
+    severity: Literal["published", "calibrated"] = Field(
+        "published",
+        description="published: the papers' numbers; calibrated: those solved for even distortion on the dataset's own "
+        "clips, by `snakemake calibrate_<dataset>`",
+    )
+    calibration: Path | None = Field(
+        None, description="calibrated: the table; the default is manifests/<dataset>/calibration.json"
+    )
     parameters: dict[str, dict[Severity, dict[str, Any]]] = Field(
         default_factory=dict,
         description="numbers that replace the published ones: perturbation -> severity -> parameter -> value",
@@ -261,6 +269,10 @@ class Config(_Strict):
         """How many items of `dataset` may fail."""
         own = self.datasets[dataset].max_quarantine
         return self.max_quarantine if own is None else own
+
+    def calibration_of(self, dataset: str, suite: str) -> Path:
+        """Where the table lies that a calibrated suite takes its numbers from."""
+        return self.suites[suite].calibration or Path("manifests") / dataset / "calibration.json"
 
     def donors_of(self, dataset: str) -> str:
         """The dataset whose clips are inserted into those of `dataset`."""

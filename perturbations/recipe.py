@@ -9,8 +9,9 @@ import hashlib
 import json
 from typing import Any
 
+from perturbations import calibration_table, registry
 from perturbations import config as configuration
-from perturbations import registry
+from perturbations.errors import ConfigError
 from perturbations.storage import PROFILES
 
 Recipe = dict[str, Any]
@@ -76,21 +77,41 @@ def make(
 
 
 def from_config(config: configuration.Config, collection: str, suite: str, name: str, severity: int) -> Recipe:
-    """The recipe that `config.yaml` asks for; `collection` is a dataset's name, or `plan.whole` of it."""
+    """The recipe that `config.yaml` asks for; `collection` is a dataset's name, or `plan.whole` of it.
+
+    Raises `ConfigError` when it asks for a calibrated severity that no table holds.
+    """
     wanted = config.suites[suite]
     dataset, _, part = collection.partition("/")
-    return make(
-        registry.get(f"{suite}/{name}"),
+    entry = registry.get(f"{suite}/{name}")
+    solved = _calibrated(config, dataset, entry, severity) if wanted.severity == "calibrated" else {}
+    made = make(
+        entry,
         severity,
         variant=wanted.variant,
         seed=config.seed,
         storage=storage_settings(config.storage.model_dump()),
-        replaced=wanted.parameters.get(name, {}).get(severity),
+        replaced={**solved, **wanted.parameters.get(name, {}).get(severity, {})},
         backends=config.backends,
         donors=config.donors_of(dataset),
         draw=wanted.draw,
         whole_videos=not part and cuts_whole_videos(config, dataset, suite),
     )
+    # The table's numbers are in the recipe, and nothing else of it: what changes one of them concerns its jobs only.
+    return {**made, "variant": wanted.severity} if solved else made
+
+
+def _calibrated(
+    config: configuration.Config, dataset: str, entry: registry.Perturbation, severity: int
+) -> dict[str, Any]:
+    path = config.calibration_of(dataset, entry.suite)
+    try:
+        return calibration_table.parameters(path, entry, severity, config.suites[entry.suite].variant)
+    except ConfigError as error:
+        raise ConfigError(
+            f"suites.{entry.suite}.severity is `calibrated`: {error}. `snakemake calibrate_{dataset}` solves the table "
+            f"manifests/{dataset}/calibration.json anew"
+        ) from None
 
 
 def cuts_whole_videos(config: configuration.Config, dataset: str, suite: str) -> bool:

@@ -199,7 +199,7 @@ _HELD_BYTES = 256 * 2**20
 # How many frames before the wanted one a decoder starts, at worst and about: the distance of a video's key frames.
 _KEY_FRAMES = 125
 _MOST_DECODED = 4
-"""So many times the wanted frames may be decoded by going to and fro before a file with key frames only is made."""
+"""So many times the wanted frames may be decoded by going back and forth before a file with key frames only is made."""
 
 _INTRA = storage.Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "0", "g": "1"}, exact=True)
 

@@ -207,7 +207,7 @@ def long_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_memory_changes_no_frame(
     entry: registry.Perturbation, held: int, long_clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Few frames held, key frames taken for near: what goes to and fro, and what goes through a scratch file."""
+    """Few frames held, key frames taken for near: what goes back and forth, and what goes through a scratch file."""
     source = rendering.source_of(clips.source_row(long_clip))
     made = recipe.make(entry, 2, variant="paper", seed=1, storage={"tier": "recipe"})
     expected = [frame.image for frame in rendering.render(made, source)]

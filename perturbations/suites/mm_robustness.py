@@ -19,6 +19,7 @@ def _image(
     summary: str,
     *,
     guide: Guide | None = None,
+    version: int = 1,
     monotonic: bool = True,
 ) -> Perturbation:
     return Perturbation(
@@ -29,7 +30,7 @@ def _image(
         kernel=f"perturbations.video.{kernel}",
         realization=realization and f"perturbations.video.{realization}",
         guide=guide,
-        version=1,
+        version=version,
         released=released,
         draw="none" if realization is None and guide is None else "clip",
         summary=summary,
@@ -109,6 +110,7 @@ VIDEO = (
         "blur:draw_angle",
         _table("radius sigma", (10, 3.0), (15, 5.0), (15, 8.0), (15, 12.0), (20, 15.0)),
         "a streak of the whole frame",
+        version=2,
     ),
     _image(
         "zoom_blur",

@@ -85,7 +85,7 @@ VIDEO = (
         method="pixel",
         kernel="perturbations.video.blur:motion_blur",
         realization="perturbations.video.blur:draw_angle",
-        version=1,
+        version=2,
         released=tuple(
             {"radius": radius, "sigma": sigma}
             for radius, sigma in ((10, 3.0), (15, 5.0), (15, 8.0), (15, 12.0), (20, 15.0))

@@ -15,13 +15,13 @@ Apply = Callable[[Image, int], Image]
 
 # OpenCV rounds where the references truncate. A hair less than a half, so that whole numbers, and sums that end a hair
 # below one, stay what they are.
-_HALF = np.array([0.4999, 0.4999, 0.4999, 0.0])
+_HALF = 0.4999
 
 
-def _truncated(values: NDArray[np.float32]) -> Image:
-    """uint8 levels, clipped, of height x width x 3."""
+def _truncated(values: NDArray[np.float32], lift: float = 0.0) -> Image:
+    """uint8 levels, clipped, of height x width x 3 values plus `lift`, none of them negative."""
     output = np.empty(values.shape, np.uint8)
-    cv2.subtract(values, _HALF, dst=output, dtype=cv2.CV_8U)
+    cv2.convertScaleAbs(values, dst=output, alpha=1.0, beta=lift - _HALF)  # a third of what subtracting takes
     return output
 
 
@@ -66,6 +66,7 @@ def defocus_blur(drawn: None, num_frames: int, height: int, width: int, *, radiu
         if tips is not None:
             cv2.subtract(tips[0], tips[1], dst=more, dtype=cv2.CV_32F)
             cv2.scaleAdd(more, heavier, inner, dst=inner)
+            np.maximum(inner, 0.0, out=inner)
         return _truncated(inner)
 
     return apply
@@ -193,21 +194,43 @@ def motion_blur(angle: float, num_frames: int, height: int, width: int, *, radiu
     above, below = (max(0, max(sign * row for row, _, _ in taps)) for sign in (-1, 1))
     before, after = (max(0, max(sign * column for _, column, _ in taps)) for sign in (-1, 1))
     padded = np.empty((height + above + below, width + before + after, 3), np.float32)
-    parts = [
-        (padded[above + row : above + row + height, before + column : before + column + width], weight)
-        for row, column, weight in taps
-    ]
-    blurred = np.empty((height, width, 3), np.float32)
+    parts = []
+    for row, column, kernel in _pieces(taps):
+        top, left = above + row, before + column
+        seen = padded[top : top + height + kernel.shape[0] - 1, left : left + width + kernel.shape[1] - 1]
+        parts.append((seen, kernel, np.empty(seen.shape, np.float32)))
+    blurred, *others = (summed[:height, :width] for _, _, summed in parts)
 
     def apply(frame: Image, index: int) -> Image:
         np.copyto(padded, cv2.copyMakeBorder(frame, above, below, before, after, cv2.BORDER_REPLICATE))
+        for seen, kernel, summed in parts:
+            cv2.filter2D(seen, cv2.CV_32F, kernel, dst=summed, anchor=(0, 0))
+        for other in others:
+            cv2.add(blurred, other, dst=blurred)
         # ImageMagick rounds to its 16 bits, a grey level being 257 of them, before it truncates to 8.
-        blurred.fill(0.5 / 257)
-        for part, weight in parts:
-            cv2.scaleAdd(part, weight, blurred, dst=blurred)
-        return _truncated(blurred)
+        return _truncated(blurred, lift=0.5 / 257)
 
     return apply
+
+
+_PIECE = 11
+"""Sides of the largest kernel that OpenCV correlates tap by tap, zeros left out, and not by Fourier transform."""
+
+
+def _pieces(taps: list[tuple[int, int, float]]) -> list[tuple[int, int, NDArray[np.float32]]]:
+    """(first row, first column, weights) of small kernels that the taps, which follow a line, make together."""
+    pieces = []
+    while taps:
+        row, column, _ = taps[0]
+        near = [one for one in taps if max(abs(one[0] - row), abs(one[1] - column)) < _PIECE]
+        rows, columns = [row for row, _, _ in near], [column for _, column, _ in near]
+        top, left = min(rows), min(columns)
+        kernel = np.zeros((max(rows) - top + 1, max(columns) - left + 1), np.float32)
+        for row, column, weight in near:
+            kernel[row - top, column - left] = weight
+        pieces.append((top, left, kernel))
+        taps = [one for one in taps if one not in near]
+    return pieces
 
 
 _NEGLIGIBLE = 1e-6

@@ -60,6 +60,7 @@ def corpus_of(suite, dataset):
     """An input function: every manifest of one suite on one dataset."""
 
     def files(wildcards):
+        check_calibration(suite, dataset)
         report_size(suite, dataset)
         folder = f"manifests/{dataset}"
         whole = [

@@ -1,0 +1,573 @@
+"""Severities of even distortion: the paths, the solving, the table, the configuration, and the whole of it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import clips
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_workflow import Project, new_project
+
+from perturbations import (
+    calibration,
+    calibration_paths,
+    calibration_report,
+    calibration_table,
+    cli,
+    config,
+    guidance,
+    pipeline,
+    recipe,
+    registry,
+    rendering,
+    shards,
+)
+from perturbations.calibration import TARGETS, Point
+from perturbations.errors import ConfigError
+
+VISUAL = registry.perturbations(kind="video")
+STRENGTHS = st.floats(0, 1)
+
+
+def keys(entries: Sequence[registry.Perturbation]) -> list[str]:
+    return [entry.key for entry in entries]
+
+
+# --- paths -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_visual_perturbation_has_a_path_and_nothing_else_has() -> None:
+    assert set(calibration_paths.PATHS) == set(keys(VISUAL)), "perturbations/calibration_paths.py needs a line for each"
+    assert set(calibration_paths.PAPER) <= set(calibration_paths.PATHS)
+
+
+def kind_of(entry: registry.Perturbation, name: str, variant: str) -> type:
+    values = [entry.parameters(severity, variant)[name] for severity in entry.severities]
+    return float if any(isinstance(value, float) for value in values) else type(values[0])
+
+
+@pytest.mark.parametrize("variant", registry.VARIANTS)
+@pytest.mark.parametrize("entry", VISUAL, ids=keys(VISUAL))
+def test_paths_give_what_kernels_take(entry: registry.Perturbation, variant: str) -> None:
+    path = calibration_paths.path_of(entry, variant)
+    published = [entry.parameters(severity, variant) for severity in entry.severities]
+    for name in published[0]:
+        if name not in path:
+            assert len({str(one[name]) for one in published}) == 1, (
+                f"{name} differs between severities: say how it moves"
+            )
+    tried = [calibration_paths.parameters(entry, variant, strength) for strength in np.linspace(0, 1, 21).tolist()]
+    for made in tried:
+        assert set(made) == set(published[0])
+        for name, value in made.items():
+            assert type(value) is kind_of(entry, name, variant), name
+            if isinstance(value, str):
+                assert value in {one[name] for one in published}
+    assert len({recipe.canonical(made) for made in tried}) >= 5, "too few places for five severities"
+
+
+def test_an_axis_goes_where_it_says() -> None:
+    axis = calibration_paths.Axis(3, 61, step=2)
+    values = [axis.at(strength) for strength in np.linspace(0, 1, 50).tolist()]
+    assert values[0] == 3
+    assert values[-1] == 61
+    assert all(isinstance(value, int) and value % 2 for value in values)
+    assert values == sorted(values)
+    assert calibration_paths.Axis(0.01, 100.0, geometric=True).at(0.5) == 1.0
+    assert calibration_paths.Axis(0.0, 1.0).at(1 / 3) == 0.3333
+    assert calibration_paths.Axis(2, 400, geometric=True, step=1, most=31).at(1.0) == 31
+    choice = calibration_paths.Choice(("a", "b"))
+    assert [choice.at(strength) for strength in (0.0, 0.49, 0.5, 1.0)] == ["a", "a", "b", "b"]
+
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+
+def scene(seed: int, frames: int = 30, height: int = 72, width: int = 96) -> np.ndarray:
+    """A square that moves over a soft background that moves less: texture, edges and motion."""
+    import cv2
+
+    generator = np.random.default_rng(seed)
+    small = generator.integers(0, 256, (18, 24, 3), dtype=np.uint8)
+    still = cv2.resize(small, (width, height), interpolation=cv2.INTER_CUBIC)
+    made = np.stack([np.roll(still, index, axis=1) for index in range(frames)])
+    for index, frame in enumerate(made):
+        x = (seed + 2 * index) % (width - 24)
+        frame[20:44, x : x + 24] = (220, 40 * seed % 256, 30)
+    return made
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Two clips' rows of the sources manifest."""
+    folder = tmp_path_factory.mktemp("clips")
+    return [
+        clips.source_row(clips.write_scene(folder / f"{name}.mp4", scene(seed)), name)
+        for seed, name in enumerate(("one", "two"))
+    ]
+
+
+@pytest.fixture(scope="module")
+def sources(rows: list[dict[str, Any]]) -> list[rendering.Source]:
+    return calibration.sample(rows, 0, "data")
+
+
+def held(sources: Sequence[rendering.Source]) -> calibration._Held:
+    return calibration._Held(sources[0], sources[1])
+
+
+# Backwards and shifted, frames differ by as much at any strength.
+_FLAT = {"msrvtt_p/reverse_sampling", "msrvtt_p/translate"}
+# On a clip so short and small the mildest changes no pixel that is looked at.
+_UNSEEN = {"msrvtt_p/box_jumble", "mlvp/event_insertion", "msrvtt_p/static_rotate"}
+
+
+@pytest.mark.parametrize("entry", VISUAL, ids=keys(VISUAL))
+def test_kernels_accept_both_ends_and_the_strong_one_is_stronger(
+    entry: registry.Perturbation, sources: list[rendering.Source]
+) -> None:
+    search = calibration._Search(entry, "released", 0)
+    mild, strong = held(sources).measure([search.recipe_of(0.0), search.recipe_of(1.0)])
+    assert -1 <= strong <= 1
+    if entry.key not in _UNSEEN:
+        assert mild < 1, "the mildest severity leaves the clip as it is"
+    if entry.key not in _FLAT:
+        assert strong < mild - 0.02
+
+
+def test_paper_tables_end_at_strong_kernels_too(sources: list[rendering.Source]) -> None:
+    for entry in (entry for entry in VISUAL if entry.paper is not None):
+        search = calibration._Search(entry, "paper", 0)
+        mild, strong = held(sources).measure([search.recipe_of(0.0), search.recipe_of(1.0)])
+        assert strong < mild, entry.key
+
+
+SHOWN = (
+    "mlvp/gaussian_noise",
+    "mlvp/snow",
+    "mlvp/motion_blur",
+    "mlvp/main_object_occlusion",
+    "mlvp/style_transfer",
+    "mlvp/event_insertion",
+    "mlvp/temporal_scrambling",
+    "msrvtt_p/gaussian_noise",
+    "msrvtt_p/mpeg2",
+    "msrvtt_p/sampling",
+)
+
+
+@pytest.mark.parametrize("key", SHOWN)
+def test_what_is_measured_is_the_ssim_of_the_row(
+    key: str, rows: list[dict[str, Any]], sources: list[rendering.Source], tmp_path: Path
+) -> None:
+    entry = registry.get(key)
+    made = recipe.make(entry, 4, variant="released", seed=5, storage={"tier": "recipe"}, donors="sample")
+    source_rows = {row["item_id"]: row for row in rows}
+    own, donor = (source_rows[source.item_id] for source in sources)
+    known = clips.known(made, own, tmp_path, [donor])
+    source = sources[0]
+    if "guide" in made:
+        source = replace(source, facts=guidance.facts(made, own, known))
+    row = pipeline.produce(made, source, tmp_path / "none")
+    search = calibration._Search(entry, "released", 5)
+    (measured,) = held(sources).measure([search.recipe_of(4)])
+    assert measured == pytest.approx(row["ssim"], abs=1e-12)
+
+
+def test_a_donor_is_another_clip(sources: list[rendering.Source]) -> None:
+    entry = registry.get("mlvp/event_insertion")
+    found = calibration._donors(sources, [entry], 0)
+    assert {item: donor.item_id for item, donor in found.items()} == {"one": "two", "two": "one"}
+    with pytest.raises(ConfigError, match="event_insertion inserts segments of other clips: calibrate on two clips"):
+        calibration.calibrate(sources[:1], {entry.key: "released"}, dataset="data", seed=0)
+    with pytest.raises(ConfigError, match="there is no clip to calibrate on"):
+        calibration.calibrate([], {entry.key: "released"}, dataset="data", seed=0)
+
+
+def test_the_sample_depends_on_ids_and_not_on_their_order(rows: list[dict[str, Any]]) -> None:
+    many = [{**rows[0], "item_id": f"clip{number}"} for number in range(40)]
+    chosen = [source.item_id for source in calibration.sample(many, 0, "data", 5)]
+    assert len(chosen) == 5
+    assert chosen == [source.item_id for source in calibration.sample(many[::-1], 0, "data", 5)]
+    assert chosen != [source.item_id for source in calibration.sample(many, 1, "data", 5)]
+    fewer = [row for row in many if row["item_id"] != chosen[0]]
+    assert len(set(chosen) & {source.item_id for source in calibration.sample(fewer, 0, "data", 5)}) == 4
+
+
+# --- solving ---------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=2))
+def test_aims_lie_between_the_extremes_and_fall(extremes: list[float]) -> None:
+    strongest, mildest = sorted(extremes)
+    aims = calibration.aims(TARGETS, mildest, strongest)
+    assert len(aims) == len(TARGETS)
+    assert all(one >= other - 1e-12 for one, other in itertools.pairwise(aims))
+    assert all(strongest - calibration.TOLERANCE - 1e-9 <= aim for aim in aims)
+    assert all(aim <= max(mildest, 1.0) + 1e-9 for aim in aims)
+    if mildest >= TARGETS[0] and strongest <= TARGETS[-1]:
+        assert aims == pytest.approx(list(TARGETS))
+    if mildest < TARGETS[0] - calibration.TOLERANCE:
+        assert aims[0] == pytest.approx(mildest)
+
+
+def test_aims_of_limited_kernels() -> None:
+    targets = (0.9, 0.8, 0.7, 0.6, 0.5)
+    assert calibration.aims(targets, 1.0, 0.8) == pytest.approx([0.96, 0.92, 0.88, 0.84, 0.8])
+    assert calibration.aims(targets, 0.7, 0.1) == pytest.approx([0.7, 0.65, 0.6, 0.55, 0.5])
+    assert calibration.aims(targets, 0.45, 0.25) == pytest.approx([0.45, 0.4, 0.35, 0.3, 0.25])
+    assert calibration.aims(targets, 0.7, 0.6) == pytest.approx([0.7, 0.675, 0.65, 0.625, 0.6])
+
+
+def point(strength: float, ssim: float) -> Point:
+    return Point(strength, ssim, 0.0, {"x": strength})
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 10)), min_size=1, max_size=7, unique_by=lambda one: one[0]),
+    st.lists(st.integers(0, 10), min_size=3, max_size=3),
+)
+@settings(max_examples=60)
+def test_the_chosen_points_are_the_best_monotonic_ones(places: list[tuple[int, int]], aims: list[int]) -> None:
+    points = [point(strength / 8, ssim / 10) for strength, ssim in places]
+    wanted = sorted((aim / 10 for aim in aims), reverse=True)
+    chosen = calibration.choose(points, wanted)
+
+    def fits(some: Sequence[Point]) -> bool:
+        return all(one.strength <= other.strength and one.ssim >= other.ssim for one, other in itertools.pairwise(some))
+
+    def cost(some: Sequence[Point]) -> float:
+        misses = sum((one.ssim - aim) ** 2 for one, aim in zip(some, wanted, strict=True))
+        steps = zip(itertools.pairwise(some), itertools.pairwise(wanted), strict=True)
+        return misses + sum((last - aim) ** 2 for (one, other), (last, aim) in steps if one is other)
+
+    assert fits(chosen)
+    best = min(cost(some) for some in itertools.product(points, repeat=3) if fits(some))
+    assert cost(chosen) == pytest.approx(best)
+
+
+def test_between_looks_where_the_curve_first_falls_below() -> None:
+    curve = [point(0.0, 1.0), point(0.5, 0.8), point(0.75, 0.4), point(1.0, 0.6)]
+    assert calibration.between(curve, 0.6) == pytest.approx(0.625)
+    assert calibration.between(curve[::-1], 0.6) == pytest.approx(0.625)
+    assert calibration.between(curve, 0.3) is None
+    assert calibration.between(curve, 1.0) is None
+    # Never next to a point that is known.
+    assert calibration.between(curve, 0.999) == pytest.approx(0.05)
+
+
+def test_rises() -> None:
+    assert calibration.rises([0.9, 0.5, 0.6, 0.6, 0.7]) == [3, 5]
+    assert calibration.rises([0.9, 0.9004, 0.1]) == []
+
+
+FEW = {
+    key: "released"
+    for key in (
+        "mlvp/gaussian_noise",
+        "mlvp/main_object_occlusion",
+        "mm_robustness/pixelate",
+        "msrvtt_p/jpeg",
+        "msrvtt_p/reverse_sampling",
+        "msrvtt_p/static_rotate",
+    )
+}
+
+
+@pytest.fixture(scope="module")
+def table(sources: list[rendering.Source]) -> calibration_table.Table:
+    return calibration.calibrate(sources, FEW, dataset="data", seed=0)
+
+
+def test_severities_are_even_monotonic_and_what_was_measured(
+    table: calibration_table.Table, sources: list[rendering.Source]
+) -> None:
+    entries = table["perturbations"]
+    assert set(entries) == set(FEW)
+    for key, entry in entries.items():
+        attained = calibration_report.attained(entry)
+        assert attained == sorted(attained, reverse=True), key
+        search = calibration._Search(registry.get(key), "released", 0)
+        for severity, said in entry["severities"].items():
+            made = {**search.recipe_of(1), "params": said["params"]}
+            values = [calibration._Held(source, None).measure([made])[0] for source in sources]
+            assert np.mean(values) == pytest.approx(said["attained"], abs=1e-4), (key, severity)
+            assert np.std(values) == pytest.approx(said["spread"], abs=1e-4), (key, severity)
+    for key in ("mlvp/gaussian_noise", "msrvtt_p/static_rotate"):
+        assert not entries[key]["limited"]
+        assert calibration_report.attained(entries[key]) == pytest.approx(TARGETS, abs=0.01)
+        assert [one["aim"] for one in entries[key]["severities"].values()] == pytest.approx(TARGETS)
+
+
+def test_kernels_that_cannot_reach_a_target_say_so(table: calibration_table.Table) -> None:
+    occlusion = table["perturbations"]["mlvp/main_object_occlusion"]
+    mildest, strongest = occlusion["attainable"]
+    assert occlusion["limited"]
+    assert strongest > TARGETS[-1]
+    attained = calibration_report.attained(occlusion)
+    assert attained[-1] == pytest.approx(strongest, abs=0.01)
+    steps = -np.diff([1.0, *attained])
+    assert steps[1:].min() > 0
+    assert "ends at" in calibration_report.remarks(occlusion, TARGETS)
+    backwards = table["perturbations"]["msrvtt_p/reverse_sampling"]
+    assert backwards["limited"]
+    assert backwards["attainable"][0] < TARGETS[0]
+    assert "starts at" in calibration_report.remarks(backwards, TARGETS)
+
+
+def test_the_same_clips_give_the_same_bytes(
+    table: calibration_table.Table, rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    some = dict(list(FEW.items())[:2])
+    again = calibration.calibrate(calibration.sample(rows[::-1], 0, "data"), some, dataset="data", seed=0)
+    expected = {**table, "perturbations": {key: table["perturbations"][key] for key in some}}
+    calibration_table.write(tmp_path / "one.json", expected)
+    calibration_table.write(tmp_path / "two.json", again)
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+
+
+def test_another_seed_is_another_realization(sources: list[rendering.Source], table: calibration_table.Table) -> None:
+    key = "mlvp/gaussian_noise"
+    other = calibration.calibrate(sources, {key: "released"}, dataset="data", seed=1)
+    before, after = (one["perturbations"][key]["severities"]["3"] for one in (table, other))
+    assert before != after
+    assert after["attained"] == pytest.approx(before["attained"], abs=0.02)
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+NOISE = registry.get("mlvp/gaussian_noise")
+
+
+def changed(table: calibration_table.Table, path: Path, **entry: Any) -> Path:
+    """A table whose entry of `NOISE` says something else."""
+    own = json.loads(json.dumps(table))
+    own["perturbations"][NOISE.key].update(entry)
+    calibration_table.write(path, own)
+    return path
+
+
+def test_a_table_is_read_as_it_was_written(table: calibration_table.Table, tmp_path: Path) -> None:
+    path = changed(table, tmp_path / "table.json")
+    assert calibration_table.read(path) == table
+    for key in FEW:
+        entry = registry.get(key)
+        for severity in entry.severities:
+            solved = calibration_table.parameters(path, entry, severity, "released")
+            assert solved == table["perturbations"][key]["severities"][str(severity)]["params"]
+            assert all(type(value) is kind_of(entry, name, "released") for name, value in solved.items())
+
+
+def test_a_changed_table_is_read_anew(table: calibration_table.Table, tmp_path: Path) -> None:
+    path = changed(table, tmp_path / "table.json")
+    before = calibration_table.parameters(path, NOISE, 1, "released")
+    severities = {**table["perturbations"][NOISE.key]["severities"], "1": {"params": {"sigma": 2}}}
+    changed(table, path, severities=severities)
+    after = calibration_table.parameters(path, NOISE, 1, "released")
+    assert before != after == {"sigma": 2.0}
+    assert isinstance(after["sigma"], float)
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({"version": 0}, "for the version 0, and it is 1 now"),
+        ({"kernel": "a:b"}, "for the kernel a:b, and it is"),
+        ({"variant": "paper"}, "for the variant paper, and it is released now"),
+        ({"severities": {}}, "holds no sigma for mlvp/gaussian_noise at severity 2"),
+        ({"severities": {"2": {"params": {"amount": 1.0}}}}, "holds no sigma"),
+        ({"severities": {"2": {"params": {"sigma": "much"}}}}, "sigma of mlvp/gaussian_noise at severity 2 must be"),
+        ({"severities": {"2": {"params": {"sigma": True}}}}, "must be a float, not True"),
+    ],
+)
+def test_entries_that_do_not_fit_are_refused(
+    table: calibration_table.Table, tmp_path: Path, entry: dict[str, Any], told: str
+) -> None:
+    path = changed(table, tmp_path / "table.json", **entry)
+    with pytest.raises(ConfigError) as caught:
+        calibration_table.parameters(path, NOISE, 2, "released")
+    assert told in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema_version": 9, "perturbations": {}}', "null"])
+def test_files_that_are_no_tables_are_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="calibration table"):
+        calibration_table.read(path)
+    with pytest.raises(ConfigError, match="there is no calibration table"):
+        calibration_table.read(tmp_path / "nowhere.json")
+
+
+# --- configuration and recipes ---------------------------------------------------------------------------------------
+
+
+def configured(**suite: Any) -> config.Config:
+    datasets = {"x": {"adapter": "demo"}, "y": {"adapter": "demo"}}
+    return config.parse({"datasets": datasets, "suites": {"mlvp": suite}})
+
+
+def test_published_is_the_default_and_needs_no_table() -> None:
+    made = recipe.from_config(configured(), "x", "mlvp", "gaussian_noise", 2)
+    assert made["params"] == {"sigma": 0.12}
+    assert made["variant"] == "released"
+    assert made == recipe.from_config(configured(severity="published"), "x", "mlvp", "gaussian_noise", 2)
+
+
+def test_calibrated_recipes_hold_the_tables_numbers(table: calibration_table.Table, tmp_path: Path) -> None:
+    path = changed(table, tmp_path / "table.json")
+    asked = configured(severity="calibrated", calibration=str(path))
+    published = recipe.from_config(configured(), "x", "mlvp", "gaussian_noise", 2)
+    made = recipe.from_config(asked, "x", "mlvp", "gaussian_noise", 2)
+    solved = table["perturbations"][NOISE.key]["severities"]["2"]["params"]
+    assert made == {**published, "params": solved, "variant": "calibrated"}
+    own = configured(severity="calibrated", calibration=str(path), parameters={"gaussian_noise": {2: {"sigma": 0.5}}})
+    assert recipe.from_config(own, "x", "mlvp", "gaussian_noise", 2)["params"] == {"sigma": 0.5}
+
+
+def test_a_changed_number_changes_its_own_recipes_only(table: calibration_table.Table, tmp_path: Path) -> None:
+    path = changed(table, tmp_path / "table.json")
+    asked = configured(severity="calibrated", calibration=str(path))
+    names = ["gaussian_noise", "main_object_occlusion"]
+
+    def recipes() -> dict[tuple[str, int], str]:
+        return {
+            (name, severity): recipe.canonical(recipe.from_config(asked, "x", "mlvp", name, severity))
+            for name in names
+            for severity in range(1, 6)
+        }
+
+    before = recipes()
+    severities = json.loads(json.dumps(table["perturbations"][NOISE.key]["severities"]))
+    severities["3"]["params"]["sigma"] += 0.01
+    severities["4"]["attained"] = 0.0  # nothing that frames depend on
+    changed(table, path, severities=severities)
+    after = recipes()
+    assert {key for key in before if before[key] != after[key]} == {("gaussian_noise", 3)}
+
+
+def test_a_missing_table_says_how_to_make_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        recipe.from_config(configured(severity="calibrated"), "y", "mlvp", "fog", 1)
+    assert "suites.mlvp.severity is `calibrated`: there is no calibration table manifests/y/calibration.json" in str(
+        caught.value
+    )
+    assert "`snakemake calibrate_y`" in str(caught.value)
+
+
+@pytest.mark.parametrize("severity", ["even", 3, None])
+def test_other_severities_are_no_configuration(severity: Any) -> None:
+    with pytest.raises(ConfigError, match=r"suites\.mlvp\.severity"):
+        configured(severity=severity)
+
+
+# --- report and command ----------------------------------------------------------------------------------------------
+
+
+def test_the_report_names_what_is_not_monotonic(table: calibration_table.Table, tmp_path: Path) -> None:
+    own = json.loads(json.dumps(table))
+    own["perturbations"][NOISE.key]["published"][2]["ssim"] = 0.99
+    text = calibration_report.text(own)
+    assert "mlvp/gaussian_noise (3)" in text
+    assert text.count("**not monotonic**") == 1 + calibration_report.text(table).count("**not monotonic**")
+    assert len([line for line in text.splitlines() if line.startswith(("| mlvp/", "| ms", "| mm"))]) == len(FEW)
+    path = tmp_path / "table.json"
+    calibration_table.write(path, own)
+    assert calibration_report.text(calibration_table.read(path)) == text
+    calibration_report.draw(own, tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_captions_cannot_be_calibrated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from perturbations import manifest
+
+    manifest.write(tmp_path / "sources.parquet", manifest.SOURCES, [])
+    command = ["calibrate", "--sources", str(tmp_path / "sources.parquet"), "-o", str(tmp_path / "table.json"), "-p"]
+    assert cli.main([*command, "msrvtt_p/keyboard"]) == 1
+    assert "only visual perturbations can be calibrated, not msrvtt_p/keyboard" in capsys.readouterr().err
+    assert cli.main([*command, "mlvp/fog"]) == 1
+    assert "there is no clip to calibrate on" in capsys.readouterr().err
+
+
+# --- the workflow ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project that was calibrated and then made."""
+    project = new_project(tmp_path_factory.mktemp("calibrated"), shard_size=50, storage={"tier": "recipe"})
+    project.config["suites"]["mlvp"]["severity"] = "calibrated"
+    failed = project.snakemake("mlvp_tiny", check=False)
+    told = failed.stdout + failed.stderr
+    assert failed.returncode != 0
+    assert "suites.mlvp.severity is `calibrated`: there is no calibration table" in told
+    assert "`snakemake calibrate_tiny`" in told
+    assert "Traceback (most recent" not in told
+    assert not project.made()
+    project.snakemake("calibrate_tiny")
+    project.snakemake("mlvp_tiny")
+    return project
+
+
+def test_the_workflow_solves_then_makes(finished: Project) -> None:
+    from perturbations import read_manifest
+
+    folder = finished.root / "manifests/tiny"
+    table = calibration_table.read(folder / "calibration.json")
+    assert set(table["perturbations"]) == {"mlvp/gaussian_noise", "mlvp/fog"}
+    assert {one["item_id"] for one in table["sample"]} == {"a", "b", "c", "d"}
+    assert (folder / "calibration.png").is_file()
+    assert "mlvp/fog" in (folder / "calibration.md").read_text()
+    videos = read_manifest(folder / "mlvp/videos.parquet")
+    assert set(videos["variant"]) == {"calibrated"}
+    for (name, severity), group in videos.groupby(["perturbation", "severity"]):
+        said = table["perturbations"][f"mlvp/{name}"]["severities"][str(severity)]
+        assert [json.loads(params) for params in set(group["params"])] == [said["params"]]
+        assert group["ssim"].mean() == pytest.approx(said["attained"], abs=1e-4)
+
+
+def test_a_changed_number_reruns_its_own_jobs_only(finished: Project, tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    shutil.copytree(finished.root, root, copy_function=shutil.copy2)
+    project = Project(root, json.loads(json.dumps(finished.config)))
+    assert project.rerun("mlvp_tiny") == set()
+    path = root / "manifests/tiny/calibration.json"
+    table = json.loads(path.read_text())
+    table["perturbations"]["mlvp/gaussian_noise"]["severities"]["3"]["params"]["sigma"] = 0.4321
+    path.write_text(json.dumps(table))
+    folders = {str(Path(name).parent) for name in project.rerun("mlvp_tiny")}
+    assert folders == {"tiny/mlvp/gaussian_noise/3"}
+
+
+# --- real clips ------------------------------------------------------------------------------------------------------
+
+
+def test_real_clips(reference: Path) -> None:
+    """Published tables that rise do, and solved ones are even, on two clips of MSR-VTT."""
+    folder = reference / "data/msrvtt/videos"
+    rows = []
+    for path in sorted(folder.glob("*.mp4")):
+        listed = {"item_id": path.stem, "path": str(path), "bytes": None, "start_s": None, "end_s": None}
+        rows.append(shards.source_row("msrvtt", listed))
+    wanted = {
+        key: "released" for key in ("mlvp/elastic_distortion", "mlvp/snow", "mlvp/gaussian_noise", "msrvtt_p/freeze")
+    }
+    sources = calibration.sample(rows, 0, "msrvtt")
+    table = calibration.calibrate(sources, wanted, dataset="msrvtt", seed=0)["perturbations"]
+    inverted = {key for key, entry in table.items() if calibration.rises(calibration_report.published(entry))}
+    assert inverted == {"mlvp/elastic_distortion", "mlvp/snow", "msrvtt_p/freeze"}
+    for key, entry in table.items():
+        attained = calibration_report.attained(entry)
+        assert not calibration.rises(attained)
+        assert attained == pytest.approx(TARGETS, abs=0.05 if key == "msrvtt_p/freeze" else 0.01), key

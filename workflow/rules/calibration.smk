@@ -1,0 +1,61 @@
+# Severities of even distortion, on request: `snakemake calibrate_<dataset>`, and then `severity: calibrated`.
+# No job takes the table as its input. Its numbers are in the recipes, so that a changed one reruns its own jobs only.
+def calibration_of(dataset):
+    """An input function: a dataset's calibration table, with its plot and its report."""
+
+    def files(wildcards):
+        plan_of(dataset)
+        return [f"manifests/{dataset}/calibration.{name}" for name in ("json", "png", "md")]
+
+    return files
+
+
+def check_calibration(suite, dataset):
+    """Fail before any job when a calibrated severity is asked for that no table holds."""
+    try:
+        for name, severity in recipe.scenarios(CONFIG, suite):
+            recipe.from_config(CONFIG, dataset, suite, name, severity)
+    except PerturbationError as error:
+        raise WorkflowError(str(error)) from None
+
+
+def calibrated_entries():
+    """Every perturbation of the configured suites that a path leads through."""
+    names = [
+        f"{suite}/{name}" for suite in CONFIG.suites for name, _ in recipe.scenarios(CONFIG, suite)
+    ]
+    return [registry.get(key) for key in dict.fromkeys(names)]
+
+
+rule calibration:
+    input:
+        "manifests/{dataset}/sources.parquet",
+    output:
+        table="manifests/{dataset}/calibration.json",
+        picture=report(
+            "manifests/{dataset}/calibration.png",
+            category="calibration",
+            labels={"dataset": "{dataset}", "picture": "SSIM by severity"},
+        ),
+        report="manifests/{dataset}/calibration.md",
+    log:
+        "work/logs/{dataset}/calibration.log",
+    benchmark:
+        "work/benchmarks/{dataset}/calibration.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=480,
+    params:
+        seed=CONFIG.seed,
+        perturbations=" ".join(entry.key for entry in calibrated_entries()),
+        # Not on the command line: a kernel that changed is measured again.
+        versions=recipe.canonical({entry.key: entry.version for entry in calibrated_entries()}),
+        paper=" ".join(name for name, suite in CONFIG.suites.items() if suite.variant == "paper"),
+    message:
+        "solving severities of even distortion on {wildcards.dataset}"
+    shell:
+        "perturb calibrate --sources {input} --perturbations {params.perturbations} --paper {params.paper}"
+        " --seed {params.seed} --output {output.table} --picture {output.picture} --report {output.report} 2> {log}"
