@@ -1,0 +1,125 @@
+"""Dual encoders behind one interface: a video tower, a text tower, and how they are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from perturbations.errors import ConfigError
+from perturbations.tta import towers
+from perturbations.tta.pooling import XPool, load_xpool
+
+
+@dataclass(frozen=True)
+class DualEncoder:
+    """A model of videos and texts.
+
+    Attributes:
+        vision: the module whose LayerNorms adapt when videos are queries.
+        text: the module whose LayerNorms adapt when texts are queries.
+        encode_frames: normalized pixels B x T x 3 x H x W -> features B x T' x D. T' is T for an encoder of frames, 1
+            for one that sees the whole video.
+        encode_texts: token ids B x L (int64) and attention mask B x L (or None) -> features B x D.
+        pooling: X-Pool's, or None for the mean over frames.
+        modules: everything with weights or modes that the functions above use.
+    """
+
+    vision: nn.Module
+    text: nn.Module
+    encode_frames: Callable[[Tensor], Tensor]
+    encode_texts: Callable[[Tensor, Tensor | None], Tensor]
+    pooling: XPool | None
+    modules: tuple[nn.Module, ...]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.vision.parameters()).device
+
+
+@contextmanager
+def evaluating(model: DualEncoder) -> Iterator[None]:
+    """Inside, nothing is dropped out; afterwards every module has the mode it had."""
+    modes = [(one, one.training) for module in model.modules for one in module.modules()]
+    try:
+        for one, _ in modes:
+            one.training = False
+        yield
+    finally:
+        for one, training in modes:
+            one.training = training
+
+
+def clip4clip(clip_model: Any) -> DualEncoder:
+    """Frames pooled by their mean (CLIP4Clip, Luo et al., 2021).
+
+    Args:
+        clip_model: CLIPModel, BlipModel, BlipForImageTextRetrieval or another dual encoder of transformers with
+            `vision_model`, `text_model`, `get_image_features` and `get_text_features`; or a DualEncoder, whose pooling
+            is then left out.
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    return _dual_encoder(clip_model, None)
+
+
+def xpool(clip_model: Any, pooling_state: Mapping[str, Any]) -> DualEncoder:
+    """Frames pooled for each text (X-Pool, Gorti et al., 2022).
+
+    Args:
+        clip_model: as for `clip4clip`.
+        pooling_state: the published checkpoints' `pool_frames.*`, without that prefix; tensors or arrays.
+
+    Raises:
+        ConfigError: the model is no dual encoder, or the weights do not fit.
+    """
+    pooling = load_xpool(pooling_state)
+    encoder = _dual_encoder(clip_model, pooling)
+    pooling.to(encoder.device)
+    return encoder
+
+
+def _dual_encoder(model: Any, pooling: XPool | None) -> DualEncoder:
+    if isinstance(model, DualEncoder):
+        own = tuple(one for one in model.modules if one is not model.pooling)
+        added = () if pooling is None else (pooling,)
+        return DualEncoder(model.vision, model.text, model.encode_frames, model.encode_texts, pooling, (*own, *added))
+    modules = (model,) if pooling is None else (model, pooling)
+    if all(hasattr(model, name) for name in ("vision_model", "text_encoder", "vision_proj", "text_proj")):
+        images, texts = _blip_itm(model)  # BlipForImageTextRetrieval
+        return DualEncoder(model.vision_model, model.text_encoder, images, texts, pooling, modules)
+    needed = ("vision_model", "text_model", "get_image_features", "get_text_features")
+    lacking = [name for name in needed if not hasattr(model, name)]
+    if lacking:
+        raise ConfigError(
+            f"{type(model).__name__} is no dual encoder that can be adapted, it lacks {', '.join(lacking)}; "
+            "wrap it in perturbations.tta.DualEncoder"
+        )
+
+    def encode_frames(frames: Tensor) -> Tensor:
+        return towers.per_frame(lambda pixels: towers.image_features(model, pixels), frames)
+
+    def encode_texts(ids: Tensor, mask: Tensor | None) -> Tensor:
+        return towers.features_of(model.get_text_features(input_ids=ids, attention_mask=mask))
+
+    return DualEncoder(model.vision_model, model.text_model, encode_frames, encode_texts, pooling, modules)
+
+
+def _blip_itm(model: Any) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor | None], Tensor]]:
+    def encode_images(pixels: Tensor) -> Tensor:
+        hidden: Tensor = model.vision_model(pixel_values=pixels).last_hidden_state
+        projected: Tensor = model.vision_proj(hidden[:, 0])
+        return projected
+
+    def encode_texts(ids: Tensor, mask: Tensor | None) -> Tensor:
+        hidden: Tensor = model.text_encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        projected: Tensor = model.text_proj(hidden[:, 0])
+        return projected
+
+    return (lambda frames: towers.per_frame(encode_images, frames)), encode_texts

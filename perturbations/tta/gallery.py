@@ -1,0 +1,99 @@
+"""The other side: features computed once, clean, before any adaptation; and its comparison with queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from perturbations.tta import inputs
+from perturbations.tta.encoders import DualEncoder, evaluating
+from perturbations.tta.inputs import Direction
+from perturbations.tta.losses import unit
+
+CHUNK = 64  # items of one pass
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Encoded gallery items, reusable for every scenario of a model.
+
+    Attributes:
+        direction: of the retrieval it is the gallery of.
+        features: texts N_G x D (v2t) or frames N_G x T x D (t2v), projected, not normalized.
+    """
+
+    direction: Direction
+    features: Tensor
+
+    def __len__(self) -> int:
+        return int(self.features.shape[0])
+
+
+def encode_gallery(model: DualEncoder, given: Any, direction: Direction) -> Gallery:
+    """Features of a gallery.
+
+    Args:
+        model: as it is; its weights do not change.
+        given: tokens (v2t) or frames N_G x T x 3 x H x W (t2v) as `adapt` takes them, or an iterator of such parts
+            where the whole does not fit into memory.
+        direction: "v2t" or "t2v".
+
+    Raises:
+        ValueError: shapes do not fit, or there is no item.
+    """
+    with torch.inference_mode(False), torch.no_grad(), evaluating(model):
+        encoded = [
+            model.encode_texts(part.ids, part.mask) if isinstance(part, inputs.Tokens) else model.encode_frames(part)
+            for part in _parts(given, direction, model.device)
+        ]
+    if not encoded:
+        raise ValueError("the gallery is empty")
+    return Gallery(direction, torch.cat([part.float() for part in encoded]))
+
+
+def _parts(given: Any, direction: Direction, device: torch.device) -> Iterator[inputs.Tokens | Tensor]:
+    whole: Iterable[Any] = given if isinstance(given, Iterator) else (given,)
+    for one in whole:
+        if direction == "v2t":
+            ids, mask = inputs.tokens(one, device)
+            for start in range(0, len(ids), CHUNK):
+                part = slice(start, start + CHUNK)
+                yield inputs.Tokens(ids[part], None if mask is None else mask[part])
+        else:
+            for part in one.split(CHUNK) if isinstance(one, Tensor) and one.ndim == 5 else (one,):
+                yield inputs.frames(part, device)
+
+
+class Comparison:
+    """Cosine similarities of queries with a gallery, B x N_G.
+
+    The gallery's side is computed once. `normalized` is HAT-VTR's order: every frame and text is made of length 1
+    first, then frames are pooled. The other methods pool raw features.
+    """
+
+    def __init__(self, model: DualEncoder, gallery: Gallery, *, normalized: bool) -> None:
+        self._pooling = model.pooling
+        self._direction = gallery.direction
+        features = unit(gallery.features) if normalized else gallery.features
+        self.items = features
+        """The gallery's features in that order: N_G x D texts or N_G x T x D frames."""
+        with torch.no_grad():
+            self._units = unit(features if gallery.direction == "v2t" else features.mean(1))
+            if self._pooling is not None and gallery.direction == "t2v":
+                self._keys, self._values = self._pooling.keys_values(features)
+
+    def __call__(self, queries: Tensor) -> Tensor:
+        """Similarities of query features: frames B x T x D (v2t) or texts B x D (t2v)."""
+        if self._pooling is None:
+            pooled = queries.mean(1) if self._direction == "v2t" else queries
+            return unit(pooled) @ self._units.T
+        if self._direction == "v2t":
+            keys, values = self._pooling.keys_values(queries)
+            videos = self._pooling(self.items, keys, values)  # B x N_G x D
+            return torch.einsum("bnd,nd->bn", unit(videos), self._units)
+        videos = self._pooling(queries, self._keys, self._values)  # N_G x B x D
+        return torch.einsum("nbd,bd->bn", unit(videos), unit(queries))

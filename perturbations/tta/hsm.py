@@ -1,0 +1,83 @@
+"""Hubness Suppression Memory: scores re-weighted by how popular each gallery item was with recent queries.
+
+HAT-VTR, Sec. 4.2, Eq. 5 and 6. Only column-wise softmax statistics of past batches enter the scores of the current one,
+so a past batch is kept as two rows (column maxima and sums of exponentials), not as its B x N_G matrix.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+ALPHA = 100.0  # columns: how popular a gallery item is
+BETA = 10.0  # rows: how sure a query is
+BALANCE = 0.5  # m of Eq. 6
+
+Columns = Tensor
+"""2 x N_G: the maximum of ALPHA x similarity over some queries, and the sum of exponentials relative to it."""
+
+
+class HubnessMemory:
+    """The newest `capacity` batches' column statistics, first in, first out.
+
+    A queue of two stacks. `_older` holds merges of everything from an entry to the end of its stack, so that dropping
+    the oldest batch needs no subtraction (which would cancel) and a batch costs O(N_G) on average, however many
+    batches are kept.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        if capacity < 1:
+            raise ValueError(f"capacity is {capacity}; one batch at least")
+        self.capacity = capacity
+        self._older: list[Columns] = []
+        self._newer: list[Columns] = []
+        self._newer_merged: Columns | None = None
+
+    def __len__(self) -> int:
+        return len(self._older) + len(self._newer)
+
+    def append(self, similarities: Tensor) -> None:
+        """Add a batch's B x N_G similarities and drop the oldest batch where that exceeds the capacity."""
+        added = columns(similarities)
+        self._newer.append(added)
+        self._newer_merged = added if self._newer_merged is None else merge(self._newer_merged, added)
+        if len(self) > self.capacity:
+            self._drop_oldest()
+
+    def rescore(self, similarities: Tensor) -> Tensor:
+        """The current batch's B x N_G scores by Eq. 6, over the memory and the batch itself."""
+        merged = columns(similarities)
+        for past in (self._older[-1] if self._older else None, self._newer_merged):
+            if past is not None:
+                merged = merge(merged, past)
+        return reweighted(similarities, merged)
+
+    def _drop_oldest(self) -> None:
+        if not self._older:
+            merged: Columns | None = None
+            while self._newer:
+                newest = self._newer.pop()
+                merged = newest if merged is None else merge(merged, newest)
+                self._older.append(merged)
+            self._newer_merged = None
+        self._older.pop()
+
+
+def columns(similarities: Tensor) -> Columns:
+    """Column statistics of a B x N_G matrix."""
+    scaled = ALPHA * similarities
+    largest = scaled.amax(0)
+    return torch.stack([largest, torch.exp(scaled - largest).sum(0)])
+
+
+def merge(a: Columns, b: Columns) -> Columns:
+    """Statistics of the rows of both."""
+    largest = torch.maximum(a[0], b[0])
+    return torch.stack([largest, a[1] * torch.exp(a[0] - largest) + b[1] * torch.exp(b[0] - largest)])
+
+
+def reweighted(similarities: Tensor, merged: Columns) -> Tensor:
+    """S * (m softmax_col(ALPHA S) + (1 - m) softmax_row(BETA S)), the columns' softmax by their statistics."""
+    popular = torch.exp(ALPHA * similarities - merged[0]) / merged[1]
+    sure = torch.softmax(BETA * similarities, dim=1)
+    return similarities * (BALANCE * popular + (1 - BALANCE) * sure)

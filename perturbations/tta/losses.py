@@ -1,0 +1,48 @@
+"""The terms that several methods minimize, as pure functions of features and logits."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+SPREAD = 10.0
+"""1/t of Eq. 7 and 8 of HAT-VTR is 0.1 in the released code, t = 10."""
+
+
+def unit(x: Tensor) -> Tensor:
+    """Vectors of length 1 along the last axis; those of length 0 stay."""
+    return normalize(x, dim=-1)
+
+
+def entropy(logits: Tensor) -> Tensor:
+    """Shannon entropy in nats of each row's softmax: ... x N -> ..."""
+    log_p = logits.log_softmax(-1)
+    return -(log_p.exp() * log_p).sum(-1)
+
+
+def scatter(x: Tensor, center: Tensor) -> Tensor:
+    """mean exp(-||x - center|| / t): small where vectors (... x D) are far from their center (HAT-VTR, Eq. 7 and 8)."""
+    return torch.exp(-(x - center).norm(dim=-1) / SPREAD).mean()
+
+
+def gap(a: Tensor, b: Tensor) -> Tensor:
+    """Distance between the means of the vectors of a and b (N x D each), made of length 1 first: the modality gap."""
+    return (unit(a).mean(0) - unit(b).mean(0)).norm()
+
+
+def robust_entropy(entropies: Tensor, largest: Tensor) -> Tensor | None:
+    """Mean over the rows that are at most `largest` of entropy x (1 - entropy / (largest + 1e-3)).
+
+    HAT-VTR, Eq. 11; the factor is a weight, no gradient goes through it. None when no row is certain enough.
+    """
+    kept = entropies[entropies <= largest]
+    if not len(kept):
+        return None
+    weights = (1 - kept.detach() / (largest + 1e-3)).clamp(min=0)
+    return (kept * weights).mean()
+
+
+def fraction(share: float, count: int) -> int:
+    """That share of `count`, rounded down, but one at least, so that small batches work."""
+    return max(1, int(share * count))

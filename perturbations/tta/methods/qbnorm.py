@@ -1,0 +1,39 @@
+"""QB-Norm (Bogolin et al., CVPR 2022): dynamic inverted softmax over a bank of training queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from perturbations.tta.task import Task
+
+BETA = 20.0  # inverse temperature
+
+
+def qbnorm(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
+    """Similarities normalized by what the bank's queries give each gallery item."""
+    compare = task.comparison()
+    assert task.bank is not None
+    with torch.no_grad():
+        bank = torch.cat([compare(part) for part in task.bank.features.split(64)])
+    for batch in batches:
+        yield querybank_normalized(task.score(batch, compare), bank)
+
+
+def querybank_normalized(similarities: Tensor, bank: Tensor) -> Tensor:
+    """Dynamic inverted softmax (Eq. 5 and 6 there).
+
+    exp(BETA s) / sum over the bank of exp(BETA s_bank), for queries whose nearest item is also the nearest of some
+    query of the bank; others keep their similarities.
+
+    Args:
+        similarities: B x N_G.
+        bank: M x N_G similarities of the bank's queries.
+    """
+    hubs = bank.argmax(1).unique()
+    affected = torch.isin(similarities.argmax(1), hubs)
+    normalized = torch.exp(BETA * similarities - (BETA * bank).logsumexp(0))
+    return torch.where(affected[:, None], normalized, similarities)

@@ -1,0 +1,25 @@
+"""READ (Yang et al., ICLR 2024): the confidence-aware loss; as released, without the term that balances classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torch import Tensor
+
+from perturbations.tta.task import Task
+
+LOG_GAMMA = -1.0  # gamma = 1/e
+
+
+def read(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
+    """Mean of p (1 - log p + log gamma), p a query's largest probability: confident ones up, doubtful ones down."""
+    compare = task.comparison()
+
+    def objective(features: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        logits = compare(features) / task.temperature
+        log_p = logits.log_softmax(-1).amax(-1)
+        return logits, (log_p.exp() * (1 - log_p + LOG_GAMMA)).mean()
+
+    for batch in batches:
+        yield task.minimize(batch, objective)

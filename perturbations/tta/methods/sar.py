@@ -1,0 +1,64 @@
+"""SAR (Niu et al., ICLR 2023): entropy of the certain queries, minimized at a flat place (SAM around AdamW)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from perturbations.tta.gallery import Comparison
+from perturbations.tta.losses import entropy, fraction
+from perturbations.tta.task import Task
+
+CERTAIN = 0.4  # share of a batch
+RHO = 0.05
+
+
+def sar(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
+    """Mean entropy of the 40 % most certain queries, its gradient taken at the worst weights within RHO.
+
+    As released, the second pass filters the terms -p log p of the same queries one by one, not summed over the
+    gallery. The released code also follows the second loss by a moving average, on which nothing depends.
+    """
+    compare = task.comparison()
+    for batch in batches:
+        with task.adapting():
+            for _ in range(task.steps):
+                logits = _step(task, batch, compare)
+        task.timings.end_batch(len(logits))
+        yield logits
+
+
+def _step(task: Task, batch: Any, compare: Comparison) -> Tensor:
+    features = task.encode(batch)
+    with task.timings.part("adapt"):
+        logits = _logits(task, compare, features)
+        entropies = entropy(logits)
+        threshold = entropies.detach().kthvalue(fraction(CERTAIN, len(entropies))).values
+        certain = entropies <= threshold
+        if not task.backward(entropies[certain].mean() if certain.any() else None):
+            return logits.detach()
+        with torch.no_grad():
+            weights = [one.clone() for one in task.parameters]
+            gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in task.parameters]
+            length = torch.stack([one.norm() for one in gradients]).norm()
+            for one, gradient in zip(task.parameters, gradients, strict=True):
+                one.add_(gradient * (RHO / (length + 1e-12)))
+        worst = task.encode(batch)
+        log_p = _logits(task, compare, worst)[certain].log_softmax(-1)
+        terms = -log_p.exp() * log_p
+        kept = terms[terms < threshold]
+        usable = task.backward(kept.mean() if len(kept) else None)
+        with torch.no_grad():
+            for one, weight in zip(task.parameters, weights, strict=True):
+                one.copy_(weight)
+        if usable:
+            task.update()
+    return logits.detach()
+
+
+def _logits(task: Task, compare: Comparison, features: Tensor) -> Tensor:
+    with task.timings.part("rerank"):
+        return compare(features) / task.temperature

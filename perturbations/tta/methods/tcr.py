@@ -1,0 +1,46 @@
+"""TCR (Li et al., ICLR 2025): noise-robust entropy, uniformity and a steady modality gap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from perturbations.tta.losses import entropy, fraction, gap, robust_entropy, scatter, unit
+from perturbations.tta.memory import PairMemory
+from perturbations.tta.task import Task
+
+FILLING = 10  # batches that fill the memory
+SHARE = 0.3  # of a batch enters it
+
+
+def tcr(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
+    """The three terms over the batch and the gallery items nearest to its queries."""
+    compare = task.comparison()
+    items = task.gallery.features
+    texts = unit(items) if task.direction == "v2t" else items.mean(1)
+    gallery = texts
+    memory = PairMemory(largest_first=False)
+    batch_index = 0
+
+    def objective(features: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
+        similarities = compare(features)
+        queries = features.mean(1) if task.direction == "v2t" else unit(features)
+        nearest = gallery[similarities.detach().argmax(1)]
+        entropies = entropy(queries @ nearest.T / task.temperature)
+        if step == 0 and batch_index < FILLING:
+            with torch.no_grad():
+                spread = (queries - queries.mean(0)).norm(dim=-1) + (nearest - nearest.mean(0)).norm(dim=-1)
+                reliability = 2 * (queries - nearest).norm(dim=-1) - spread
+                memory.add(reliability, queries, nearest, entropies, fraction(SHARE, len(queries)))
+        robust = robust_entropy(entropies, memory.entropies.max())
+        if robust is None:
+            return similarities, None
+        uniform = scatter(queries, queries.mean(0))
+        steady = (gap(queries, nearest) - gap(memory.queries, memory.items)) ** 2
+        return similarities, robust + uniform + steady
+
+    for batch_index, batch in enumerate(batches):  # noqa: B007, the objective reads it
+        yield task.minimize(batch, objective)

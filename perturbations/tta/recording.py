@@ -1,0 +1,102 @@
+"""What a run counts and how long its parts take."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+
+PARTS = ("encode", "adapt", "rerank")
+"""Forward passes of the query encoder; losses, backward passes and optimizer; similarities and re-ranking."""
+
+
+@dataclass
+class Counts:
+    """Steps of a run.
+
+    Attributes:
+        updates: the optimizer changed the weights.
+        empty: no query of the batch passed the method's filter, the step was skipped.
+        non_finite: the loss or a gradient was infinite or no number, the step was skipped.
+    """
+
+    updates: int = 0
+    empty: int = 0
+    non_finite: int = 0
+
+
+@dataclass
+class Timings:
+    """Milliseconds a query of each part, batch by batch; pass one to `adapt`.
+
+    Attributes:
+        ms: for each of PARTS, one figure a batch. Wall time, with the device's work waited for.
+        gallery_s: seconds that encoding the gallery took.
+    """
+
+    ms: dict[str, list[float]] = field(default_factory=lambda: {part: [] for part in PARTS})
+    gallery_s: float = 0.0
+    _device: torch.device = field(default_factory=lambda: torch.device("cpu"), repr=False)
+    _spent: dict[str, float] = field(default_factory=lambda: defaultdict(float), repr=False)
+    _open: list[list[float]] = field(default_factory=list, repr=False)
+
+    def start(self, device: torch.device) -> None:
+        """A run begins on this device."""
+        self._device = device
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Time spent inside, less that of parts inside it, belongs to `name`."""
+        inner = [0.0]
+        self._open.append(inner)
+        started = self._now()
+        try:
+            yield
+        finally:
+            elapsed = self._now() - started
+            self._open.pop()
+            self._spent[name] += elapsed - inner[0]
+            if self._open:
+                self._open[-1][0] += elapsed
+
+    def end_batch(self, queries: int) -> None:
+        """A batch of so many queries is done."""
+        for name in PARTS:
+            self.ms[name].append(1000 * self._spent.pop(name, 0.0) / queries)
+
+    def summary(self) -> dict[str, float]:
+        """`<part>_ms_p50` and `_p95` a query for each part and their `total`, and `peak_memory_mib`.
+
+        Percentiles are over batches, interpolated. Memory is the device's allocation peak on CUDA and the process's
+        largest resident size elsewhere. Empty without a batch.
+        """
+        if not self.ms["encode"]:
+            return {}
+        rows = {**self.ms, "total": [sum(parts) for parts in zip(*self.ms.values(), strict=True)]}
+        points = torch.tensor([0.5, 0.95], dtype=torch.float64)
+        found: dict[str, float] = {}
+        for name, values in rows.items():
+            p50, p95 = torch.tensor(values, dtype=torch.float64).quantile(points).tolist()
+            found |= {f"{name}_ms_p50": p50, f"{name}_ms_p95": p95}
+        return {**found, "peak_memory_mib": self._peak_mib()}
+
+    def _now(self) -> float:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        elif self._device.type == "mps":
+            torch.mps.synchronize()
+        return time.perf_counter()
+
+    def _peak_mib(self) -> float:
+        if self._device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self._device) / 2**20
+        largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return largest / (2**20 if sys.platform == "darwin" else 2**10)

@@ -1,0 +1,165 @@
+"""One scenario of adaptation: a model, a gallery, an optimizer; what every method is made of."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from perturbations.tta import inputs
+from perturbations.tta.encoders import DualEncoder, evaluating
+from perturbations.tta.gallery import Comparison, Gallery
+from perturbations.tta.recording import Counts, Timings
+
+WEIGHT_DECAY = 1e-4
+
+Objective = Callable[[Tensor, int], tuple[Tensor, Tensor | None]]
+"""Query features and the step's number -> the similarities to record, and the loss (None: nothing to learn from)."""
+
+
+class Task:
+    """What a method works with.
+
+    The model's weights are exchanged for the adapted ones only inside `adapting`, so that a caller never sees them,
+    not even between two batches.
+
+    Attributes:
+        parameters: what adapts: weights and biases of the LayerNorms of the query's tower.
+    """
+
+    def __init__(
+        self,
+        model: DualEncoder,
+        gallery: Gallery,
+        *,
+        steps: int,
+        lr: float,
+        temperature: float,
+        seed: int,
+        autocast: torch.dtype | None,
+        bank: Gallery | None,
+        counts: Counts,
+        timings: Timings,
+    ) -> None:
+        self.model = model
+        self.gallery = gallery
+        self.direction = gallery.direction
+        self.steps = steps
+        self.temperature = temperature
+        self.bank = bank
+        self.counts = counts
+        self.timings = timings
+        self._seed = seed
+        self._autocast = autocast
+        self._batches = 0
+        tower = model.vision if self.direction == "v2t" else model.text
+        self.parameters = layer_norms(tower)
+        self._adapted = [parameter.detach().clone() for parameter in self.parameters]
+        self._lr = lr
+        self._optimizer: torch.optim.Optimizer | None = None
+
+    def comparison(self, *, normalized: bool = False) -> Comparison:
+        """How queries are compared with the gallery."""
+        return Comparison(self.model, self.gallery, normalized=normalized)
+
+    @contextmanager
+    def adapting(self) -> Iterator[None]:
+        """Inside, the model is in evaluation mode, has the adapted weights and learns in LayerNorms only.
+
+        Afterwards it is as the caller left it: weights, gradients, modes, what requires gradients. The global random
+        generator too.
+        """
+        model_parameters = [one for module in self.model.modules for one in module.parameters()]
+        flags = [one.requires_grad for one in model_parameters]
+        weights = [one.detach().clone() for one in self.parameters]
+        gradients = [one.grad for one in self.parameters]
+        devices = [self.model.device.index or 0] if self.model.device.type == "cuda" else []
+        try:
+            for one in model_parameters:
+                one.requires_grad_(False)
+            self._load(self._adapted)
+            for one in self.parameters:
+                one.requires_grad_(True)
+                one.grad = None
+            if self._optimizer is None:
+                self._optimizer = torch.optim.AdamW(self.parameters, lr=self._lr, weight_decay=WEIGHT_DECAY)
+            with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices), evaluating(self.model):
+                torch.manual_seed(self._seed + self._batches)
+                yield
+        finally:
+            self._batches += 1
+            self._adapted = [one.detach().clone() for one in self.parameters]
+            self._load(weights)
+            for one, gradient in zip(self.parameters, gradients, strict=True):
+                one.grad = gradient
+            for one, flag in zip(model_parameters, flags, strict=True):
+                one.requires_grad_(flag)
+
+    def encode(self, batch: Any) -> Tensor:
+        """Query features in float32: frames B x T x D (v2t) or texts B x D (t2v)."""
+        device = self.model.device
+        cast = nullcontext() if self._autocast is None else torch.autocast(device.type, self._autocast)
+        with self.timings.part("encode"), cast:
+            if self.direction == "v2t":
+                return self.model.encode_frames(inputs.frames(batch, device)).float()
+            return self.model.encode_texts(*inputs.tokens(batch, device)).float()
+
+    def score(self, batch: Any, compare: Comparison) -> Tensor:
+        """Similarities of a batch by the weights as they are, B x N_G."""
+        with self.adapting(), torch.no_grad():
+            features = self.encode(batch)
+            with self.timings.part("rerank"):
+                similarities = compare(features)
+        self.timings.end_batch(len(similarities))
+        return similarities
+
+    def minimize(self, batch: Any, objective: Objective) -> Tensor:
+        """Adapt to a batch and give the similarities of the last forward pass, B x N_G."""
+        with self.adapting():
+            for step in range(self.steps):
+                features = self.encode(batch)
+                with self.timings.part("adapt"):
+                    similarities, loss = objective(features, step)
+                    self.descend(loss)
+            return similarities.detach()
+
+    def backward(self, loss: Tensor | None) -> bool:
+        """Fill the gradients. False, and counted, where there is no loss or something is infinite or no number."""
+        for one in self.parameters:
+            one.grad = None
+        if loss is None:
+            self.counts.empty += 1
+            return False
+        if torch.isfinite(loss):
+            loss.backward()  # type: ignore[no-untyped-call]
+            if all(one.grad is None or bool(torch.isfinite(one.grad).all()) for one in self.parameters):
+                return True
+        self.counts.non_finite += 1
+        return False
+
+    def update(self) -> None:
+        """One step of AdamW with the gradients there are."""
+        assert self._optimizer is not None
+        self._optimizer.step()
+        self.counts.updates += 1
+
+    def descend(self, loss: Tensor | None) -> None:
+        """Backward pass and update; neither where the loss is no good."""
+        if self.backward(loss):
+            self.update()
+
+    @torch.no_grad()
+    def _load(self, weights: list[Tensor]) -> None:
+        for one, weight in zip(self.parameters, weights, strict=True):
+            one.copy_(weight)
+
+
+def layer_norms(tower: nn.Module) -> list[nn.Parameter]:
+    """Weights and biases of the LayerNorms of a tower, in order."""
+    found = (module for module in tower.modules() if isinstance(module, nn.LayerNorm))
+    both = itertools.chain.from_iterable((module.weight, module.bias) for module in found)
+    return [one for one in both if one is not None]
