@@ -1,8 +1,8 @@
 """Test-time adaptation of video-text retrieval (HAT-VTR, Sec. 4 and 5): a model adapts to the queries it is asked.
 
-    model = clip4clip(transformers.CLIPModel.from_pretrained(folder))
-    for similarities in adapt(model, "hatvtr", batches, (ids, mask), direction="v2t"):
-        ...  # B x N_G
+model = clip4clip(transformers.CLIPModel.from_pretrained(folder))
+for similarities in adapt(model, "hatvtr", batches, (ids, mask), direction="v2t"):
+    ...  # B x N_G
 """
 
 from perturbations.tta.adaptation import LEARNING_RATES, PRECISIONS, adapt

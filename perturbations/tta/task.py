@@ -87,7 +87,12 @@ class Task:
                 one.grad = None
             if self._optimizer is None:
                 self._optimizer = torch.optim.AdamW(self.parameters, lr=self._lr, weight_decay=WEIGHT_DECAY)
-            with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices), evaluating(self.model):
+            with (
+                torch.inference_mode(False),
+                torch.enable_grad(),
+                torch.random.fork_rng(devices),
+                evaluating(self.model),
+            ):
                 torch.manual_seed(self._seed + self._batches)
                 yield
         finally:
