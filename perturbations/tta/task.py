@@ -130,7 +130,8 @@ class Task:
                 with self.timings.part("adapt"):
                     similarities, loss = objective(features, step)
                     self.descend(loss)
-            return similarities.detach()
+        self.timings.end_batch(len(similarities))
+        return similarities.detach()
 
     def backward(self, loss: Tensor | None) -> bool:
         """Fill the gradients. False, and counted, where there is no loss or something is infinite or no number."""
