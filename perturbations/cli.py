@@ -122,7 +122,9 @@ def _add_rule_commands(commands: Any) -> None:
     parser.add_argument("--sources", type=Path, required=True, help="the shard's part of the sources manifest")
     parser.add_argument("--analysis", type=Path, help="the shard's part of the analysis that the recipe needs")
     parser.add_argument("--donors", type=Path, help="the clips that segments may be taken from")
-    parser.add_argument("--whole", type=Path, help="the sources manifest of the videos that clips are cut from")
+    parser.add_argument(
+        "--whole", nargs="+", type=Path, default=[], help="parts about the videos that clips are cut from"
+    )
     parser.add_argument("--corpus", type=Path, required=True, help="folder of the files to make")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--no-check", action="store_true", help="do not decode what was stored (for benchmarks)")
@@ -352,7 +354,7 @@ def _videos(options: argparse.Namespace) -> int:
         json.loads(options.recipe),
         sources,
         known=known,
-        videos=[] if options.whole is None else manifest.read_rows(options.whole, manifest.SOURCES),
+        videos=manifest.merge(options.whole, manifest.SOURCES),
         root=Path(),
         folder=options.corpus,
         journal=options.output.with_suffix(".jsonl"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,9 +22,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Plan:
-    """The work for one dataset: its shards by name, each with its list file, and what is known before any job."""
+    """The work for one collection: its shards by name, each with its list file, and what is known before any job.
+
+    Attributes:
+        shards: their names.
+        videos: of each shard, the ids of the videos that its items are parts of.
+        listed: how many items the annotations list.
+        rejected: how many of them cannot be used.
+    """
 
     shards: tuple[str, ...]
+    videos: Mapping[str, frozenset[str]]
     listed: int
     rejected: int
 
@@ -103,7 +111,8 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
         for caption in item.captions
     ]
     _write_lines(root / "captions.jsonl", sorted(captions, key=canonical))
-    return Plan(tuple(shards), len(listing.items) + len(listing.rejected), len(rejected))
+    videos = {shard: frozenset(member.item.source_video_id for member in members) for shard, members in shards.items()}
+    return Plan(tuple(shards), videos, len(listing.items) + len(listing.rejected), len(rejected))
 
 
 def list_path(root: Path, shard: str) -> Path:

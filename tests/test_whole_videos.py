@@ -138,6 +138,21 @@ def test_results_do_not_depend_on_how_the_work_is_cut(finished: Project, tmp_pat
         pd.testing.assert_frame_equal(rows(project, collection)[names], rows(finished, collection)[names])
 
 
+def test_a_new_video_touches_its_own_neighbours_only(finished: Project, tmp_path: Path) -> None:
+    project = new_project(tmp_path, shard_size=1)
+    project.config["suites"]["msrvtt_p"]["perturbations"] = ["freeze"]
+    project.snakemake("youcook2_p")
+    clips.write_scene(tmp_path / "videos/new.mp4", scene(30, 48, 64, seed=9), Fraction(25))
+    with (tmp_path / "captions.csv").open("a", newline="") as file:
+        csv.writer(file).writerow([0.0, 1.0, 1, "serve", "new"])
+    made = {name for name in project.rerun("youcook2_p") if "freeze" in name}
+    assert len(made) == 2  # the video and its clip
+    names = ["item_id", "frames_sha256", "sha256"]
+    old = rows(finished).query("perturbation == 'freeze'")[names].reset_index(drop=True)
+    new = rows(project).query("item_id != 'new_0_1'")[names].reset_index(drop=True)
+    pd.testing.assert_frame_equal(new, old)
+
+
 def test_a_row_is_enough_to_make_a_clip_again(finished: Project, tmp_path: Path) -> None:
     root = tmp_path / "copy"
     shutil.copytree(finished.root, root, copy_function=shutil.copy2)

@@ -115,8 +115,17 @@ def inputs_of(wildcards):
     if corpus is not None:
         inputs["donors"] = f"manifests/{corpus}/embedding.parquet"
     if made.get("whole_videos"):
-        inputs["whole"] = f"manifests/{plan.whole(wildcards.dataset)}/sources.parquet"
+        inputs["whole"] = whole_parts(wildcards.dataset, wildcards.shard)
     return inputs
+
+
+@cache
+def whole_parts(dataset, shard):
+    """The parts that describe the videos of a shard's clips: a video that comes or goes changes no others."""
+    collection = plan.whole(dataset)
+    wanted = plan_of(dataset).videos[shard]
+    homes = [name for name, videos in plan_of(collection).videos.items() if videos & wanted]
+    return [f"work/{collection}/sources/{name}.parquet" for name in homes]
 
 
 def main_objects_of(suite, dataset):

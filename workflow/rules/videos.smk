@@ -18,7 +18,7 @@ rule videos:
         stall_limit_s=CONFIG.stall_limit_s,
     params:
         recipe=lambda wildcards: recipe.canonical(recipe_of(wildcards)),
-        inputs=lambda wildcards, input: " ".join(f"--{name} {path}" for name, path in input.items()),
+        inputs=lambda wildcards, input: " ".join(f"--{name} {input[name]}" for name in input.keys()),
         corpus="corpora/{dataset}/{suite}/{perturbation}/{severity}",
     message:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on {wildcards.dataset},"
