@@ -2,9 +2,10 @@
 
     python benchmarks/tta.py [--methods none tcr hatvtr] [--forms ours plain] [--batches 1] [--gallery 1000]
 
-ViT-B/32 with random weights, videos of 12 frames as queries, batches of 16, 3 steps, one thread. Every row has a process
-of its own, one after the other. `cpu` counts the process's time, system calls included, and is the figure to read on a
-shared machine. Memory is the process's peak, with torch and transformers (about 0.6 GB) and the model (0.6 GB) in it.
+ViT-B/32 with random weights, videos of 12 frames as queries, batches of 16, 3 steps, one thread. Every row has a
+process of its own, one after the other. `cpu` counts the process's time, system calls included, and is the figure to
+read on a shared machine. Memory is the process's peak, with torch and transformers (about 0.6 GB) and the model (0.6
+GB) in it.
 
 Forms: `ours`; `bfloat16`, ours with --precision; `plain`, transformers' own passes with eager attention over the whole
 batch, gradients for LayerNorms only, which is what the reference code does; `plain, all`, the same with gradients for
@@ -70,7 +71,9 @@ def main() -> None:
     if options.one:
         print(json.dumps(measured(*options.one, options.batches, options.gallery)))
         return
-    print("| method | form | cpu s/query | wall s/query | peak GiB | encode / adapt / rerank ms | published code, cpu s |")
+    print(
+        "| method | form | cpu s/query | wall s/query | peak GiB | encode / adapt / rerank ms | published code, cpu s |"
+    )
     print("|---|---|---|---|---|---|---|")
     arguments = ["--batches", str(options.batches), "--gallery", str(options.gallery)]
     for method in options.methods:

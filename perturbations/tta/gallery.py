@@ -13,6 +13,7 @@ from perturbations.tta import inputs
 from perturbations.tta.encoders import DualEncoder, evaluating
 from perturbations.tta.inputs import Direction
 from perturbations.tta.losses import unit
+from perturbations.tta.recording import Timings
 
 CHUNK = 64  # items of one pass
 
@@ -75,8 +76,9 @@ class Comparison:
     first, then frames are pooled. The other methods pool raw features.
     """
 
-    def __init__(self, model: DualEncoder, gallery: Gallery, *, normalized: bool) -> None:
+    def __init__(self, model: DualEncoder, gallery: Gallery, timings: Timings, *, normalized: bool) -> None:
         self._pooling = model.pooling
+        self._timings = timings
         self._direction = gallery.direction
         features = unit(gallery.features) if normalized else gallery.features
         self.items = features
@@ -88,6 +90,10 @@ class Comparison:
 
     def __call__(self, queries: Tensor) -> Tensor:
         """Similarities of query features: frames B x T x D (v2t) or texts B x D (t2v)."""
+        with self._timings.part("rerank"):
+            return self._similarities(queries)
+
+    def _similarities(self, queries: Tensor) -> Tensor:
         if self._pooling is None:
             pooled = queries.mean(1) if self._direction == "v2t" else queries
             return unit(pooled) @ self._units.T

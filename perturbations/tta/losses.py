@@ -28,7 +28,8 @@ def scatter(x: Tensor, center: Tensor) -> Tensor:
 
 def gap(a: Tensor, b: Tensor) -> Tensor:
     """Distance between the means of the vectors of a and b (N x D each), made of length 1 first: the modality gap."""
-    return (unit(a).mean(0) - unit(b).mean(0)).norm()
+    distance: Tensor = (unit(a).mean(0) - unit(b).mean(0)).norm()
+    return distance
 
 
 def robust_entropy(entropies: Tensor, largest: Tensor) -> Tensor | None:

@@ -37,11 +37,9 @@ class Timings:
 
     Attributes:
         ms: for each of PARTS, one figure a batch. Wall time, with the device's work waited for.
-        gallery_s: seconds that encoding the gallery took.
     """
 
     ms: dict[str, list[float]] = field(default_factory=lambda: {part: [] for part in PARTS})
-    gallery_s: float = 0.0
     _device: torch.device = field(default_factory=lambda: torch.device("cpu"), repr=False)
     _spent: dict[str, float] = field(default_factory=lambda: defaultdict(float), repr=False)
     _open: list[list[float]] = field(default_factory=list, repr=False)
@@ -49,6 +47,7 @@ class Timings:
     def start(self, device: torch.device) -> None:
         """A run begins on this device."""
         self._device = device
+        self._spent.clear()
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
 
@@ -68,9 +67,15 @@ class Timings:
                 self._open[-1][0] += elapsed
 
     def end_batch(self, queries: int) -> None:
-        """A batch of so many queries is done."""
+        """What was spent since the last batch ended belongs to this one."""
         for name in PARTS:
             self.ms[name].append(1000 * self._spent.pop(name, 0.0) / queries)
+
+    def share(self, queries: int) -> None:
+        """What was spent since the last batch ended was for all batches, of so many queries together."""
+        for name in PARTS:
+            spent = 1000 * self._spent.pop(name, 0.0) / queries
+            self.ms[name] = [one + spent for one in self.ms[name]]
 
     def summary(self) -> dict[str, float]:
         """`<part>_ms_p50` and `_p95` a query for each part and their `total`, and `peak_memory_mib`.

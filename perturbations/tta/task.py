@@ -64,7 +64,7 @@ class Task:
 
     def comparison(self, *, normalized: bool = False) -> Comparison:
         """How queries are compared with the gallery."""
-        return Comparison(self.model, self.gallery, normalized=normalized)
+        return Comparison(self.model, self.gallery, self.timings, normalized=normalized)
 
     @contextmanager
     def adapting(self) -> Iterator[None]:
@@ -116,11 +116,7 @@ class Task:
     def score(self, batch: Any, compare: Comparison) -> Tensor:
         """Similarities of a batch by the weights as they are, B x N_G."""
         with self.adapting(), torch.no_grad():
-            features = self.encode(batch)
-            with self.timings.part("rerank"):
-                similarities = compare(features)
-        self.timings.end_batch(len(similarities))
-        return similarities
+            return compare(self.encode(batch))
 
     def minimize(self, batch: Any, objective: Objective) -> Tensor:
         """Adapt to a batch and give the similarities of the last forward pass, B x N_G."""
@@ -130,8 +126,12 @@ class Task:
                 with self.timings.part("adapt"):
                     similarities, loss = objective(features, step)
                     self.descend(loss)
+            return similarities.detach()
+
+    def finish(self, similarities: Tensor) -> Tensor:
+        """The similarities of a batch that is done, for its timings' sake."""
         self.timings.end_batch(len(similarities))
-        return similarities.detach()
+        return similarities
 
     def backward(self, loss: Tensor | None) -> bool:
         """Fill the gradients. False, and counted, where there is no loss or something is infinite or no number."""
@@ -141,7 +141,7 @@ class Task:
             self.counts.empty += 1
             return False
         if torch.isfinite(loss):
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             if all(one.grad is None or bool(torch.isfinite(one.grad).all()) for one in self.parameters):
                 return True
         self.counts.non_finite += 1

@@ -29,8 +29,8 @@ def per_frame(encode: Callable[[Tensor], Tensor], frames: Tensor) -> Tensor:
     """B x T x 3 x H x W -> B x T x D, by an encoder of images (M x 3 x H x W -> M x D), chunk by chunk on the CPU."""
     images = frames.flatten(0, 1)
     chunks = images.split(CHUNK) if images.device.type == "cpu" else (images,)
-    features = [encode(chunk) for chunk in chunks]
-    return torch.cat(features).unflatten(0, frames.shape[:2])
+    features: Tensor = torch.cat([encode(chunk) for chunk in chunks]).unflatten(0, frames.shape[:2])
+    return features
 
 
 def features_of(output: Any) -> Tensor:

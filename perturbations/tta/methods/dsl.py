@@ -17,9 +17,13 @@ SCALE = 100.0
 def dsl(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
     """Similarities times their softmax over all queries, which it must see first."""
     compare = task.comparison()
-    parts = [task.score(batch, compare) for batch in batches]
-    if parts:
-        yield from dual_softmax(torch.cat(parts)).split([len(part) for part in parts])
+    parts = [task.finish(task.score(batch, compare)) for batch in batches]
+    if not parts:
+        return
+    with task.timings.part("rerank"):
+        rescored = dual_softmax(torch.cat(parts))
+    task.timings.share(len(rescored))
+    yield from rescored.split([len(part) for part in parts])
 
 
 def dual_softmax(similarities: Tensor) -> Tensor:

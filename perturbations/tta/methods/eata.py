@@ -44,4 +44,4 @@ def eata(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
         return logits, (chosen / (chosen.detach() - LARGEST_ENTROPY).exp()).mean()
 
     for batch in batches:
-        yield task.minimize(batch, objective)
+        yield task.finish(task.minimize(batch, objective))

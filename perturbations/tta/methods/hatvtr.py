@@ -31,7 +31,7 @@ def hatvtr(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
     def objective(features: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
         features = unit(features)
         similarities = compare(features)
-        with torch.no_grad():
+        with torch.no_grad(), task.timings.part("rerank"):
             scores = history.rescore(similarities) if len(history) else similarities
             positives = compare.items[scores.argmax(1)]
         queries = features.mean(1) if videos_ask else features
@@ -59,7 +59,7 @@ def hatvtr(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
         with task.timings.part("rerank"):
             scores = history.rescore(similarities) if len(history) else similarities
             history.append(similarities)
-        yield scores
+        yield task.finish(scores)
 
 
 def covariance(videos: Tensor, texts: Tensor) -> Tensor:

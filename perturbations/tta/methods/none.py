@@ -14,4 +14,4 @@ def none(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
     """Cosine similarities."""
     compare = task.comparison()
     for batch in batches:
-        yield task.score(batch, compare)
+        yield task.finish(task.score(batch, compare))

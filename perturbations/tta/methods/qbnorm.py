@@ -20,7 +20,10 @@ def qbnorm(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
     with torch.no_grad():
         bank = torch.cat([compare(part) for part in task.bank.features.split(64)])
     for batch in batches:
-        yield querybank_normalized(task.score(batch, compare), bank)
+        similarities = task.score(batch, compare)
+        with task.timings.part("rerank"):
+            similarities = querybank_normalized(similarities, bank)
+        yield task.finish(similarities)
 
 
 def querybank_normalized(similarities: Tensor, bank: Tensor) -> Tensor:

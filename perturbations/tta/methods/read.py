@@ -22,4 +22,4 @@ def read(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
         return logits, (log_p.exp() * (1 - log_p + LOG_GAMMA)).mean()
 
     for batch in batches:
-        yield task.minimize(batch, objective)
+        yield task.finish(task.minimize(batch, objective))

@@ -27,14 +27,13 @@ def sar(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
         with task.adapting():
             for _ in range(task.steps):
                 logits = _step(task, batch, compare)
-        task.timings.end_batch(len(logits))
-        yield logits
+        yield task.finish(logits)
 
 
 def _step(task: Task, batch: Any, compare: Comparison) -> Tensor:
     features = task.encode(batch)
     with task.timings.part("adapt"):
-        logits = _logits(task, compare, features)
+        logits = compare(features) / task.temperature
         entropies = entropy(logits)
         threshold = entropies.detach().kthvalue(fraction(CERTAIN, len(entropies))).values
         certain = entropies <= threshold
@@ -47,7 +46,7 @@ def _step(task: Task, batch: Any, compare: Comparison) -> Tensor:
             for one, gradient in zip(task.parameters, gradients, strict=True):
                 one.add_(gradient * (RHO / (length + 1e-12)))
         worst = task.encode(batch)
-        log_p = _logits(task, compare, worst)[certain].log_softmax(-1)
+        log_p = (compare(worst)[certain] / task.temperature).log_softmax(-1)
         terms = -log_p.exp() * log_p
         kept = terms[terms < threshold]
         usable = task.backward(kept.mean() if len(kept) else None)
@@ -57,8 +56,3 @@ def _step(task: Task, batch: Any, compare: Comparison) -> Tensor:
         if usable:
             task.update()
     return logits.detach()
-
-
-def _logits(task: Task, compare: Comparison, features: Tensor) -> Tensor:
-    with task.timings.part("rerank"):
-        return compare(features) / task.temperature

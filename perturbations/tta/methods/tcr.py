@@ -43,4 +43,4 @@ def tcr(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
         return similarities, robust + uniform + steady
 
     for batch_index, batch in enumerate(batches):  # noqa: B007, the objective reads it
-        yield task.minimize(batch, objective)
+        yield task.finish(task.minimize(batch, objective))

@@ -20,4 +20,4 @@ def tent(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
         return logits, entropy(logits).mean()
 
     for batch in batches:
-        yield task.minimize(batch, objective)
+        yield task.finish(task.minimize(batch, objective))

@@ -1,0 +1,143 @@
+"""Weights from this machine: nothing here reaches the network or runs code from a file."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from perturbations.errors import ConfigError
+from perturbations.models.loading import find_checkpoint, library, load_model
+from perturbations.tta.encoders import DualEncoder, clip4clip, xpool
+
+POOLINGS = ("clip4clip", "xpool")
+MODEL_CLASSES = {
+    "clip": "CLIPModel",
+    "blip": "BlipForImageTextRetrieval",
+    "siglip": "SiglipModel",
+    "altclip": "AltCLIPModel",
+    "chinese_clip": "ChineseCLIPModel",
+}
+"""`model_type` of a folder's config.json -> the class of transformers that holds its dual encoder."""
+
+CLIP_PREFIX, POOL_PREFIX = "clip.", "pool_frames."
+BUFFERS = (".position_ids",)
+"""Ends of keys that older versions stored and newer ones compute."""
+
+
+def load(
+    pooling: str, pretrained: str, *, checkpoint: Path | None = None, revision: str | None = None, device: str = "cpu"
+) -> DualEncoder:
+    """A dual encoder ready for `adapt`.
+
+    Args:
+        pooling: "clip4clip" or "xpool".
+        pretrained: folder or downloaded hub name of a CLIP, BLIP or similar model in transformers' format; it gives
+            the architecture, and the weights where the checkpoint has none.
+        checkpoint: fine-tuned weights in the format X-Pool and CLIP4Clip's re-implementation publish: safetensors, or
+            a torch file with a `state_dict`; keys `clip.*` and `pool_frames.*`. None: pretrained weights only.
+        revision: of `pretrained`, see `models.loading.find_checkpoint`.
+        device: "cpu", "cuda", "cuda:N" or "mps".
+
+    Raises:
+        ConfigError: files are missing, damaged or of another format; weights are missing or left over; xpool is asked
+            for without a checkpoint that has its pooling.
+    """
+    if pooling not in POOLINGS:
+        raise ConfigError(f"pooling {pooling!r} is unknown; allowed: {', '.join(POOLINGS)}")
+    torch = library("torch")
+    found = find_checkpoint(pretrained, revision)
+    model = load_model(_model_class(found.folder), found, device="cpu", dtype=torch.float32)
+    clip_state, pool_state = ({}, {}) if checkpoint is None else split_state(read_state(checkpoint))
+    if clip_state:
+        load_clip(model, clip_state)
+    elif checkpoint is not None and pooling == "clip4clip":
+        raise ConfigError(f"{checkpoint} holds no weight under {CLIP_PREFIX}*, nothing in it is of use to clip4clip")
+    if pooling == "xpool" and not pool_state:
+        what = f"{checkpoint} holds none" if checkpoint is not None else "no checkpoint is given"
+        raise ConfigError(f"xpool needs the weights {POOL_PREFIX}*, and {what}; download a published X-Pool checkpoint")
+    try:
+        model.to(torch.device(device))
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from error
+    return clip4clip(model) if pooling == "clip4clip" else xpool(model, pool_state)
+
+
+def read_state(path: Path) -> dict[str, Tensor]:
+    """Named tensors of a .safetensors file, or of a torch file, bare or under `state_dict`.
+
+    Raises:
+        ConfigError: the file is not there, is damaged, or holds anything that only running its code would load.
+    """
+    torch = library("torch")
+    if not path.is_file():
+        raise ConfigError(f"no checkpoint at {path}; download it and put it there, or name its place")
+    try:
+        if path.suffix == ".safetensors":
+            return dict(library("safetensors.torch", package="safetensors").load_file(path))
+        held = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, ValueError, EOFError, OSError, pickle.UnpicklingError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ConfigError(
+            f"{path} cannot be read as weights only ({reason}). Fetch it again if it is damaged; if it holds more than "
+            "tensors, save its `state_dict` alone, on a machine where you trust it: torch.save({'state_dict': ...})"
+        ) from error
+    except library("safetensors").SafetensorError as error:
+        raise ConfigError(f"{path} is no sound safetensors file ({error}); fetch it again") from error
+    state = held.get("state_dict", held) if isinstance(held, Mapping) else None
+    if not isinstance(state, Mapping) or not state or not all(isinstance(one, Tensor) for one in state.values()):
+        raise ConfigError(f"{path} holds no named weights; expected a dictionary of tensors, bare or as `state_dict`")
+    return {str(name): value for name, value in state.items()}
+
+
+def split_state(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The weights of CLIP and those of the pooling, each without its prefix; a leading `module.` is dropped.
+
+    Raises:
+        ConfigError: a key belongs to neither.
+    """
+    bare = {name.removeprefix("module."): value for name, value in state.items()}
+    clip = {name.removeprefix(CLIP_PREFIX): value for name, value in bare.items() if name.startswith(CLIP_PREFIX)}
+    pool = {name.removeprefix(POOL_PREFIX): value for name, value in bare.items() if name.startswith(POOL_PREFIX)}
+    other = [name for name in bare if not name.startswith((CLIP_PREFIX, POOL_PREFIX))]
+    if other:
+        raise ConfigError(
+            f"{len(other)} weights there are neither {CLIP_PREFIX}* nor {POOL_PREFIX}*, {other[0]} the first"
+        )
+    return clip, pool
+
+
+def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Put fine-tuned weights into a model of transformers, every one of them.
+
+    Raises:
+        ConfigError: some are missing, left over or of another shape; then the model is as it was.
+    """
+    kept = {name: value for name, value in state.items() if not name.endswith(BUFFERS)}
+    expected = model.state_dict()
+    missing = sorted(name for name in expected if name not in kept and not name.endswith(BUFFERS))
+    extra = sorted(name for name in kept if name not in expected)
+    shapes = sorted(name for name in kept if name in expected and kept[name].shape != expected[name].shape)
+    problems = {"missing": missing, "left over": extra, "of another shape": shapes}
+    if any(problems.values()):
+        said = "; ".join(f"{len(names)} {how}, {names[0]} the first" for how, names in problems.items() if names)
+        hint = ""
+        if any(name.startswith("visual.") for name in extra):
+            hint = "; these are OpenAI's names: convert them with transformers' convert_clip_original_pytorch_to_hf.py"
+        raise ConfigError(f"the checkpoint does not fit {type(model).__name__}: {said}{hint}")
+    model.load_state_dict(kept, strict=False)
+
+
+def _model_class(folder: Path) -> Any:
+    transformers = library("transformers")
+    try:
+        kind = json.loads((folder / "config.json").read_text()).get("model_type")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{folder}/config.json does not say what model it is ({error})") from error
+    if kind not in MODEL_CLASSES:
+        raise ConfigError(f"{folder} holds a {kind!r} model; allowed: {', '.join(MODEL_CLASSES)}")
+    return getattr(transformers, MODEL_CLASSES[kind])

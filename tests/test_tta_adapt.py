@@ -1,0 +1,379 @@
+"""What `adapt` promises whatever the method: shapes, small batches, sound weights, a model left as it was."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+from tta_models import model_of, pooling_state, queries_and_gallery, random_texts, random_videos, tiny_clip
+
+from perturbations import tta
+from perturbations.errors import ConfigError
+from perturbations.tta.methods.dsl import dual_softmax
+from perturbations.tta.methods.qbnorm import querybank_normalized
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+ADAPTING = ("tent", "read", "sar", "eata", "tcr", "hatvtr")
+EVERY = tuple(tta.METHODS)
+
+
+def run(model: Any, method: str, direction: str, sizes: list[int], **options: Any) -> list[Any]:
+    batches, gallery = queries_and_gallery(direction, sizes)
+    if method == "qbnorm":
+        options["bank"] = queries_and_gallery(direction, [5])[0][0]
+    return list(tta.adapt(model, method, iter(batches), gallery, direction=direction, **options))
+
+
+def snapshot(clip: Any) -> Any:
+    tensors = {name: value.clone() for name, value in clip.state_dict().items()}
+    flags = {name: (one.requires_grad, one.grad) for name, one in clip.named_parameters()}
+    return tensors, flags, {name: one.training for name, one in clip.named_modules()}
+
+
+def assert_same(before: Any, after: Any) -> None:
+    assert all(torch.equal(value, after[0][name]) for name, value in before[0].items())
+    assert before[1:] == after[1:]
+
+
+@pytest.mark.parametrize("method", EVERY)
+@pytest.mark.parametrize("direction", tta.DIRECTIONS)
+@pytest.mark.parametrize("pooling", ["clip4clip", "xpool"])
+def test_any_batch_size_and_a_short_last_batch(pooling: str, direction: str, method: str) -> None:
+    sizes = [1, 3, 16, 2]
+    counts = tta.Counts()
+    found = run(model_of(pooling), method, direction, sizes, counts=counts, steps=2)
+    assert [tuple(one.shape) for one in found] == [(size, 20) for size in sizes]
+    assert all(bool(torch.isfinite(one).all()) and not one.requires_grad for one in found)
+    attempts = counts.updates + counts.empty + counts.non_finite
+    assert attempts == (2 * len(sizes) if method in ADAPTING else 0)
+    if method in ADAPTING:
+        assert counts.updates > 0
+
+
+@pytest.mark.parametrize("method", EVERY)
+@pytest.mark.parametrize("direction", tta.DIRECTIONS)
+def test_the_model_is_the_caller_s_again(direction: str, method: str) -> None:
+    """After every batch, not only at the end; with the caller's modes, flags and gradients."""
+    clip = tiny_clip().train()
+    clip.logit_scale.requires_grad_(False)
+    clip.vision_model.post_layernorm.weight.grad = torch.ones(32)
+    before = snapshot(clip)
+    batches, gallery = queries_and_gallery(direction, [4, 4])
+    bank = queries_and_gallery(direction, [5])[0][0] if method == "qbnorm" else None
+    seed_before = torch.random.get_rng_state()
+    running = tta.adapt(tta.clip4clip(clip), method, batches, gallery, direction=direction, bank=bank, lr=1e-2)
+    next(running)
+    assert_same(before, snapshot(clip))
+    running.close()
+    assert_same(before, snapshot(clip))
+    assert torch.equal(seed_before, torch.random.get_rng_state())
+
+
+def test_the_model_is_the_caller_s_again_after_an_error() -> None:
+    clip = tiny_clip()
+    before = snapshot(clip)
+    running = tta.adapt(tta.clip4clip(clip), "tent", [random_videos(2), "no frames"], random_texts(5), direction="v2t")
+    next(running)
+    with pytest.raises(ValueError, match="frames are str"):
+        next(running)
+    assert_same(before, snapshot(clip))
+
+
+@pytest.mark.parametrize("method", ADAPTING)
+@pytest.mark.parametrize("direction", tta.DIRECTIONS)
+def test_only_layer_norms_of_the_query_tower_learn(
+    direction: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clip = tiny_clip()
+    seen: dict[str, Any] = {}
+    original = torch.optim.AdamW.step
+
+    def step(self: Any, *given: Any) -> Any:
+        seen["trainable"] = {name for name, one in clip.named_parameters() if one.requires_grad}
+        seen["optimized"] = {id(one) for group in self.param_groups for one in group["params"]}
+        before = {name: one.detach().clone() for name, one in clip.named_parameters()}
+        original(self, *given)
+        seen["changed"] = {name for name, one in clip.named_parameters() if not torch.equal(one, before[name])}
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", step)
+    run(tta.clip4clip(clip), method, direction, [6], steps=1)
+    tower = "vision_model" if direction == "v2t" else "text_model"
+    norms = {
+        name for name, _ in clip.named_parameters() if name.startswith(tower) and "layer" in name and "norm" in name
+    }
+    norms |= {name for name, _ in clip.named_parameters() if name.startswith(tower) and "layrnorm" in name}
+    assert seen["trainable"] == norms
+    assert len(norms) == (12 if direction == "v2t" else 10)
+    assert seen["optimized"] == {id(one) for name, one in clip.named_parameters() if name in norms}
+    assert seen["changed"] == norms
+
+
+@pytest.mark.parametrize("method", ADAPTING)
+def test_batches_build_on_each_other_and_scenarios_do_not(method: str) -> None:
+    model = model_of("clip4clip")
+    alone = run(model, method, "v2t", [8], lr=1e-2)
+    first, second = run(model, method, "v2t", [8, 8], lr=1e-2)
+    assert torch.equal(alone[0], first)  # the scenario before left nothing
+    fresh = next(tta.adapt(model, method, [random_videos(8, seed=1)], random_texts(20), direction="v2t", lr=1e-2))
+    assert not torch.allclose(second, fresh, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_repeats_bit_for_bit_whatever_the_seed(method: str) -> None:
+    """No method draws anything."""
+    model = model_of("xpool")
+    runs = [run(model, method, "t2v", [5, 3], seed=seed) for seed in (42, 42, 7)]
+    for other in runs[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(runs[0], other, strict=True))
+
+
+def test_the_seed_is_for_models_that_draw() -> None:
+    clip = tiny_clip()
+    noisy = tta.DualEncoder(
+        vision=clip.vision_model,
+        text=clip.text_model,
+        encode_frames=lambda frames: tta.clip4clip(clip).encode_frames(frames + torch.randn_like(frames)),
+        encode_texts=tta.clip4clip(clip).encode_texts,
+        pooling=None,
+        modules=(clip,),
+    )
+    same, again, other = (run(noisy, "none", "v2t", [4], seed=seed)[0] for seed in (1, 1, 2))
+    assert torch.equal(same, again)
+    assert not torch.equal(same, other)
+
+
+def test_two_scenarios_may_take_turns() -> None:
+    model = model_of("clip4clip")
+    batches, gallery = queries_and_gallery("v2t", [4, 4, 4])
+    runs = [tta.adapt(model, method, batches, gallery, direction="v2t", lr=1e-2) for method in ("tcr", "hatvtr")]
+    taking_turns = list(zip(*runs, strict=True))
+    for index, method in enumerate(("tcr", "hatvtr")):
+        alone = list(tta.adapt(model, method, batches, gallery, direction="v2t", lr=1e-2))
+        assert all(torch.equal(a[index], b) for a, b in zip(taking_turns, alone, strict=True))
+
+
+# --- nothing to learn from, and numbers that are none ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ADAPTING)
+def test_a_step_that_is_no_number_is_skipped_and_counted(method: str) -> None:
+    """A broken query gives similarities that are no numbers; the queries after it do not suffer."""
+    model = model_of("clip4clip")
+    broken = random_videos(4)
+    broken[1] = float("nan")
+    counts = tta.Counts()
+    options: dict[str, Any] = {"direction": "v2t", "counts": counts}
+    found = list(tta.adapt(model, method, [broken, random_videos(4, seed=3)], random_texts(9), **options))
+    assert counts.non_finite + counts.empty >= 3
+    if method != "hatvtr":  # its column statistics are those of the past queries, broken ones too
+        assert bool(torch.isfinite(found[1]).all())
+
+
+@pytest.mark.parametrize("method", ["tcr", "hatvtr"])
+def test_a_batch_of_which_none_passes_is_skipped(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module(f"perturbations.tta.methods.{method}")
+    monkeypatch.setattr(module, "robust_entropy", lambda entropies, largest: None)
+    counts = tta.Counts()
+    model = model_of("clip4clip")
+    found = run(model, method, "v2t", [4], counts=counts)[0]
+    assert (counts.updates, counts.empty) == (0, 3)
+    if method == "tcr":
+        assert torch.equal(found, run(model, "none", "v2t", [4])[0])
+
+
+def test_an_infinite_gradient_of_a_finite_loss_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("perturbations.tta.methods.tent")
+    monkeypatch.setattr(module, "entropy", lambda logits: (logits - logits.detach()).sum(-1).sqrt())
+    counts = tta.Counts()
+    model = model_of("clip4clip")
+    found = run(model, "tent", "v2t", [4, 4], counts=counts)
+    assert (counts.updates, counts.non_finite) == (0, 6)
+    plain = run(model, "none", "v2t", [4, 4])
+    assert all(torch.allclose(a * 0.02, b, atol=1e-6) for a, b in zip(found, plain, strict=True))
+
+
+# --- inputs ----------------------------------------------------------------------------------------------------------
+
+
+def test_tokens_in_every_form_are_the_same() -> None:
+    model = model_of("clip4clip")
+    ids, mask = random_texts(6)
+    held = {"input_ids": ids, "attention_mask": mask}
+    forms = [(ids, mask), [ids, mask], held, transformers.BatchEncoding(held)]
+    found = [next(tta.adapt(model, "tcr", [form], random_videos(8), direction="t2v")) for form in forms]
+    assert all(torch.equal(found[0], one) for one in found[1:])
+    full = torch.ones_like(ids)
+    a, b = (next(tta.adapt(model, "none", [form], random_videos(8), direction="t2v")) for form in (ids, (ids, full)))
+    assert torch.allclose(a, b, atol=1e-6)
+
+
+def test_the_gallery_may_come_in_parts_or_encoded() -> None:
+    model = model_of("xpool")
+    videos, batch = random_videos(9), random_texts(3)
+    whole = next(tta.adapt(model, "hatvtr", [batch], videos, direction="t2v"))
+    parts = tta.encode_gallery(model, iter(videos.split(4)), "t2v")
+    assert torch.allclose(next(tta.adapt(model, "hatvtr", [batch], parts, direction="t2v")), whole, atol=1e-6)
+    with pytest.raises(ConfigError, match="encoded for t2v"):
+        tta.adapt(model, "none", [], parts, direction="v2t")
+    with pytest.raises(ValueError, match="empty"):
+        tta.encode_gallery(model, iter([]), "t2v")
+
+
+def test_inference_mode_and_no_grad_around_it_do_no_harm() -> None:
+    model = model_of("clip4clip")
+    expected = run(model, "tcr", "v2t", [4, 4])
+    with torch.inference_mode():
+        assert all(torch.equal(a, b) for a, b in zip(expected, run(model, "tcr", "v2t", [4, 4]), strict=True))
+    with torch.no_grad():
+        assert all(torch.equal(a, b) for a, b in zip(expected, run(model, "tcr", "v2t", [4, 4]), strict=True))
+        assert not torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"method": "tend"}, "method 'tend' is unknown; allowed: none, tent"),
+        ({"direction": "t2t"}, "direction 't2t' is unknown; allowed: v2t, t2v"),
+        ({"steps": 0}, "steps is 0"),
+        ({"temperature": 0}, "temperature is 0"),
+        ({"lr": -1}, "lr is -1"),
+        ({"lr": float("nan")}, "lr is nan"),
+        ({"precision": "float8"}, "precision 'float8' is unknown"),
+        ({"method": "qbnorm"}, "needs a bank"),
+        ({"bank": random_videos(2)}, "takes no bank"),
+    ],
+)
+def test_a_wrong_setting_is_said_at_once(changed: dict[str, Any], said: str) -> None:
+    given: dict[str, Any] = {"method": "tent", "direction": "v2t", **changed}
+    with pytest.raises(ConfigError, match=said):
+        tta.adapt(model_of("clip4clip"), given.pop("method"), [], random_texts(3), **given)
+
+
+@pytest.mark.parametrize(
+    ("batch", "direction", "said"),
+    [
+        (torch.zeros(2, 3, 32, 32), "v2t", "B x T x 3 x H x W"),
+        (torch.zeros(2, 4, 3, 32, 32, dtype=torch.uint8), "v2t", "uint8"),
+        (torch.zeros(0, 4, 3, 32, 32), "v2t", "nothing to encode"),
+        (torch.zeros(2, 5), "t2v", "must be integers"),
+        ((torch.zeros(2, 5, dtype=torch.long), torch.ones(2, 4)), "t2v", "attention mask is \\(2, 4\\)"),
+        ("a caption", "t2v", "given as str"),
+    ],
+)
+def test_a_wrong_shape_is_named(batch: Any, direction: str, said: str) -> None:
+    gallery = queries_and_gallery(direction, [])[1]
+    with pytest.raises(ValueError, match=said):
+        next(tta.adapt(model_of("clip4clip"), "none", [batch], gallery, direction=direction))
+
+
+def test_what_is_no_dual_encoder() -> None:
+    with pytest.raises(ConfigError, match="lacks vision_model"):
+        tta.clip4clip(torch.nn.Linear(2, 2))
+    with pytest.raises(ConfigError, match="linear_proj.weight"):
+        tta.xpool(tiny_clip(), {})
+    state = pooling_state()
+    state["more"] = torch.zeros(1)
+    with pytest.raises(ConfigError, match="do not fit"):
+        tta.xpool(tiny_clip(), state)
+
+
+# --- post-hoc baselines ----------------------------------------------------------------------------------------------
+
+
+def test_dsl_by_its_formula() -> None:
+    model = model_of("clip4clip")
+    plain = torch.cat(run(model, "none", "v2t", [4, 3]))
+    found = torch.cat(run(model, "dsl", "v2t", [4, 3]))
+    naive = torch.empty_like(plain)
+    for column in range(plain.shape[1]):
+        total = sum(torch.exp(100 * plain[row, column]) for row in range(7))
+        for row in range(7):
+            naive[row, column] = plain[row, column] * torch.exp(100 * plain[row, column]) / total
+    assert torch.allclose(found, naive, rtol=1e-4, atol=1e-7)
+    assert torch.equal(found, dual_softmax(plain))
+
+
+def test_qbnorm_by_its_formula() -> None:
+    generator = torch.Generator().manual_seed(0)
+    similarities, bank = torch.rand(6, 5, generator=generator), torch.rand(4, 5, generator=generator)
+    bank[:, 2] = 0  # no query of the bank finds item 2
+    similarities[0, 2] = 2
+    found = querybank_normalized(similarities, bank)
+    hubs = {int(row.argmax()) for row in bank}
+    changed = 0
+    for row in range(6):
+        expected = similarities[row].clone()
+        if int(expected.argmax()) in hubs:
+            changed += 1
+            for item in range(5):
+                expected[item] = torch.exp(20 * expected[item]) / torch.exp(20 * bank[:, item]).sum()
+        assert torch.allclose(found[row], expected, rtol=1e-4)
+    assert 0 < changed < 6
+
+
+# --- other encoders, precision, timings ------------------------------------------------------------------------------
+
+
+def blip() -> Any:
+    torch.manual_seed(0)
+    text = {**dict(vocab_size=64, max_position_embeddings=16, encoder_hidden_size=32), "hidden_size": 32}
+    common = {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    vision = {"hidden_size": 32, "image_size": 32, "patch_size": 8}
+    config = transformers.BlipConfig(
+        text_config={**text, **common}, vision_config={**vision, **common}, image_text_hidden_size=32
+    )
+    return transformers.BlipForImageTextRetrieval(config).eval()
+
+
+@pytest.mark.parametrize("method", ["none", "tent", "hatvtr"])
+@pytest.mark.parametrize("direction", tta.DIRECTIONS)
+def test_blip(direction: str, method: str) -> None:
+    model = tta.clip4clip(blip())
+    found = run(model, method, direction, [3, 2], lr=1e-2)
+    assert [tuple(one.shape) for one in found] == [(3, 20), (2, 20)]
+    if method == "tent":
+        assert not torch.allclose(found[1] * 0.02, run(model, "none", direction, [3, 2])[1], atol=1e-4)
+
+
+def test_an_encoder_of_whole_videos() -> None:
+    """One vector a video, as of encoders with attention over time."""
+    clip = tiny_clip()
+    plain = tta.clip4clip(clip)
+    model = tta.DualEncoder(
+        vision=clip.vision_model,
+        text=clip.text_model,
+        encode_frames=lambda frames: plain.encode_frames(frames).mean(1, keepdim=True),
+        encode_texts=plain.encode_texts,
+        pooling=None,
+        modules=(clip,),
+    )
+    assert torch.allclose(run(model, "tcr", "v2t", [4])[0], run(plain, "tcr", "v2t", [4])[0], atol=1e-6)
+    counts = tta.Counts()
+    run(model, "hatvtr", "v2t", [4, 4], counts=counts)
+    assert counts.updates == 6
+
+
+@pytest.mark.parametrize("direction", tta.DIRECTIONS)
+def test_bfloat16_is_near(direction: str) -> None:
+    model = model_of("clip4clip")
+    exact = torch.cat(run(model, "tcr", direction, [8, 8]))
+    short = torch.cat(run(model, "tcr", direction, [8, 8], precision="bfloat16"))
+    assert short.dtype == torch.float32
+    assert 1e-6 < float((exact - short).abs().max()) < 0.05
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_timings_of_every_batch(method: str) -> None:
+    timings = tta.Timings()
+    assert timings.summary() == {}
+    run(model_of("clip4clip"), method, "v2t", [4, 2], timings=timings)
+    assert {len(values) for values in timings.ms.values()} == {2}
+    summary = timings.summary()
+    assert summary["encode_ms_p50"] > 0
+    assert summary["rerank_ms_p50"] > 0
+    assert (summary["adapt_ms_p50"] > 0) == (method in ADAPTING)
+    assert summary["total_ms_p95"] >= summary["total_ms_p50"] >= summary["encode_ms_p50"]
+    assert summary["peak_memory_mib"] > 50

@@ -1,0 +1,69 @@
+"""Our own pass through CLIP against transformers', features and gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from perturbations.tta import task, towers  # noqa: E402
+
+
+def clip(**changed: Any) -> Any:
+    torch.manual_seed(0)
+    vision = {"hidden_size": 256, "intermediate_size": 320, "num_hidden_layers": 3, "num_attention_heads": 4}
+    vision |= {"image_size": 32, "patch_size": 8, **changed}
+    text = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = transformers.CLIPModel(transformers.CLIPConfig(vision_config=vision, text_config=text, projection_dim=24))
+    for norm in task.layer_norms(model):  # not 1 and 0, which would hide a mistake
+        torch.nn.init.normal_(norm, 0.7, 0.4)
+    model.requires_grad_(False)
+    for norm in task.layer_norms(model.vision_model):
+        norm.requires_grad_(True)
+    return model.eval()
+
+
+@pytest.mark.parametrize("by_onednn", [True, False])
+def test_features_and_gradients(by_onednn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not by_onednn:
+        monkeypatch.setattr(towers, "_ONEDNN", None)
+    model = clip()
+    assert towers.is_plain_clip(model)
+    pixels = torch.randn(5, 3, 32, 32)
+    weights = torch.randn(5, 24)
+    parameters = task.layer_norms(model.vision_model)
+    expected = model.get_image_features(pixel_values=pixels).pooler_output
+    actual = towers.image_features(model, pixels)
+    assert torch.allclose(actual, expected, rtol=1e-4, atol=1e-5 * float(expected.detach().abs().max()))
+    theirs = torch.autograd.grad((expected * weights).sum(), parameters)
+    ours = torch.autograd.grad((actual * weights).sum(), parameters)
+    for a, b in zip(ours, theirs, strict=True):
+        assert torch.allclose(a, b, rtol=1e-3, atol=1e-5 * float(b.abs().max()))
+    with torch.no_grad():
+        assert torch.allclose(towers.image_features(model, pixels), expected, atol=1e-4)
+
+
+def test_what_goes_through_transformers() -> None:
+    assert not towers.is_plain_clip(clip(hidden_act="gelu"))
+    assert not towers.is_plain_clip(clip(hidden_size=64, intermediate_size=64))
+    hooked = clip()
+    hooked.vision_model.encoder.layers[1].register_forward_hook(lambda *given: None)
+    assert not towers.is_plain_clip(hooked)
+    pixels = torch.randn(2, 3, 32, 32)
+    for model in (clip(hidden_act="gelu"), hooked):
+        expected = model.get_image_features(pixel_values=pixels).pooler_output
+        assert torch.equal(towers.image_features(model, pixels), expected)
+
+
+def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = clip()
+    frames = torch.randn(3, 4, 3, 32, 32)
+    whole = towers.per_frame(lambda pixels: towers.image_features(model, pixels), frames)
+    monkeypatch.setattr(towers, "CHUNK", 5)
+    parts = towers.per_frame(lambda pixels: towers.image_features(model, pixels), frames)
+    assert whole.shape == (3, 4, 24)
+    assert torch.allclose(whole, parts, atol=1e-5)
+    assert torch.allclose(whole[1, 2], towers.image_features(model, frames[1, 2][None])[0], atol=1e-5)
