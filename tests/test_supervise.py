@@ -250,6 +250,8 @@ PARENT = """
 import os, signal, sys
 from perturbations import supervise
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job starts with it ignored
+
 def work(task, tick):
     print(os.getpid(), flush=True)
     signal.pause()
