@@ -168,7 +168,9 @@ def _add_rule_commands(commands: Any) -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--output", type=Path, required=True, help="the model's folder")
 
-    parser = _add(commands, "encode-gallery", _encode_gallery, "(rule) encode a dataset's clean clips, for captions to ask")
+    parser = _add(
+        commands, "encode-gallery", _encode_gallery, "(rule) encode a dataset's clean clips, for captions to ask"
+    )
     _add_model(parser)
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True, help="a .safetensors")

@@ -211,12 +211,13 @@ class Evaluation(_Strict):
     """Who is asked, and how it adapts."""
 
     model: Literal["clip4clip", "xpool"] = Field("clip4clip", description="how frames are pooled")
-    checkpoint: Path | None = Field(
+    pretrained: str | None = Field(
         None,
-        description="a model's folder, or an X-Pool checkpoint; the default is the small encoder that the workflow "
-        "trains on the demo's own scenes",
+        description="a CLIP or BLIP model of transformers: its name or its folder; the default is the small encoder "
+        "that the workflow trains on the demo's own scenes",
     )
-    clip: str = Field("openai/clip-vit-base-patch32", description="xpool: the CLIP model that its checkpoint is of")
+    revision: str | None = Field(None, description="its commit")
+    checkpoint: Path | None = Field(None, description="fine-tuned weights as X-Pool publishes them; xpool needs them")
     setting: Literal["qs", "qgs_cross", "qgs_zero_shot"] = Field(
         "qs",
         description="qs: the model knows the dataset, queries are perturbed; qgs_cross: it was trained on another "

@@ -95,11 +95,15 @@ def methods(config: configuration.Config, group: str) -> tuple[str, ...]:
     return tuple(name for name in config.evaluation.methods if name != "none")
 
 
+def model_settings(config: configuration.Config) -> dict[str, Any]:
+    """What a gallery's features depend on beside its clips."""
+    names = {"model", "pretrained", "revision", "num_frames"}
+    return config.evaluation.model_dump(mode="json", include=names)
+
+
 def settings(config: configuration.Config, dataset: str, scenario: Scenario, group: str) -> dict[str, Any]:
     """Everything that a job's results depend on beside its inputs; the device is not part of it."""
-    wanted = config.evaluation
-    names = ("model", "clip", "setting", "seeds", "batch_size", "num_frames", "steps", "precision")
-    said = wanted.model_dump(mode="json", include=set(names))
-    if wanted.model != "xpool":
-        del said["clip"]
-    return {"dataset": dataset, **asdict(scenario), **said, "methods": methods(config, group)}
+    names = {"setting", "seeds", "batch_size", "steps", "precision"}
+    said = config.evaluation.model_dump(mode="json", include=names)
+    asked = {"dataset": dataset, **asdict(scenario)}
+    return {**model_settings(config), **said, "scenario": asked, "methods": methods(config, group)}

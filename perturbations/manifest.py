@@ -268,7 +268,10 @@ QUARANTINE = Kind(
     ("item_id", "stage", "suite", "perturbation", "severity", "error"),
 )
 
-KINDS = {kind.name: kind for kind in (SOURCES, CAPTIONS, VIDEOS, MIXES, MULTIMODAL, ANALYSES, RESULTS, RANKS, QRELS, QUARANTINE)}
+KINDS = {
+    kind.name: kind
+    for kind in (SOURCES, CAPTIONS, VIDEOS, MIXES, MULTIMODAL, ANALYSES, RESULTS, RANKS, QRELS, QUARANTINE)
+}
 
 
 def write(path: Path, kind: Kind, rows: Iterable[Row], metadata: Mapping[str, Any] | None = None) -> None:
