@@ -3,9 +3,10 @@
     python benchmarks/suite_kernels.py [--size 320x240] [--severities 1 3 5] [--repeats 5] [--only NAME ...]
 
 A process for each measurement, as in use, one thread, frames of a drifting scene; the time is the best of the repeats.
-The time of a formula with large temporary arrays depends on whether the C library gives their memory back to the system
-after each frame, which it does at first; `kept` is measured with glibc told to keep everything, ours and plain. Where a suite draws anew for every frame, the draw and the kernel's preparation count as the frame's; else they
-are done once a clip. `published` is what the papers' own functions took for a 320x240 frame on a slower machine.
+The time of a formula with large temporary arrays depends on whether the C library gives their memory back to the
+system after each frame, which it does at first; `kept` is measured with glibc told to keep everything, ours and plain.
+Where a suite draws anew for every frame, the draw and the kernel's preparation count as the frame's; else they are
+done once a clip. `published` is what the papers' own functions took for a 320x240 frame on a slower machine.
 `plain` is, on the same frames and machine:
 
 - for pixels the formula as the papers' code has it (NumPy, SciPy, scikit-image, Pillow, double precision). Image code

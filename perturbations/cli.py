@@ -207,12 +207,46 @@ def _add_rule_commands(commands: Any) -> None:
     parser.add_argument("--picture", type=Path, help="the plot to write, .png")
     parser.add_argument("--report", type=Path, help="the report to write, .md")
 
+    parser = _add(commands, "train-encoder", _train_encoder, "(rule) train the small dual encoder on the demo's scenes")
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--output", type=Path, required=True, help="the model's folder")
+
+    parser = _add(
+        commands, "encode-gallery", _encode_gallery, "(rule) encode a dataset's clean clips, for captions to ask"
+    )
+    _add_model(parser)
+    parser.add_argument("--sources", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True, help="a .safetensors")
+
+    parser = _add(commands, "evaluate", _evaluate, "(rule) run one scenario of an evaluation")
+    _add_model(parser)
+    parser.add_argument("--videos", type=Path, help="v2t: the manifest of the videos that ask, clean or perturbed")
+    parser.add_argument("--texts", type=Path, help="t2v: the manifest of the captions that ask, clean or perturbed")
+    parser.add_argument("--sources", type=Path, required=True)
+    parser.add_argument("--captions", type=Path, required=True)
+    parser.add_argument("--gallery", type=Path, help="t2v: the encoded clips")
+    parser.add_argument("--bank-captions", type=Path, help="qbnorm, t2v: the captions of its bank")
+    parser.add_argument("--bank-gallery", type=Path, help="qbnorm, v2t: the encoded clips of its bank")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--ranks", type=Path, required=True)
+
+    parser = _add(commands, "merge-results", _merge_results, "(rule) merge the scenarios of an evaluation")
+    parser.add_argument("--parts", nargs="+", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--ranks", type=Path, required=True)
+
     parser = _add(commands, "check", _check, "(rule) fail when more items are quarantined than allowed")
     parser.add_argument("quarantine", type=Path)
     parser.add_argument("--allowed", type=int, required=True)
     parser.add_argument("--output", type=Path, required=True)
 
     _add(commands, "schema", _schema, "print the JSON schema of config.yaml")
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--settings", required=True, help="JSON: what the results depend on")
+    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--device", default="cpu")
 
 
 def _positive(text: str) -> int:
@@ -608,6 +642,55 @@ def _calibrate(options: argparse.Namespace) -> int:
         storage.write_text(options.report, calibration_report.text(table))
     if options.picture:
         calibration_report.draw(table, options.picture)
+    return 0
+
+
+def _train_encoder(options: argparse.Namespace) -> int:
+    from perturbations.tta import demo_encoder
+
+    demo_encoder.train(options.output, seed=options.seed)
+    return 0
+
+
+def _encode_gallery(options: argparse.Namespace) -> int:
+    from perturbations import manifest
+    from perturbations.tta import runner
+
+    settings = json.loads(options.settings)
+    backbone = runner.load(settings, options.checkpoint, options.device)
+    runner.write_gallery(options.output, backbone, _complete(options.sources, manifest.SOURCES), settings["num_frames"])
+    return 0
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    from perturbations import manifest
+    from perturbations.tta import runner
+
+    read = lambda path: [] if path is None else manifest.located_rows(path)  # noqa: E731
+    rows, ranks = runner.evaluate(
+        json.loads(options.settings),
+        checkpoint=options.checkpoint,
+        device=options.device,
+        sources=read(options.sources),
+        captions=read(options.captions),
+        queries=read(options.videos or options.texts),
+        gallery=options.gallery,
+        bank_captions=read(options.bank_captions),
+        bank_gallery=options.bank_gallery,
+        journal=options.output.with_suffix(".jsonl"),
+    )
+    manifest.write(options.output, manifest.RESULTS, rows)
+    manifest.write(options.ranks, manifest.RANKS, ranks)
+    return 0
+
+
+def _merge_results(options: argparse.Namespace) -> int:
+    from perturbations import manifest
+
+    about = _about(options.output)
+    manifest.write(options.output, manifest.RESULTS, manifest.merge(options.parts, manifest.RESULTS), about)
+    ranks = [path.with_suffix(".ranks.parquet") for path in options.parts]
+    manifest.write(options.ranks, manifest.RANKS, manifest.merge(ranks, manifest.RANKS), about)
     return 0
 
 

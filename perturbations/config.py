@@ -251,6 +251,46 @@ class Suite(_Strict):
         return _distinct(value)
 
 
+MethodName = Literal["none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl", "qbnorm"]
+Mix = Literal["mixed_severity", "mixed_types"]
+
+
+class Evaluation(_Strict):
+    """Who is asked, and how it adapts."""
+
+    model: Literal["clip4clip", "xpool"] = Field("clip4clip", description="how frames are pooled")
+    pretrained: str | None = Field(
+        None,
+        description="a CLIP or BLIP model of transformers: its name or its folder; the default is the small encoder "
+        "that the workflow trains on the demo's own scenes",
+    )
+    revision: str | None = Field(None, description="its commit")
+    checkpoint: Path | None = Field(None, description="fine-tuned weights as X-Pool publishes them; xpool needs them")
+    setting: Literal["qs", "qgs_cross", "qgs_zero_shot"] = Field(
+        "qs",
+        description="qs: the model knows the dataset, queries are perturbed; qgs_cross: it was trained on another "
+        "dataset; qgs_zero_shot: on none. In the last two unperturbed queries are asked too, and alone if no suite is",
+    )
+    directions: tuple[Literal["v2t", "t2v"], ...] = Field(
+        ("v2t", "t2v"), min_length=1, description="v2t: videos ask for captions; t2v: captions ask for videos"
+    )
+    suites: tuple[str, ...] | None = Field(None, description="whose perturbations; the default is all of `suites`")
+    severities: tuple[Annotated[int, Field(ge=1, le=7)], ...] = Field(
+        (5,), description="of videos, and of captions where they have that severity, else their highest"
+    )
+    mixes: tuple[Mix, ...] = Field((), description="mixed manifests to ask too, v2t")
+    methods: tuple[MethodName, ...] = Field(
+        ("none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl"), min_length=1, description="how it adapts"
+    )
+    bank: str | None = Field(None, description="qbnorm: the dataset whose captions (t2v) or videos (v2t) are its bank")
+    seeds: tuple[int, ...] = Field((42,), min_length=1, description="of the methods")
+    batch_size: int = Field(16, ge=1, description="queries at once")
+    num_frames: int = Field(12, ge=1, description="uniformly sampled frames of a clip")
+    steps: int = Field(3, ge=1, description="of the optimizer, a batch")
+    device: str = Field("cpu", description="cpu, cuda, cuda:1, mps")
+    precision: Literal["float32", "bfloat16"] = Field("float32", description="of the query encoder")
+
+
 class Config(_Strict):
     """The whole of `config.yaml`: what to make. Where it runs is a matter of workflow/profiles."""
 
@@ -260,6 +300,7 @@ class Config(_Strict):
     )
     suites: dict[str, Suite] = Field(description="suite -> what to make of it", min_length=1)
     backends: Backends = Field(default_factory=Backends)
+    evaluation: Evaluation = Field(default_factory=Evaluation)
     storage: Storage = Field(default_factory=lambda: VideoStorage(tier="video"))
     shard_size: int = Field(100, ge=1, le=100_000, description="at most so many items a job; never changes a result")
     max_quarantine: int = Field(0, ge=0, description="how many items of a dataset may fail before the run does")

@@ -241,6 +241,64 @@ ANALYSES = Kind(
     ("analysis", "item_id"),
 )
 
+_SCENARIO = {
+    "dataset": _TEXT,
+    "suite": _TEXT,
+    "perturbation": _TEXT,
+    "severity": _INT,
+    "mix": _TEXT,
+    "share": _FLOAT,
+    "direction": _TEXT,
+    "model": _TEXT,
+    "method": _TEXT,
+    "seed": _INT,
+}
+_SCENARIO_KEY = ("direction", "suite", "mix", "share", "perturbation", "severity", "model", "method", "seed")
+_COSTS = {f"{part}_ms_{point}": _FLOAT for part in ("encode", "adapt", "rerank", "total") for point in ("p50", "p95")}
+
+RESULTS = Kind(
+    "results",
+    _schema(
+        {
+            **_SCENARIO,
+            "setting": _TEXT,
+            "queries": _INT,
+            "missing_queries": _INT,
+            "gallery": _INT,
+            **{f"r{k}": _FLOAT for k in (1, 5, 10, 50, 100)},
+            "rsum": _FLOAT,
+            "median_rank": _FLOAT,
+            "mean_rank": _FLOAT,
+            "hub_skewness": _FLOAT,
+            "hub_truncated_skewness": _FLOAT,
+            "hub_atkinson": _FLOAT,
+            "hub_robin_hood": _FLOAT,
+            "hub_antihub_rate": _FLOAT,
+            "hub_occurrence": _FLOAT,
+            **_COSTS,
+            "gallery_s": _FLOAT,
+            "peak_memory_mib": _FLOAT,
+            "updates": _INT,
+            "empty": _INT,
+            "non_finite": _INT,
+            "settings": _TEXT,
+            "backend": _TEXT,
+            "queries_sha256": _TEXT,
+            "manifest_sha256": _TEXT,
+            "checkpoint_sha256": _TEXT,
+            "tools": _TEXT,
+            "recipe_id": _TEXT,
+        }
+    ),
+    _SCENARIO_KEY,
+)
+
+RANKS = Kind(
+    "ranks",
+    _schema({**_SCENARIO, "query_id": _TEXT, "rank": _INT}),
+    (*_SCENARIO_KEY, "query_id"),
+)
+
 QRELS = Kind(
     "qrels",
     _schema({"query_id": _TEXT, "corpus_id": _TEXT, "score": _INT}),
@@ -265,7 +323,20 @@ QUARANTINE = Kind(
 
 KINDS = {
     kind.name: kind
-    for kind in (SOURCES, CAPTIONS, TEXTS, TEXT_STATISTICS, VIDEOS, MIXES, MULTIMODAL, ANALYSES, QRELS, QUARANTINE)
+    for kind in (
+        SOURCES,
+        CAPTIONS,
+        TEXTS,
+        TEXT_STATISTICS,
+        VIDEOS,
+        MIXES,
+        MULTIMODAL,
+        ANALYSES,
+        RESULTS,
+        RANKS,
+        QRELS,
+        QUARANTINE,
+    )
 }
 
 

@@ -270,17 +270,17 @@ def test_rises() -> None:
     assert calibration.rises([0.9, 0.9004, 0.1]) == []
 
 
-FEW = {
-    key: "released"
-    for key in (
+FEW = dict.fromkeys(
+    (
         "mlvp/gaussian_noise",
         "mlvp/main_object_occlusion",
         "mm_robustness/pixelate",
         "msrvtt_p/jpeg",
         "msrvtt_p/reverse_sampling",
         "msrvtt_p/static_rotate",
-    )
-}
+    ),
+    "released",
+)
 
 
 @pytest.fixture(scope="module")
@@ -310,7 +310,7 @@ def test_severities_are_even_monotonic_and_what_was_measured(
 
 def test_kernels_that_cannot_reach_a_target_say_so(table: calibration_table.Table) -> None:
     occlusion = table["perturbations"]["mlvp/main_object_occlusion"]
-    mildest, strongest = occlusion["attainable"]
+    _, strongest = occlusion["attainable"]
     assert occlusion["limited"]
     assert strongest > TARGETS[-1]
     attained = calibration_report.attained(occlusion)
@@ -560,9 +560,9 @@ def test_real_clips(reference: Path) -> None:
     for path in sorted(folder.glob("*.mp4")):
         listed = {"item_id": path.stem, "path": str(path), "bytes": None, "start_s": None, "end_s": None}
         rows.append(shards.source_row("msrvtt", listed))
-    wanted = {
-        key: "released" for key in ("mlvp/elastic_distortion", "mlvp/snow", "mlvp/gaussian_noise", "msrvtt_p/freeze")
-    }
+    wanted = dict.fromkeys(
+        ("mlvp/elastic_distortion", "mlvp/snow", "mlvp/gaussian_noise", "msrvtt_p/freeze"), "released"
+    )
     sources = calibration.sample(rows, 0, "msrvtt")
     table = calibration.calibrate(sources, wanted, dataset="msrvtt", seed=0)["perturbations"]
     inverted = {key for key, entry in table.items() if calibration.rises(calibration_report.published(entry))}

@@ -1,0 +1,25 @@
+"""How good a matrix of similarities is: recall and ranks, robustness scores, hubness, composed retrieval.
+
+Needs NumPy and SciPy (robustness tables: pandas); similarities may be NumPy arrays or torch tensors.
+"""
+
+from __future__ import annotations
+
+from perturbations.retrieval.hubs import hubness, hubness_of, k_occurrence
+from perturbations.retrieval.metrics import ranks, recall_at_k, summary, summary_of_ranks
+from perturbations.retrieval.robustness import aggregate, gamma_a, gamma_r, mmi, robustness_scores
+
+__all__ = [
+    "aggregate",
+    "gamma_a",
+    "gamma_r",
+    "hubness",
+    "hubness_of",
+    "k_occurrence",
+    "mmi",
+    "ranks",
+    "recall_at_k",
+    "robustness_scores",
+    "summary",
+    "summary_of_ranks",
+]

@@ -1,0 +1,100 @@
+"""Robustness: what is left of a result under a perturbation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What a scenario's clean counterpart shares with it.
+_SAME = ("dataset", "setting", "direction", "model", "checkpoint_sha256", "method", "seed")
+SCORES = ("gamma_a", "gamma_r", "mmi")
+
+
+def gamma_a(clean: Any, perturbed: Any) -> Any:
+    """Absolute robustness, 1 - (clean - perturbed) / 100, of results in percent; numbers or arrays.
+
+    1 is robust, above 1 the perturbation helped (MSRVTT-P, Sec. 4.3).
+    """
+    return 1 - (np.asarray(clean, np.float64) - np.asarray(perturbed, np.float64))[()] / 100
+
+
+def gamma_r(clean: Any, perturbed: Any) -> Any:
+    """Relative robustness, 1 - (clean - perturbed) / clean; numbers or arrays; NaN where `clean` is 0.
+
+    0 is not robust, 1 is, above 1 the perturbation helped (MSRVTT-P, Sec. 4.3).
+    """
+    return 1 - mmi(clean, perturbed)
+
+
+def mmi(clean: Any, perturbed: Any) -> Any:
+    """MultiModal Impact score, (clean - perturbed) / clean; numbers or arrays; NaN where `clean` is 0.
+
+    The share of the result that the perturbation costs: 0 is robust (Qiu et al., Sec. 3).
+    """
+    before, after = np.asarray(clean, np.float64), np.asarray(perturbed, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(before == 0, np.nan, (before - after) / before)[()]
+
+
+def robustness_scores(results: pd.DataFrame, metric: str = "r1") -> pd.DataFrame:
+    """The perturbed rows of `results` with `clean`, `gamma_a`, `gamma_r` and `mmi` of `metric`, a percentage.
+
+    A row's clean result is the one of severity 0 with the same dataset, setting, direction, model, method and seed
+    (those of these columns that there are). Without one its scores are NaN: no other method's clean result will do.
+
+    Raises ValueError where a column is missing or a clean result is there twice.
+    """
+    missing = {"severity", "method", metric} - set(results.columns)
+    if missing:
+        raise ValueError(f"the results have no column {', '.join(sorted(missing))}; there are {list(results.columns)}")
+    same = [name for name in _SAME if name in results.columns]
+    clean = results[results["severity"] == 0]
+    # Each suite of a dataset may bring the same clean run along.
+    clean = clean[[*same, metric]].drop_duplicates().rename(columns={metric: "clean"})
+    if clean.duplicated(same).any():
+        twice = clean[clean.duplicated(same)].iloc[0][same].to_dict()
+        raise ValueError(f"two different clean results ({metric}) for {twice}; keep one")
+    scored = results[results["severity"] != 0].merge(clean, on=same, how="left")
+    return scored.assign(
+        gamma_a=gamma_a(scored["clean"], scored[metric]),
+        gamma_r=gamma_r(scored["clean"], scored[metric]),
+        mmi=mmi(scored["clean"], scored[metric]),
+    )
+
+
+def aggregate(
+    scored: pd.DataFrame,
+    by: Sequence[str],
+    *,
+    over: Sequence[str] = ("suite", "perturbation"),
+    scores: Sequence[str] = SCORES,
+) -> pd.DataFrame:
+    """Mean and standard deviation of `scores` over perturbations, for each group of `by`.
+
+    As in MSRVTT-P, Sec. 4.3: a perturbation's score is the mean over its severities (and seeds); a group's score is the
+    mean over its perturbations, and sigma their standard deviation. The perturbations are all there are, not a sample,
+    so sigma divides by n, and is 0 for one perturbation.
+
+    Args:
+        scored: one row a scenario, as `robustness_scores` gives it.
+        by: columns whose combinations are the groups, such as model, method and category.
+        over: columns that tell perturbations apart (those that there are).
+        scores: columns that are aggregated. NaN is left out, as if the scenario had not been run.
+
+    Returns `by`, then `<score>_mean` and `<score>_std` of each score, then `perturbations`, how many there are.
+    """
+    import pandas as pd
+
+    each = [name for name in over if name in scored.columns and name not in by]
+    names = list(scores)
+    of_perturbation = scored.groupby([*by, *each], sort=False, dropna=False)[names].mean()
+    groups = of_perturbation.groupby(level=list(range(len(by))), sort=False, dropna=False)
+    mean, deviation = groups.mean().add_suffix("_mean"), groups.std(ddof=0).add_suffix("_std")
+    table = pd.concat([mean, deviation], axis=1)
+    table = table[[f"{name}_{what}" for name in names for what in ("mean", "std")]]
+    return table.assign(perturbations=groups.size()).reset_index()

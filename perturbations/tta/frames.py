@@ -1,0 +1,34 @@
+"""Frames as CLIP takes them: the shorter side resized bicubically, the middle cut out, channels normalized."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn import functional
+
+Pixels = npt.NDArray[np.uint8]
+
+MEAN = (0.48145466, 0.4578275, 0.40821073)
+STD = (0.26862954, 0.26130258, 0.27577711)
+"""Of CLIP's training images, RGB in [0, 1]."""
+
+
+def resized(frames: Pixels, size: int) -> Pixels:
+    """Frames T x H x W x 3 as T x 3 x size x size, uint8: antialiased bicubic, centre crop, as CLIP's own transform."""
+    height, width = frames.shape[1:3]
+    scale = size / min(height, width)
+    # As torchvision: the longer side is truncated.
+    sides = (max(size, int(height * scale + 1e-6)), max(size, int(width * scale + 1e-6)))
+    pixels = torch.from_numpy(np.ascontiguousarray(frames)).permute(0, 3, 1, 2).float()
+    if sides != (height, width):
+        pixels = functional.interpolate(pixels, size=sides, mode="bicubic", antialias=True, align_corners=False)
+    top, left = (round((side - size) / 2) for side in sides)
+    cropped = pixels[:, :, top : top + size, left : left + size]
+    return cropped.round().clamp(0, 255).to(torch.uint8).numpy()
+
+
+def normalized(frames: Pixels) -> torch.Tensor:
+    """uint8 ... x 3 x S x S as float32, each channel less CLIP's mean, over its deviation."""
+    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, STD))
+    return (torch.from_numpy(np.ascontiguousarray(frames)).float() / 255 - mean) / std

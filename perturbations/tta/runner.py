@@ -1,0 +1,401 @@
+"""Scenarios of evaluation: queries of one perturbation at one severity, every method, rows out.
+
+A scenario asks a clean gallery perturbed queries: videos (v2t) or captions (t2v). Its rows are kept in a journal as
+they are finished, so that an interrupted job goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from perturbations import evaluation, manifest, media, retrieval, storage
+from perturbations.api import open_clip, plain_row
+from perturbations.errors import ManifestError
+from perturbations.models.loading import find_checkpoint, library
+from perturbations.progress import logged
+from perturbations.recipe import canonical, digest
+from perturbations.tta import adapt, backbones, encode_gallery, frames
+from perturbations.tta.encoders import DualEncoder
+from perturbations.tta.gallery import Gallery
+from perturbations.tta.recording import Counts, Timings
+
+log = logging.getLogger("perturbations")
+
+Row = dict[str, Any]
+
+_CHUNK = 32  # clips encoded at once for a gallery
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """Queries, a gallery, and which of its items answer which query."""
+
+    query_ids: tuple[str, ...]
+    gallery_ids: tuple[str, ...]
+    relevant: tuple[tuple[int, ...], ...]
+    rows: tuple[Row, ...]  # of the queries, in their order
+    missing: int  # rows that do not ask: quarantined, not accepted, or without a counterpart
+
+
+def of_videos(videos: Sequence[Row], captions: Sequence[Row], sources: Sequence[Row]) -> Retrieval:
+    """Videos ask for their captions. The gallery holds the captions of every complete clip.
+
+    Raises `ManifestError` when no query is left.
+    """
+    complete = {row["item_id"] for row in sources if row["status"] == manifest.COMPLETE}
+    texts = sorted((row for row in captions if row["item_id"] in complete), key=lambda row: row["caption_id"])
+    of_item = defaultdict(list)
+    for place, row in enumerate(texts):
+        of_item[row["item_id"]].append(place)
+    asked = sorted((row for row in videos if row["status"] == manifest.COMPLETE), key=lambda row: row["item_id"])
+    asked = [row for row in asked if of_item[row["item_id"]]]
+    return _retrieval(
+        [row["item_id"] for row in asked],
+        [row["caption_id"] for row in texts],
+        [of_item[row["item_id"]] for row in asked],
+        asked,
+        len(videos) - len(asked),
+    )
+
+
+def of_captions(captions: Sequence[Row], sources: Sequence[Row]) -> Retrieval:
+    """Captions ask for their clips. The gallery holds every complete clip; captions that did not pass the gate are out.
+
+    Raises `ManifestError` when no query is left.
+    """
+    clips = sorted((row for row in sources if row["status"] == manifest.COMPLETE), key=lambda row: row["item_id"])
+    places = {row["item_id"]: place for place, row in enumerate(clips)}
+    asked = [row for row in captions if row["item_id"] in places and row.get("accepted") is not False]
+    asked.sort(key=lambda row: row["caption_id"])
+    return _retrieval(
+        [row["caption_id"] for row in asked],
+        [row["item_id"] for row in clips],
+        [[places[row["item_id"]]] for row in asked],
+        asked,
+        len(captions) - len(asked),
+    )
+
+
+def _retrieval(
+    query_ids: Sequence[str],
+    gallery_ids: Sequence[str],
+    relevant: Sequence[Sequence[int]],
+    rows: Sequence[Row],
+    missing: int,
+) -> Retrieval:
+    if not query_ids:
+        raise ManifestError("no query is left: every clip is quarantined, or none has a caption")
+    return Retrieval(tuple(query_ids), tuple(gallery_ids), tuple(map(tuple, relevant)), tuple(rows), missing)
+
+
+# --- what the model sees ---------------------------------------------------------------------------------------------
+
+
+class Clips:
+    """The sampled frames of clips, as the model takes them, read once and kept on disk: uint8 N x T x 3 x S x S."""
+
+    def __init__(self, rows: Sequence[Row], num_frames: int, size: int, folder: Path) -> None:
+        shape = len(rows), num_frames, 3, size, size
+        self._pixels = np.memmap(folder / "frames.npy", np.uint8, "w+", shape=shape)
+        for place, row in enumerate(logged(iter(rows), len(rows), "clips read")):
+            self._pixels[place] = frames.resized(sampled(row, num_frames), size)
+
+    def __len__(self) -> int:
+        return len(self._pixels)
+
+    def batch(self, part: slice) -> torch.Tensor:
+        """Normalized frames B x T x 3 x S x S."""
+        return frames.normalized(np.asarray(self._pixels[part]))
+
+
+def sampled(row: Row, num_frames: int) -> np.ndarray:
+    """The uniformly sampled frames of a row, T x H x W x 3, whatever its storage tier."""
+    columns = plain_row(row)
+    if str(columns.get("storage", "")).startswith("frames/"):
+        stack = open_clip(columns)
+        return stack[media.uniform_indices(num_frames, len(stack))]
+    return open_clip(columns, media.uniform_indices(num_frames, columns["frame_count"]))
+
+
+def video_gallery(backbone: Backbone, sources: Sequence[Row], num_frames: int) -> Gallery:
+    """Every complete clip's features, in the order of their ids; read and encoded in parts."""
+    clips = sorted((row for row in sources if row["status"] == manifest.COMPLETE), key=lambda row: row["item_id"])
+
+    def parts() -> Iterator[torch.Tensor]:
+        for start in range(0, len(clips), _CHUNK):
+            pictures = [
+                frames.resized(sampled(row, num_frames), backbone.image_size) for row in clips[start : start + _CHUNK]
+            ]
+            yield frames.normalized(np.stack(pictures))
+
+    return encode_gallery(backbone.model, parts(), "t2v")
+
+
+# --- the model -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A model, what turns its texts into tokens, the side of its pictures in pixels, and its weights' SHA-256."""
+
+    model: DualEncoder
+    tokenizer: Any
+    image_size: int
+    sha256: str
+
+    def tokens(self, texts: Sequence[str]) -> Any:
+        """Token ids and their mask, cut at the model's length."""
+        return self.tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt")
+
+
+def load(settings: Mapping[str, Any], folder: str, checkpoint: Path | None, device: str) -> Backbone:
+    """The model of an evaluation; `folder` is a model of transformers, its name or its folder.
+
+    Raises `ConfigError` when files are missing or do not fit.
+    """
+    transformers = library("transformers")
+    model = backbones.load(
+        settings["model"], folder, checkpoint=checkpoint, revision=settings["revision"], device=device
+    )
+    found = find_checkpoint(folder, settings["revision"])
+    tokenizer = transformers.AutoTokenizer.from_pretrained(found.folder, local_files_only=True, trust_remote_code=False)
+    described = json.loads((found.folder / "config.json").read_text())
+    weights = [checkpoint] if checkpoint is not None else sorted(found.folder.glob("*.safetensors"))
+    weights = weights or sorted(found.folder.glob("*.bin"))
+    sha256 = digest([storage.sha256(path) for path in weights])
+    return Backbone(model, tokenizer, described["vision_config"]["image_size"], sha256)
+
+
+def write_gallery(path: Path, backbone: Backbone, sources: Sequence[Row], num_frames: int) -> None:
+    """Encode a dataset's clean clips, so that every scenario of captions can ask them."""
+    made = video_gallery(backbone, sources, num_frames)
+    with storage.atomic_path(path) as temporary:
+        library("safetensors.torch", package="safetensors").save_file(
+            {"features": made.features.cpu()}, temporary, metadata={"checkpoint": backbone.sha256}
+        )
+
+
+def read_gallery(path: Path, backbone: Backbone) -> Gallery:
+    """What `write_gallery` wrote, on the model's device."""
+    features = library("safetensors.torch", package="safetensors").load_file(path)["features"]
+    return Gallery("t2v", features.to(backbone.model.device))
+
+
+# --- a scenario ------------------------------------------------------------------------------------------------------
+
+
+def evaluate(
+    settings: Mapping[str, Any],
+    backbone: Backbone,
+    *,
+    sources: Sequence[Row],
+    captions: Sequence[Row],
+    queries: Sequence[Row],
+    gallery: Path | None,
+    bank_captions: Sequence[Row] = (),
+    bank_gallery: Path | None = None,
+    journal: Path,
+) -> tuple[list[Row], list[Row], dict[str, dict[str, np.ndarray]]]:
+    """Run one scenario: its results' rows, its ranks' rows, and arrays for pictures by method.
+
+    Args:
+        settings: of `perturbations.evaluation.settings`.
+        backbone: the model.
+        sources, captions: the rows of the dataset's clean clips and captions.
+        queries: the rows that ask: of a `videos`, `mixes`, `sources` or (perturbed) captions manifest.
+        gallery: t2v: what `write_gallery` wrote.
+        bank_captions, bank_gallery: qbnorm's bank of training queries: captions (t2v) or clips (v2t).
+        journal: finished rows are kept here.
+
+    Raises:
+        ManifestError: no query is left.
+    """
+    scenario = settings["scenario"]
+    asking = [row for row in queries if _is_asked(row, scenario)]
+    if scenario["direction"] == "v2t":
+        asked = of_videos(asking, captions, sources)
+        texts = {row["caption_id"]: row["text"] for row in captions}
+        ids = [texts[one] for one in asked.gallery_ids]
+        clean = encode_gallery(backbone.model, backbone.tokens(ids), "v2t")
+        bank = None if bank_gallery is None else read_gallery(bank_gallery, backbone)
+    else:
+        assert gallery is not None
+        asked = of_captions(asking, sources)
+        clean = read_gallery(gallery, backbone)
+        bank = (
+            encode_gallery(backbone.model, backbone.tokens([row["text"] for row in bank_captions]), "v2t")
+            if bank_captions
+            else None
+        )
+    rows, ranks, pictures = [], [], {}
+    for row, of_queries, arrays in _run(settings, backbone, asked, clean, bank, journal):
+        rows.append(row)
+        ranks += of_queries
+        pictures[f"{row['method']}-{row['seed']}"] = arrays
+    return rows, ranks, pictures
+
+
+def _is_asked(row: Row, scenario: Mapping[str, Any]) -> bool:
+    if scenario["suite"] == evaluation.CLEAN:
+        return True
+    if scenario["mix"] == "mixed_types":
+        return bool(row["share"] == scenario["share"])
+    if row["perturbation"] != scenario["perturbation"]:
+        return False
+    return scenario["mix"] is not None or row["severity"] == scenario["severity"]
+
+
+def _run(
+    settings: Mapping[str, Any],
+    backbone: Backbone,
+    asked: Retrieval,
+    gallery: Gallery,
+    bank: Gallery | None,
+    journal: Path,
+) -> Iterator[tuple[Row, list[Row], dict[str, np.ndarray]]]:
+    identity = digest([[row.get("frames_sha256"), row.get("text")] for row in asked.rows])
+    rest = {name: value for name, value in settings.items() if name not in ("methods", "seeds")}
+    told = {**rest, "queries": identity, "gallery": digest([list(asked.gallery_ids), _sum(gallery)])}
+    scenario = {**settings["scenario"], "model": settings["model"], "setting": settings["setting"]}
+    about = {
+        "queries_sha256": identity,
+        "checkpoint_sha256": backbone.sha256,
+        "backend": canonical(_backends(asked.rows)),
+        "tools": canonical(_tools()),
+    }
+    done = _finished(journal)
+    with tempfile.TemporaryDirectory(prefix="perturb-") as folder:
+        queries: Clips | list[str] | None = None
+        for method in settings["methods"]:
+            for seed in settings["seeds"]:
+                one = {**told, "method": method, "seed": seed, "bank": _sum(bank) if method == "qbnorm" else None}
+                key = digest({**one, "checkpoint": backbone.sha256})
+                if key not in done:
+                    if queries is None:
+                        queries = _queries(settings, asked, backbone, Path(folder))
+                    made = _measured(settings, backbone, asked, gallery, queries, method, seed, bank)
+                    row = {**scenario, **made["row"], **about, "settings": canonical(rest), "recipe_id": key}
+                    done[key] = {"key": key, **made, "row": row}
+                    with storage.output_errors(journal), journal.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(done[key]) + "\n")
+                    log.info("%s: R@1 %.1f", method, row["r1"])
+                yield _restored(done[key])
+
+
+def _sum(gallery: Gallery | None) -> str | None:
+    return None if gallery is None else storage.sha256_of(gallery.features.cpu().numpy().tobytes())
+
+
+def _backends(rows: Sequence[Row]) -> dict[str, str]:
+    """Who played a model's role in making the queries."""
+    found = {}
+    for row in rows:
+        said = row.get("backend")
+        if said and said.startswith("{"):
+            found.update({role: one["backend"] for role, one in json.loads(said).items()})
+        elif said:
+            found["captions"] = said
+    return found
+
+
+def _tools() -> dict[str, str]:
+    return {"torch": torch.__version__, "transformers": library("transformers").__version__, "numpy": np.__version__}
+
+
+def _queries(settings: Mapping[str, Any], asked: Retrieval, backbone: Backbone, folder: Path) -> Clips | list[str]:
+    if settings["scenario"]["direction"] == "v2t":
+        return Clips(asked.rows, settings["num_frames"], backbone.image_size, folder)
+    return [row["text"] for row in asked.rows]
+
+
+def _batches(queries: Clips | list[str], size: int, backbone: Backbone) -> Iterator[Any]:
+    for start in range(0, len(queries), size):
+        part = slice(start, start + size)
+        yield queries.batch(part) if isinstance(queries, Clips) else backbone.tokens(queries[part])
+
+
+_HEATMAP = 32
+"""So many queries and gallery items are kept of the similarities, for a picture."""
+
+
+def _measured(
+    settings: Mapping[str, Any],
+    backbone: Backbone,
+    asked: Retrieval,
+    gallery: Gallery,
+    queries: Clips | list[str],
+    method: str,
+    seed: int,
+    bank: Gallery | None,
+) -> dict[str, Any]:
+    counts, timings = Counts(), Timings()
+    size = settings["batch_size"]
+    parts = adapt(
+        backbone.model,
+        method,
+        _batches(queries, size, backbone),
+        gallery,
+        direction=settings["scenario"]["direction"],
+        steps=settings["steps"],
+        seed=seed,
+        precision=settings["precision"],
+        bank=bank if method == "qbnorm" else None,
+        counts=counts,
+        timings=timings,
+    )
+    shown = logged(parts, -(-len(queries) // size), f"batches of {method}")
+    similarities = np.concatenate([part.float().cpu().numpy() for part in shown])
+    row = {
+        "method": method,
+        "seed": seed,
+        "queries": len(asked.query_ids),
+        "missing_queries": asked.missing,
+        "gallery": len(asked.gallery_ids),
+        **retrieval.summary(similarities, asked.relevant),
+        **{f"hub_{name.removeprefix('hub_')}": value for name, value in retrieval.hubness(similarities).items()},
+        **timings.summary(),
+        "gallery_s": timings.gallery_s,
+        **asdict(counts),
+    }
+    return {
+        "row": {name: value.item() if isinstance(value, np.generic) else value for name, value in row.items()},
+        "ranks": [int(one) for one in retrieval.ranks(similarities, asked.relevant)],
+        "query_ids": list(asked.query_ids),
+        "occurrence": retrieval.k_occurrence(similarities).tolist(),
+        "heatmap": np.round(similarities[:_HEATMAP, :_HEATMAP].astype(np.float64), 4).tolist(),
+    }
+
+
+def _restored(made: Mapping[str, Any]) -> tuple[Row, list[Row], dict[str, np.ndarray]]:
+    row = made["row"]
+    names = ("dataset", "suite", "perturbation", "severity", "mix", "share", "direction", "model", "method", "seed")
+    scenario = {name: row.get(name) for name in names}
+    pairs = zip(made["query_ids"], made["ranks"], strict=True)
+    ranks = [{**scenario, "query_id": query_id, "rank": rank} for query_id, rank in pairs]
+    return row, ranks, {name: np.asarray(made[name]) for name in ("occurrence", "heatmap")}
+
+
+def _finished(journal: Path) -> dict[str, dict[str, Any]]:
+    if not journal.is_file():
+        journal.parent.mkdir(parents=True, exist_ok=True)
+        return {}
+    done = {}
+    for line in journal.read_text(encoding="utf-8").split("\n"):
+        try:
+            made = json.loads(line)
+        except ValueError:
+            continue  # cut short by a kill
+        done[made["key"]] = made
+    # Anew, so that a line cut short does not swallow the next one.
+    storage.write_text(journal, "".join(json.dumps(made) + "\n" for made in done.values()))
+    return done
