@@ -5,7 +5,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from perturbations import config as configuration
-from perturbations import captions, plan, recipe, registry
+from perturbations import captions, evaluation, plan, recipe, registry
 from perturbations.errors import PerturbationError
 
 min_version("9.0")
@@ -27,6 +27,7 @@ include: "workflow/rules/analyses.smk"
 include: "workflow/rules/calibration.smk"
 include: "workflow/rules/videos.smk"
 include: "workflow/rules/manifests.smk"
+include: "workflow/rules/evaluation.smk"
 include: "workflow/rules/report.smk"
 
 
@@ -63,6 +64,25 @@ for DATASET in CONFIG.datasets:
     describe(
         f"calibrate_{DATASET}", f"severities of even distortion, solved on clips of `{DATASET}`"
     )
+
+
+for DATASET in CONFIG.datasets:
+    for TARGET, KIND, TEXT in (
+        ("evaluate", "evaluation", "retrieval with perturbed queries"),
+        (
+            "tta",
+            "adaptation",
+            "retrieval with perturbed queries, without and with test-time adaptation",
+        ),
+    ):
+
+        rule:
+            name:
+                f"{TARGET}_{DATASET}"
+            input:
+                results_of(DATASET, KIND),
+
+        describe(f"{TARGET}_{DATASET}", f"{TEXT}, on the dataset `{DATASET}`")
 
 
 for SUITE in CONFIG.suites:

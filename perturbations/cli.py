@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -218,17 +218,21 @@ def _add_rule_commands(commands: Any) -> None:
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True, help="a .safetensors")
 
-    parser = _add(commands, "evaluate", _evaluate, "(rule) run one scenario of an evaluation")
+    parser = _add(commands, "evaluate", _evaluate, "(rule) run some scenarios of an evaluation")
     _add_model(parser)
-    parser.add_argument("--videos", type=Path, help="v2t: the manifest of the videos that ask, clean or perturbed")
-    parser.add_argument("--texts", type=Path, help="t2v: the manifest of the captions that ask, clean or perturbed")
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--captions", type=Path, required=True)
+    parser.add_argument(
+        "--parts", type=Path, help="the folder of the parts that hold what asks; default: clean queries"
+    )
+    parser.add_argument("--shards", type=Path, help="the folder of the shards' lists")
+    parser.add_argument("--mixes", type=Path, help="the folder of the mixed manifests")
     parser.add_argument("--gallery", type=Path, help="t2v: the encoded clips")
     parser.add_argument("--bank-captions", type=Path, help="qbnorm, t2v: the captions of its bank")
     parser.add_argument("--bank-gallery", type=Path, help="qbnorm, v2t: the encoded clips of its bank")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=Path, required=True)
+    parser.add_argument("--pictures", type=Path, required=True, help="what a report draws, .json")
 
     parser = _add(commands, "merge-results", _merge_results, "(rule) merge the scenarios of an evaluation")
     parser.add_argument("--parts", nargs="+", type=Path, required=True)
@@ -245,7 +249,8 @@ def _add_rule_commands(commands: Any) -> None:
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--settings", required=True, help="JSON: what the results depend on")
-    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or its name")
+    parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
     parser.add_argument("--device", default="cpu")
 
 
@@ -657,30 +662,44 @@ def _encode_gallery(options: argparse.Namespace) -> int:
     from perturbations.tta import runner
 
     settings = json.loads(options.settings)
-    backbone = runner.load(settings, options.checkpoint, options.device)
-    runner.write_gallery(options.output, backbone, _complete(options.sources, manifest.SOURCES), settings["num_frames"])
+    backbone = runner.load(settings, options.pretrained, options.checkpoint, options.device)
+    rows = manifest.read_rows(options.sources, manifest.SOURCES)
+    runner.write_gallery(options.output, backbone, rows, settings["num_frames"])
     return 0
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    from perturbations import manifest
+    from perturbations import manifest, storage
+    from perturbations.recipe import digest
     from perturbations.tta import runner
 
-    read = lambda path: [] if path is None else manifest.located_rows(path)  # noqa: E731
-    rows, ranks = runner.evaluate(
-        json.loads(options.settings),
-        checkpoint=options.checkpoint,
-        device=options.device,
-        sources=read(options.sources),
-        captions=read(options.captions),
-        queries=read(options.videos or options.texts),
+    shards = [] if options.shards is None else sorted(path.stem for path in options.shards.glob("*.jsonl"))
+
+    def asking(scenario: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
+        if scenario["mix"] is not None:
+            files = [options.mixes / f"{scenario['mix']}.parquet"]
+        elif options.parts is not None:
+            folder = options.parts / scenario["perturbation"] / str(scenario["severity"])
+            files = [folder / f"{shard}.parquet" for shard in shards]
+        else:
+            files = [options.sources if scenario["direction"] == "v2t" else options.captions]
+        return [row for file in files for row in manifest.read_rows(file)], digest(list(map(storage.sha256, files)))
+
+    settings = json.loads(options.settings)
+    rows, ranks, pictures = runner.evaluate(
+        settings,
+        runner.load(settings, options.pretrained, options.checkpoint, options.device),
+        sources=manifest.read_rows(options.sources, manifest.SOURCES),
+        captions=manifest.read_rows(options.captions, manifest.CAPTIONS),
+        asking=asking,
         gallery=options.gallery,
-        bank_captions=read(options.bank_captions),
+        bank_captions=manifest.read_rows(options.bank_captions, manifest.CAPTIONS) if options.bank_captions else (),
         bank_gallery=options.bank_gallery,
         journal=options.output.with_suffix(".jsonl"),
     )
     manifest.write(options.output, manifest.RESULTS, rows)
     manifest.write(options.ranks, manifest.RANKS, ranks)
+    storage.write_text(options.pictures, json.dumps(pictures))
     return 0
 
 
@@ -690,7 +709,7 @@ def _merge_results(options: argparse.Namespace) -> int:
     about = _about(options.output)
     manifest.write(options.output, manifest.RESULTS, manifest.merge(options.parts, manifest.RESULTS), about)
     ranks = [path.with_suffix(".ranks.parquet") for path in options.parts]
-    manifest.write(options.ranks, manifest.RANKS, manifest.merge(ranks, manifest.RANKS), about)
+    manifest.concatenate(ranks, options.ranks, manifest.RANKS, about)
     return 0
 
 

@@ -276,11 +276,13 @@ class Evaluation(_Strict):
     )
     suites: tuple[str, ...] | None = Field(None, description="whose perturbations; the default is all of `suites`")
     severities: tuple[Annotated[int, Field(ge=1, le=7)], ...] = Field(
-        (5,), description="of videos, and of captions where they have that severity, else their highest"
+        (5,), min_length=1, description="where a perturbation is not made at one of them: at the highest below it"
     )
     mixes: tuple[Mix, ...] = Field((), description="mixed manifests to ask too, v2t")
     methods: tuple[MethodName, ...] = Field(
-        ("none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl"), min_length=1, description="how it adapts"
+        ("tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl"),
+        min_length=1,
+        description="how it adapts, beside `none`, which is always run",
     )
     bank: str | None = Field(None, description="qbnorm: the dataset whose captions (t2v) or videos (v2t) are its bank")
     seeds: tuple[int, ...] = Field((42,), min_length=1, description="of the methods")
@@ -289,6 +291,11 @@ class Evaluation(_Strict):
     steps: int = Field(3, ge=1, description="of the optimizer, a batch")
     device: str = Field("cpu", description="cpu, cuda, cuda:1, mps")
     precision: Literal["float32", "bfloat16"] = Field("float32", description="of the query encoder")
+
+    @field_validator("directions", "suites", "severities", "mixes", "methods", "seeds")
+    @classmethod
+    def _once(cls, value: Any) -> Any:
+        return value if value is None else _distinct(value)
 
 
 class Config(_Strict):
@@ -333,6 +340,7 @@ def parse(raw: dict[str, Any]) -> Config:
         lines = [f"  {_key(problem)}: {_explain(problem)}" for problem in problems]
         raise ConfigError("config.yaml is not valid:\n" + "\n".join(dict.fromkeys(lines))) from None
     lines = [f"  {line}" for line in (*_suite_problems(config), *_dataset_problems(config), *_backend_problems(config))]
+    lines += [f"  {line}" for line in _evaluation_problems(config)]
     if lines:
         raise ConfigError("config.yaml is not valid:\n" + "\n".join(lines))
     return config
@@ -400,6 +408,28 @@ def _suite_problems(config: Config) -> list[str]:
         problems += _parameter_problems(
             suite_name, "captions.parameters", of_captions.parameters, texts, wanted.variant
         )
+    return problems
+
+
+def _evaluation_problems(config: Config) -> list[str]:
+    wanted = config.evaluation
+    problems = [
+        f"evaluation.suites: '{name}' is not among `suites`: {', '.join(config.suites)}"
+        for name in wanted.suites or ()
+        if name not in config.suites
+    ]
+    if "qbnorm" in wanted.methods and wanted.bank is None:
+        problems.append("evaluation.bank: the method `qbnorm` needs a bank: a dataset of training queries")
+    if wanted.bank is not None and wanted.bank not in config.datasets:
+        problems.append(f"evaluation.bank: '{wanted.bank}' is not among `datasets`: {', '.join(config.datasets)}")
+    if wanted.model == "xpool" and wanted.checkpoint is None:
+        problems.append(
+            "evaluation.checkpoint: `xpool` needs the weights of its pooling: a published X-Pool checkpoint"
+        )
+    if wanted.pretrained is None and (wanted.checkpoint is not None or wanted.revision is not None):
+        problems.append("evaluation.pretrained: weights are given, but not the model they are for")
+    if wanted.checkpoint is not None and not wanted.checkpoint.is_file():
+        problems.append(f"evaluation.checkpoint: no such file: {wanted.checkpoint}")
     return problems
 
 

@@ -241,7 +241,7 @@ ANALYSES = Kind(
     ("analysis", "item_id"),
 )
 
-_SCENARIO = {
+_SCENARIO: dict[str, pa.DataType] = {
     "dataset": _TEXT,
     "suite": _TEXT,
     "perturbation": _TEXT,
@@ -261,6 +261,7 @@ RESULTS = Kind(
     _schema(
         {
             **_SCENARIO,
+            "level": _TEXT,
             "setting": _TEXT,
             "queries": _INT,
             "missing_queries": _INT,
@@ -276,7 +277,6 @@ RESULTS = Kind(
             "hub_antihub_rate": _FLOAT,
             "hub_occurrence": _FLOAT,
             **_COSTS,
-            "gallery_s": _FLOAT,
             "peak_memory_mib": _FLOAT,
             "updates": _INT,
             "empty": _INT,
@@ -440,6 +440,16 @@ def merge(parts: Sequence[Path], kind: Kind) -> list[Row]:
             raise ManifestError(f"two rows of {kind.name} have the key {dict(zip(kind.key, key, strict=True))}")
         seen.add(key)
     return rows
+
+
+def concatenate(parts: Sequence[Path], output: Path, kind: Kind, metadata: Mapping[str, Any] | None = None) -> None:
+    """Write the rows of parts that have no key in common as one manifest, as `write` does; for millions of them."""
+    table = pa.concat_tables([_read_table(part, kind) for part in parts])
+    table = table.sort_by([(name, "ascending") for name in kind.key], null_placement="at_start")
+    described = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **(metadata or {})}
+    table = table.replace_schema_metadata({"perturbations": json.dumps(described, sort_keys=True)})
+    with atomic_path(output) as temporary:
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
 def _read_schema(path: Path) -> pa.Schema:

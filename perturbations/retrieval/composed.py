@@ -24,7 +24,7 @@ _FEWEST = 2  # clips in a gallery; with one there is nothing to choose
 
 def global_gallery(query_clips: Sequence[str], clips: Sequence[str]) -> NDArray[np.bool_]:
     """Every clip but the query's own: bool, queries x clips."""
-    return np.asarray(query_clips, object)[:, None] != np.asarray(clips, object)[None, :]
+    return np.asarray(np.asarray(query_clips, object)[:, None] != np.asarray(clips, object)[None, :], bool)
 
 
 def local_gallery(

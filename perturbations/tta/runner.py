@@ -10,7 +10,7 @@ import json
 import logging
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -52,11 +52,7 @@ def of_videos(videos: Sequence[Row], captions: Sequence[Row], sources: Sequence[
 
     Raises `ManifestError` when no query is left.
     """
-    complete = {row["item_id"] for row in sources if row["status"] == manifest.COMPLETE}
-    texts = sorted((row for row in captions if row["item_id"] in complete), key=lambda row: row["caption_id"])
-    of_item = defaultdict(list)
-    for place, row in enumerate(texts):
-        of_item[row["item_id"]].append(place)
+    of_item, texts = _texts_of(captions, sources)
     asked = sorted((row for row in videos if row["status"] == manifest.COMPLETE), key=lambda row: row["item_id"])
     asked = [row for row in asked if of_item[row["item_id"]]]
     return _retrieval(
@@ -66,6 +62,16 @@ def of_videos(videos: Sequence[Row], captions: Sequence[Row], sources: Sequence[
         asked,
         len(videos) - len(asked),
     )
+
+
+def _texts_of(captions: Sequence[Row], sources: Sequence[Row]) -> tuple[dict[str, list[int]], list[Row]]:
+    """The captions of complete clips in the order of a gallery, and where each clip's are among them."""
+    complete = {row["item_id"] for row in sources if row["status"] == manifest.COMPLETE}
+    texts = sorted((row for row in captions if row["item_id"] in complete), key=lambda row: row["caption_id"])
+    of_item = defaultdict(list)
+    for place, row in enumerate(texts):
+        of_item[row["item_id"]].append(place)
+    return of_item, texts
 
 
 def of_captions(captions: Sequence[Row], sources: Sequence[Row]) -> Retrieval:
@@ -194,25 +200,29 @@ def read_gallery(path: Path, backbone: Backbone) -> Gallery:
 # --- a scenario ------------------------------------------------------------------------------------------------------
 
 
+Asking = Callable[[Mapping[str, Any]], tuple[Sequence[Row], str]]
+"""Of a scenario: its rows, and what their manifests hash to."""
+
+
 def evaluate(
     settings: Mapping[str, Any],
     backbone: Backbone,
     *,
     sources: Sequence[Row],
     captions: Sequence[Row],
-    queries: Sequence[Row],
+    asking: Asking,
     gallery: Path | None,
     bank_captions: Sequence[Row] = (),
     bank_gallery: Path | None = None,
     journal: Path,
-) -> tuple[list[Row], list[Row], dict[str, dict[str, np.ndarray]]]:
-    """Run one scenario: its results' rows, its ranks' rows, and arrays for pictures by method.
+) -> tuple[list[Row], list[Row], list[Row]]:
+    """Run a job's scenarios: its results' rows, its ranks' rows, and what a report draws of each.
 
     Args:
         settings: of `perturbations.evaluation.settings`.
         backbone: the model.
         sources, captions: the rows of the dataset's clean clips and captions.
-        queries: the rows that ask: of a `videos`, `mixes`, `sources` or (perturbed) captions manifest.
+        asking: gives a scenario's rows: of a `videos`, `mixes`, `sources` or (perturbed) captions manifest.
         gallery: t2v: what `write_gallery` wrote.
         bank_captions, bank_gallery: qbnorm's bank of training queries: captions (t2v) or clips (v2t).
         journal: finished rows are kept here.
@@ -220,29 +230,40 @@ def evaluate(
     Raises:
         ManifestError: no query is left.
     """
-    scenario = settings["scenario"]
-    asking = [row for row in queries if _is_asked(row, scenario)]
-    if scenario["direction"] == "v2t":
-        asked = of_videos(asking, captions, sources)
-        texts = {row["caption_id"]: row["text"] for row in captions}
-        ids = [texts[one] for one in asked.gallery_ids]
-        clean = encode_gallery(backbone.model, backbone.tokens(ids), "v2t")
-        bank = None if bank_gallery is None else read_gallery(bank_gallery, backbone)
+    direction = settings["scenarios"][0]["direction"]
+    bank = None
+    if direction == "v2t":
+        _, texts = _texts_of(captions, sources)
+        clean = encode_gallery(backbone.model, backbone.tokens([row["text"] for row in texts]), "v2t")
+        if bank_gallery is not None:
+            bank = read_gallery(bank_gallery, backbone)
     else:
         assert gallery is not None
-        asked = of_captions(asking, sources)
         clean = read_gallery(gallery, backbone)
-        bank = (
-            encode_gallery(backbone.model, backbone.tokens([row["text"] for row in bank_captions]), "v2t")
-            if bank_captions
-            else None
-        )
-    rows, ranks, pictures = [], [], {}
-    for row, of_queries, arrays in _run(settings, backbone, asked, clean, bank, journal):
-        rows.append(row)
-        ranks += of_queries
-        pictures[f"{row['method']}-{row['seed']}"] = arrays
+        if bank_captions:
+            bank = encode_gallery(backbone.model, backbone.tokens([row["text"] for row in bank_captions]), "v2t")
+    rows, ranks, pictures = [], [], []
+    done = _finished(journal)
+    for scenario in settings["scenarios"]:
+        found, manifest_sha256 = asking(scenario)
+        chosen = [row for row in found if _is_asked(row, scenario)]
+        asked = of_videos(chosen, captions, sources) if direction == "v2t" else of_captions(chosen, sources)
+        log.info("%s", scenario_name(scenario))
+        about = {"manifest_sha256": manifest_sha256, "tools": canonical(_tools())}
+        for made in _run(settings, scenario, backbone, asked, clean, bank, journal, done):
+            row, of_queries, picture = _restored(made)
+            rows.append({**row, **about})
+            ranks += of_queries
+            pictures.append(picture)
     return rows, ranks, pictures
+
+
+def scenario_name(scenario: Mapping[str, Any]) -> str:
+    """For people: "v2t mlvp/fog 5"."""
+    severity = (
+        scenario["severity"] if scenario["mix"] is None else f"{scenario['mix']} {scenario['share'] or ''}".strip()
+    )
+    return f"{scenario['direction']} {scenario['suite']}/{scenario['perturbation']} {severity}"
 
 
 def _is_asked(row: Row, scenario: Mapping[str, Any]) -> bool:
@@ -257,64 +278,71 @@ def _is_asked(row: Row, scenario: Mapping[str, Any]) -> bool:
 
 def _run(
     settings: Mapping[str, Any],
+    scenario: Mapping[str, Any],
     backbone: Backbone,
     asked: Retrieval,
     gallery: Gallery,
     bank: Gallery | None,
     journal: Path,
-) -> Iterator[tuple[Row, list[Row], dict[str, np.ndarray]]]:
-    identity = digest([[row.get("frames_sha256"), row.get("text")] for row in asked.rows])
-    rest = {name: value for name, value in settings.items() if name not in ("methods", "seeds")}
-    told = {**rest, "queries": identity, "gallery": digest([list(asked.gallery_ids), _sum(gallery)])}
-    scenario = {**settings["scenario"], "model": settings["model"], "setting": settings["setting"]}
-    about = {
+    done: dict[str, dict[str, Any]],
+) -> Iterator[dict[str, Any]]:
+    identity = digest([[row.get("frames_sha256") or row.get("recipe_id"), row.get("text")] for row in asked.rows])
+    rest = {name: value for name, value in settings.items() if name not in ("methods", "seeds", "scenarios")}
+    told = {**rest, "scenario": scenario, "queries": identity, "ids": asked.query_ids, "relevant": asked.relevant}
+    told |= {"gallery": [asked.gallery_ids, _sum(gallery)], "checkpoint": backbone.sha256, "tools": _tools()}
+    shared = {
+        **{name: value for name, value in scenario.items() if name != "level"},
+        "level": scenario["level"],
+        "model": settings["model"],
+        "setting": settings["setting"],
         "queries_sha256": identity,
         "checkpoint_sha256": backbone.sha256,
-        "backend": canonical(_backends(asked.rows)),
-        "tools": canonical(_tools()),
+        "backend": canonical(_backends(settings, asked.rows)),
+        "settings": canonical(rest),
     }
-    done = _finished(journal)
     with tempfile.TemporaryDirectory(prefix="perturb-") as folder:
         queries: Clips | list[str] | None = None
         for method in settings["methods"]:
             for seed in settings["seeds"]:
-                one = {**told, "method": method, "seed": seed, "bank": _sum(bank) if method == "qbnorm" else None}
-                key = digest({**one, "checkpoint": backbone.sha256})
+                key = digest(
+                    {**told, "method": method, "seed": seed, "bank": _sum(bank) if method == "qbnorm" else None}
+                )
                 if key not in done:
                     if queries is None:
-                        queries = _queries(settings, asked, backbone, Path(folder))
-                    made = _measured(settings, backbone, asked, gallery, queries, method, seed, bank)
-                    row = {**scenario, **made["row"], **about, "settings": canonical(rest), "recipe_id": key}
+                        queries = _queries(scenario, settings["num_frames"], asked, backbone, Path(folder))
+                    made = _measured(settings, scenario, backbone, asked, gallery, queries, method, seed, bank)
+                    row = {**shared, **made["row"], "recipe_id": key}
                     done[key] = {"key": key, **made, "row": row}
                     with storage.output_errors(journal), journal.open("a", encoding="utf-8") as file:
                         file.write(json.dumps(done[key]) + "\n")
-                    log.info("%s: R@1 %.1f", method, row["r1"])
-                yield _restored(done[key])
+                    log.info("%s: R@1 %.1f %%", method, row["r1"])
+                yield done[key]
 
 
 def _sum(gallery: Gallery | None) -> str | None:
     return None if gallery is None else storage.sha256_of(gallery.features.cpu().numpy().tobytes())
 
 
-def _backends(rows: Sequence[Row]) -> dict[str, str]:
-    """Who played a model's role in making the queries."""
-    found = {}
-    for row in rows:
-        said = row.get("backend")
-        if said and said.startswith("{"):
-            found.update({role: one["backend"] for role, one in json.loads(said).items()})
-        elif said:
+def _backends(settings: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, str]:
+    """Who played a model's role: in making the queries, and in retrieving."""
+    found = {"retrieval": "pretrained" if settings["pretrained"] else "demo_encoder"}
+    for said in {str(row["backend"]) for row in rows if row.get("backend")}:
+        if said.startswith("{"):
+            found |= {role: one["backend"] for role, one in json.loads(said).items()}
+        else:
             found["captions"] = said
-    return found
+    return dict(sorted(found.items()))
 
 
 def _tools() -> dict[str, str]:
     return {"torch": torch.__version__, "transformers": library("transformers").__version__, "numpy": np.__version__}
 
 
-def _queries(settings: Mapping[str, Any], asked: Retrieval, backbone: Backbone, folder: Path) -> Clips | list[str]:
-    if settings["scenario"]["direction"] == "v2t":
-        return Clips(asked.rows, settings["num_frames"], backbone.image_size, folder)
+def _queries(
+    scenario: Mapping[str, Any], num_frames: int, asked: Retrieval, backbone: Backbone, folder: Path
+) -> Clips | list[str]:
+    if scenario["direction"] == "v2t":
+        return Clips(asked.rows, num_frames, backbone.image_size, folder)
     return [row["text"] for row in asked.rows]
 
 
@@ -330,6 +358,7 @@ _HEATMAP = 32
 
 def _measured(
     settings: Mapping[str, Any],
+    scenario: Mapping[str, Any],
     backbone: Backbone,
     asked: Retrieval,
     gallery: Gallery,
@@ -345,7 +374,7 @@ def _measured(
         method,
         _batches(queries, size, backbone),
         gallery,
-        direction=settings["scenario"]["direction"],
+        direction=scenario["direction"],
         steps=settings["steps"],
         seed=seed,
         precision=settings["precision"],
@@ -364,7 +393,6 @@ def _measured(
         **retrieval.summary(similarities, asked.relevant),
         **{f"hub_{name.removeprefix('hub_')}": value for name, value in retrieval.hubness(similarities).items()},
         **timings.summary(),
-        "gallery_s": timings.gallery_s,
         **asdict(counts),
     }
     return {
@@ -376,13 +404,13 @@ def _measured(
     }
 
 
-def _restored(made: Mapping[str, Any]) -> tuple[Row, list[Row], dict[str, np.ndarray]]:
+def _restored(made: Mapping[str, Any]) -> tuple[Row, list[Row], Row]:
     row = made["row"]
     names = ("dataset", "suite", "perturbation", "severity", "mix", "share", "direction", "model", "method", "seed")
     scenario = {name: row.get(name) for name in names}
     pairs = zip(made["query_ids"], made["ranks"], strict=True)
     ranks = [{**scenario, "query_id": query_id, "rank": rank} for query_id, rank in pairs]
-    return row, ranks, {name: np.asarray(made[name]) for name in ("occurrence", "heatmap")}
+    return row, ranks, {**scenario, "occurrence": made["occurrence"], "heatmap": made["heatmap"]}
 
 
 def _finished(journal: Path) -> dict[str, dict[str, Any]]:
