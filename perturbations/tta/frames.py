@@ -20,12 +20,12 @@ def resized(frames: Pixels, size: int) -> Pixels:
     scale = size / min(height, width)
     # As torchvision: the longer side is truncated.
     sides = (max(size, int(height * scale + 1e-6)), max(size, int(width * scale + 1e-6)))
-    pixels = torch.from_numpy(np.ascontiguousarray(frames)).permute(0, 3, 1, 2).float()
-    if sides != (height, width):
+    pixels = torch.from_numpy(np.ascontiguousarray(frames)).permute(0, 3, 1, 2)
+    if sides != (height, width):  # of bytes, as Pillow: levels may differ by one
         pixels = functional.interpolate(pixels, size=sides, mode="bicubic", antialias=True, align_corners=False)
     top, left = (round((side - size) / 2) for side in sides)
     cropped = pixels[:, :, top : top + size, left : left + size]
-    return cropped.round().clamp(0, 255).to(torch.uint8).numpy()
+    return cropped.numpy()
 
 
 def normalized(frames: Pixels) -> torch.Tensor:

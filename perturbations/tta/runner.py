@@ -156,12 +156,15 @@ class Backbone:
 
     model: DualEncoder
     tokenizer: Any
+    most_tokens: int
     image_size: int
     sha256: str
 
     def tokens(self, texts: Sequence[str]) -> Any:
         """Token ids and their mask, cut at the model's length."""
-        return self.tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt")
+        return self.tokenizer(
+            list(texts), padding=True, truncation=True, max_length=self.most_tokens, return_tensors="pt"
+        )
 
 
 def load(settings: Mapping[str, Any], folder: str, checkpoint: Path | None, device: str) -> Backbone:
@@ -179,7 +182,8 @@ def load(settings: Mapping[str, Any], folder: str, checkpoint: Path | None, devi
     weights = [checkpoint] if checkpoint is not None else sorted(found.folder.glob("*.safetensors"))
     weights = weights or sorted(found.folder.glob("*.bin"))
     sha256 = digest([storage.sha256(path) for path in weights])
-    return Backbone(model, tokenizer, described["vision_config"]["image_size"], sha256)
+    most_tokens = min(tokenizer.model_max_length, described["text_config"].get("max_position_embeddings", 77))
+    return Backbone(model, tokenizer, most_tokens, described["vision_config"]["image_size"], sha256)
 
 
 def write_gallery(path: Path, backbone: Backbone, sources: Sequence[Row], num_frames: int) -> None:

@@ -1,0 +1,315 @@
+"""What an evaluation consists of, the runner of its scenarios, and both through the workflow."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import clips
+import numpy as np
+import pytest
+from test_workflow import IDS, Project, new_project
+
+from perturbations import config, evaluation, manifest, read_manifest, registry
+from perturbations.errors import ConfigError, ManifestError
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import tiny_models  # noqa: E402
+
+from perturbations.tta import frames, runner  # noqa: E402
+
+DEMO: dict[str, Any] = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}, "mm_robustness": {}}}
+
+
+def parsed(**evaluated: Any) -> config.Config:
+    return config.parse({**DEMO, "evaluation": evaluated})
+
+
+# --- what there is to run --------------------------------------------------------------------------------------------
+
+
+def test_clean_queries_come_first_and_each_suite_at_severity_5() -> None:
+    made = evaluation.scenarios(parsed(), "demo")
+    assert made[0] == evaluation.Scenario("v2t", "clean", "clean", "clean", 0)
+    of_videos = [one for one in made if one.direction == "v2t" and one.suite == "mlvp"]
+    assert [one.perturbation for one in of_videos] == [entry.name for entry in registry.perturbations("mlvp", "video")]
+    assert {one.severity for one in of_videos} == {5}
+    of_captions = {one.perturbation: one.severity for one in made if one.direction == "t2v" and one.suite != "clean"}
+    for entry in registry.perturbations("mm_robustness", "text"):
+        assert of_captions[entry.name] == min(5, len(entry.severities))
+
+
+def test_severities_that_are_not_made_fall_to_the_highest_below() -> None:
+    raw = {**DEMO, "suites": {"mlvp": {"severities": [2, 4]}}, "evaluation": {"severities": [1, 3, 5]}}
+    made = evaluation.scenarios(config.parse(raw), "demo")
+    assert {one.severity for one in made if one.suite == "mlvp"} == {2, 4}
+
+
+def test_jobs_hold_every_scenario_once() -> None:
+    wanted = parsed(mixes=["mixed_severity", "mixed_types"], severities=[1, 5])
+    jobs = evaluation.jobs(wanted, "demo")
+    flat = [one for job in jobs.values() for one in job]
+    assert sorted(map(str, flat)) == sorted(map(str, evaluation.scenarios(wanted, "demo")))
+    for (direction, suite, level), members in jobs.items():
+        assert {(one.direction, one.suite) for one in members} == {(direction, suite)}
+        assert level.replace("_", "").isalnum()
+
+
+def test_settings_of_a_job_nobody_asks_for() -> None:
+    with pytest.raises(ConfigError, match="t2v/mlvp/low"):
+        evaluation.settings(parsed(), "demo", ("t2v", "mlvp", "low"), "none")
+
+
+def test_the_device_changes_no_settings() -> None:
+    job: evaluation.Job = ("v2t", "mlvp", "low")
+    here, there = (evaluation.settings(parsed(device=one), "demo", job, "adapted") for one in ("cpu", "cuda"))
+    assert here == there
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"suites": ["msrvtt_p"]}, "evaluation.suites: 'msrvtt_p' is not among `suites`"),
+        ({"methods": ["qbnorm"]}, "evaluation.bank: the method `qbnorm` needs a bank"),
+        ({"bank": "train"}, "evaluation.bank: 'train' is not among `datasets`"),
+        ({"model": "xpool"}, "evaluation.checkpoint: `xpool` needs the weights"),
+        ({"revision": "abc"}, "evaluation.pretrained"),
+        ({"pretrained": "clip", "checkpoint": "nowhere.pth"}, "no such file: nowhere.pth"),
+        ({"methods": ["magic"]}, "evaluation.methods.0"),
+        ({"severities": []}, "evaluation.severities"),
+        ({"seeds": [1, 1]}, "evaluation.seeds"),
+    ],
+)
+def test_settings_that_cannot_be(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parsed(**wrong)
+
+
+# --- who asks whom ---------------------------------------------------------------------------------------------------
+
+
+def source(item_id: str, status: str = "complete") -> dict[str, Any]:
+    return {"item_id": item_id, "status": status}
+
+
+def caption(caption_id: str, item_id: str, **more: Any) -> dict[str, Any]:
+    return {"caption_id": caption_id, "item_id": item_id, "text": f"text {caption_id}", **more}
+
+
+def test_videos_ask_for_any_of_their_captions() -> None:
+    sources = [source("b"), source("a"), source("bad", "quarantined"), source("mute")]
+    captions = [caption("b-1", "b"), caption("a-1", "a"), caption("b-0", "b"), caption("bad-0", "bad")]
+    asked = runner.of_videos([*sources, source("a2")], captions, sources)
+    assert asked.query_ids == ("a", "b")
+    assert asked.gallery_ids == ("a-1", "b-0", "b-1")
+    assert asked.relevant == ((0,), (1, 2))
+    assert asked.missing == 3
+
+
+def test_captions_that_the_gate_refused_do_not_ask() -> None:
+    sources = [source("b"), source("a"), source("bad", "quarantined")]
+    captions = [caption("1", "b"), caption("0", "a", accepted=False), caption("2", "bad"), caption("3", "a")]
+    asked = runner.of_captions(captions, sources)
+    assert asked.query_ids == ("1", "3")
+    assert asked.gallery_ids == ("a", "b")
+    assert asked.relevant == ((1,), (0,))
+    assert asked.missing == 2
+
+
+def test_nobody_asks() -> None:
+    with pytest.raises(ManifestError, match="no query is left"):
+        runner.of_videos([source("a", "quarantined")], [caption("1", "a")], [source("a")])
+
+
+# --- what the model sees ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("height", "width"), [(48, 64), (64, 48), (33, 101), (16, 16), (8, 40)])
+def test_frames_are_resized_as_clips_processor_does(height: int, width: int) -> None:
+    pictures = np.random.default_rng(0).integers(0, 256, (2, height, width, 3), dtype=np.uint8)
+    processor = importlib.import_module("transformers.models.clip.image_processing_pil_clip").CLIPImageProcessorPil
+    expected = processor(size={"shortest_edge": 32}, crop_size=32)(list(pictures), return_tensors="np")["pixel_values"]
+    made = frames.normalized(frames.resized(pictures, 32)).numpy()
+    assert made.shape == expected.shape
+    # Levels may round differently by one.
+    assert np.abs(made - expected).max() <= 1.01 / 255 / min(frames.STD)
+
+
+# --- a job -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.save_clip(tmp_path_factory.mktemp("model") / "clip")
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("clips")
+    generator = np.random.default_rng(0)
+    return [
+        clips.source_row(
+            clips.write_scene(folder / f"{name}.mp4", generator.integers(0, 256, (6, 24, 32, 3), np.uint8)), name
+        )
+        for name in "abcde"
+    ]
+
+
+CAPTIONS = [caption(name, name) for name in "abcde"]
+
+
+def job(direction: str, methods: Sequence[str], seeds: Sequence[int] = (42,)) -> dict[str, Any]:
+    clean = {"direction": direction, "suite": "clean", "level": "clean", "perturbation": "clean", "severity": 0}
+    return {
+        "model": "clip4clip",
+        "pretrained": "clip",
+        "revision": None,
+        "num_frames": 3,
+        "setting": "qs",
+        "seeds": list(seeds),
+        "batch_size": 2,
+        "steps": 1,
+        "precision": "float32",
+        "scenarios": [{"dataset": "data", **clean, "mix": None, "share": None}],
+        "methods": list(methods),
+    }
+
+
+def run(
+    settings: Mapping[str, Any], model: Path, rows: list[dict[str, Any]], folder: Path, name: str = "journal"
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    backbone = runner.load(settings, str(model), None, "cpu")
+    gallery = folder / "gallery.safetensors"
+    runner.write_gallery(gallery, backbone, rows, settings["num_frames"])
+    asking = rows if settings["scenarios"][0]["direction"] == "v2t" else CAPTIONS
+    return runner.evaluate(
+        settings,
+        backbone,
+        sources=rows,
+        captions=CAPTIONS,
+        asking=lambda scenario: (asking, "hash"),
+        gallery=gallery,
+        journal=folder / f"{name}.jsonl",
+    )
+
+
+METHODS = ("none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl")
+
+
+@pytest.mark.parametrize("direction", ["v2t", "t2v"])
+def test_every_method_gives_a_row_and_a_rank_a_query(
+    direction: str, model: Path, rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    results, ranks, pictures = run(job(direction, METHODS, [1, 2]), model, rows, tmp_path)
+    assert [(row["method"], row["seed"]) for row in results] == [(name, seed) for name in METHODS for seed in (1, 2)]
+    path = tmp_path / "results.parquet"
+    manifest.write(path, manifest.RESULTS, results)
+    manifest.write(tmp_path / "ranks.parquet", manifest.RANKS, ranks)
+    read, places = read_manifest(path), read_manifest(tmp_path / "ranks.parquet")
+    assert (read["r1"] <= read["r5"]).all()
+    assert (read["queries"] == 5).all()
+    for _, row in read.iterrows():
+        mine = places[(places["method"] == row["method"]) & (places["seed"] == row["seed"])]["rank"]
+        assert row["r1"] == pytest.approx(100 * (mine <= 1).mean())
+        assert row["mean_rank"] == pytest.approx(mine.mean())
+        assert row["encode_ms_p50"] > 0
+    assert len(pictures) == len(results)
+    assert np.sum(pictures[0]["occurrence"]) == pytest.approx(5 * 5)  # as many of the gallery as there are
+
+
+def test_an_interrupted_job_goes_on_where_it_was(
+    model: Path, rows: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = job("v2t", ["none", "tcr", "hatvtr"])
+    whole = run(settings, model, rows, tmp_path, "whole")
+    asked: list[str] = []
+    measured = runner._measured
+
+    def counted(*arguments: Any) -> Any:
+        asked.append(arguments[6])
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return measured(*arguments)
+
+    monkeypatch.setattr(runner, "_measured", counted)
+    with pytest.raises(KeyboardInterrupt):
+        run(settings, model, rows, tmp_path)
+    with (tmp_path / "journal.jsonl").open("a") as file:
+        file.write('{"key": "cut sh')
+    again = run(settings, model, rows, tmp_path)
+    assert asked == ["none", "tcr", "hatvtr", "hatvtr"]
+    assert again[1] == whole[1]
+    assert run(settings, model, rows, tmp_path) == again
+    assert len(asked) == 4
+    # What changes a result is asked anew.
+    run({**settings, "steps": 2}, model, rows, tmp_path)
+    assert asked[4:] == ["none", "tcr", "hatvtr"]
+
+
+# --- through the workflow --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Project:
+    """A project of which both directions were evaluated."""
+    root = tmp_path_factory.mktemp("evaluated")
+    project = new_project(
+        root,
+        suites={
+            "mlvp": {"perturbations": ["fog"], "severities": [1, 3]},
+            "mm_robustness": {
+                "perturbations": ["pixelate"],
+                "severities": [5],
+                "captions": {"perturbations": ["keyboard"], "severities": [5]},
+            },
+        },
+        evaluation={
+            "pretrained": str(model),
+            "methods": ["tcr", "qbnorm"],
+            "bank": "tiny",
+            "severities": [1, 5],
+            "mixes": ["mixed_types"],
+            "num_frames": 3,
+            "steps": 1,
+        },
+        shard_size=4,
+    )
+    project.snakemake("tta_tiny")
+    return project
+
+
+def test_every_scenario_and_method_has_its_row(evaluated: Project) -> None:
+    results = read_manifest(evaluated.root / "manifests/tiny/adaptation/results.parquet")
+    wanted = evaluation.scenarios(config.parse(evaluated.config), "tiny")
+    assert len(results) == 3 * len(wanted)
+    assert set(results["method"]) == {"none", "tcr", "qbnorm"}
+    asked = {(row.direction, row.suite, row.perturbation) for row in results.itertuples()}
+    assert ("v2t", "mlvp", "all") in asked
+    assert ("t2v", "mm_robustness", "keyboard") in asked
+    assert set(results[results["perturbation"] == "fog"]["severity"].dropna()) == {1, 3}
+    assert (results["queries"] == len(IDS)).all()
+    ranks = read_manifest(evaluated.root / "manifests/tiny/adaptation/ranks.parquet")
+    assert len(ranks) == len(IDS) * len(results)
+
+
+def test_without_adapting_nothing_is_run_again(evaluated: Project) -> None:
+    log = evaluated.snakemake("evaluate_tiny").stderr
+    assert "rule evaluate:" not in log
+    results = read_manifest(evaluated.root / "manifests/tiny/evaluation/results.parquet")
+    assert set(results["method"]) == {"none"}
+
+
+def test_another_method_runs_alone(evaluated: Project) -> None:
+    """The journals hold what was run before."""
+    journal = evaluated.root / "work/tiny/evaluation/v2t/mlvp/low/adapted.jsonl"
+    before = journal.read_text().splitlines()
+    evaluated.config["evaluation"]["methods"] = ["tcr", "qbnorm", "dsl"]
+    evaluated.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)))
+    after = journal.read_text().splitlines()
+    assert after[: len(before)] == before
+    assert {json.loads(line)["row"]["method"] for line in after[len(before) :]} == {"dsl"}
