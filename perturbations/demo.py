@@ -8,7 +8,7 @@ Nothing here blurs, resizes or warps: those differ in the last bit between proce
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -757,7 +757,12 @@ def items(clips: int) -> list[tuple[str, str]]:
     """
     if clips < 0:
         raise ValueError(f"clips is {clips}; it must not be negative")
-    return [(f"demo-{index:04d}", _caption(_scene(index))) for index in range(clips)]
+    return [(f"demo-{index:04d}", caption(index)) for index in range(clips)]
+
+
+def caption(index: int) -> str:
+    """What scene `index` shows, in words."""
+    return _caption(_scene(index))
 
 
 def _pose(scene: _Scene, t: int) -> _Pose:
@@ -851,15 +856,15 @@ def _snow(frame: Image, flakes: NDArray[np.int64], t: int) -> None:
         frame[y[large] + dy, x[large] + dx] = 255
 
 
-def frames(index: int) -> Iterator[Image]:
-    """The 72 frames of scene `index`, each a new RGB uint8 array (240, 320, 3); the same on every call.
+def frames(index: int, positions: Iterable[int] = range(NUM_FRAMES)) -> Iterator[Image]:
+    """Frames of scene `index`, each a new RGB uint8 array (240, 320, 3); the same on every call.
 
-    Raises ValueError where `index` is negative.
+    `positions` are the frames that are drawn, of 72. Raises ValueError where `index` is negative.
     """
-    return _film(_scene(index))
+    return _film(_scene(index), positions)
 
 
-def _film(scene: _Scene) -> Iterator[Image]:
+def _film(scene: _Scene, positions: Iterable[int]) -> Iterator[Image]:
     dice = _Dice(scene.seed)
     place = _PLACES[scene.place]
     far, near = place.draw(dice)
@@ -872,7 +877,7 @@ def _film(scene: _Scene) -> Iterator[Image]:
     second = _SECONDS[scene.second]() if scene.second else []
     second_x, second_y = dice.between(40, 120) * _ONE, dice.between(34, 80) * _ONE
     flakes = dice.noise(2, 110)
-    for t in range(NUM_FRAMES):
+    for t in positions:
         p = NUM_FRAMES - 1 - t if backwards else t
         far_x, near_x = _FAR_PAN * p // (NUM_FRAMES - 1), _NEAR_PAN * p // (NUM_FRAMES - 1)
         frame = far.image[:, far_x : far_x + _WIDTH].copy()
