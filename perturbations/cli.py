@@ -239,6 +239,12 @@ def _add_rule_commands(commands: Any) -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=Path, required=True)
 
+    parser = _add(commands, "report", _report, "write one HTML page of what was evaluated")
+    parser.add_argument("--results", nargs="*", default=[], type=Path, help="manifests of results")
+    parser.add_argument("--pictures", nargs="*", default=[], type=Path, help="what their jobs wrote to be drawn, .json")
+    parser.add_argument("--datasets", nargs="*", default=[], help="whose contact sheets, statistics and quarantine")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the page, .html")
+
     parser = _add(commands, "check", _check, "(rule) fail when more items are quarantined than allowed")
     parser.add_argument("quarantine", type=Path)
     parser.add_argument("--allowed", type=int, required=True)
@@ -710,6 +716,21 @@ def _merge_results(options: argparse.Namespace) -> int:
     manifest.write(options.output, manifest.RESULTS, manifest.merge(options.parts, manifest.RESULTS), about)
     ranks = [path.with_suffix(".ranks.parquet") for path in options.parts]
     manifest.concatenate(ranks, options.ranks, manifest.RANKS, about)
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from perturbations.report import page
+
+    folders = [Path("manifests") / name for name in options.datasets]
+    page.write(
+        options.output,
+        results=options.results,
+        pictures=options.pictures,
+        statistics=[path for folder in folders for path in sorted(folder.glob("*/caption_statistics.parquet"))],
+        quarantine=[path for folder in folders for path in sorted(folder.glob("*/quarantine.parquet"))],
+        sheets=[path for folder in folders for path in sorted(folder.glob("*/preview.png"))],
+    )
     return 0
 
 

@@ -1,4 +1,56 @@
-# Pictures of what was made.
+# Pictures of what was made, and the page of what was evaluated.
+from pathlib import Path
+
+
+@cache
+def reported():
+    """The (dataset, kind) pairs whose results the page shows: those that there are, or else the first dataset's."""
+    found = [
+        (dataset, kind)
+        for dataset in CONFIG.datasets
+        for kind in ("adaptation", "evaluation")
+        if Path(f"manifests/{dataset}/{kind}/results.parquet").exists()
+    ]
+    # Adaptation includes the model as it is.
+    pairs = [
+        pair for pair in found if pair[1] == "adaptation" or (pair[0], "adaptation") not in found
+    ]
+    return pairs or [(next(iter(CONFIG.datasets)), "adaptation")]
+
+
+rule report:
+    input:
+        results=lambda wildcards: [
+            f"manifests/{dataset}/{kind}/results.parquet" for dataset, kind in reported()
+        ],
+        pictures=lambda wildcards: [
+            part
+            for dataset, kind in reported()
+            for part in results_parts(dataset, kind, "pictures.json")
+        ],
+    output:
+        report(
+            "manifests/report.html", category="evaluation", labels={"page": "tables and figures"}
+        ),
+    log:
+        "work/logs/report.log",
+    benchmark:
+        "work/benchmarks/report.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        datasets=shlex.join(CONFIG.datasets),
+    message:
+        "writing manifests/report.html"
+    shell:
+        "perturb report --results {input.results} --pictures {input.pictures} --datasets {params.datasets}"
+        " --output {output} 2> {log}"
+
+
 rule preview:
     input:
         "manifests/{dataset}/{suite}/videos.parquet",

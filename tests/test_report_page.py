@@ -1,0 +1,287 @@
+"""The report: what the page says, that it stands alone, and how it looks in a browser."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from perturbations import manifest, registry
+from perturbations.errors import ManifestError
+from perturbations.report import page
+
+METHODS = ("none", "tcr", "hatvtr")
+NASTY = '<script>alert(1)</script>\n"quoted" видео 影片'
+
+
+def result(method: str, r1: float, **more: Any) -> dict[str, Any]:
+    costs = {f"{part}_ms_{point}": 1.5 for part in ("encode", "adapt", "rerank", "total") for point in ("p50", "p95")}
+    hubs = {name: 0.25 for name in manifest.RESULTS.schema.names if name.startswith("hub_")}
+    scenario = {"suite": "clean", "perturbation": "clean", "severity": 0, "level": "clean", "direction": "v2t"}
+    return {
+        "dataset": "demo",
+        "mix": None,
+        "share": None,
+        **scenario,
+        "model": "clip4clip",
+        "setting": "qs",
+        "method": method,
+        "seed": 42,
+        "r1": r1,
+        **costs,
+        **hubs,
+        "peak_memory_mib": 1000.0,
+        "updates": 3,
+        "empty": 0,
+        "non_finite": 0,
+        "backend": json.dumps({"retrieval": "demo_encoder"}),
+        "checkpoint_sha256": "abc",
+        "settings": "{}",
+        "tools": "{}",
+        **more,
+    }
+
+
+def picture(method: str, **more: Any) -> dict[str, Any]:
+    generator = np.random.default_rng(len(method))
+    scenario = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "direction": "v2t", "mix": None, "share": None}
+    return {
+        "dataset": "demo",
+        **scenario,
+        "method": method,
+        "seed": 42,
+        "occurrence": generator.integers(0, 40, 60).tolist(),
+        "heatmap": generator.random((32, 32)).round(4).tolist(),
+        **more,
+    }
+
+
+def rows() -> list[dict[str, Any]]:
+    """Two directions, two suites, severities 1 and 5; hatvtr is best, and tied with tcr on clean queries."""
+    made = []
+    for direction, kind, suite in (("v2t", "video", "mlvp"), ("t2v", "text", "mm_robustness")):
+        for place, method in enumerate(METHODS):
+            made.append(result(method, 80.0 + min(place, 1), direction=direction))
+            for entry in registry.perturbations(suite, kind):  # type: ignore[arg-type]
+                for severity in {1, min(5, len(entry.severities))}:
+                    about = {"suite": suite, "perturbation": entry.name, "severity": severity, "level": entry.level}
+                    made.append(result(method, 60.0 - 5 * severity + 2 * place, direction=direction, **about))
+    return made
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, list[Path]]:
+    folder = tmp_path / "manifests" / "demo" / "mlvp"
+    folder.mkdir(parents=True)
+    paths = {name: folder / name for name in ("results.parquet", "quarantine.parquet", "statistics.parquet")}
+    manifest.write(paths["results.parquet"], manifest.RESULTS, rows(), {"package_version": "1.2.3"})
+    bad = {"dataset": "demo", "item_id": NASTY, "status": "quarantined", "stage": "decode", "error": NASTY}
+    known = set(manifest.QUARANTINE.schema.names)
+    manifest.write(paths["quarantine.parquet"], manifest.QUARANTINE, [{key: bad[key] for key in bad if key in known}])
+    counted = {
+        "dataset": "demo",
+        "suite": "mm_robustness",
+        "perturbation": "word_swap",
+        "severity": 5,
+        "backend": "rules",
+        "captions": 1000,
+        "changed": 986,
+        "accepted": 999,
+        "similarity_mean": 0.9475,
+        "attempts_mean": 1.147,
+        "bleu4": 0.3125,
+        "meteor": 0.819,
+    }
+    manifest.write(paths["statistics.parquet"], manifest.TEXT_STATISTICS, [counted])
+    sheet = folder / "preview.png"
+    cv2.imwrite(str(sheet), np.random.default_rng(0).integers(0, 256, (300, 2400, 3), dtype=np.uint8))
+    pictures = folder / "adapted.pictures.json"
+    # The scenario of the least R@1 is drawn: the first perturbation by name at severity 5.
+    worst = min(entry.name for entry in registry.perturbations("mlvp", "video"))
+    pictures.write_text(json.dumps([picture(method, perturbation=worst) for method in METHODS]))
+    return {
+        "results": [paths["results.parquet"]],
+        "quarantine": [paths["quarantine.parquet"]],
+        "statistics": [paths["statistics.parquet"]],
+        "sheets": [sheet],
+        "pictures": [pictures],
+    }
+
+
+class Tables(html.parser.HTMLParser):
+    """Every table of a page: its caption, and its rows of (text, mark)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: dict[str, list[list[tuple[str, str]]]] = {}
+        self.headings: list[str] = []
+        self._rows: list[list[tuple[str, str]]] = []
+        self._open: str | None = None
+        self._text, self._mark = "", ""
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag == "table":
+            self._rows = []
+        elif tag == "tr":
+            self._rows.append([])
+        elif tag in ("caption", "th", "td", "h2"):
+            self._open, self._text, self._mark = tag, "", ""
+        elif tag in ("strong", "u"):
+            self._mark = tag
+
+    def handle_data(self, data: str) -> None:
+        self._text += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "caption":
+            self.tables[self._text] = self._rows
+        elif tag == "h2":
+            self.headings.append(self._text)
+        elif tag in ("th", "td") and self._rows:
+            self._rows[-1].append((self._text, self._mark))
+
+
+def read(path: Path) -> Tables:
+    parser = Tables()
+    parser.feed(path.read_text(encoding="utf-8"))
+    return parser
+
+
+@pytest.fixture
+def made(files: dict[str, list[Path]], tmp_path: Path) -> Path:
+    output = tmp_path / "report.html"
+    page.write(output, **files)
+    return output
+
+
+def test_tables_are_the_papers(made: Path) -> None:
+    found = read(made)
+    table = found.tables["mlvp at severity 5: R@1"]
+    levels = [text for text, _ in table[0]]
+    assert levels == ["method", "clean", "low", "mid", "high", "all"]
+    names = [text for text, _ in table[1] if text not in ("", "average")]
+    assert names == [entry.name for entry in registry.perturbations("mlvp", "video")]
+    by_name = {line[0][0]: line[1:] for line in table[2:]}
+    assert list(by_name) == list(METHODS)
+    assert by_name["none"][0] == ("80.0", "u")
+    # Ties are all best.
+    assert by_name["tcr"][0] == by_name["hatvtr"][0] == ("81.0", "strong")
+    assert by_name["hatvtr"][1] == ("39.0", "strong")
+    assert by_name["tcr"][1] == ("37.0", "u")
+    assert by_name["none"][1] == ("35.0", "")
+    assert by_name["hatvtr"][-1] == ("39.0", "strong")
+    assert "mm_robustness at severity 1: R@1" in found.tables
+
+
+def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
+    made = [result("none", 90.0)]
+    for place, entry in enumerate(registry.perturbations("mlvp", "video")):
+        made.append(result("none", float(place), suite="mlvp", perturbation=entry.name, severity=5, level=entry.level))
+    manifest.write(tmp_path / "results.parquet", manifest.RESULTS, made)
+    page.write(tmp_path / "report.html", results=[tmp_path / "results.parquet"])
+    table = read(tmp_path / "report.html").tables["mlvp at severity 5: R@1"]
+    values = dict(zip([text for text, _ in table[1]][::-1], [text for text, _ in table[2]][::-1], strict=True))
+    averages = [text for (name, _), (text, _) in zip(table[1], table[2], strict=True) if name == "average"]
+    levels: dict[str, list[int]] = {}
+    for place, entry in enumerate(registry.perturbations("mlvp", "video")):
+        levels.setdefault(entry.level, []).append(place)
+    expected = [f"{np.mean(places):.1f}" for places in levels.values()] + [f"{np.mean(range(12)):.1f}"]
+    assert averages == expected
+    assert values["gaussian_noise"] == "0.0"
+
+
+def test_every_section_is_there(made: Path) -> None:
+    found = read(made)
+    wanted = ["Results", "R@1 against severity", "Robustness scores", "Hubness", "Similarities", "Cost"]
+    assert found.headings == [*wanted, "Perturbed clips", "Captions and the gate", "Quarantine", "How it was made"]
+    text = made.read_text()
+    assert text.count("<img ") == 2 + 1 + 1 + 1  # severities, histograms, heat maps, a contact sheet
+    assert "0.948" in text
+    assert "a small encoder of drawn scenes" in text
+
+
+def test_robustness_is_against_the_methods_own_clean_result(made: Path) -> None:
+    table = read(made).tables["demo, videos ask for captions (v2t)"]
+    line = next(line for line in table if [text for text, _ in line[:2]] == ["mlvp: low", "hatvtr"])
+    # 81 clean; 59 and 39 at severities 1 and 5.
+    assert line[2][0] == f"{1 - (81 - 49) / 100:.3f} ± 0.000"
+    assert line[4][0] == f"{(81 - 49) / 81:.3f} ± 0.000"
+
+
+def test_names_are_text_and_nothing_is_loaded(made: Path) -> None:
+    text = made.read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    assert "видео 影片" in text
+    assert not re.search(r"(src|href)=(?!\"data:|\"#)", text)
+    assert "http" not in re.sub(r"data:[^\"]*", "", text)
+
+
+def test_the_same_manifests_give_the_same_page(files: dict[str, list[Path]], made: Path, tmp_path: Path) -> None:
+    page.write(tmp_path / "again.html", **files)
+    assert (tmp_path / "again.html").read_bytes() == made.read_bytes()
+
+
+def test_nothing_was_evaluated(tmp_path: Path) -> None:
+    page.write(tmp_path / "report.html")
+    found = read(tmp_path / "report.html")
+    assert not found.tables
+    assert "Nothing was evaluated yet" in (tmp_path / "report.html").read_text()
+
+
+def test_files_that_are_something_else(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.png"
+    wrong.write_text("no picture")
+    with pytest.raises(ManifestError, match=r"wrong\.png"):
+        page.write(tmp_path / "report.html", sheets=[wrong])
+    with pytest.raises(ManifestError, match=r"wrong\.png"):
+        page.write(tmp_path / "report.html", pictures=[wrong])
+    with pytest.raises(ManifestError, match=r"wrong\.png"):
+        page.write(tmp_path / "report.html", results=[wrong])
+    assert not (tmp_path / "report.html").exists()
+
+
+# --- in a browser ----------------------------------------------------------------------------------------------------
+
+QUIET = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+# A frame as wide as the screen in question: a headless window is never as narrow as a phone.
+WRAPPER = """<!doctype html><body style="margin:0"><iframe id="f" style="border:0;width:{width}px;height:{height}px"
+src="report.html"></iframe><script>
+document.getElementById("f").onload = function () {{
+  var d = this.contentDocument, w = this.contentWindow;
+  document.title = JSON.stringify({{
+    wide: d.documentElement.scrollWidth, view: w.innerWidth, headings: d.querySelectorAll("h2").length,
+    broken: Array.from(d.images).filter(function (i) {{ return !i.complete || !i.naturalWidth; }}).length,
+    tables: Array.from(d.querySelectorAll(".scroll")).filter(b => b.scrollWidth > b.clientWidth).length
+  }});
+}};</script></body>"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_it_fits_desktop_and_phone(width: int, height: int, made: Path) -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    wrapper = made.parent / "wrapper.html"
+    wrapper.write_text(WRAPPER.format(width=width, height=height))
+    profile = made.parent / "profile"
+    command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", *QUIET, f"--user-data-dir={profile}"]
+    command += ["--allow-file-access-from-files", "--virtual-time-budget=5000", "--dump-dom", wrapper.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    said = re.search(r"<title>(.*?)</title>", done.stdout)
+    assert said, done.stderr[-2000:]
+    seen = json.loads(said.group(1))
+    assert seen["view"] == width
+    assert seen["wide"] <= width, "the page is wider than the screen"
+    assert seen["headings"] == 10
+    assert seen["broken"] == 0
+    if width == 390:
+        assert seen["tables"] > 0, "wide tables scroll in their own boxes"
