@@ -864,7 +864,7 @@ def frames(index: int, positions: Iterable[int] = range(NUM_FRAMES)) -> Iterator
     return _film(_scene(index), positions)
 
 
-def _film(scene: _Scene, positions: Iterable[int]) -> Iterator[Image]:
+def _film(scene: _Scene, positions: Iterable[int] = range(NUM_FRAMES)) -> Iterator[Image]:
     dice = _Dice(scene.seed)
     place = _PLACES[scene.place]
     far, near = place.draw(dice)

@@ -45,6 +45,7 @@ class Training:
     width: int = 96
     layers: int = 3
     learning_rate: float = 2e-3
+    threads: int = 2  # sums depend on how many share them
 
 
 def train(folder: Path, *, seed: int, training: Training | None = None) -> None:
@@ -57,8 +58,7 @@ def train(folder: Path, *, seed: int, training: Training | None = None) -> None:
     captions = [demo.caption(scene) for scene in scenes]
     tokenizer = _tokenizer(captions)
     threads = torch.get_num_threads()
-    # Sums depend on how many threads share them; more than these take longer.
-    torch.set_num_threads(min(2, os.cpu_count() or 1))
+    torch.set_num_threads(training.threads)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

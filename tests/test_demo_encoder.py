@@ -1,0 +1,96 @@
+"""The small dual encoder of the demo: what it writes, that it repeats itself, and that it learns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from perturbations import demo, retrieval  # noqa: E402
+from perturbations.tta import adapt, demo_encoder, encode_gallery, frames, runner  # noqa: E402
+
+SMALL = demo_encoder.Training(
+    threads=1,
+    scenes=48,
+    frames=3,
+    passes=30,
+    batch_size=16,
+    image_size=32,
+    patch_size=8,
+    width=64,
+    layers=2,
+    learning_rate=3e-3,
+)
+SETTINGS = {"model": "clip4clip", "revision": None}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("encoder") / "model"
+    demo_encoder.train(made, seed=1, training=SMALL)
+    return made
+
+
+@pytest.fixture(scope="module")
+def backbone(folder: Path) -> runner.Backbone:
+    return runner.load(SETTINGS, str(folder), None, "cpu")
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / "model.safetensors").read_bytes()
+
+
+def test_the_same_seed_gives_the_same_weights(folder: Path, tmp_path: Path) -> None:
+    few = demo_encoder.Training(
+        threads=1, scenes=16, frames=1, passes=2, batch_size=8, image_size=16, width=32, layers=1
+    )
+    before = torch.get_rng_state()
+    for name, seed in (("one", 3), ("again", 3), ("other", 4)):
+        demo_encoder.train(tmp_path / name, seed=seed, training=few)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert weights(tmp_path / "one") == weights(tmp_path / "again")
+    assert weights(tmp_path / "one") != weights(tmp_path / "other")
+
+
+def test_it_finds_the_scenes_it_was_trained_on(backbone: runner.Backbone) -> None:
+    scenes = range(demo_encoder.FIRST, demo_encoder.FIRST + SMALL.scenes)
+    pixels = demo_encoder._drawn(scenes, SMALL)
+    gallery = encode_gallery(backbone.model, backbone.tokens([demo.caption(scene) for scene in scenes]), "v2t")
+    (found,) = adapt(backbone.model, "none", [frames.normalized(pixels)], gallery, direction="v2t")
+    assert retrieval.recall_at_k(found, range(len(scenes)), 1) >= 30  # by chance 2
+
+
+def test_the_last_words_of_a_caption_count(backbone: runner.Backbone) -> None:
+    """A text is pooled at its end: where the scene takes place is said last."""
+    tokens = backbone.tokens(
+        ["a red ball moves in circles over green hills", "a red ball moves in circles by a brick wall"]
+    )
+    one, other = encode_gallery(backbone.model, tokens, "v2t").features
+    assert not torch.allclose(one, other, atol=1e-3)
+
+
+@pytest.mark.parametrize("text", ["", "zebra zebra", "A RED BALL", "a red ball " * 100, "красный 球 🎈"])
+def test_any_caption_can_be_asked(text: str, backbone: runner.Backbone) -> None:
+    features = encode_gallery(backbone.model, backbone.tokens([text]), "v2t").features
+    assert torch.isfinite(features).all()
+
+
+def test_an_interrupted_training_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo_encoder, "_fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        demo_encoder.train(tmp_path / "model", seed=0, training=SMALL)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_demo_clips_are_held_out() -> None:
+    """Captions that are trained on are none of the demo's first thousands."""
+    shown = {text for _, text in demo.items(demo_encoder.FIRST)}
+    training = demo_encoder.Training()
+    assert shown.isdisjoint(demo.caption(demo_encoder.FIRST + index) for index in range(training.scenes))
