@@ -84,6 +84,14 @@ def _add_people_commands(commands: Any) -> None:
     parser.add_argument("--repair", action="store_true", help="make missing and damaged files again")
     _add_stall_limit(parser)
 
+    parser = _add(commands, "export", _export, "write a corpus in another program's layout")
+    parser.add_argument("manifest", type=Path, help="a manifest of sources, videos or texts (perturbed captions)")
+    parser.add_argument("--format", choices=["vtr_tta"], required=True, help="X-Pool's and HAT-VTR's released loaders")
+    parser.add_argument("--order", type=Path, help="captions: the test split's CSV, which says in which order")
+    parser.add_argument("--num-frames", type=_positive, default=12)
+    parser.add_argument("--size", type=_positive, default=224, help="side of the pictures, in pixels; default: 224")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="a folder")
+
     parser = _add(commands, "preview", _preview, "draw a contact sheet of one clip under perturbations and severities")
     parser.add_argument("input", type=Path, help="a video file, a `videos` or a `main_object` manifest")
     parser.add_argument("-o", "--output", type=Path, required=True, help="the PNG to write")
@@ -660,6 +668,20 @@ def _train_encoder(options: argparse.Namespace) -> int:
     from perturbations.tta import demo_encoder
 
     demo_encoder.train(options.output, seed=options.seed)
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from perturbations import export, manifest
+
+    if manifest.read_metadata(options.manifest)["kind"] == manifest.TEXTS.name:
+        if options.order is None:
+            raise ConfigError("--order: captions are written in the order of the test split's CSV, which one?")
+        made, noun = export.vtr_tta_captions(options.manifest, options.output, options.order), "lists of captions"
+    else:
+        made = export.vtr_tta_videos(options.manifest, options.output, num_frames=options.num_frames, size=options.size)
+        noun = "videos"
+    print(f"{made:,} {noun} in {options.output}")
     return 0
 
 
