@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -664,7 +665,15 @@ def _calibrate(options: argparse.Namespace) -> int:
     return 0
 
 
+def _need_models() -> None:
+    """Raise `ConfigError` where what evaluations need is not installed."""
+    missing = [name for name in ("torch", "transformers", "safetensors", "scipy") if find_spec(name) is None]
+    if missing:
+        raise ConfigError(f"{', '.join(missing)} not installed; evaluations need them: sh envs/install.sh models")
+
+
 def _train_encoder(options: argparse.Namespace) -> int:
+    _need_models()
     from perturbations.tta import demo_encoder
 
     demo_encoder.train(options.output, seed=options.seed)
@@ -672,6 +681,7 @@ def _train_encoder(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    _need_models()
     from perturbations import export, manifest
 
     if manifest.read_metadata(options.manifest)["kind"] == manifest.TEXTS.name:
@@ -686,6 +696,7 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _encode_gallery(options: argparse.Namespace) -> int:
+    _need_models()
     from perturbations import manifest
     from perturbations.tta import runner
 
@@ -697,6 +708,7 @@ def _encode_gallery(options: argparse.Namespace) -> int:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
+    _need_models()
     from perturbations import manifest, storage
     from perturbations.recipe import digest
     from perturbations.tta import runner
@@ -742,6 +754,7 @@ def _merge_results(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
+    _need_models()
     from perturbations.report import page
 
     folders = [Path("manifests") / name for name in options.datasets]
