@@ -332,7 +332,7 @@ def pixel_runs(entry: Perturbation, severity: int, shape: tuple[int, int, int], 
     parameters = entry.parameters(severity)
     kernel = registry.resolve(entry.kernel)
     frames = scene(*shape)
-    told: tuple[Any, ...] = ()
+    told: tuple[Any, ...] = (None,) if entry.guide == "frost" else ()  # drawn ice
     if entry.guide == "style":
         told = (style.filter_bank(procedural_styles.image(procedural_styles.names()[0])),)
 
