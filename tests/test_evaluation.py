@@ -313,3 +313,13 @@ def test_another_method_runs_alone(evaluated: Project) -> None:
     after = journal.read_text().splitlines()
     assert after[: len(before)] == before
     assert {json.loads(line)["row"]["method"] for line in after[len(before) :]} == {"dsl"}
+
+
+def test_the_report_shows_what_was_evaluated(evaluated: Project) -> None:
+    evaluated.snakemake("report")
+    page = (evaluated.root / "manifests/report.html").read_text()
+    assert "mm_robustness at severity 5: R@1" in page
+    assert "mlvp, mixed types: R@1" in page
+    assert "20% perturbed" in page
+    # Nothing was asked again for it.
+    assert "rule evaluate:" not in evaluated.snakemake("report", "--forcerun", "report").stderr
