@@ -308,8 +308,9 @@ def test_another_method_runs_alone(evaluated: Project) -> None:
     """The journals hold what was run before."""
     journal = evaluated.root / "work/tiny/evaluation/v2t/mlvp/low/adapted.jsonl"
     before = journal.read_text().splitlines()
-    evaluated.config["evaluation"]["methods"] = ["tcr", "qbnorm", "dsl"]
-    evaluated.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)))
+    with_one_more = {**evaluated.config["evaluation"], "methods": ["tcr", "qbnorm", "dsl"]}
+    changed = Project(evaluated.root, {**evaluated.config, "evaluation": with_one_more})
+    changed.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)))
     after = journal.read_text().splitlines()
     assert after[: len(before)] == before
     assert {json.loads(line)["row"]["method"] for line in after[len(before) :]} == {"dsl"}
