@@ -27,6 +27,7 @@ include: "workflow/rules/analyses.smk"
 include: "workflow/rules/calibration.smk"
 include: "workflow/rules/videos.smk"
 include: "workflow/rules/manifests.smk"
+include: "workflow/rules/common_evaluation.smk"
 include: "workflow/rules/evaluation.smk"
 include: "workflow/rules/report.smk"
 

@@ -1,32 +1,5 @@
 # Severities of even distortion, on request: `snakemake calibrate_<dataset>`, and then `severity: calibrated`.
 # No job takes the table as its input. Its numbers are in the recipes, so that a changed one reruns its own jobs only.
-def calibration_of(dataset):
-    """An input function: a dataset's calibration table, with its plot and its report."""
-
-    def files(wildcards):
-        plan_of(dataset)
-        return [f"manifests/{dataset}/calibration.{name}" for name in ("json", "png", "md")]
-
-    return files
-
-
-def check_calibration(suite, dataset):
-    """Fail before any job when a calibrated severity is asked for that no table holds."""
-    try:
-        for name, severity in recipe.scenarios(CONFIG, suite):
-            recipe.from_config(CONFIG, dataset, suite, name, severity)
-    except PerturbationError as error:
-        raise WorkflowError(str(error)) from None
-
-
-def calibrated_entries():
-    """Every perturbation of the configured suites that a path leads through."""
-    names = [
-        f"{suite}/{name}" for suite in CONFIG.suites for name, _ in recipe.scenarios(CONFIG, suite)
-    ]
-    return [registry.get(key) for key in dict.fromkeys(names)]
-
-
 rule calibration:
     input:
         "manifests/{dataset}/sources.parquet",

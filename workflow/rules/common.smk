@@ -216,3 +216,30 @@ def menu_entry(suite, dataset):
         f"{len(names)} perturbations of {suite} x severities {', '.join(map(str, severities))} "
         f"on the dataset `{dataset}` ({CONFIG.datasets[dataset].adapter})"
     )
+
+
+def check_calibration(suite, dataset):
+    """Fail before any job when a calibrated severity is asked for that no table holds."""
+    try:
+        for name, severity in recipe.scenarios(CONFIG, suite):
+            recipe.from_config(CONFIG, dataset, suite, name, severity)
+    except PerturbationError as error:
+        raise WorkflowError(str(error)) from None
+
+
+def calibrated_entries():
+    """Every perturbation of the configured suites that a path leads through."""
+    names = [
+        f"{suite}/{name}" for suite in CONFIG.suites for name, _ in recipe.scenarios(CONFIG, suite)
+    ]
+    return [registry.get(key) for key in dict.fromkeys(names)]
+
+
+def calibration_of(dataset):
+    """An input function: a dataset's calibration table, with its plot and its report."""
+
+    def files(wildcards):
+        plan_of(dataset)
+        return [f"manifests/{dataset}/calibration.{name}" for name in ("json", "png", "md")]
+
+    return files

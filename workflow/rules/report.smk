@@ -1,21 +1,4 @@
 # Pictures of what was made, and the page of what was evaluated.
-from pathlib import Path
-
-
-@cache
-def reported():
-    """The (dataset, kind) pairs whose results the page shows: those that there are, or else the first dataset's."""
-    found = [
-        (dataset, kind)
-        for dataset in CONFIG.datasets
-        for kind in ("adaptation", "evaluation")
-        if Path(f"manifests/{dataset}/{kind}/results.parquet").exists()
-    ]
-    # Adaptation includes the model as it is.
-    pairs = [
-        pair for pair in found if pair[1] == "adaptation" or (pair[0], "adaptation") not in found
-    ]
-    return pairs or [(next(iter(CONFIG.datasets)), "adaptation")]
 
 
 rule report:
