@@ -74,11 +74,14 @@ def histograms(occurrence: Mapping[str, Sequence[float]]) -> str:
 
 
 def heatmaps(similarities: Mapping[str, Sequence[Sequence[float]]]) -> str:
-    """Similarities, one square a name, each with its own scale from white (least) to black."""
+    """Similarities, one square a name, each row with its own scale from white (least) to black: a query ranks by it."""
     rows, columns = _grid(len(similarities))
     figure, axes = _figure(2.3 * columns, 2.4 * rows, rows, columns)
     for axis, (name, values) in zip(axes, similarities.items(), strict=False):
-        axis.imshow(np.asarray(values, np.float64), cmap="Greys", interpolation="nearest", aspect="auto")
+        scores = np.asarray(values, np.float64)
+        spread = np.ptp(scores, axis=1, keepdims=True)
+        scaled = (scores - scores.min(axis=1, keepdims=True)) / np.where(spread == 0, 1, spread)
+        axis.imshow(scaled, cmap="Greys", interpolation="nearest", aspect="auto", vmin=0, vmax=1)
         axis.set_title(name, fontsize=9)
         axis.set_xticks([])
         axis.set_yticks([])

@@ -26,6 +26,7 @@ Row = dict[str, Any]
 DIRECTIONS = {"v2t": "videos ask for captions (v2t)", "t2v": "captions ask for videos (t2v)"}
 _KINDS = {"v2t": "video", "t2v": "text"}
 _METHODS = ("none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl", "qbnorm")
+_SCORES = {"gamma_a": "absolute robustness", "gamma_r": "relative robustness", "mmi": "MultiModal Impact"}
 _SHEET_WIDTH = 1600  # pixels; more is not seen
 _MOST_LISTED = 200  # quarantined rows
 
@@ -305,8 +306,8 @@ def _spoken(lines: dict[str, dict[int, float]]) -> str:
 
 def _robustness(frame: pd.DataFrame) -> Section:
     text = (
-        "gamma_a = 1 - (clean - perturbed) / 100, gamma_r = 1 - (clean - perturbed) / clean, "
-        "MMI = (clean - perturbed) / clean, of R@1; "
+        "Absolute robustness is 1 - (clean - perturbed) / 100, relative robustness 1 - (clean - perturbed) / clean, "
+        "MultiModal Impact (clean - perturbed) / clean, of R@1; "
         "mean and standard deviation over a category's perturbations. A method is compared with its own clean result."
     )
     plain = frame[frame["mix"].isna()]
@@ -316,17 +317,25 @@ def _robustness(frame: pd.DataFrame) -> Section:
         if scored.empty:
             continue
         made = aggregate(scored, ["suite", "level", "method"])
-        made = made.sort_values(["suite", "level", "method"], key=_order)
-        columns = {
-            name: [f"{row[name + '_mean']:.3f} ± {row[name + '_std']:.3f}" for row in made.to_dict("records")]
-            for name in ("gamma_a", "gamma_r", "mmi")
-        }
-        shown = pd.DataFrame(
-            {"method": made["method"].tolist(), **columns, "perturbations": made["perturbations"].tolist()}
-        )
-        names = [f"{suite}: {level}" for suite, level in zip(made["suite"], made["level"], strict=True)]
-        formats = {"method": "", "gamma_a": "", "gamma_r": "", "mmi": "", "perturbations": "d"}
-        parts.append(_plain_table(f"{dataset}, {DIRECTIONS[direction]}", shown, formats, names))
+        for score, name in _SCORES.items():
+            asked = set(made[["suite", "level"]].itertuples(index=False, name=None))
+            columns = [
+                column
+                for suite in sorted({suite for suite, _ in asked})
+                for column in dict.fromkeys((suite, entry.level) for entry in registry.suite(suite).perturbations)
+                if column in asked
+            ]
+            body = []
+            for method, own in made.sort_values("method", key=_order, kind="stable").groupby("method", sort=False):
+                cell = {
+                    (row["suite"], row["level"]): f"{row[f'{score}_mean']:.2f} ± {row[f'{score}_std']:.2f}"
+                    for row in own.to_dict("records")
+                }
+                body.append(Line(str(method), [Cell(cell.get(column, "")) for column in columns]))
+            suites = list(dict.fromkeys(suite for suite, _ in columns))
+            head = [Cell("method"), *(Cell(one, span=sum(suite == one for suite, _ in columns)) for one in suites)]
+            second = [Cell(""), *(Cell(level) for _, level in columns)]
+            parts.append(Table(f"{dataset}, {DIRECTIONS[direction]}: {name}", [head, second], body))
     return Section("robustness", "Robustness scores", [text] if parts else ["No perturbed query yet."], parts)
 
 
@@ -351,7 +360,7 @@ def _hubs(frame: pd.DataFrame, pictures: Sequence[Row]) -> list[Section]:
                 figures.heatmaps(heat),
                 "Similarities of the first queries (rows) and gallery items (columns), a square for each method",
                 f"{where}: the first {len(next(iter(heat.values())))} queries and gallery items. "
-                "Dark columns are hubs; the scale is each method's own.",
+                "Each row has its own scale, from white (least) to black; dark columns are hubs.",
             )
         )
     hubness = [name for name in manifest.RESULTS.schema.names if name.startswith("hub_")]
