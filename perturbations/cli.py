@@ -88,10 +88,11 @@ def _add_people_commands(commands: Any) -> None:
     parser = _add(commands, "export", _export, "write a corpus in another program's layout")
     parser.add_argument("manifest", type=Path, help="a manifest of sources, videos or texts (perturbed captions)")
     parser.add_argument("--format", choices=["vtr_tta"], required=True, help="X-Pool's and HAT-VTR's released loaders")
-    parser.add_argument("--order", type=Path, help="captions: the test split's CSV, which says in which order")
+    parser.add_argument("--order", type=Path, help="captions: the test split's own file, which says in which order")
     parser.add_argument("--num-frames", type=_positive, default=12)
     parser.add_argument("--size", type=_positive, default=224, help="side of the pictures, in pixels; default: 224")
     parser.add_argument("-o", "--output", type=Path, required=True, help="a folder")
+    _add_stall_limit(parser)
 
     parser = _add(commands, "preview", _preview, "draw a contact sheet of one clip under perturbations and severities")
     parser.add_argument("input", type=Path, help="a video file, a `videos` or a `main_object` manifest")
@@ -686,13 +687,24 @@ def _export(options: argparse.Namespace) -> int:
 
     if manifest.read_metadata(options.manifest)["kind"] == manifest.TEXTS.name:
         if options.order is None:
-            raise ConfigError("--order: captions are written in the order of the test split's CSV, which one?")
-        made, noun = export.vtr_tta_captions(options.manifest, options.output, options.order), "lists of captions"
-    else:
-        made = export.vtr_tta_videos(options.manifest, options.output, num_frames=options.num_frames, size=options.size)
-        noun = "videos"
-    print(f"{made:,} {noun} in {options.output}")
-    return 0
+            raise ConfigError("--order: captions are written in the order of the test split's file, which one?")
+        made = export.vtr_tta_captions(options.manifest, options.output, options.order)
+        print(f"{options.output}: {made:,} lists of captions")
+        return 0
+    done = export.vtr_tta_videos(
+        options.manifest,
+        options.output,
+        num_frames=options.num_frames,
+        size=options.size,
+        stall_limit_s=options.stall_limit,
+    )
+    for found in (*done.quarantined, *done.failed):
+        print(f"  {found}")
+    print(
+        f"{options.output}: {done.written} videos written, {done.kept} were there, {len(done.failed)} failed, "
+        f"{len(done.quarantined)} are quarantined"
+    )
+    return 1 if done.failed else 0
 
 
 def _encode_gallery(options: argparse.Namespace) -> int:

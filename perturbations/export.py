@@ -1,136 +1,247 @@
 """Corpora as files of other programs' own layout.
 
 `vtr_tta` is the released code of HAT-VTR, built on X-Pool's: a torch file of frames for each video,
-`<perturbation>_<severity>/<video_id>.pt`, and captions in a list of pairs.
+`<perturbation>_<severity>/<video_id>.pt`, and captions in a list of pairs. docs/export.md tells what is known of it.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import logging
-import pickle
-from collections.abc import Mapping, Sequence
+import re
+import zipfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from perturbations import manifest, media, storage
-from perturbations.api import open_clip, plain_row
-from perturbations.errors import ManifestError
+from perturbations import manifest, media, storage, supervise
+from perturbations.api import open_clip
+from perturbations.errors import ManifestError, MediaError
 from perturbations.progress import logged
 from perturbations.tta import frames
+from perturbations.verify import Finding
 
 log = logging.getLogger("perturbations")
 
 Row = dict[str, Any]
 
+NAMES = "names.csv"
+"""Beside the files of a scenario: which ids could not be file names as they are."""
+
 _NAMES = {"mlvp/gaussian_noise": "gaussian", "mlvp/impulse_noise": "impulse"}
 """Where vtr_tta's name is another."""
 
+_LONGEST_NAME = 230  # bytes; file systems allow 255, and the temporary name needs some
+_NOT_LOADED = {"1012_Unbreakable_00.05.16.065-00.05.21.941"}
+"""Clips of LSMDC's list that the loaders leave out."""
 
-def vtr_tta_videos(path: Path, output: Path, *, num_frames: int = 12, size: int = 224) -> int:
-    """Write the frames of every complete row of a `videos` or `sources` manifest; returns how many files are there.
+
+@dataclass(frozen=True)
+class Exported:
+    """How many files were written, how many were there already, and which rows have none, with the reason."""
+
+    written: int
+    kept: int
+    failed: tuple[Finding, ...]
+    quarantined: tuple[Finding, ...]
+
+
+def vtr_tta_videos(
+    path: Path, output: Path, *, num_frames: int = 12, size: int = 224, stall_limit_s: float = 120.0
+) -> Exported:
+    """Write the frames of every complete row of a `videos` or `sources` manifest, one clip in memory at a time.
 
     A file holds `video`, float32 num_frames x 3 x size x size, resized, cropped and normalized as X-Pool's test
-    transform does, and `video_id`. Frames are sampled as X-Pool samples them. Files that are there already and hold
-    what the row says are left alone.
+    transform does, and `video_id`. Frames are sampled as X-Pool samples them. Files that are there already, whole, and
+    hold what the row says are left alone. A clip that cannot be read, or takes longer than `stall_limit_s` seconds,
+    is a finding; the others go on.
 
-    Raises `ManifestError` for another kind of manifest, and where two ids have the same file name in this layout.
+    Raises `ManifestError` for another kind of manifest, for two complete rows of one id and scenario, and where other
+    frames were stored than are asked for.
     """
-    kind = manifest.read_metadata(path)["kind"]
-    if kind not in (manifest.VIDEOS.name, manifest.SOURCES.name):
-        raise ManifestError(f"{path} is a manifest of {kind}; frames are exported from videos or sources")
-    rows = [plain_row(row) for row in manifest.read_manifest(path).to_dict("records")]
+    described = manifest.read_metadata(path)
+    if described["kind"] not in (manifest.VIDEOS.name, manifest.SOURCES.name):
+        raise ManifestError(f"{path} is a manifest of {described['kind']}; frames are exported from videos or sources")
+    root = manifest.manifest_root(path, described)
+    rows = [manifest.located(row, root) for row in manifest.read_rows(path)]
     complete = [row for row in rows if row["status"] == manifest.COMPLETE]
-    if len(complete) < len(rows):
-        log.warning("left out: %d quarantined", len(rows) - len(complete))
-    files = _file_names(complete, output)
-    for file, row in logged(list(files.items()), len(files), "videos exported"):
-        told = {"video_id": row["item_id"], "identity": f"{_identity(row)} {num_frames} {size}"}
-        if _holds(file, told):
-            continue
-        if str(row.get("storage") or "").startswith("frames/"):
-            stack = open_clip(row)
-            shown = stack[media.uniform_indices(num_frames, len(stack))]
+    _check_rows(path, complete, num_frames)
+    files = _file_names(rows, output)
+    tasks = [(files[_scenario(row), row["item_id"]], row) for row in complete]
+
+    def work(task: tuple[Path, Row], tick: supervise.Tick) -> bool:
+        return _export(*task, num_frames, size)
+
+    written, failed = 0, []
+    outcomes = supervise.run(work, tasks, stall_limit_s=stall_limit_s)
+    for outcome in logged(outcomes, len(tasks), "videos exported"):
+        written += bool(outcome.result)
+        if outcome.error is not None:
+            failed.append(Finding(outcome.task[1], outcome.error))
+    quarantined = [
+        Finding(row, f"quarantined: {row['stage']}: {row['error']}")
+        for row in rows
+        if row["status"] != manifest.COMPLETE
+    ]
+    return Exported(written, len(tasks) - written - len(failed), tuple(failed), tuple(quarantined))
+
+
+def _check_rows(path: Path, rows: Iterable[Row], num_frames: int) -> None:
+    counted = Counter((_scenario(row), row["item_id"]) for row in rows)
+    twice = [f"{item_id!r} in {scenario}" for (scenario, item_id), count in counted.items() if count > 1]
+    if twice:
+        raise ManifestError(f"{path} has complete rows more than once: {', '.join(twice[:5])}")
+    stored = {row["storage"] for row in rows if str(row.get("storage")).startswith("frames/")}
+    if other := stored - {f"frames/{num_frames}"}:
+        raise ManifestError(f"{path} stores {', '.join(sorted(other))} only, not {num_frames} frames")
+
+
+def _scenario(row: Mapping[str, Any]) -> str:
+    """The name of its folder, or file of captions."""
+    if "perturbation" not in row:
+        return "clean"
+    name = _NAMES.get(f"{row['suite']}/{row['perturbation']}", row["perturbation"])
+    return f"{storage.file_stem(name)}_{row['severity']}"
+
+
+def _file_names(rows: Iterable[Row], output: Path) -> dict[tuple[str, str], Path]:
+    """Each scenario's and id's file, named as the loader looks for it.
+
+    Names that no file can have, and names that the loader would take for two ids, are replaced by a hash: better not
+    found than another's frames. Writes the table of ids whose name differs.
+    """
+    ids = defaultdict(set)
+    for row in rows:
+        ids[_scenario(row)].add(row["item_id"])
+    files = {}
+    for scenario, members in ids.items():
+        folder = output / scenario
+        looked_for = {item_id: item_id.replace("/", "_").replace("\\", "_") for item_id in members}
+        shared = Counter(looked_for.values())
+        table = io.StringIO()
+        for item_id, name in sorted(looked_for.items()):
+            found = shared[name] == 1 and "\0" not in name and 0 < len(name.encode()) <= _LONGEST_NAME
+            stem = name if found else "~" + storage.sha256_of(item_id.encode())[:32]
+            files[scenario, item_id] = folder / f"{stem}.pt"
+            if stem != item_id:
+                csv.writer(table, lineterminator="\n").writerow([item_id, f"{stem}.pt", "yes" if found else "no"])
+        if table.getvalue():
+            storage.write_text_if_changed(folder / NAMES, f"video_id,file,found_by_loader\n{table.getvalue()}")
         else:
-            shown = open_clip(row, media.uniform_indices(num_frames, row["frame_count"]))
-        with storage.atomic_path(file) as temporary:
-            torch.save({"video": frames.transformed(shown, size).contiguous(), **told}, temporary)
-    return len(files)
+            (folder / NAMES).unlink(missing_ok=True)
+        _remove_leftovers(folder)
+    return files
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Delete what interrupted writes left, all at once: a folder may hold thousands of files."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for file in list(folder.iterdir()):
+            if re.fullmatch(r"\..*\.part-[0-9a-f]{12}\.pt", file.name, re.DOTALL):
+                file.unlink(missing_ok=True)
+
+
+def _export(file: Path, row: Row, num_frames: int, size: int) -> bool:
+    """Write one file; False when it is there already."""
+    told = {"video_id": row["item_id"], "frames_sha256": row["frames_sha256"]}
+    if _holds(file, told, (num_frames, 3, size, size)):
+        return False
+    video = frames.transformed(_sampled(row, num_frames), size).contiguous()
+    # Not by its path, which torch would write into the file.
+    written = io.BytesIO()
+    torch.save({"video": video, **told}, written)
+    with storage.atomic_path(file) as temporary:
+        temporary.write_bytes(written.getbuffer())
+    return True
+
+
+def _sampled(row: Row, num_frames: int) -> np.ndarray:
+    tier = str(row.get("storage") or "").partition("/")[0]
+    if tier in ("video", "frames"):
+        stored = Path(row["path"])
+        if not stored.is_file():
+            raise MediaError(f"the file is missing: {stored}; perturb verify --repair makes it again")
+        if storage.sha256(stored) != row["sha256"]:
+            raise MediaError(f"{stored} changed since it was made; perturb verify --repair makes it again")
+    if tier == "frames":
+        return open_clip(row)
+    return open_clip(row, media.uniform_indices(num_frames, row["frame_count"]))
+
+
+def _holds(file: Path, told: Mapping[str, str], shape: tuple[int, ...]) -> bool:
+    """Whether a file of an earlier run is whole, and of this row."""
+    if not file.is_file():
+        return False
+    try:
+        with zipfile.ZipFile(file) as archive:  # torch does not look at the checksums
+            if archive.testzip() is not None:
+                return False
+        held = torch.load(file, map_location="cpu", weights_only=True)
+        video = held.pop("video")
+        return held == dict(told) and video.dtype == torch.float32 and tuple(video.shape) == shape
+    except Exception:  # whatever a broken file makes its readers raise
+        return False
 
 
 def vtr_tta_captions(path: Path, output: Path, order: Path) -> int:
     """Write `<perturbation>_<severity>.json` for every scenario of a `texts` manifest; returns how many were written.
 
-    A file is a list of [video_id, caption] in the order of `order`, the test split's CSV with a column `video_id`, as
-    the loader wants it. Captions that the fidelity gate refused are the original ones.
+    A file is a list of [video_id, caption] in the order of `order`, the test split's own file, as the loader wants it:
+    a video's first caption. Captions that the fidelity gate refused are the original ones.
 
-    Raises `ManifestError` for another kind of manifest, or when a video of the split has not exactly one caption.
+    Raises `ManifestError` for another kind of manifest, or when a video of the split has no caption.
     """
     kind = manifest.read_metadata(path)["kind"]
     if kind != manifest.TEXTS.name:
         raise ManifestError(f"{path} is a manifest of {kind}; captions are exported from texts")
     wanted = _order(order)
-    scenarios: dict[str, dict[str, list[str]]] = {}
-    for row in manifest.read_rows(path, manifest.TEXTS):
-        text = row["text"] if row["accepted"] else row["source_text"]
-        of_item = scenarios.setdefault(_folder(row), {})
-        of_item.setdefault(row["item_id"], []).append(text)
+    scenarios: dict[str, dict[str, str]] = defaultdict(dict)
+    for row in sorted(manifest.read_rows(path, manifest.TEXTS), key=lambda row: _numbered(row["caption_id"])):
+        scenarios[_scenario(row)].setdefault(row["item_id"], row["text"] if row["accepted"] else row["source_text"])
     for name, texts in scenarios.items():
-        wrong = [item_id for item_id in wanted if len(texts.get(item_id, ())) != 1]
-        if wrong:
+        if missing := [item_id for item_id in wanted if item_id not in texts]:
             raise ManifestError(
-                f"this layout has one caption a video; {wrong[0]!r} has {len(texts.get(wrong[0], ()))} in {path}"
+                f"{len(missing)} of the {len(wanted)} videos of {order} have no caption {name} in {path}: "
+                f"{', '.join(map(repr, missing[:5]))}"
             )
-        pairs = [[item_id, texts[item_id][0]] for item_id in wanted]
-        storage.write_text(output / f"{name}.json", json.dumps(pairs, ensure_ascii=False, indent=0))
+        pairs = [[item_id, texts[item_id]] for item_id in wanted]
+        # Escaped: the loader reads it in whatever encoding its machine is set to.
+        storage.write_text_if_changed(output / f"{name}.json", json.dumps(pairs, indent=0))
     return len(scenarios)
 
 
+def _numbered(caption_id: str) -> list[tuple[int, str]]:
+    """An order in which `it#2` comes before `it#10`."""
+    return [(int(digits or -1), text) for text, digits in re.findall(r"([^0-9]*)([0-9]*)", caption_id)]
+
+
 def _order(path: Path) -> list[str]:
+    """The ids of a test split, as its file lists them.
+
+    A CSV with a column `video_id` (MSR-VTT), JSON lines with `clip_id` (ActivityNet), lines whose first of several
+    columns between tabs is the id (LSMDC), or an id a line (MSVD).
+    """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            return [row["video_id"] for row in csv.DictReader(file)]
-    except (OSError, UnicodeDecodeError, csv.Error, KeyError) as error:
-        raise ManifestError(f"{path} is no CSV with a column video_id: {error}") from error
-
-
-def _folder(row: Mapping[str, Any]) -> str:
-    if "perturbation" not in row:
-        return "clean"
-    name = _NAMES.get(f"{row['suite']}/{row['perturbation']}", row["perturbation"])
-    return f"{name}_{row['severity']}"
-
-
-def _file_names(rows: Sequence[Row], output: Path) -> dict[Path, Row]:
-    """The names that the loader looks for. Ids in which it sees no difference are an error."""
-    found: dict[Path, Row] = {}
-    for row in rows:
-        name = row["item_id"].replace("/", "_").replace("\\", "_")
-        file = output / _folder(row) / f"{name}.pt"
-        if file in found:
-            raise ManifestError(
-                f"{found[file]['item_id']!r} and {row['item_id']!r} are both {file.name} in this layout"
-            )
-        if "\0" in name:
-            raise ManifestError(f"{row['item_id']!r} cannot be the name of a file")
-        found[file] = row
-    return found
-
-
-def _identity(row: Row) -> str:
-    """What changes when a row's frames do."""
-    return str(row.get("recipe_id") or row["frames_sha256"])
-
-
-def _holds(file: Path, told: Mapping[str, str]) -> bool:
-    """Whether a file of an earlier run is whole, and of this row."""
-    if not file.is_file():
-        return False
-    try:
-        held = torch.load(file, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError):
-        return False
-    return isinstance(held, dict) and "video" in held and all(held.get(name) == value for name, value in told.items())
+            if path.suffix == ".jsonl":
+                ids = [str(json.loads(line)["clip_id"]) for line in file if line.strip()]
+            else:
+                text = file.read()
+                first = text.partition("\n")[0].strip()
+                if "\t" not in first and ("," in first or first == "video_id"):
+                    ids = [row["video_id"] for row in csv.DictReader(io.StringIO(text, newline=""))]
+                else:
+                    ids = [line.partition("\t")[0].strip() for line in text.split("\n") if line.strip()]
+    except (OSError, ValueError, csv.Error, KeyError, TypeError) as error:
+        raise ManifestError(f"{path} does not list the videos of a test split: {error}") from error
+    if not ids:
+        raise ManifestError(f"{path} lists no video")
+    return [item_id for item_id in ids if item_id not in _NOT_LOADED]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 from pathlib import Path
@@ -16,7 +17,6 @@ torch = pytest.importorskip("torch")
 
 from perturbations import cli, export, manifest, open_clip, recipe, registry, shards  # noqa: E402
 from perturbations.errors import ManifestError  # noqa: E402
-from perturbations.tta import frames  # noqa: E402
 
 NAMES = ["video1", "a/b c", '..\\"quoted" 影片']
 
@@ -30,7 +30,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for place, name in enumerate(NAMES):
         soft = generator.integers(0, 256, (1 if place == 1 else 30, 6, 8, 3), np.uint8).repeat(10, 1).repeat(10, 2)
         rows.append(clips.source_row(clips.write_scene(folder / f"{place}.mp4", soft), name))
-    rows.append({**rows[0], "item_id": "bad", "status": "quarantined", "error": "no frames"})
+    rows.append({**rows[0], "item_id": "bad", "status": "quarantined", "stage": "source", "error": "no frames"})
     manifest.write(folder / "sources.parquet", manifest.SOURCES, rows, {"root": "."})
     return folder / "sources.parquet"
 
@@ -40,52 +40,135 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return made
 
 
-def test_shape_type_and_normalization(sources: Path, tmp_path: Path) -> None:
-    assert export.vtr_tta_videos(sources, tmp_path) == 3
-    assert {path.name for path in (tmp_path / "clean").iterdir()} == {"video1.pt", "a_b c.pt", '.._"quoted" 影片.pt'}
-    held = torch.load(tmp_path / "clean" / "video1.pt", map_location="cpu", weights_only=True)
-    assert held["video_id"] == "video1"
-    assert held["video"].shape == (12, 3, 224, 224)
-    assert held["video"].dtype == torch.float32
-    shown = open_clip(next(row for row in rows_of(sources) if row["item_id"] == "video1"))
-    # The middle of each of 12 spans of 30 frames, through Pillow.
-    edges = np.linspace(0, 30, 13).astype(int)
+def loaded(folder: Path, video_id: str) -> torch.Tensor:
+    """A video as the released loaders find it: by this name, on the CPU, the one entry `video`."""
+    name = video_id.replace("/", "_").replace("\\", "_")
+    video: torch.Tensor = torch.load(f"{folder}/{name}.pt", map_location="cpu", weights_only=True)["video"]
+    return video
+
+
+def x_pool_indices(num_frames: int, total: int) -> list[int]:
+    """The middle of each of equal spans; the last one again where frames are too few."""
+    edges = np.linspace(0, total, min(num_frames, total) + 1).astype(int)
     middles = [int(start + end - 1) // 2 for start, end in itertools.pairwise(edges)]
-    for place in (0, 5, 11):
-        picture = Image.fromarray(shown[middles[place]])
-        width, height = picture.size
-        picture = picture.resize((int(224 * width / height), 224), Image.Resampling.BICUBIC)
-        left = round((picture.width - 224) / 2)
-        numbers = np.asarray(picture.crop((left, 0, left + 224, 224)), np.float32) / 255
-        expected = ((numbers - frames.MEAN) / frames.STD).transpose(2, 0, 1)
-        inside = np.abs(held["video"][place].numpy() - expected)[:, 8:-8, 8:-8]
-        # Pillow rounds to levels and clips overshoots at edges.
-        assert np.median(inside) < 0.01
-        assert inside.mean() < 0.03
+    return middles + middles[-1:] * (num_frames - len(middles))
+
+
+def x_pool_transform(frame: np.ndarray, size: int) -> np.ndarray:
+    """Pillow's bicubic resizing of one channel of floats after another, the middle, CLIP's mean and deviation."""
+    height, width = frame.shape[:2]
+    sides = (size * width // height, size) if width >= height else (size, size * height // width)
+    left, top = (round((side - size) / 2) for side in sides)
+    channels = []
+    for channel, mean, deviation in zip(
+        np.moveaxis(frame, 2, 0),
+        (0.48145466, 0.4578275, 0.40821073),
+        (0.26862954, 0.26130258, 0.27577711),
+        strict=True,
+    ):
+        picture = Image.fromarray(channel.astype(np.float32) / 255).resize(sides, Image.Resampling.BICUBIC)
+        channels.append((np.asarray(picture)[top : top + size, left : left + size] - mean) / deviation)
+    return np.stack(channels)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_loaders_get_what_x_pool_s_own_transform_gives(sources: Path, tmp_path: Path, name: str) -> None:
+    done = export.vtr_tta_videos(sources, tmp_path)
+    assert (done.written, done.kept, done.failed) == (3, 0, ())
+    video = loaded(tmp_path / "clean", name)
+    assert video.shape == (12, 3, 224, 224)
+    assert video.dtype == torch.float32
+    assert video.is_contiguous()
+    shown = open_clip(next(row for row in rows_of(sources) if row["item_id"] == name))
+    expected = np.stack([x_pool_transform(shown[index], 224) for index in x_pool_indices(12, len(shown))])
+    assert np.abs(video.numpy() - expected).max() < 1e-4
 
 
 def test_a_clip_of_one_frame_is_repeated(sources: Path, tmp_path: Path) -> None:
     export.vtr_tta_videos(sources, tmp_path, num_frames=4, size=32)
-    video = torch.load(tmp_path / "clean" / "a_b c.pt", weights_only=True)["video"]
+    video = loaded(tmp_path / "clean", "a/b c")
     assert video.shape == (4, 3, 32, 32)
-    assert torch.equal(video[0], video[3])
+    assert all(torch.equal(frame, video[0]) for frame in video)
 
 
-def test_whole_files_stay_and_others_are_written_again(sources: Path, tmp_path: Path) -> None:
+def test_quarantined_rows_are_told_and_left_out(
+    sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["export", str(sources), "--format", "vtr_tta", "--size", "16", "-o", str(tmp_path)]
+    assert cli.main(arguments) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said == [
+        "  data 'bad' source: quarantined: source: no frames",
+        f"{tmp_path}: 3 videos written, 0 were there, 0 failed, 1 are quarantined",
+    ]
+    assert len(list((tmp_path / "clean").glob("*.pt"))) == 3
+
+
+def test_a_clip_that_cannot_be_read_costs_no_other(
+    sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = manifest.read_rows(sources)
+    gone = {**rows[0], "item_id": "gone", "path": "gone.mp4"}
+    changed = {**rows[0], "item_id": "changed", "sha256": "0" * 64}
+    path = sources.with_name("damaged.parquet")
+    manifest.write(path, manifest.SOURCES, [gone, changed, *rows], {"root": "."})
+    arguments = ["export", str(path), "--format", "vtr_tta", "--size", "16", "-o", str(tmp_path)]
+    assert cli.main(arguments) == 1
+    said = capsys.readouterr().out
+    assert "'gone' source: no such file" in said
+    assert "content changed" in said
+    assert "3 videos written, 0 were there, 2 failed, 1 are quarantined" in said
+    assert loaded(tmp_path / "clean", "video1").shape == (12, 3, 16, 16)
+
+
+def damage(file: Path, how: str) -> None:
+    data = bytearray(file.read_bytes())
+    if how == "cut":
+        data = data[: len(data) // 2]
+    elif how == "a byte of the frames":
+        data[len(data) // 2] ^= 1
+    file.write_bytes(b"" if how == "empty" else data)
+    if how == "another's":
+        torch.save({"video": torch.zeros(2, 3, 16, 16), "video_id": "somebody", "frames_sha256": ""}, file)
+    elif how == "a program":
+        torch.save({"video": Path()}, file)
+    elif how == "a list":
+        torch.save([1], file)
+
+
+@pytest.mark.parametrize("how", ["cut", "empty", "a byte of the frames", "another's", "a program", "a list"])
+def test_broken_files_are_written_again(sources: Path, tmp_path: Path, how: str) -> None:
     export.vtr_tta_videos(sources, tmp_path, num_frames=2, size=16)
-    one, other, third = sorted((tmp_path / "clean").iterdir())
-    before = third.read_bytes()
-    whole = one.stat().st_mtime_ns
-    other.write_bytes(other.read_bytes()[:100])
-    torch.save({"video": torch.zeros(1), "video_id": "somebody"}, third)
+    one, other, third = sorted((tmp_path / "clean").glob("*.pt"))
+    before, times = other.read_bytes(), [one.stat().st_mtime_ns, third.stat().st_mtime_ns]
+    damage(other, how)
+    done = export.vtr_tta_videos(sources, tmp_path, num_frames=2, size=16)
+    assert (done.written, done.kept) == (1, 2)
+    assert other.read_bytes() == before
+    assert [one.stat().st_mtime_ns, third.stat().st_mtime_ns] == times
+
+
+def test_another_shape_or_other_frames_are_written_anew(sources: Path, tmp_path: Path) -> None:
+    for num_frames, size in ((2, 16), (3, 16), (3, 24)):
+        assert export.vtr_tta_videos(sources, tmp_path, num_frames=num_frames, size=size).written == 3
+        assert loaded(tmp_path / "clean", "video1").shape == (num_frames, 3, size, size)
+    rows = manifest.read_rows(sources)
+    other = sources.with_name("other.parquet")
+    manifest.write(
+        other,
+        manifest.SOURCES,
+        [{**row, "frames_sha256": "x"} if row["item_id"] == "video1" else row for row in rows],
+        {"root": "."},
+    )
+    assert export.vtr_tta_videos(other, tmp_path, num_frames=3, size=24).written == 1
+
+
+def test_leftovers_of_a_killed_run_are_removed(sources: Path, tmp_path: Path) -> None:
+    leftover = tmp_path / "clean" / ".a\nb.part-0123456789ab.pt"
+    leftover.parent.mkdir()
+    leftover.write_bytes(b"half")
     export.vtr_tta_videos(sources, tmp_path, num_frames=2, size=16)
-    assert one.stat().st_mtime_ns == whole
-    assert torch.load(other, weights_only=True)["video"].shape == (2, 3, 16, 16)
-    assert torch.load(third, weights_only=True)["video"].shape == (2, 3, 16, 16)
-    assert len(third.read_bytes()) == len(before)
-    # Another size is another file.
-    export.vtr_tta_videos(sources, tmp_path, num_frames=3, size=16)
-    assert torch.load(one, weights_only=True)["video"].shape == (3, 3, 16, 16)
+    assert not leftover.exists()
 
 
 TIERS: list[dict[str, Any]] = [
@@ -119,19 +202,89 @@ def test_every_storage_tier_gives_the_same_frames(sources: Path, tmp_path: Path)
     assert torch.equal(found[0], found[2])
 
 
-def test_ids_that_become_one_name(tmp_path: Path, sources: Path) -> None:
-    row = manifest.read_rows(sources)[0]
-    path = tmp_path / "sources.parquet"
-    manifest.write(path, manifest.SOURCES, [{**row, "item_id": "a/b"}, {**row, "item_id": "a_b"}])
-    with pytest.raises(ManifestError, match="'a/b' and 'a_b' are both"):
-        export.vtr_tta_videos(path, tmp_path / "out")
+def test_frames_that_were_not_stored_are_not_made_up(sources: Path, tmp_path: Path) -> None:
+    made = noisy({"tier": "frames", "num_frames": 4}, sources.parent / "0.mp4", tmp_path / "corpus")
+    with pytest.raises(ManifestError, match="frames/4 only, not 12"):
+        export.vtr_tta_videos(made, tmp_path / "out")
 
 
-def text_row(item_id: str, text: str, accepted: bool) -> dict[str, Any]:
+@pytest.mark.parametrize("tier", TIERS[:2], ids=["video", "frames"])
+def test_a_stored_file_that_changed_is_told(sources: Path, tmp_path: Path, tier: dict[str, Any]) -> None:
+    made = noisy(tier, sources.parent / "0.mp4", tmp_path)
+    (row,) = manifest.read_rows(made)
+    stored = tmp_path / row["path"]
+    stored.write_bytes(stored.read_bytes() + b"x")
+    (found,) = export.vtr_tta_videos(made, tmp_path / "out", num_frames=4, size=32).failed
+    assert "changed since it was made" in str(found)
+    stored.unlink()
+    (found,) = export.vtr_tta_videos(made, tmp_path / "out", num_frames=4, size=32).failed
+    assert "the file is missing" in str(found)
+    assert not list((tmp_path / "out").rglob("*.pt"))
+
+
+ODD_NAMES = [
+    "plain",
+    "a/b",
+    "a_b",
+    "..",
+    ".",
+    "../../up",
+    "l\nine",
+    "q\"u,o'te",
+    "影片",
+    "-rf",
+    "$(x)",
+    "nul\0",
+    "x" * 300,
+]
+LOOKED_FOR = {"plain", "..", ".", ".._.._up", "l\nine", "q\"u,o'te", "影片", "-rf", "$(x)"}
+
+
+def test_every_id_has_a_file_and_none_another_s(sources: Path, tmp_path: Path) -> None:
+    row = next(row for row in manifest.read_rows(sources) if row["item_id"] == "video1")
+    path = sources.with_name("odd.parquet")
+    manifest.write(path, manifest.SOURCES, [{**row, "item_id": name} for name in ODD_NAMES], {"root": "."})
+    out = tmp_path / "deep" / "out"
+    assert export.vtr_tta_videos(path, out, num_frames=1, size=8).written == len(ODD_NAMES)
+    clean = out / "clean"
+    assert {file.parent for file in tmp_path.rglob("*") if file.is_file()} == {clean}
+    with (clean / export.NAMES).open(newline="", encoding="utf-8") as file:
+        table = {line["video_id"]: line for line in csv.DictReader(file)}
+    for name in ODD_NAMES:
+        file = clean / (table[name]["file"] if name in table else f"{name}.pt")
+        assert torch.load(str(file), weights_only=True)["video_id"] == name
+    assert {name for name, line in table.items() if line["found_by_loader"] == "no"} == {
+        "a/b",
+        "a_b",
+        "nul\0",
+        "x" * 300,
+    }
+    assert {name for name, line in table.items() if line["found_by_loader"] == "yes"} == {"../../up"}
+    assert {file.name for file in clean.iterdir() if not file.name.startswith("~")} == {
+        *(f"{name}.pt" for name in LOOKED_FOR),
+        export.NAMES,
+    }
+    assert export.vtr_tta_videos(path, out, num_frames=1, size=8).kept == len(ODD_NAMES)
+
+
+def test_an_id_listed_twice(sources: Path, tmp_path: Path) -> None:
+    rows = manifest.read_rows(sources)
+    quarantined = next(row for row in rows if row["status"] != "complete")
+    path = sources.with_name("twice.parquet")
+    # An annotation file that lists a video twice makes the second a quarantined row.
+    manifest.write(path, manifest.SOURCES, [*rows, {**quarantined, "item_id": "video1"}], {"root": "."})
+    done = export.vtr_tta_videos(path, tmp_path, num_frames=1, size=8)
+    assert (done.written, len(done.quarantined)) == (3, 2)
+    manifest.write(path, manifest.SOURCES, [*rows, *rows], {"root": "."})
+    with pytest.raises(ManifestError, match="more than once: .*'video1' in clean"):
+        export.vtr_tta_videos(path, tmp_path)
+
+
+def text_row(item_id: str, text: str, accepted: bool = True, number: int = 0) -> dict[str, Any]:
     about = {"suite": "mm_robustness", "perturbation": "word_swap", "severity": 3}
     return {
         **about,
-        "caption_id": item_id,
+        "caption_id": f"{item_id}#{number}",
         "item_id": item_id,
         "source_text": "as it was",
         "text": text,
@@ -149,8 +302,39 @@ def test_captions_are_pairs_in_the_order_of_the_split(tmp_path: Path, capsys: py
     assert cli.main([*arguments, "--order", str(order)]) == 0
     pairs = json.loads((tmp_path / "out" / "word_swap_3.json").read_text())
     assert pairs == [["v2", "as it was"], ["v1", "swapped"]]
-    order.write_text("key,video_id,sentence\n1,v3,x\n")
-    with pytest.raises(ManifestError, match="'v3' has 0"):
+    order.write_text("key,video_id,sentence\n1,v3,x\n1,v2,x\n")
+    with pytest.raises(ManifestError, match="1 of the 2 videos .* no caption word_swap_3 .*: 'v3'"):
+        export.vtr_tta_captions(path, tmp_path, order)
+
+
+SPLITS = {
+    "msrvtt.csv": 'key,vid_key,video_id,sentence\nret0,m,v2,"one, two"\nret1,m,v1,three\n',
+    "msvd.txt": "v2\r\nv1\n\n",
+    "lsmdc.csv": "v2\t1\t2\t1\t2\tone, two\nv1\t1\t2\t1\t2\tthree\n"
+    "1012_Unbreakable_00.05.16.065-00.05.21.941\t1\t2\t1\t2\tnot loaded\n",
+    "activitynet.jsonl": '{"clip_id": "v2", "text": "one"}\n{"clip_id": "v1", "text": "two"}\n',
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_the_split_s_own_file_gives_the_order(tmp_path: Path, name: str) -> None:
+    path, order = tmp_path / "captions.parquet", tmp_path / name
+    rows = [text_row("v1", "été"), *(text_row("v2", f"caption {number}", number=number) for number in (10, 9, 2))]
+    manifest.write(path, manifest.TEXTS, rows)
+    order.write_text(SPLITS[name])
+    assert export.vtr_tta_captions(path, tmp_path, order) == 1
+    written = (tmp_path / "word_swap_3.json").read_bytes()
+    assert written.isascii()  # the loader opens it in its machine's encoding
+    assert json.loads(written) == [["v2", "caption 2"], ["v1", "été"]]
+
+
+@pytest.mark.parametrize("text", ["", "id,text\nv1,x\n", "\xff", None])
+def test_a_file_that_lists_no_split_is_refused(tmp_path: Path, text: str | None) -> None:
+    path, order = tmp_path / "captions.parquet", tmp_path / "split.csv"
+    manifest.write(path, manifest.TEXTS, [text_row("v1", "x")])
+    if text is not None:
+        order.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ManifestError, match="split.csv"):
         export.vtr_tta_captions(path, tmp_path, order)
 
 
