@@ -346,21 +346,71 @@ def encode_with_ffmpeg(
 
     clock = {"fps_mode": "passthrough", "enc_time_base": "demux"}
     if arguments.get("fps_mode") == "cfr":
-        clock = {"r": str(timing.frame_rate)}
-    command = (
-        ffmpeg.input("pipe:0", format="nut", threads=1)
-        .output(f"file:{path}", an=None, map_metadata=-1, **clock, **arguments)
-        .global_args("-nostdin", "-hide_banner", "-loglevel", "error")
-        .overwrite_output()
-        .compile(cmd=ffmpeg_program())
+        clock = _constant(timing.frame_rate)
+    output = ffmpeg.input("pipe:0", format="nut", threads=1).output(
+        f"file:{path}", an=None, map_metadata=-1, **clock, **arguments
     )
+    with _ffmpeg(output, path, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        assert process.stdin is not None
+        _write_nut(frames, _Pipe(process.stdin), timing, size, pix_fmt)
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+
+
+def _constant(frame_rate: Fraction) -> dict[str, Any]:
+    # A rate that the codec does not know would become the nearest that it knows, by frames repeated or left out.
+    return {"r": str(frame_rate), "force_fps": None}
+
+
+def can_transcode(clip: Clip) -> bool:
+    """Whether `transcode_with_ffmpeg` takes a file for what `decode` gives of the clip, as 4:2:0: a whole file of
+    ordinary 8-bit frames at a constant rate, upright.
+
+    Raises `MediaError` when the file cannot be read.
+    """
+    info = probe(clip.path)
+    ordinary = (info.pix_fmt, info.rotation, info.width % 2, info.height % 2) == ("yuv420p", 0, 0, 0)
+    return ordinary and clip.start_s is None and clip.end_s is None and is_constant_rate(clip.path)
+
+
+def transcode_with_ffmpeg(
+    source: Path, path: Path, frame_rate: Fraction, arguments: dict[str, Any], tick: Callable[[], None]
+) -> int:
+    """Let the ffmpeg program decode a file and encode it, at a constant frame rate, and return how many frames it took.
+
+    To the bit what `encode_with_ffmpeg` writes of the frames of a clip that `can_transcode`, with nothing to pipe.
+    `arguments` are ffmpeg-python output arguments; `tick` is called while frames come out.
+    Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses.
+    """
+    import ffmpeg
+
+    with _open(source) as container:
+        index = _video_stream(source, container).index
+    # Raw frames in a pipe say nothing of their pixels' shape and colours, which the stream would repeat.
+    untold = "setsar=0,setparams=range=unspecified:color_primaries=unknown:color_trc=unknown:colorspace=unknown"
+    output = ffmpeg.input(f"file:{source}", r=str(frame_rate), threads=1).output(
+        f"file:{path}", map=f"0:{index}", map_metadata=-1, vf=untold, **_constant(frame_rate), **arguments
+    )
+    output = output.global_args("-progress", "pipe:1", "-stats_period", "1")
+    taken = 0
+    with _ffmpeg(output, path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            name, _, value = line.decode().strip().partition("=")
+            if name == "frame" and int(value) > taken:  # it also speaks when it hangs
+                taken = int(value)
+                tick()
+    return taken
+
+
+@contextmanager
+def _ffmpeg(output: Any, path: Path, *, stdin: int, stdout: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Run an ffmpeg-python graph that writes `path`; at the end ffmpeg is gone, and has succeeded."""
+    command = output.global_args("-nostdin", "-hide_banner", "-loglevel", "error").overwrite_output()
     with tempfile.TemporaryFile() as words:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=words)
+        process = subprocess.Popen(command.compile(cmd=ffmpeg_program()), stdin=stdin, stdout=stdout, stderr=words)
         try:
-            assert process.stdin is not None
-            _write_nut(frames, _Pipe(process.stdin), timing, size, pix_fmt)
-            with suppress(BrokenPipeError):
-                process.stdin.close()
+            yield process
             process.wait()
         finally:
             if process.poll() is None:
@@ -436,9 +486,11 @@ def is_constant_rate(path: Path) -> bool:
         stream = _video_stream(path, container)
         if stream.average_rate is None or stream.time_base is None:
             return False
-        times = sorted(packet.pts for packet in container.demux(stream) if packet.pts is not None)
+        listed = [packet.pts for packet in container.demux(stream) if packet.pts is not None]
         step = 1 / (stream.average_rate * stream.time_base)
-    return bool(times) and all(abs(time - times[0] - index * step) <= 1 for index, time in enumerate(times))
+    times = np.sort(np.asarray(listed, dtype=np.int64))
+    due = np.arange(len(times)) * step.numerator
+    return bool(listed) and bool((abs((times - times[0]) * step.denominator - due) <= step.denominator).all())
 
 
 def video_bitrate(path: Path) -> float:

@@ -464,6 +464,46 @@ def test_a_source_that_fails_is_the_reason_not_ffmpeg(tmp_path: Path) -> None:
         media.encode_with_ffmpeg(frames, tmp_path / "a.mp4", TIMING, (WIDTH, HEIGHT), "rgb24", H264)
 
 
+MPEG = {"vcodec": "mpeg2video", "q:v": 20, "pix_fmt": "yuv420p", "fps_mode": "cfr", "strict": "experimental"}
+TRANSCODED = {
+    **CODECS,
+    "shape.mp4": (*X264, "-vf", "setsar=4/3"),
+    "said-to-be-full-range.mp4": (*X264, "-color_range", "pc"),
+    "28-a-second.mp4": (*X264_B, "-r", "28"),
+}
+
+
+@pytest.mark.parametrize("name", TRANSCODED)
+def test_a_transcode_is_what_encoding_the_frames_gives(name: str, tmp_path: Path) -> None:
+    source = made_or_skipped(tmp_path / name, *TRANSCODED[name])
+    clip, rate = media.Clip(source), media.probe(source).frame_rate
+    if not media.can_transcode(clip):
+        assert name not in ("h264.mp4", "b-frames.mp4", "bt709.mp4", "h264.mkv", "shape.mp4", "28-a-second.mp4")
+        return
+    signs: list[None] = []
+    taken = media.transcode_with_ffmpeg(source, tmp_path / "one.mp4", rate, MPEG, lambda: signs.append(None))
+    frames = [one._replace(pts=one.position) for one in media.decode(clip, pix_fmt="yuv420p")]
+    piped, timing = tmp_path / "two.mp4", media.Timing(1 / rate, rate)
+    media.encode_with_ffmpeg(frames, piped, timing, (WIDTH, HEIGHT), "yuv420p", MPEG)
+    assert taken == len(frames) == len(images(piped))
+    assert (tmp_path / "one.mp4").read_bytes() == piped.read_bytes()
+    assert signs
+
+
+def test_what_a_transcode_takes(tmp_path: Path) -> None:
+    ordinary = make(tmp_path / "ordinary.mp4", *X264)
+    assert media.can_transcode(media.Clip(ordinary))
+    assert not media.can_transcode(media.Clip(ordinary, 0.1))
+    assert not media.can_transcode(media.Clip(ordinary, None, 0.2))
+    assert not media.can_transcode(media.Clip(make(tmp_path / "444.mp4", *X264_444)))
+    variable = tmp_path / "variable.mp4"
+    media.encode(timed(noise(len(VARIABLE)), VARIABLE), variable, storage.PROFILES["compatible"], TIMING)
+    assert media.probe(variable).pix_fmt == "yuv420p"
+    assert not media.can_transcode(media.Clip(variable))
+    with pytest.raises(MediaError, match="ffmpeg failed"):
+        media.transcode_with_ffmpeg(ordinary, tmp_path / "a.mp4", RATE, {"vcodec": "nonsense"}, lambda: None)
+
+
 # --- what containers say ---------------------------------------------------------------------------------------------
 
 

@@ -28,8 +28,8 @@ def mpeg(*, codec: str, qscale: int, quantizer: int) -> dict[str, Any]:
     blocks may be quantized with: 31 is ffmpeg's own limit for these codecs, whatever larger `qscale` it is given, which
     then only weighs bits more when the encoder chooses between modes.
 
-    Every frame is encoded once, at a constant rate: a clip of variable rate gets its mean one. MPEG-2 knows few rates;
-    with `strict` any other becomes the nearest of them, instead of an error.
+    Every frame is encoded once, at a constant rate: a clip of variable rate gets its mean one. MPEG-2's header knows a
+    few rates; with `strict` any other is only in the container, instead of an error.
     """
     return {
         "vcodec": codec,
