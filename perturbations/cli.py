@@ -551,12 +551,13 @@ def _texts(options: argparse.Namespace) -> int:
 def _merge_texts(options: argparse.Namespace) -> int:
     from perturbations import captions, manifest, storage
     from perturbations.progress import logged
-    from perturbations.report import text_catalogue
+    from perturbations.report import card, text_catalogue
 
     names = sorted(path.stem for path in options.captions.glob("*.jsonl"))
     parts = [options.parts / scenario / f"{shard}.parquet" for scenario in options.scenarios for shard in names]
     about = {**_about(options.output), "config_digest": options.config_digest}
     rows = manifest.merge(parts, manifest.TEXTS)
+    about["comparability"] = card.comparability([], rows)
     manifest.write(options.output, manifest.TEXTS, rows, about)
     counted = list(logged(captions.statistics(rows), len(options.scenarios), "perturbations counted"))
     manifest.write(options.statistics, manifest.TEXT_STATISTICS, counted, about)
@@ -572,7 +573,7 @@ def _combine(options: argparse.Namespace) -> int:
     texts = manifest.read_rows(options.texts, manifest.TEXTS)
     combined = registry.suite(texts[0]["suite"]).combined if texts else None
     rows = [] if combined is None else list(mixes.multimodal(videos, texts, combined))
-    about = {**_about(options.output), "comparability": card.comparability(videos)}
+    about = {**_about(options.output), "comparability": card.comparability(videos, texts)}
     manifest.write(options.output, manifest.MULTIMODAL, rows, about)
     return 0
 

@@ -101,6 +101,14 @@ def from_config(config: configuration.Config, collection: str, suite: str, name:
     return {**made, "variant": wanted.severity} if solved else made
 
 
+def is_published(row: Recipe) -> bool:
+    """Whether the parameters of a manifest's row are those that the paper, or its code, has for the severity."""
+    if row["variant"] not in registry.VARIANTS:
+        return False
+    published = registry.get(f"{row['suite']}/{row['perturbation']}").parameters(row["severity"], row["variant"])
+    return bool(row["params"] == canonical(published))
+
+
 def _calibrated(
     config: configuration.Config, dataset: str, entry: registry.Perturbation, severity: int
 ) -> dict[str, Any]:

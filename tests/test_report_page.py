@@ -198,6 +198,25 @@ def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
     assert values["gaussian_noise"] == "0.0"
 
 
+@pytest.mark.parametrize(
+    ("backend", "says"),
+    [
+        ({"retrieval": "pretrained", "captions": "bert-base-uncased + wordnet-3.0", "style": "pretrained"}, None),
+        ({"retrieval": "demo_encoder"}, "Retrieval: a small encoder of drawn scenes"),
+        ({"retrieval": "pretrained", "main_object": "offline"}, "Main object: the offline backend."),
+        ({"retrieval": "pretrained", "captions": "ngram-fill"}, "Captions were perturbed by ngram-fill."),
+        ({"retrieval": "pretrained", "severities": "calibrated"}, "Severities are not the published ones: calibrated."),
+    ],
+)
+def test_what_cannot_be_compared_is_said_first(backend: dict[str, str], says: str | None, tmp_path: Path) -> None:
+    manifest.write(tmp_path / "r.parquet", manifest.RESULTS, [result("none", 1.0, backend=json.dumps(backend))])
+    page.write(tmp_path / "page.html", results=[tmp_path / "r.parquet"])
+    text = (tmp_path / "page.html").read_text()
+    assert ("Not comparable with published numbers" in text) == (says is not None)
+    if says is not None:
+        assert text.index(says) < text.index("<table")
+
+
 def test_every_section_is_there(made: Path) -> None:
     found = read(made)
     wanted = ["Results", "R@1 against severity", "Robustness scores", "Hubness", "Similarities", "Cost"]

@@ -61,6 +61,11 @@ ROLES: dict[str, dict[str, Player]] = {
 }
 
 
+def stand_ins() -> set[str]:
+    """The names of offline players that differ from the papers'."""
+    return {one["offline"].name for one in ROLES.values()} - {one["pretrained"].name for one in ROLES.values()}
+
+
 @cache
 def load(role: str, backend: str) -> Any:
     """The player of a role, loaded once a process.

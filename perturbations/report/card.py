@@ -7,19 +7,34 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perturbations import registry
+from perturbations import recipe, registry
 from perturbations.guidance import offline_roles
+from perturbations.models import text_roles
 
 Row = dict[str, Any]
 
 
-def comparability(rows: Sequence[Row]) -> str:
-    """Whether results on these rows compare with published ones, in one sentence."""
-    stand_ins = sorted({(row["perturbation"], role) for row in rows for role in offline_roles(row["backend"])})
-    if not stand_ins:
-        return "comparable with published numbers: no stand-in for a model was used"
-    listed = ", ".join(f"{name} ({role})" for name, role in stand_ins)
-    return f"not comparable with published numbers: offline backends made {listed}"
+def comparability(videos: Sequence[Row], texts: Sequence[Row] = ()) -> str:
+    """Whether results on these rows, of videos or captions, compare with published ones, in one sentence."""
+    stand_ins = {(row["perturbation"], role) for row in videos for role in offline_roles(row["backend"])}
+    for one in {row["recipe"] for row in texts}:
+        made = json.loads(one)
+        offline = (role for role, player in made["players"].items() if player in text_roles.stand_ins())
+        stand_ins |= {(made["perturbation"], role) for role in offline}
+    rows = [*videos, *texts]
+    calibrated = any(row["variant"] == "calibrated" for row in rows)
+    own = {row["perturbation"] for row in rows if row["variant"] != "calibrated" and not recipe.is_published(row)}
+    reasons = []
+    if stand_ins:
+        listed = ", ".join(f"{name} ({role})" for name, role in sorted(stand_ins))
+        reasons.append(f"offline backends made {listed}")
+    if calibrated:
+        reasons.append("severities are calibrated")
+    if own:
+        reasons.append(f"parameters are not the published ones: {', '.join(sorted(own))}")
+    if reasons:
+        return f"not comparable with published numbers: {'; '.join(reasons)}"
+    return "comparable with published numbers: no stand-in for a model was used"
 
 
 def card(rows: Sequence[Row], about: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ import pandas as pd
 
 from perturbations import manifest, registry, storage
 from perturbations.errors import ManifestError
+from perturbations.models import text_roles
 from perturbations.report import figures
 from perturbations.retrieval import aggregate, robustness_scores
 
@@ -182,15 +183,19 @@ def _banner(frame: pd.DataFrame) -> list[str]:
     offline: dict[str, set[str]] = {}
     for said in frame["backend"].dropna().unique():
         for role, who in json.loads(said).items():
-            if role == "captions" or who in ("offline", "demo_encoder"):
+            stands_in = who in ("offline", "demo_encoder") or role == "severities"
+            if stands_in or (role == "captions" and text_roles.stand_ins() & set(who.split(" + "))):
                 offline.setdefault(role, set()).add(who)
     lines = []
     if offline.pop("retrieval", None):
         lines.append("Retrieval: a small encoder of drawn scenes, trained by the workflow itself.")
     captions = offline.pop("captions", None)
+    severities = offline.pop("severities", None)
     lines += [f"{role.replace('_', ' ').capitalize()}: the offline backend." for role in sorted(offline)]
     if captions:
         lines.append(f"Captions were perturbed by {', '.join(sorted(captions))}.")
+    if severities:
+        lines.append(f"Severities are not the published ones: {', '.join(sorted(severities))}.")
     return lines
 
 

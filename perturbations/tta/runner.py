@@ -23,7 +23,7 @@ from perturbations.api import open_clip, plain_row
 from perturbations.errors import ManifestError
 from perturbations.models.loading import find_checkpoint, library
 from perturbations.progress import logged
-from perturbations.recipe import canonical, digest
+from perturbations.recipe import canonical, digest, is_published
 from perturbations.tta import adapt, backbones, encode_gallery, frames
 from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery
@@ -328,13 +328,18 @@ def _sum(gallery: Gallery | None) -> str | None:
 
 
 def _backends(settings: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, str]:
-    """Who played a model's role: in making the queries, and in retrieving."""
+    """Who played a model's role, in making the queries and in retrieving; and whose severities are not the papers'."""
     found = {"retrieval": "pretrained" if settings["pretrained"] else "demo_encoder"}
-    for said in {str(row["backend"]) for row in rows if row.get("backend")}:
+    for said in sorted({str(row["backend"]) for row in rows if row.get("backend")}):
         if said.startswith("{"):
             found |= {role: one["backend"] for role, one in json.loads(said).items()}
         else:
             found["captions"] = said
+    perturbed = [row for row in rows if row.get("params")]
+    if any(row["variant"] == "calibrated" for row in perturbed):
+        found["severities"] = "calibrated"
+    elif not all(map(is_published, perturbed)):
+        found["severities"] = "own parameters"
     return dict(sorted(found.items()))
 
 
