@@ -239,6 +239,30 @@ def test_a_large_gallery_is_pooled_in_pieces(direction: str, monkeypatch: pytest
     assert not torch.allclose(pieces[1] * 0.02, plain[1], atol=1e-4)
 
 
+@pytest.mark.parametrize("stop", ["pause", "error", "close"])
+def test_double_precision_is_not_seen(stop: str) -> None:
+    model = model_of("xpool")
+    inside: set[torch.dtype] = set()
+    hook = model.vision.register_forward_hook(lambda module, given, made: inside.add(next(module.parameters()).dtype))
+    for one in model.vision.parameters():
+        one.grad = torch.ones_like(one)
+    before = {name: value.clone() for module in model.modules for name, value in module.state_dict().items()}
+    broken = torch.randn(4, 4, 3, 32, 31)  # another size than the model's
+    made = tta.adapt(model, "tcr", [random_videos(4), broken], random_texts(20), direction="v2t", steps=1)
+    first = next(made)
+    if stop == "close":
+        made.close()
+    elif stop == "error":
+        with pytest.raises(ValueError, match="31"):
+            next(made)
+    hook.remove()
+    assert inside == {torch.float64}
+    assert first.dtype == torch.float32
+    after = {name: value for module in model.modules for name, value in module.state_dict().items()}
+    assert all(torch.equal(value, before[name]) and value.dtype == before[name].dtype for name, value in after.items())
+    assert all(one.grad is not None and one.grad.dtype == torch.float32 for one in model.vision.parameters())
+
+
 def test_inference_mode_and_no_grad_around_it_do_no_harm() -> None:
     model = model_of("clip4clip")
     expected = run(model, "tcr", "v2t", [4, 4])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +38,21 @@ def test_as_the_reference(golden: Golden, pooling: str, direction: str, method: 
     expected = golden.similarities(pooling, direction, method)
     actual = adapted(golden, pooling, direction, method)
     assert np.abs(actual - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("instructions", ["default", "avx2"])
+def test_other_processors_agree(instructions: str, reference: Path) -> None:
+    """The pair whose rounding grows most, with torch held to older processors' instructions."""
+    script = (
+        "import numpy as np; from pathlib import Path; import test_tta_golden as here; import tta_models;"
+        f"golden = tta_models.golden_data(Path({str(reference)!r}));"
+        "expected = golden.similarities('xpool', 'v2t', 'tcr');"
+        "print(np.abs(here.adapted(golden, 'xpool', 'v2t', 'tcr') - expected).max() / np.abs(expected).max())"
+    )
+    environment = {**os.environ, "ATEN_CPU_CAPABILITY": instructions, "PYTHONPATH": str(Path(__file__).parent)}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert float(done.stdout.split()[-1]) <= 1e-5
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -63,7 +63,8 @@ def adapt(
         lr: AdamW's learning rate; None takes the method's of LEARNING_RATES.
         temperature: tau, by which similarities are divided in softmax.
         seed: of torch's generator while a batch is worked on. No method draws; it is for models that do.
-        precision: "float32", or "bfloat16" for the query encoder's matrix products.
+        precision: "float32", or "bfloat16" for the query encoder's matrix products. Towers of at most 64 numbers' width
+            work in double precision on the CPU instead of float32.
         bank: qbnorm only: training captions (t2v) or training videos (v2t), as a batch or as the gallery's kind.
         counts: counts what the run's steps came to.
         timings: records milliseconds a query.

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from perturbations.tta import inputs
-from perturbations.tta.encoders import DualEncoder, evaluating
+from perturbations.tta.encoders import DualEncoder, evaluating, precise
 from perturbations.tta.inputs import Direction
 from perturbations.tta.losses import unit
 from perturbations.tta.recording import Timings
@@ -49,7 +49,7 @@ def encode_gallery(model: DualEncoder, given: Any, direction: Direction) -> Gall
     Raises:
         ValueError: shapes do not fit, or there is no item.
     """
-    with torch.inference_mode(False), torch.no_grad(), evaluating(model):
+    with torch.inference_mode(False), torch.no_grad(), evaluating(model), precise(model):
         encoded = [
             model.encode_texts(part.ids, part.mask) if isinstance(part, inputs.Tokens) else model.encode_frames(part)
             for part in _parts(given, direction, model.device)

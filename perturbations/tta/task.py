@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from perturbations.tta import inputs
-from perturbations.tta.encoders import DualEncoder, evaluating
+from perturbations.tta.encoders import DualEncoder, evaluating, precise
 from perturbations.tta.gallery import Comparison, Gallery
 from perturbations.tta.recording import Counts, Timings
 
@@ -73,6 +73,11 @@ class Task:
         Afterwards it is as the caller left it: weights, gradients, modes, what requires gradients. The global random
         generator too.
         """
+        with precise(self.model) if self._autocast is None else nullcontext(), self._exchanged():
+            yield
+
+    @contextmanager
+    def _exchanged(self) -> Iterator[None]:
         model_parameters = [one for module in self.model.modules for one in module.parameters()]
         flags = [one.requires_grad for one in model_parameters]
         weights = [one.detach().clone() for one in self.parameters]
