@@ -362,30 +362,40 @@ def _constant(frame_rate: Fraction) -> dict[str, Any]:
     return {"r": str(frame_rate), "force_fps": None}
 
 
-def can_transcode(clip: Clip) -> bool:
-    """Whether `transcode_with_ffmpeg` takes a file for what `decode` gives of the clip, as 4:2:0: a whole file of
-    ordinary 8-bit frames at a constant rate, upright.
+def transcodable(clip: Clip) -> int | None:
+    """The index of the stream from which `transcode_with_ffmpeg` makes what it would make of `decode`'s 4:2:0 frames.
 
+    None where that is not sure: it must be a whole file of ordinary 8-bit frames at a constant rate, upright.
     Raises `MediaError` when the file cannot be read.
     """
-    info = probe(clip.path)
-    ordinary = (info.pix_fmt, info.rotation, info.width % 2, info.height % 2) == ("yuv420p", 0, 0, 0)
-    return ordinary and clip.start_s is None and clip.end_s is None and is_constant_rate(clip.path)
+    if clip.start_s is not None or clip.end_s is not None:
+        return None
+    with _open(clip.path) as container:
+        stream = _video_stream(clip.path, container)
+        listed: list[int] = []
+        first: av.VideoFrame | None = None
+        for packet in container.demux(stream):
+            if packet.pts is not None:
+                listed.append(packet.pts)
+            first = first or next(iter(packet.decode()), None)
+        if first is None or not _evenly_spaced(stream, listed):
+            return None
+        info = _describe(stream, first)
+        ordinary = (info.pix_fmt, info.rotation, info.width % 2, info.height % 2) == ("yuv420p", 0, 0, 0)
+        return stream.index if ordinary else None
 
 
 def transcode_with_ffmpeg(
-    source: Path, path: Path, frame_rate: Fraction, arguments: dict[str, Any], tick: Callable[[], None]
+    source: Path, index: int, path: Path, frame_rate: Fraction, arguments: dict[str, Any], tick: Callable[[], None]
 ) -> int:
-    """Let the ffmpeg program decode a file and encode it, at a constant frame rate, and return how many frames it took.
+    """Let the ffmpeg program decode and encode a stream, at a constant frame rate, and return how many frames it took.
 
-    To the bit what `encode_with_ffmpeg` writes of the frames of a clip that `can_transcode`, with nothing to pipe.
+    To the bit what `encode_with_ffmpeg` writes of the frames of a clip that is `transcodable`, with nothing to pipe.
     `arguments` are ffmpeg-python output arguments; `tick` is called while frames come out.
     Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses.
     """
     import ffmpeg
 
-    with _open(source) as container:
-        index = _video_stream(source, container).index
     # Raw frames in a pipe say nothing of their pixels' shape and colours, which the stream would repeat.
     untold = "setsar=0,setparams=range=unspecified:color_primaries=unknown:color_trc=unknown:colorspace=unknown"
     output = ffmpeg.input(f"file:{source}", r=str(frame_rate), threads=1).output(
@@ -484,13 +494,16 @@ def is_constant_rate(path: Path) -> bool:
     """
     with _open(path) as container:
         stream = _video_stream(path, container)
-        if stream.average_rate is None or stream.time_base is None:
-            return False
-        listed = [packet.pts for packet in container.demux(stream) if packet.pts is not None]
-        step = 1 / (stream.average_rate * stream.time_base)
+        return _evenly_spaced(stream, [packet.pts for packet in container.demux(stream) if packet.pts is not None])
+
+
+def _evenly_spaced(stream: av.video.stream.VideoStream, listed: list[int]) -> bool:
+    if stream.average_rate is None or stream.time_base is None or not listed:
+        return False
+    step = 1 / (stream.average_rate * stream.time_base)
     times = np.sort(np.asarray(listed, dtype=np.int64))
     due = np.arange(len(times)) * step.numerator
-    return bool(listed) and bool((abs((times - times[0]) * step.denominator - due) <= step.denominator).all())
+    return bool((abs((times - times[0]) * step.denominator - due) <= step.denominator).all())
 
 
 def video_bitrate(path: Path) -> float:

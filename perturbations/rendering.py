@@ -387,9 +387,9 @@ def encode_stream(recipe: Recipe, source: Source, path: Path, tick: Tick) -> Non
     arguments["pix_fmt"] = media.storable_pix_fmt(arguments["pix_fmt"], source.width, source.height)
     # 4:2:0 is encoded from the source's own planes, 4:4:4 from RGB frames.
     fed = "yuv420p" if arguments["pix_fmt"] == "yuv420p" else "rgb24"
-    if arguments.get("fps_mode") == "cfr" and media.can_transcode(source.clip):
-        taken = media.transcode_with_ffmpeg(source.clip.path, path, source.timing.frame_rate, arguments, tick)
-        if taken == source.num_frames:
+    if arguments.get("fps_mode") == "cfr" and (index := media.transcodable(source.clip)) is not None:
+        rate = source.timing.frame_rate
+        if media.transcode_with_ffmpeg(source.clip.path, index, path, rate, arguments, tick) == source.num_frames:
             return
     frames = ticking(media.decode(source.clip, pix_fmt=fed), tick)
     clock = source.timing

@@ -477,11 +477,12 @@ TRANSCODED = {
 def test_a_transcode_is_what_encoding_the_frames_gives(name: str, tmp_path: Path) -> None:
     source = made_or_skipped(tmp_path / name, *TRANSCODED[name])
     clip, rate = media.Clip(source), media.probe(source).frame_rate
-    if not media.can_transcode(clip):
+    index = media.transcodable(clip)
+    if index is None:
         assert name not in ("h264.mp4", "b-frames.mp4", "bt709.mp4", "h264.mkv", "shape.mp4", "28-a-second.mp4")
         return
     signs: list[None] = []
-    taken = media.transcode_with_ffmpeg(source, tmp_path / "one.mp4", rate, MPEG, lambda: signs.append(None))
+    taken = media.transcode_with_ffmpeg(source, index, tmp_path / "one.mp4", rate, MPEG, lambda: signs.append(None))
     frames = [one._replace(pts=one.position) for one in media.decode(clip, pix_fmt="yuv420p")]
     piped, timing = tmp_path / "two.mp4", media.Timing(1 / rate, rate)
     media.encode_with_ffmpeg(frames, piped, timing, (WIDTH, HEIGHT), "yuv420p", MPEG)
@@ -492,16 +493,16 @@ def test_a_transcode_is_what_encoding_the_frames_gives(name: str, tmp_path: Path
 
 def test_what_a_transcode_takes(tmp_path: Path) -> None:
     ordinary = make(tmp_path / "ordinary.mp4", *X264)
-    assert media.can_transcode(media.Clip(ordinary))
-    assert not media.can_transcode(media.Clip(ordinary, 0.1))
-    assert not media.can_transcode(media.Clip(ordinary, None, 0.2))
-    assert not media.can_transcode(media.Clip(make(tmp_path / "444.mp4", *X264_444)))
+    assert media.transcodable(media.Clip(ordinary)) == 0
+    assert media.transcodable(media.Clip(ordinary, 0.1)) is None
+    assert media.transcodable(media.Clip(ordinary, None, 0.2)) is None
+    assert media.transcodable(media.Clip(make(tmp_path / "444.mp4", *X264_444))) is None
     variable = tmp_path / "variable.mp4"
     media.encode(timed(noise(len(VARIABLE)), VARIABLE), variable, storage.PROFILES["compatible"], TIMING)
     assert media.probe(variable).pix_fmt == "yuv420p"
-    assert not media.can_transcode(media.Clip(variable))
+    assert media.transcodable(media.Clip(variable)) is None
     with pytest.raises(MediaError, match="ffmpeg failed"):
-        media.transcode_with_ffmpeg(ordinary, tmp_path / "a.mp4", RATE, {"vcodec": "nonsense"}, lambda: None)
+        media.transcode_with_ffmpeg(ordinary, 0, tmp_path / "a.mp4", RATE, {"vcodec": "nonsense"}, lambda: None)
 
 
 # --- what containers say ---------------------------------------------------------------------------------------------
