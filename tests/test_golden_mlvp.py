@@ -122,12 +122,13 @@ def test_elastic_distortion(golden: Callable[[str, int], Golden], severity: int)
     assert_close(one.perturbed(digital.Elastic(unit, one["ux"], one["uy"])), one["out"], 0.9995)
 
 
-def test_the_optical_flow_is_exact(golden: Callable[[str, int], Golden]) -> None:
+def test_the_optical_flow_is_the_references(golden: Callable[[str, int], Golden]) -> None:
     one = golden("motion_blur", 1)
     flow = one.shared("motion/flow")
     assert not flow[0].any()
     for before, frame, expected in zip(one.frames[:-1], one.frames[1:], flow[1:], strict=True):
-        assert np.array_equal(motion.optical_flow(before, frame), expected)
+        # To the bit on processors that fuse multiplication and addition; on others to rounding.
+        assert np.abs(motion.optical_flow(before, frame) - expected).max() <= 1e-5
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
