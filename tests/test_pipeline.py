@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,17 @@ def test_mpeg_keeps_the_frames_of_any_rate(name: str, rate: Fraction, tmp_path: 
     row = made_row(f"msrvtt_p/{name}", 3, HIGH, path, tmp_path / "out")
     assert row["stored_frames"] == row["frame_count"] == 60
     assert float(media.probe(Path(row["path"])).frame_rate) == pytest.approx(float(rate), rel=1e-6)
+
+
+def test_clips_open_alike_in_threads(tmp_path: Path) -> None:
+    """Nothing that kernels share is written to: evaluation opens many clips at once."""
+    path = write_clip(tmp_path / "clip.mp4", scene(9, 48, 64))
+    rows = [made_row(key, 3, RECIPE, path, tmp_path / key) for key in KEYS]
+    alone = [perturbations.open_clip(row) for row in rows]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(perturbations.open_clip, rows * 3))
+    for index, frames in enumerate(together):
+        assert np.array_equal(frames, alone[index % len(rows)]), KEYS[index % len(rows)]
 
 
 def test_open_clip_picks_positions(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import logging
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -113,8 +114,13 @@ class Clips:
     def __init__(self, rows: Sequence[Row], num_frames: int, size: int, folder: Path) -> None:
         shape = len(rows), num_frames, 3, size, size
         self._pixels = np.memmap(folder / "frames.npy", np.uint8, "w+", shape=shape)
-        for place, row in enumerate(logged(iter(rows), len(rows), "clips read")):
-            self._pixels[place] = frames.resized(sampled(row, num_frames), size)
+
+        def read(place: int) -> None:
+            self._pixels[place] = frames.resized(sampled(rows[place], num_frames), size)
+
+        with _readers() as pool:
+            for _ in logged(pool.map(read, range(len(rows))), len(rows), "clips read"):
+                pass
 
     def __len__(self) -> int:
         return len(self._pixels)
@@ -122,6 +128,11 @@ class Clips:
     def batch(self, part: slice) -> torch.Tensor:
         """Normalized frames B x T x 3 x S x S."""
         return frames.normalized(np.asarray(self._pixels[part]))
+
+
+def _readers() -> ThreadPoolExecutor:
+    """As many threads as torch has been given: while clips are read the model waits, and a GPU with it."""
+    return ThreadPoolExecutor(torch.get_num_threads())
 
 
 def sampled(row: Row, num_frames: int) -> np.ndarray:
@@ -137,12 +148,13 @@ def video_gallery(backbone: Backbone, sources: Sequence[Row], num_frames: int) -
     """Every complete clip's features, in the order of their ids; read and encoded in parts."""
     clips = sorted((row for row in sources if row["status"] == manifest.COMPLETE), key=lambda row: row["item_id"])
 
+    def read(row: Row) -> np.ndarray:
+        return frames.resized(sampled(row, num_frames), backbone.image_size)
+
     def parts() -> Iterator[torch.Tensor]:
-        for start in range(0, len(clips), _CHUNK):
-            pictures = [
-                frames.resized(sampled(row, num_frames), backbone.image_size) for row in clips[start : start + _CHUNK]
-            ]
-            yield frames.normalized(np.stack(pictures))
+        with _readers() as pool:
+            for start in range(0, len(clips), _CHUNK):
+                yield frames.normalized(np.stack(list(pool.map(read, clips[start : start + _CHUNK]))))
 
     return encode_gallery(backbone.model, parts(), "t2v")
 

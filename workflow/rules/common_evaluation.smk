@@ -137,6 +137,11 @@ def gpus(wildcards):
     return 1 if CONFIG.evaluation.device.startswith("cuda") else 0
 
 
+def readers(wildcards):
+    # A GPU is not to wait for one core to decode; on the CPU the model itself takes the cores, a job each.
+    return 8 if gpus(wildcards) else 1
+
+
 @cache
 def reported():
     """The (dataset, kind) pairs whose results the page shows: those that there are, or else the first dataset's."""

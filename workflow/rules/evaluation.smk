@@ -38,7 +38,7 @@ rule gallery:
         "work/benchmarks/{dataset}/evaluation/gallery.tsv"
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
+    threads: readers
     resources:
         mem_mb=6000,
         runtime=240,
@@ -68,7 +68,7 @@ rule evaluate:
         "work/benchmarks/{dataset}/evaluation/{direction}/{corpus}/{level}/{group}.tsv"
     conda:
         "../../envs/perturb.yaml"
-    threads: 1
+    threads: readers
     resources:
         mem_mb=6000,
         runtime=1440,

@@ -1,0 +1,93 @@
+"""Milliseconds to give a model the 12 frames of a perturbed clip, from each storage tier.
+
+    python benchmarks/reader.py VIDEO [VIDEO ...] [--perturbation mlvp/gaussian_noise] [--severity 3]
+
+`read` decodes (or renders) the sampled frames, `fit` resizes them to 224 pixels as CLIP takes them: both once a clip
+and scenario, however many methods adapt. `prepared` is what every method then takes: the kept bytes, normalized. CPU
+time of one thread, the mean over the videos, the best of the repeats.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from perturbations import manifest, recipe, registry, shards
+from perturbations.tta import frames, runner
+
+TIERS: dict[str, dict[str, object]] = {
+    "video/lossless": {"tier": "video", "profile": "lossless"},
+    "video/high": {"tier": "video", "profile": "high"},
+    "video/compatible": {"tier": "video", "profile": "compatible"},
+    "frames/12": {"tier": "frames", "num_frames": 12},
+    "recipe": {"tier": "recipe"},
+}
+FRAMES, SIDE, BATCH = 12, 224, 16
+
+
+def cpu_ms(work: Callable[[], object], repeats: int) -> float:
+    times = []
+    for _ in range(repeats):
+        started = time.process_time()
+        work()
+        times.append((time.process_time() - started) * 1000)
+    return min(times)
+
+
+def read_all(rows: Sequence[dict[str, Any]]) -> list[np.ndarray]:
+    return [runner.sampled(row, FRAMES) for row in rows]
+
+
+def fit_all(clips: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return [frames.resized(clip, SIDE) for clip in clips]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("videos", nargs="+", type=Path)
+    parser.add_argument("--perturbation", default="mlvp/gaussian_noise")
+    parser.add_argument("--severity", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    videos = [path.resolve() for path in options.videos]
+    print("| tier | read | fit | prepared, of a batch of 16 | MB a clip |")
+    print("|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as name, contextlib.chdir(name):
+        listed = {"bytes": None, "start_s": None, "end_s": None}
+        sources = [shards.source_row("bench", {**listed, "item_id": one.stem, "path": str(one)}) for one in videos]
+        manifest.write(Path("sources.parquet"), manifest.SOURCES, sources)
+        for tier, settings in TIERS.items():
+            made = recipe.make(
+                registry.get(options.perturbation),
+                options.severity,
+                variant="released",
+                seed=0,
+                storage=recipe.storage_settings(settings),
+            )
+            command = [sys.executable, "-m", "perturbations", "videos", "--recipe", json.dumps(made)]
+            command += ["--sources", "sources.parquet", "--corpus", tier, "--output", "part.parquet"]
+            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+            rows = manifest.read_rows(Path("part.parquet"))
+            read = cpu_ms(partial(read_all, rows), options.repeats) / len(rows)
+            fit = cpu_ms(partial(fit_all, read_all(rows)), options.repeats) / len(rows)
+            clips = runner.Clips([rows[index % len(rows)] for index in range(BATCH)], FRAMES, SIDE, Path())
+            prepared = cpu_ms(partial(clips.batch, slice(0, BATCH)), options.repeats) / BATCH
+            size = sum(row["bytes"] or 0 for row in rows) / len(rows) / 1e6
+            print(f"| {tier} | {read:.1f} | {fit:.1f} | {prepared:.1f} | {size:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
