@@ -23,7 +23,10 @@ def comparability(videos: Sequence[Row], texts: Sequence[Row] = ()) -> str:
         stand_ins |= {(made["perturbation"], role) for role in offline}
     rows = [*videos, *texts]
     calibrated = any(row["variant"] == "calibrated" for row in rows)
-    own = {row["perturbation"] for row in rows if row["variant"] != "calibrated" and not recipe.is_published(row)}
+    columns = ("suite", "perturbation", "severity", "variant", "params")
+    scenarios = {tuple(row[name] for name in columns) for row in rows if row["variant"] != "calibrated"}
+    told = (dict(zip(columns, values, strict=True)) for values in scenarios)
+    own = {one["perturbation"] for one in told if not recipe.is_published(one)}
     reasons = []
     if stand_ins:
         listed = ", ".join(f"{name} ({role})" for name, role in sorted(stand_ins))
