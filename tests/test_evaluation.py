@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from test_workflow import IDS, Project, new_project
 
-from perturbations import config, evaluation, manifest, read_manifest, registry
+from perturbations import config, evaluation, manifest, read_manifest, recipe, registry
 from perturbations.errors import ConfigError, ManifestError
 
 torch = pytest.importorskip("torch")
@@ -324,3 +324,15 @@ def test_the_report_shows_what_was_evaluated(evaluated: Project) -> None:
     assert "20% perturbed" in page
     # Nothing was asked again for it.
     assert "rule evaluate:" not in evaluated.snakemake("report", "--forcerun", "report").stderr
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [({}, None), ({"variant": "calibrated"}, "calibrated"), ({"params": '{"sigma":0.5}'}, "own parameters")],
+)
+def test_results_say_whose_severities_they_have(changed: dict[str, str], said: str | None) -> None:
+    entry = registry.get("mlvp/gaussian_noise")
+    about = {"suite": entry.suite, "perturbation": entry.name, "severity": 3, "variant": "released", "backend": "{}"}
+    published = {**about, "params": recipe.canonical(entry.parameters(3))}
+    found = runner._backends({"pretrained": None}, [published, {**published, **changed}])
+    assert found == {"retrieval": "demo_encoder"} | ({"severities": said} if said else {})

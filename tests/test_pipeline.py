@@ -15,7 +15,7 @@ import pytest
 
 import perturbations
 import perturbations.errors
-from perturbations import media, pipeline, recipe, registry, shards, storage
+from perturbations import media, pipeline, recipe, registry, rendering, shards, storage
 
 ENTRIES = registry.perturbations(kind="video")
 KEYS = [entry.key for entry in ENTRIES]
@@ -191,6 +191,26 @@ def test_mpeg_keeps_the_frames_of_any_rate(name: str, rate: Fraction, tmp_path: 
     row = made_row(f"msrvtt_p/{name}", 3, HIGH, path, tmp_path / "out")
     assert row["stored_frames"] == row["frame_count"] == 60
     assert float(media.probe(Path(row["path"])).frame_rate) == pytest.approx(float(rate), rel=1e-6)
+
+
+def test_a_transcode_that_lost_frames_is_made_again_from_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "clip.mp4"
+    pictures = (media.Frame(frame, index, index) for index, frame in enumerate(scene(20, 48, 64)))
+    media.encode(pictures, path, storage.PROFILES["compatible"], media.Timing(Fraction(1, 25), Fraction(25)))
+    source = rendering.source_of(clips.source_row(path))
+    made = recipe.make(registry.get("msrvtt_p/mpeg1"), 3, variant="released", seed=0, storage={"tier": "recipe"})
+    transcode, taken, piped = media.transcode_with_ffmpeg, [], []
+    encode = media.encode_with_ffmpeg
+    monkeypatch.setattr(media, "transcode_with_ffmpeg", lambda *given: taken.append(transcode(*given)) or taken[-1])
+    monkeypatch.setattr(media, "encode_with_ffmpeg", lambda *given: piped.append(1) or encode(*given))
+    rendering.encode_stream(made, source, tmp_path / "one.mp4", lambda: None)
+    assert (taken, piped) == ([20], [])
+    monkeypatch.setattr(media, "transcode_with_ffmpeg", lambda *given: 19)
+    rendering.encode_stream(made, source, tmp_path / "two.mp4", lambda: None)
+    assert piped == [1]
+    assert (tmp_path / "one.mp4").read_bytes() == (tmp_path / "two.mp4").read_bytes()
 
 
 def test_clips_open_alike_in_threads(tmp_path: Path) -> None:
