@@ -8,8 +8,8 @@ ViT-B/32 with random weights, batches of 16, 3 steps, one thread; videos of 12 f
 process's time, system calls included, and is the figure to read on a shared machine. Memory is the process's peak, with
 torch and transformers (about 0.6 GB) and the model (0.6 GB) in it.
 
-Forms: `ours`; `bfloat16`, ours with --precision; `plain`, transformers' own passes with eager attention over the whole
-batch, gradients for LayerNorms only, which is what the reference code does; `plain, all`, the same with gradients for
+Forms: `ours`; `bfloat16`, ours in that precision; `plain`, transformers' own passes with eager attention over the whole
+batch, gradients for LayerNorms only, which is what the reference code does; `plain-all`, the same with gradients for
 every weight of the query's tower. The gallery's features are random: it is encoded once before and not measured.
 """
 

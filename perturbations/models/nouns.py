@@ -60,7 +60,7 @@ def _check(pipeline: Any, name: str) -> None:
     doc = pipeline(PROBE)
     try:
         list(doc.noun_chunks)
-    # Without a parse ValueError, without the language's rules for noun chunks NotImplementedError.
+    # spaCy raises the first without a parse, the second where the language has no rules for noun chunks.
     except (ValueError, NotImplementedError) as error:
         raise ConfigError(
             f"spaCy pipeline {name!r} finds no noun chunks; it needs a parser, and a language for which spaCy has rules"
