@@ -632,6 +632,8 @@ def _about(path: Path) -> dict[str, Any]:
     import numpy as np
     import pyarrow as pa
 
+    from perturbations import machine
+
     return {
         "root": os.path.relpath(Path().resolve(), path.parent.resolve()),
         "package_version": __version__,
@@ -642,6 +644,7 @@ def _about(path: Path) -> dict[str, Any]:
             "libavcodec": ".".join(map(str, av.library_versions["libavcodec"])),
             "pyarrow": pa.__version__,
         },
+        "cpu_features": machine.cpu_features(),
     }
 
 
