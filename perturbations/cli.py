@@ -680,12 +680,14 @@ def _mix(options: argparse.Namespace) -> int:
 
 def _about(path: Path) -> dict[str, Any]:
     """What a manifest's file says of itself."""
+    from perturbations import machine
     from perturbations.tools import tool_versions
 
     return {
         "root": os.path.relpath(Path().resolve(), path.parent.resolve()),
         "package_version": __version__,
         "tools": tool_versions(),
+        "cpu_features": machine.cpu_features(),
     }
 
 

@@ -22,7 +22,7 @@ class Distortion:
 
     def __init__(self, *, structural: bool) -> None:
         self._structural = structural
-        self._squared = 0.0
+        self._squared = 0
         self._values = 0
         self._similarity: list[float] = []
 
@@ -30,7 +30,8 @@ class Distortion:
         """Add a pair of frames of one shape. Raises `ValueError` when the shapes differ."""
         if one.shape != other.shape:
             raise ValueError(f"frames of {one.shape} and {other.shape} cannot be compared")
-        self._squared += cv2.norm(one, other, cv2.NORM_L2SQR)
+        # A whole number, but OpenCV may square a root.
+        self._squared += round(cv2.norm(one, other, cv2.NORM_L2SQR))
         self._values += one.size
         if self._structural:
             self._similarity.append(ssim(one, other))

@@ -446,7 +446,7 @@ def cuts_whole_videos(config: configuration.Config, dataset: str, suite: str) ->
 
 
 # Raise one when its results change.
-_VERSIONS = {"motion": 1, "main_object": 1, "embedding": 1, "caption_embedding": 1, "style": 1, "frost": 1}
+_VERSIONS = {"motion": 2, "main_object": 1, "embedding": 2, "caption_embedding": 1, "style": 1, "frost": 1}
 
 
 def _guide(kind: str, backends: configuration.Backends, variant: str, storage: Storage, donors: str) -> Guide:

@@ -18,9 +18,15 @@ _WEIGHTS = {"layout": 1.0, "histogram": 1.2, "gradients": 1.0, "motion": 0.5}
 # move are longer.
 _FAINT = {"layout": 0.5, "gradients": 3.0, "motion": 0.05}
 
-# Grey, red against green, yellow against blue: orthogonal, each of unit length.
-_OPPONENT = np.array([[1, 1, 1], [1, -1, 0], [1, 1, -2]], np.float32)
-_OPPONENT /= np.linalg.norm(_OPPONENT, axis=1, keepdims=True)
+# Grey, red against green, yellow against blue: orthogonal. Whole numbers, whose sums are exact in any order; matrix
+# products and NumPy's arctangent of singles have other last bits on other processors. `_SCALES` makes each of unit
+# length and levels of 1.
+_OPPONENT = ((1, 1, 1), (1, -1, 0), (1, 1, -2))
+_SCALES = 1 / (255 * np.sqrt([3.0, 2.0, 6.0]))
+_MIDDLE_GREY = 3**0.5 / 2
+
+# Gradients of whole numbers often lie between two orientations exactly. A little more, and they lie in the second.
+_TIES_UP = 1e-9
 
 
 def describe(frames: Sequence[Image]) -> Vector:
@@ -42,11 +48,12 @@ def describe(frames: Sequence[Image]) -> Vector:
         raise ValueError("a clip without frames cannot be described")
     resized = [cv2.resize(frame, (_SIDE, _SIDE), interpolation=cv2.INTER_AREA) for frame in frames]
     small: Image = np.array(resized, np.uint8)
-    colours = small.astype(np.float32) / 255 @ _OPPONENT.T
-    grey = colours[..., 0]
+    red, green, blue = (small[..., channel].astype(np.float64) for channel in range(3))
+    colours = np.stack([r * red + g * green + b * blue for r, g, b in _OPPONENT], axis=-1)
+    grey = np.ascontiguousarray(colours[..., 0])
     vector = np.concatenate(
         [
-            _WEIGHTS["layout"] * _unit(_cells(colours.mean(axis=0)), _FAINT["layout"]),
+            _WEIGHTS["layout"] * _unit(_cells(colours.mean(axis=0) * _SCALES), _FAINT["layout"]),
             _WEIGHTS["histogram"] * _unit(_histogram(small)),
             _WEIGHTS["gradients"] * _unit(_gradients(grey), _FAINT["gradients"]),
             _WEIGHTS["motion"] * _unit(_motion(grey), _FAINT["motion"]),
@@ -55,20 +62,21 @@ def describe(frames: Sequence[Image]) -> Vector:
     return _unit(vector).astype(np.float32)
 
 
-def _unit(vector: npt.NDArray[np.floating], faint: float = 1e-9) -> npt.NDArray[np.float64]:
+def _unit(vector: npt.NDArray[np.float64], faint: float = 1e-9) -> npt.NDArray[np.float64]:
     """The vector scaled to length 1; below the length `faint` it stays as much shorter."""
-    return vector.astype(np.float64) / max(float(np.linalg.norm(vector)), faint)
+    return vector / max(float(np.sqrt(np.square(vector).sum())), faint)
 
 
-def _cells(plane: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+def _cells(plane: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Means over the cells of the grid, less the middle grey."""
     size = _SIDE // _GRID
     means = plane.reshape(_GRID, size, _GRID, size, -1).mean(axis=(1, 3))
-    means[..., 0] -= _OPPONENT[0].sum() / 2
-    return np.asarray(means.ravel(), np.float64)
+    means[..., 0] -= _MIDDLE_GREY
+    cells: npt.NDArray[np.float64] = means.ravel()
+    return cells
 
 
-def _histogram(frames: Image) -> npt.NDArray[np.floating]:
+def _histogram(frames: Image) -> npt.NDArray[np.float64]:
     """Square roots of the shares of 6 x 6 x 6 colours, less their mean.
 
     A pixel is shared by the two nearest levels of each channel, so that a slight change of light moves little.
@@ -84,29 +92,30 @@ def _histogram(frames: Image) -> npt.NDArray[np.floating]:
         part = [above if upper else 1 - above for upper in (r, g, b)]
         shares += np.bincount(bins, part[0][red] * part[1][green] * part[2][blue], minlength=_LEVELS**3)
     root = np.sqrt(shares / len(red))
-    centred: npt.NDArray[np.floating] = root - root.mean()
+    centred: npt.NDArray[np.float64] = root - root.mean()
     return centred
 
 
-def _gradients(grey: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """Strength of 8 orientations in each cell, a frame's, as square roots, less their mean."""
+def _gradients(grey: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Strength of 8 orientations in each cell, per frame, as square roots, less their mean; `grey` is unscaled."""
     down, across = np.gradient(grey, axis=(1, 2))
-    angle = np.mod(np.arctan2(down, across), np.pi)
+    angle = np.mod(np.arctan2(down, across) + _TIES_UP, np.pi)
     which = np.minimum((angle / np.pi * _ORIENTATIONS).astype(np.int64), _ORIENTATIONS - 1)
     cell = np.arange(_SIDE) * _GRID // _SIDE
     bins = (cell[:, None] * _GRID + cell) * _ORIENTATIONS + which
-    total = np.bincount(bins.ravel(), np.hypot(across, down).ravel(), minlength=_GRID * _GRID * _ORIENTATIONS)
-    root = np.sqrt(total / len(grey))
-    centred: npt.NDArray[np.floating] = root - root.mean()
+    strength = np.sqrt(across * across + down * down)
+    total = np.bincount(bins.ravel(), strength.ravel(), minlength=_GRID * _GRID * _ORIENTATIONS)
+    root = np.sqrt(total * _SCALES[0] / len(grey))
+    centred: npt.NDArray[np.float64] = root - root.mean()
     return centred
 
 
-def _motion(grey: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """How much each cell changes from one frame to the next, as square roots, less their mean."""
+def _motion(grey: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """How much each cell changes from one frame to the next, as square roots, less their mean; `grey` is unscaled."""
     if len(grey) < 2:
         return np.zeros(_GRID * _GRID)
     size = _SIDE // _GRID
-    change = np.abs(np.diff(grey, axis=0)).mean(axis=0)
+    change = np.abs(np.diff(grey, axis=0)).mean(axis=0) * _SCALES[0]
     root = np.sqrt(change.reshape(_GRID, size, _GRID, size).mean(axis=(1, 3)))
-    centred: npt.NDArray[np.floating] = (root - root.mean()).ravel()
+    centred: npt.NDArray[np.float64] = (root - root.mean()).ravel()
     return centred

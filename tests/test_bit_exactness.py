@@ -1,0 +1,111 @@
+"""Frames do not depend on the processor's vector instructions, but for declared ones: rendered again without them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from perturbations import api, machine, registry
+from perturbations.analysis import descriptor, motion
+
+KEYS = [entry.key for entry in registry.perturbations(kind="video")]
+
+
+def clip() -> np.ndarray:
+    """Four frames of a coloured texture that moves, made of whole numbers."""
+    texture = np.random.default_rng(5).integers(0, 256, (24, 32, 3)).repeat(4, 0).repeat(4, 1)
+    for axis in (0, 1):
+        texture = sum(np.roll(texture, shift, axis) for shift in range(-2, 3)) // 5
+    return np.stack([texture[index : index + 61, 2 * index : 2 * index + 83] for index in range(4)]).astype(np.uint8)
+
+
+def results() -> dict[str, Any]:
+    """Hashes of all perturbed clips, and of what analyses find."""
+    frames = clip()
+    donors = [frames[::-1].copy()]
+    hashes = {key: digest(api.perturb(frames, key, 4, seed=3, item_id="clip", fps=25.0, donors=donors)) for key in KEYS}
+    hashes["descriptor"] = digest(descriptor.describe(list(frames)))
+    hashes["features"] = machine.cpu_features()
+    # Along an angle where NumPy's own arctangent of singles and the C library's differ.
+    field = np.random.default_rng(2).normal(size=(16, 9, 2)).astype(np.float32)
+    hashes["angles"] = digest(np.array([motion.frame_motion(field * np.float32([1, k])).angle for k in range(1, 60)]))
+    return hashes
+
+
+def digest(values: np.ndarray) -> str:
+    return hashlib.sha256(values.tobytes()).hexdigest()
+
+
+def results_without(**switches: str) -> dict[str, Any]:
+    """The `results` of a process with these environment variables."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **switches}
+    done = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[str, Any]:
+    if platform.machine() != "x86_64" or "AVX2" not in machine.cpu_features().partition("; opencv")[2].split():
+        pytest.skip("only an x86-64 processor with AVX2 can be made to work without it")
+    return results()
+
+
+def differing(found: dict[str, Any], expected: dict[str, Any]) -> set[str]:
+    assert found.keys() == expected.keys()
+    assert found["features"] != expected["features"]  # the switches work
+    return {name for name, value in expected.items() if name != "features" and found[name] != value}
+
+
+def test_nothing_depends_on_numpys_instructions(expected: dict[str, Any]) -> None:
+    extensions = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+    if not extensions:
+        pytest.skip("NumPy uses no more than its baseline")
+    found = results_without(NPY_DISABLE_CPU_FEATURES=" ".join(extensions), OPENBLAS_CORETYPE="Nehalem")
+    assert differing(found, expected) == set()
+
+
+def test_only_what_is_declared_depends_on_opencvs_instructions(expected: dict[str, Any]) -> None:
+    names = [name[1:] for name in cv2.getCPUFeaturesLine().split() if name.startswith("*") and not name.endswith("?")]
+    found = results_without(OPENCV_CPU_DISABLE=",".join(names), OPENCV_IPP="disabled")
+    assert differing(found, expected) <= machine.WITHOUT_AVX2 | machine.WITHOUT_IPP
+
+
+def test_declared_perturbations_exist() -> None:
+    assert set(KEYS) >= machine.WITHOUT_AVX2 | machine.WITHOUT_IPP
+
+
+X86 = "x86_64; numpy X86_V2{}; opencv SSE SSE2 SSE3{}; ipp {}"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "here", "said"),
+    [
+        ("", X86.format("", "", "none"), ""),
+        (X86.format("", "", "y8"), X86.format("", "", "y8"), ""),
+        (X86.format(" X86_V3", " AVX2", "l9"), X86.format(" X86_V4", " AVX2 AVX512-SKX", "k0"), "no perturbation is"),
+        (X86.format("", " AVX2", "l9"), X86.format("", "", "l9"), f"{len(machine.WITHOUT_AVX2)} known perturbations"),
+        (X86.format("", "", "l9"), X86.format("", "", "y8"), f"{len(machine.WITHOUT_IPP)} known perturbations"),
+        ("aarch64; numpy NEON; opencv NEON; ipp none", X86.format("", "", "none"), "every perturbation"),
+        ("nonsense", X86.format("", "", "none"), "every perturbation"),
+    ],
+)
+def test_the_note_says_what_may_differ(recorded: str, here: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "cpu_features", lambda: here)
+    assert (machine.note(recorded) == "") == (said == "")
+    assert said in machine.note(recorded)
+    assert not said or (recorded in machine.note(recorded) and here in machine.note(recorded))
+
+
+if __name__ == "__main__":
+    print(json.dumps(results()))
