@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from perturbations import datasets
 from perturbations.config import Dataset
 from perturbations.errors import AnnotationError, ConfigError
+from perturbations.listing import Caption, Rejected
 
 
 def dataset(folder: Path, adapter: str, annotations: str | bytes, name: str, **keys: Any) -> Dataset:
@@ -103,8 +104,8 @@ def test_msrvtt_finds_the_real_clips(reference: Path) -> None:
     config = Dataset(adapter="msrvtt", annotations=folder / "MSRVTT_JSFUSION_test.csv", videos=folder / "videos")
     found, missing = datasets.locate(config, datasets.read("msrvtt", config))
     assert {one.item.item_id: one.item.captions for one in found} == {
-        "video9771": (datasets.Caption("ret1", "a little girl does gymnastics"),),
-        "video7021": (datasets.Caption("ret13", "baseball player hits ball"),),
+        "video9771": (Caption("ret1", "a little girl does gymnastics"),),
+        "video7021": (Caption("ret13", "baseball player hits ball"),),
     }
     assert len(missing) == 998
     assert all(one.bytes == one.path.stat().st_size for one in found)
@@ -133,8 +134,8 @@ def test_msvd(tmp_path: Path) -> None:
         ("a", ("a.avi",), 2),
     ]
     assert listing.rejected == (
-        datasets.Rejected("b", "duplicate id, first seen at line 1 (ids.txt, line 2)"),
-        datasets.Rejected("nowhere", "no list of captions in a.json (ids.txt, line 3)"),
+        Rejected("b", "duplicate id, first seen at line 1 (ids.txt, line 2)"),
+        Rejected("nowhere", "no list of captions in a.json (ids.txt, line 3)"),
     )
 
 
