@@ -15,7 +15,7 @@ from typing import Any
 from perturbations.annotation_files import json_lines, lines, parquet, table, whole_json
 from perturbations.config import Dataset, check_paths
 from perturbations.errors import AnnotationError, ConfigError, short
-from perturbations.listing import Collector, Item, Listing, Place, Rejected, raise_problems
+from perturbations.listing import Collector, Item, Listing, Place, Rejected, at, raise_problems
 
 VIDEO_EXTENSIONS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp", ".ogv")
 
@@ -283,20 +283,26 @@ def _folder(dataset: Dataset, collector: Collector) -> None:
     times = [name for name in (columns.start_s, columns.end_s) if name]
     rows = _folder_rows(_annotations(dataset), list(dict.fromkeys([*fields, *times])))
     for where, row in _checked(collector, rows, columns.item_id, fields, times):
-        item_id = row[columns.item_id]
+        item_id, text = row[columns.item_id], row[columns.caption].strip()
         video = row[columns.video] if columns.video else item_id
         try:
-            start_s, end_s = (_seconds(row[name]) if name else None for name in (columns.start_s, columns.end_s))
+            start_s = _seconds(row[columns.start_s]) if columns.start_s else None
+            end_s = _seconds(row[columns.end_s]) if columns.end_s else None
         except ValueError as error:
             collector.reject(where, item_id, f"its span is not in seconds: {error}")
             continue
+        first = collector.items.get(item_id)
         if item_id and not video:
             collector.reject(where, item_id, "the video's name is empty")
-            continue
-        own = columns.video or item_id.lower().endswith(VIDEO_EXTENSIONS)
-        names, extensions = (video,) if own else (), () if columns.video else VIDEO_EXTENSIONS
-        texts = (row[columns.caption].strip(),)
-        collector.add_caption(Item(item_id, video, names, texts, start_s, end_s, extensions, where=where))
+        elif first is None:
+            own = columns.video or item_id.lower().endswith(VIDEO_EXTENSIONS)
+            names, extensions = (video,) if own else (), () if columns.video else VIDEO_EXTENSIONS
+            collector.add(Item(item_id, video, names, (text,), start_s, end_s, extensions, where=where))
+        elif (first.source_video_id, first.start_s, first.end_s) != (video, start_s, end_s):
+            other = f"names another video or span than {at(first.where)} does for the same id"
+            collector.reject(where, item_id, other)
+        else:
+            collector.add_caption(first, text, where)
 
 
 def _folder_rows(path: Path, required: Sequence[str]) -> Iterable[tuple[Place, Any]]:

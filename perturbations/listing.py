@@ -114,7 +114,7 @@ class Collector:
 
     def _taken(self, item: Item) -> str | None:
         if item.item_id in self.items:
-            return f"duplicate id, first seen at {_at(self.items[item.item_id].where)}"
+            return f"duplicate id, first seen at {at(self.items[item.item_id].where)}"
         # Ids made of items' are as unique as those.
         key = item.caption_key
         if key and (key in self.caption_keys or self._is_made(key)):
@@ -128,30 +128,17 @@ class Collector:
         other = self.items.get(owner)
         return bool(mark) and other is not None and not other.caption_key and number == "0"
 
-    def add_caption(self, item: Item) -> None:
-        """Take an entry that may be another caption of an item already there."""
-        first = self.items.get(item.item_id)
-        if first is None:
-            self.add(item)
-            return
-        text = item.texts[0]
-        places = self.texts.get(item.item_id)
+    def add_caption(self, first: Item, text: str, where: Place) -> None:
+        """Take another caption of an item already there."""
+        places = self.texts.get(first.item_id)
         if places is None:
-            places = self.texts[item.item_id] = {first.texts[0]: first.where}
-        if (first.names, first.source_video_id, first.start_s, first.end_s) != (
-            item.names,
-            item.source_video_id,
-            item.start_s,
-            item.end_s,
-        ):
-            other = f"names another video or span than {_at(first.where)} does for the same id"
-            self.reject(item.where, item.item_id, other)
-        elif text in places:
-            self.reject(item.where, item.item_id, f"duplicate: {_at(places[text])} has the same id and caption")
-        elif problem := _problem(item):
-            self.reject(item.where, item.item_id, problem)
+            places = self.texts[first.item_id] = {first.texts[0]: first.where}
+        if text in places:
+            self.reject(where, first.item_id, f"duplicate: {at(places[text])} has the same id and caption")
+        elif problem := _text_problem(text):
+            self.reject(where, first.item_id, problem)
         else:
-            places[text] = item.where
+            places[text] = where
 
     def complete(self) -> None:
         """Give items the captions that later entries brought."""
@@ -165,7 +152,7 @@ class Collector:
         name = item_id[: MOST_ID + 1].encode("utf-8", "backslashreplace").decode("utf-8")
         if len(item_id) > MOST_ID:
             name = f"{name[:100]}..."
-        self.rejected.append(Rejected(name, f"{reason} ({self.place.name}, {_at(where)})"))
+        self.rejected.append(Rejected(name, f"{reason} ({self.place.name}, {at(where)})"))
         if len(self.rejected) > _MOST_REJECTED:
             raise AnnotationError(
                 f"{self.place} has more than {_MOST_REJECTED:,} entries that cannot be used, the last: "
@@ -177,7 +164,7 @@ class Collector:
         self.reject(where, item_id, reason)
         self.num_malformed += 1
         if len(self.malformed) < _SHOWN:
-            self.malformed.append(f"{_at(where)}: {reason}")
+            self.malformed.append(f"{at(where)}: {reason}")
         if self.num_malformed > _MOST_MALFORMED and not self.items:
             raise_problems(self.place, "is of another format", self.malformed, self.num_malformed)
 
@@ -189,7 +176,8 @@ def raise_problems(path: Path, what: str, shown: list[str], number: int) -> None
         raise AnnotationError(f"{path} {what}:\n" + "\n".join(f"  {line}" for line in [*shown, *more]))
 
 
-def _at(where: Place) -> str:
+def at(where: Place) -> str:
+    """Where an entry stands, in words."""
     return f"line {where}" if isinstance(where, int) else where if len(where) < 200 else f"{where[:200]}..."
 
 
@@ -200,10 +188,8 @@ def _problem(item: Item) -> str | None:
     if len(item_id) > MOST_ID:
         return f"its id has {len(item_id):,} characters, more than {MOST_ID:,}"
     for text in item.texts:
-        if len(text) > MOST_CAPTION:
-            return f"a caption has {len(text):,} characters, more than {MOST_CAPTION:,}"
-        if not _is_unicode(text):
-            return _NO_UNICODE
+        if problem := _text_problem(text):
+            return problem
     # One name stands for those that differ in their extension.
     for name in (*item.names, item.source_video_id + item.extensions[0]) if item.extensions else item.names:
         if not _is_unicode(name):
@@ -220,6 +206,12 @@ def _problem(item: Item) -> str | None:
     if item.end_s is not None and item.end_s <= start_s:
         return f"the clip ends at {item.end_s:g} s, not after its start at {start_s:g} s"
     return None
+
+
+def _text_problem(text: str) -> str | None:
+    if len(text) > MOST_CAPTION:
+        return f"a caption has {len(text):,} characters, more than {MOST_CAPTION:,}"
+    return None if _is_unicode(text) else _NO_UNICODE
 
 
 _NO_UNICODE = "its id, file name or caption is not valid Unicode text: a lone surrogate"

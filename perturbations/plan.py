@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,16 +50,13 @@ def shards_of(
     its name for as long as it keeps its items.
     Raises `ValueError` when more than `shard_size` items have one id.
     """
-    video_hashes: dict[str, bytes] = {}
-    hashed = []
-    for index, item in enumerate(items):
-        video = video_id(item)
-        if video not in video_hashes:
-            video_hashes[video] = _hash(video)[:16]
-        # The index last: it says whose hash it is, and keeps equal ones in order.
-        hashed.append(video_hashes[video] + _hash(item_id(item))[:16] + index.to_bytes(8, "big"))
-    hashed.sort()
-    shards: dict[str, list[T]] = {}
+    return dict(sorted(_shards(items, shard_size, item_id, video_id)))
+
+
+def _shards(
+    items: Sequence[T], shard_size: int, item_id: Callable[[T], str], video_id: Callable[[T], str]
+) -> Iterator[tuple[str, list[T]]]:
+    hashed = _hashed(items, item_id, video_id)
     pending = [(0, 0, len(hashed))]
     while pending:
         depth, start, stop = pending.pop()
@@ -70,8 +68,26 @@ def shards_of(
             pending += [(depth + 1, start, middle), (depth + 1, middle, stop)]
         elif start < stop:
             members = [_item(items, key) for key in hashed[start:stop]]
-            shards[f"s{_hash(hashed[start][:32].hex()).hex()[:12]}"] = sorted(members, key=item_id)
-    return dict(sorted(shards.items()))
+            yield f"s{_hash(hashed[start][:32].hex()).hex()[:12]}", sorted(members, key=item_id)
+
+
+_REMEMBERED = 50_000
+
+
+def _hashed(items: Sequence[T], item_id: Callable[[T], str], video_id: Callable[[T], str]) -> list[bytes]:
+    """The items' hashes in order, each followed by the item's index, which keeps equal ones in order too."""
+    videos: dict[str, bytes] = {}
+    hashed = []
+    for index, item in enumerate(items):
+        video = video_id(item)
+        start = videos.get(video)
+        if start is None:
+            if len(videos) == _REMEMBERED:
+                videos.clear()
+            start = videos[video] = _hash(video)[:16]
+        hashed.append(start + _hash(item_id(item))[:16] + index.to_bytes(8, "big"))
+    hashed.sort()
+    return hashed
 
 
 def _item(items: Sequence[T], key: bytes) -> T:
@@ -119,9 +135,7 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
         stale.unlink()
     rejected = [{"item_id": one.item_id, "split": split, "error": one.reason} for one in (*listing.rejected, *missing)]
     _write_lines(root / "rejected.jsonl", sorted(rejected, key=canonical))
-    told = _captions(listing)
-    told.sort(key=lambda caption: encode_basestring(caption.caption_id))  # ids are unique: as of the canonical lines
-    _write_long(root / "captions.jsonl", told)
+    _write_captions(root / "captions.jsonl", _Captions(listing))
     videos = {shard: frozenset(member.item.source_video_id for member in members) for shard, members in shards.items()}
     return Plan(tuple(shards), videos, len(listing.items) + len(listing.rejected), len(rejected))
 
@@ -135,14 +149,15 @@ def captions(name: str, config: configuration.Config, root: Path) -> tuple[str, 
     Raises `ConfigError` and `AnnotationError`.
     """
     listing = datasets.read(name, config.datasets[name], videos=False)
-    shards = shards_of(
-        _captions(listing), CAPTIONS_A_JOB, lambda caption: caption.caption_id, lambda caption: caption.item.item_id
-    )
-    for shard, members in shards.items():
-        storage.write_text_if_changed(root / "captions" / f"{shard}.jsonl", "".join(one.line() for one in members))
-    for stale in set((root / "captions").glob("*.jsonl")) - {root / "captions" / f"{shard}.jsonl" for shard in shards}:
+    told = _Captions(listing)
+    folder = root / "captions"
+    shards = []
+    for shard, members in _shards(range(len(told)), CAPTIONS_A_JOB, told.caption_id, told.item_id):
+        storage.write_text_if_changed(folder / f"{shard}.jsonl", "".join(map(told.line, members)))
+        shards.append(shard)
+    for stale in set(folder.glob("*.jsonl")) - {folder / f"{shard}.jsonl" for shard in shards}:
         stale.unlink()
-    return tuple(shards)
+    return tuple(sorted(shards))
 
 
 def list_path(root: Path, shard: str) -> Path:
@@ -155,26 +170,36 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-@dataclass(frozen=True, slots=True)
-class _Caption:
-    """One caption of a listing. A listing may hold a million: the text stays with its item."""
+class _Captions:
+    """The captions of a listing by number. There may be a million: they stay with their items."""
 
-    caption_id: str
-    item: Item
-    number: int
+    def __init__(self, listing: Listing) -> None:
+        self._items = listing.items
+        self._owners = array("L")  # of each caption, its item's place
+        self._firsts = array("L")  # of each item, its first caption's number
+        for place, item in enumerate(listing.items):
+            self._firsts.append(len(self._owners))
+            self._owners.extend([place] * len(item.texts))
 
-    def line(self) -> str:
-        """As `_write_lines` writes it, at a tenth of the time."""
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def item_id(self, number: int) -> str:
+        return self._items[self._owners[number]].item_id
+
+    def caption_id(self, number: int) -> str:
+        owner = self._owners[number]
+        return self._items[owner].caption_id(number - self._firsts[owner])
+
+    def line(self, number: int) -> str:
+        """The caption as `_write_lines` writes it, in a tenth of the time."""
+        owner = self._owners[number]
+        item = self._items[owner]
+        within = number - self._firsts[owner]
         caption_id, item_id, text = map(
-            encode_basestring_ascii, (self.caption_id, self.item.item_id, self.item.texts[self.number])
+            encode_basestring_ascii, (item.caption_id(within), item.item_id, item.texts[within])
         )
         return f'{{"caption_id":{caption_id},"item_id":{item_id},"text":{text}}}\n'
-
-
-def _captions(listing: Listing) -> list[_Caption]:
-    return [
-        _Caption(item.caption_id(number), item, number) for item in listing.items for number in range(len(item.texts))
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,16 +230,18 @@ def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 _PART = 10_000
 
 
-def _write_long(path: Path, captions: Sequence[_Caption]) -> None:
-    """Write a list file that is too large to hold as a text; one whose content stays the same is not touched."""
-    if not _holds(path, _parts(captions)):
+def _write_captions(path: Path, captions: _Captions) -> None:
+    """Write the list of all captions, which is too long to hold as a text. The same content is not touched."""
+    # As by their lines' canonical JSON: it begins with the id, and no two are equal.
+    order = sorted(range(len(captions)), key=lambda number: encode_basestring(captions.caption_id(number)))
+    if not _holds(path, _parts(captions, order)):
         with storage.atomic_path(path) as temporary, temporary.open("wb") as file:
-            file.writelines(_parts(captions))
+            file.writelines(_parts(captions, order))
 
 
-def _parts(captions: Sequence[_Caption]) -> Iterator[bytes]:
-    for start in range(0, len(captions), _PART):
-        yield "".join(one.line() for one in captions[start : start + _PART]).encode("ascii")
+def _parts(captions: _Captions, order: Sequence[int]) -> Iterator[bytes]:
+    for start in range(0, len(order), _PART):
+        yield "".join(map(captions.line, order[start : start + _PART])).encode("ascii")
 
 
 def _holds(path: Path, parts: Iterator[bytes]) -> bool:
