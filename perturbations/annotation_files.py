@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from perturbations.errors import AnnotationError, cut, short
-from perturbations.listing import Place, raise_problems
+from perturbations.listing import Collector, Place, raise_problems
 
 _MOST_JSON_BYTES = 1024**3
 _MOST_FIELD = 64 * 1024**2
@@ -145,3 +145,46 @@ def parquet(path: Path, required: Sequence[str]) -> Iterator[tuple[Place, dict[s
                     number += 1
     except (OSError, pa.ArrowException) as error:
         raise AnnotationError(f"{path} is not a Parquet file: {cut(str(error))}") from error
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def checked(
+    collector: Collector,
+    rows: Iterable[tuple[Place, Any]],
+    item_id: str,
+    texts: Sequence[str],
+    others: Sequence[str] = (),
+) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The rows that follow the format, `texts` as str; the rest is rejected. `item_id` is the key that names a row."""
+    for where, row in rows:
+        try:
+            fitting = _check_row(row, texts, others)
+        except ValueError as error:
+            named = row.get(item_id) if isinstance(row, dict) else None
+            collector.reject_malformed(where, named if isinstance(named, str) else "", str(error))
+        else:
+            yield where, fitting
+
+
+def _check_row(row: Any, texts: Sequence[str], others: Sequence[str]) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise ValueError(f"an object is expected, not a {type(row).__name__}")
+    if None in row:  # where csv puts surplus fields: an unquoted comma, of which the caption must not be cut
+        raise ValueError(f"{len(row) - 1 + len(row[None])} fields, where the header has {len(row) - 1}")
+    if lacking := [key for key in (*texts, *others) if key not in row]:
+        raise ValueError(f"no {' or '.join(map(short, lacking))}")
+    for key in texts:
+        if type(row[key]) is not str:
+            row[key] = _as_text(key, row[key])
+    fitting: dict[str, Any] = row
+    return fitting
+
+
+def _as_text(key: str, value: Any) -> str:
+    if value is None or value != value:  # an empty field of a Parquet table is null or NaN
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{short(key)} must be text, not a {type(value).__name__}")
+    return str(value)

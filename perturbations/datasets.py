@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perturbations.annotation_files import json_lines, lines, parquet, table, whole_json
+from perturbations.annotation_files import checked, json_lines, lines, parquet, table, whole_json
 from perturbations.config import Dataset, check_paths
 from perturbations.errors import AnnotationError, ConfigError, short
 from perturbations.listing import Collector, Item, Listing, Place, Rejected, at, raise_problems
@@ -81,49 +81,6 @@ def _subset(
     )
 
 
-# --- checking rows ----------------------------------------------------------------------------------------------------
-
-
-def _checked(
-    collector: Collector,
-    rows: Iterable[tuple[Place, Any]],
-    item_id: str,
-    texts: Sequence[str],
-    others: Sequence[str] = (),
-) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The rows that follow the format, `texts` as str; the rest is rejected. `item_id` is the key that names a row."""
-    for where, row in rows:
-        try:
-            checked = _check_row(row, texts, others)
-        except ValueError as error:
-            named = row.get(item_id) if isinstance(row, dict) else None
-            collector.reject_malformed(where, named if isinstance(named, str) else "", str(error))
-        else:
-            yield where, checked
-
-
-def _check_row(row: Any, texts: Sequence[str], others: Sequence[str]) -> dict[str, Any]:
-    if not isinstance(row, dict):
-        raise ValueError(f"an object is expected, not a {type(row).__name__}")
-    if None in row:  # where csv puts surplus fields: an unquoted comma, of which the caption must not be cut
-        raise ValueError(f"{len(row) - 1 + len(row[None])} fields, where the header has {len(row) - 1}")
-    if lacking := [key for key in (*texts, *others) if key not in row]:
-        raise ValueError(f"no {' or '.join(map(short, lacking))}")
-    for key in texts:
-        if type(row[key]) is not str:
-            row[key] = _as_text(key, row[key])
-    checked: dict[str, Any] = row
-    return checked
-
-
-def _as_text(key: str, value: Any) -> str:
-    if value is None or value != value:  # an empty field of a Parquet table is null or NaN
-        return ""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{short(key)} must be text, not a {type(value).__name__}")
-    return str(value)
-
-
 def _seconds(value: Any) -> float | None:
     """A time in seconds; None where the field is empty. Raises `ValueError`."""
     if value is None or value != value or (isinstance(value, str) and not value.strip()):
@@ -152,7 +109,7 @@ def _annotations(dataset: Dataset) -> Path:
 def _msrvtt(dataset: Dataset, collector: Collector) -> None:
     """JSFusion's 1k-A: one caption a video."""
     columns = ("key", "video_id", "sentence")
-    for where, row in _checked(collector, table(_annotations(dataset), columns), "video_id", columns):
+    for where, row in checked(collector, table(_annotations(dataset), columns), "video_id", columns):
         item_id, text = row["video_id"], row["sentence"].strip()
         collector.add(Item(item_id, item_id, (f"{item_id}.mp4",), (text,), caption_key=row["key"], where=where))
 
@@ -174,7 +131,7 @@ def _msvd(dataset: Dataset, collector: Collector) -> None:
 def _activitynet(dataset: Dataset, collector: Collector) -> None:
     """One paragraph a clip."""
     rows = json_lines(_annotations(dataset))
-    for where, row in _checked(collector, rows, "clip_id", ("clip_id", "text")):
+    for where, row in checked(collector, rows, "clip_id", ("clip_id", "text")):
         item_id = row["clip_id"]
         collector.add(Item(item_id, item_id, (f"{item_id}.mp4",), (row["text"].strip(),), where=where))
 
@@ -207,7 +164,7 @@ def _didemo(dataset: Dataset, collector: Collector) -> None:
     entries = whole_json(_annotations(dataset), list, "a list of {video, description}")
     rows: Iterable[tuple[Place, Any]] = ((f"entry {number}", entry) for number, entry in enumerate(entries))
     texts: dict[str, list[str]] = {}
-    for where, row in _checked(collector, rows, "video", ("video", "description")):
+    for where, row in checked(collector, rows, "video", ("video", "description")):
         if row["video"]:
             texts.setdefault(row["video"], []).append(row["description"].strip())
         else:
@@ -251,7 +208,7 @@ def _youcook2(dataset: Dataset, collector: Collector) -> None:
 
 def _youcook2_table(path: Path, collector: Collector) -> Iterator[tuple[Place, str, list[Any], str]]:
     texts, times = ("video_id", "text"), ("start", "end")
-    for where, row in _checked(collector, table(path, (*texts, *times)), "video_id", texts, times):
+    for where, row in checked(collector, table(path, (*texts, *times)), "video_id", texts, times):
         yield where, row["video_id"], [row["start"], row["end"]], row["text"]
 
 
@@ -270,7 +227,7 @@ def _youcook2_official(path: Path, split: str, collector: Collector) -> Iterator
             (f"database.{video}.annotations[{number}]", {**clip, "video": video} if isinstance(clip, dict) else clip)
             for number, clip in enumerate(clips)
         )
-        for where, row in _checked(collector, rows, "video", ("sentence",), ("segment",)):
+        for where, row in checked(collector, rows, "video", ("sentence",), ("segment",)):
             segment = row["segment"]
             pair = isinstance(segment, list) and len(segment) == 2
             yield where, video, segment if pair else [segment, None], row["sentence"]
@@ -282,7 +239,7 @@ def _folder(dataset: Dataset, collector: Collector) -> None:
     fields = [name for name in (columns.item_id, columns.caption, columns.video) if name]
     times = [name for name in (columns.start_s, columns.end_s) if name]
     rows = _folder_rows(_annotations(dataset), list(dict.fromkeys([*fields, *times])))
-    for where, row in _checked(collector, rows, columns.item_id, fields, times):
+    for where, row in checked(collector, rows, columns.item_id, fields, times):
         item_id, text = row[columns.item_id], row[columns.caption].strip()
         video = row[columns.video] if columns.video else item_id
         try:
