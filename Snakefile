@@ -1,14 +1,23 @@
 # Configuration, includes, the named targets: nothing else.
 #   snakemake --list-target-rules     what there is to make
 #   snakemake --cores 2               the demo, on any machine
+from pathlib import Path
+
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from perturbations import config as configuration
-from perturbations import captions, evaluation, listed, plan, recipe, registry
+from perturbations import captions, config_file, evaluation, listed, plan, recipe, registry
 from perturbations.errors import PerturbationError
 
 min_version("9.0")
+
+
+try:
+    for FILE in ("config.yaml", *workflow.overwrite_configfiles):
+        config_file.check(Path(FILE))
+except PerturbationError as error:
+    raise WorkflowError(str(error)) from None
 
 
 configfile: "config.yaml"

@@ -7,11 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from perturbations import storage
-from perturbations.errors import ConfigError
-from perturbations.registry import Perturbation
+from perturbations import registry, storage
+from perturbations.errors import ConfigError, short
 
 SCHEMA_VERSION = 1
+
+_MOST_BYTES = 16 * 1024**2
 
 Table = dict[str, Any]
 
@@ -32,45 +33,52 @@ def read(path: Path) -> Table:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, time_ns: int, size: int) -> Table:
+    if size > _MOST_BYTES:
+        raise ConfigError(f"{path} is larger than {_MOST_BYTES // 1024**2} MiB: not a calibration table")
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
         version = table["schema_version"]
         entries = table["perturbations"]
-    except (ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise ConfigError(f"{path} is not a calibration table") from None
     if version != SCHEMA_VERSION or not isinstance(entries, dict):
-        raise ConfigError(f"{path} is a calibration table of version {version}; this program reads {SCHEMA_VERSION}")
+        raise ConfigError(
+            f"{path} is a calibration table of version {short(version)}; this program reads {SCHEMA_VERSION}"
+        )
     found: Table = table
     return found
 
 
-def parameters(path: Path, entry: Perturbation, severity: int, variant: str) -> dict[str, Any]:
+def parameters(path: Path, entry: registry.Perturbation, severity: int, variant: str) -> dict[str, Any]:
     """The solved parameters of one perturbation at one severity.
 
     Raises `ConfigError` when the table does not hold them, or holds those of another kernel, of another version of it,
-    or of another variant.
+    or of another variant, or some that the kernel does not take.
     """
     solved = read(path)["perturbations"].get(entry.key)
     if solved is None:
         raise ConfigError(f"{path} does not hold {entry.key}")
+    if not isinstance(solved, dict):
+        raise ConfigError(f"{path}: {entry.key} must be an object, not {short(solved)}")
     for name, now in (("version", entry.version), ("variant", variant)):
         if solved.get(name) != now:
-            raise ConfigError(f"{path} holds {entry.key} for the {name} {solved.get(name)}, and it is {now} now")
-    chosen = solved.get("severities", {}).get(str(severity), {}).get("params")
-    kinds = _kinds(entry, variant)
-    if not isinstance(chosen, dict) or set(chosen) != set(kinds):
-        raise ConfigError(f"{path} holds no {', '.join(kinds)} for {entry.key} at severity {severity}")
-    for name, value in chosen.items():
-        fits = isinstance(value, int | float) if kinds[name] is float else isinstance(value, kinds[name])
-        if not fits or isinstance(value, bool):
-            raise ConfigError(
-                f"{path}: {name} of {entry.key} at severity {severity} must be a {kinds[name].__name__}, not {value!r}"
-            )
+            raise ConfigError(f"{path} holds {entry.key} for the {name} {short(solved.get(name))}, and it is {now} now")
+    chosen = _member(_member(_member(solved, "severities"), str(severity)), "params")
+    if not chosen:
+        raise ConfigError(f"{path} holds no {', '.join(entry.bounds)} for {entry.key} at severity {severity}")
+    if problems := registry.parameter_problems(entry, chosen):
+        raise ConfigError(f"{path}: {entry.key} at severity {severity}: {'; '.join(problems)}")
     # JSON tells 1.0 from 1, people who edit a table may not.
+    kinds = _kinds(entry, variant)
     return {name: kinds[name](value) for name, value in chosen.items()}
 
 
-def _kinds(entry: Perturbation, variant: str) -> dict[str, type]:
+def _member(value: object, name: str) -> dict[str, Any]:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _kinds(entry: registry.Perturbation, variant: str) -> dict[str, type]:
     """The parameters' types: a number that has a fraction at any severity is a float."""
     published = [entry.parameters(severity, variant) for severity in entry.severities]
     return {

@@ -5,20 +5,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import sys
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from perturbations import registry
-from perturbations.errors import ConfigError
+from perturbations.bounds import SEEDS
+from perturbations.errors import ConfigError, cut, short
 
 Severity = Annotated[int, Field(ge=1, le=5)]
+AnySeverity = Annotated[int, Field(ge=1, le=7)]
 Variant = Literal["released", "paper"]
 AdapterName = Literal["msrvtt", "msvd", "activitynet", "lsmdc", "didemo", "youcook2", "folder", "demo"]
+
+
+Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
+Whole = Annotated[int, Field(strict=True)]
+"""A whole number and nothing that could be made one: no text, no bool, no 3.0."""
+Seed = Annotated[int, Field(strict=True, ge=SEEDS.low, le=SEEDS.high)]
+ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
+
+_MOST_ITEMS = 10**9
+
+RESERVED = ("whole", "logs", "benchmarks", "demo_encoder")
+"""No names of datasets: folders of that name below `work` hold something else."""
 
 
 class _Strict(BaseModel):
@@ -28,11 +43,15 @@ class _Strict(BaseModel):
 class Columns(_Strict):
     """Which columns of a `folder` dataset's caption table mean what."""
 
-    item_id: str = Field("item_id", description="the item's name; rows that share it are captions of one item")
-    video: str | None = Field(None, description="file below `videos`; without it the item_id plus a video extension")
-    caption: str = Field("caption", description="the text")
-    start_s: str | None = Field(None, description="start of the clip in seconds; without it the video's beginning")
-    end_s: str | None = Field(None, description="end of the clip in seconds; without it the video's end")
+    item_id: ColumnName = Field("item_id", description="the item's name; rows that share it are captions of one item")
+    video: ColumnName | None = Field(
+        None, description="file below `videos`; without it the item_id plus a video extension"
+    )
+    caption: ColumnName = Field("caption", description="the text")
+    start_s: ColumnName | None = Field(
+        None, description="start of the clip in seconds; without it the video's beginning"
+    )
+    end_s: ColumnName | None = Field(None, description="end of the clip in seconds; without it the video's end")
 
 
 class Dataset(_Strict):
@@ -52,12 +71,15 @@ class Dataset(_Strict):
     captions: Literal["first", "all"] = Field("first", description="msvd: one caption a video, as the papers, or all")
     columns: Columns = Field(default_factory=Columns, description="folder: the caption table's columns")
     subset: tuple[str, ...] | None = Field(None, description="only these item ids; everything else is not listed")
-    clips: int = Field(8, ge=1, le=10_000, description="demo: how many clips to draw")
+    clips: Whole = Field(8, ge=1, le=10_000, description="demo: how many clips to draw")
     donors: str | None = Field(
         None, description="the dataset whose clips event insertion takes segments from; the default is this one itself"
     )
-    max_quarantine: int | None = Field(
-        None, ge=0, description="how many items may fail before the run does; the default is the global value"
+    max_quarantine: Whole | None = Field(
+        None,
+        ge=0,
+        le=_MOST_ITEMS,
+        description="how many items may fail before the run does; the default is the global value",
     )
 
     @property
@@ -85,7 +107,7 @@ class FramesStorage(_Strict):
     """Uniformly sampled frames, as the evaluation protocols use them."""
 
     tier: Literal["frames"]
-    num_frames: int = Field(12, ge=1, le=4096, description="how many uniformly sampled frames to keep, lossless")
+    num_frames: Whole = Field(12, ge=1, le=4096, description="how many uniformly sampled frames to keep, lossless")
 
 
 class RecipeStorage(_Strict):
@@ -175,11 +197,12 @@ class CaptionBackend(_Strict):
 class Backends(_Strict):
     """Who plays a model's role. What is made with `offline` backends does not compare with published numbers."""
 
-    device: str = Field("cpu", description="where pretrained models run: cpu, cuda, cuda:1")
+    device: Device = Field("cpu", description="where pretrained models run: cpu, cuda, cuda:1, mps")
     dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="the precision they run in")
-    batch_clips: int = Field(
+    batch_clips: Whole = Field(
         1,
         ge=1,
+        le=1024,
         description="clips that go through a model together: more is faster on a GPU, but the last bits of a result, "
         "and with them a near tie, may then depend on which clips share a batch",
     )
@@ -202,10 +225,10 @@ class Captions(_Strict):
     """What to make of a suite's captions."""
 
     perturbations: Literal["all"] | tuple[str, ...] = Field("all", description="all, or a list of names")
-    severities: Literal["all"] | tuple[Annotated[int, Field(ge=1, le=7)], ...] = Field(
+    severities: Literal["all"] | tuple[AnySeverity, ...] = Field(
         "all", description="all that each perturbation has, or a list, of which it takes those that it has"
     )
-    parameters: dict[str, dict[Annotated[int, Field(ge=1, le=7)], dict[str, Any]]] = Field(
+    parameters: dict[str, dict[AnySeverity, dict[str, Any]]] = Field(
         default_factory=dict,
         description="values that replace the published ones: perturbation -> severity -> parameter -> value",
     )
@@ -218,7 +241,7 @@ class Captions(_Strict):
 
 def _distinct(value: Any) -> Any:
     if isinstance(value, tuple) and len(set(value)) != len(value):
-        raise ValueError(f"lists a value twice: {list(value)}")
+        raise ValueError(f"lists a value twice: {short(list(value))}")
     return value
 
 
@@ -275,7 +298,7 @@ class Evaluation(_Strict):
         ("v2t", "t2v"), min_length=1, description="v2t: videos ask for captions; t2v: captions ask for videos"
     )
     suites: tuple[str, ...] | None = Field(None, description="whose perturbations; the default is all of `suites`")
-    severities: tuple[Annotated[int, Field(ge=1, le=7)], ...] = Field(
+    severities: tuple[AnySeverity, ...] = Field(
         (5,), min_length=1, description="where a perturbation is not made at one of them: at the highest below it"
     )
     mixes: tuple[Mix, ...] = Field((), description="mixed manifests to ask too, v2t")
@@ -285,11 +308,11 @@ class Evaluation(_Strict):
         description="how it adapts, beside `none`, which is always run",
     )
     bank: str | None = Field(None, description="qbnorm: the dataset whose captions (t2v) or videos (v2t) are its bank")
-    seeds: tuple[int, ...] = Field((42,), min_length=1, description="of the methods")
-    batch_size: int = Field(16, ge=1, description="queries at once")
-    num_frames: int = Field(12, ge=1, description="uniformly sampled frames of a clip")
-    steps: int = Field(3, ge=1, description="of the optimizer, a batch")
-    device: str = Field("cpu", description="cpu, cuda, cuda:1, mps")
+    seeds: tuple[Seed, ...] = Field((42,), min_length=1, description="of the methods")
+    batch_size: Whole = Field(16, ge=1, le=65_536, description="queries at once")
+    num_frames: Whole = Field(12, ge=1, le=4096, description="uniformly sampled frames of a clip")
+    steps: Whole = Field(3, ge=1, le=10_000, description="of the optimizer, a batch")
+    device: Device = Field("cpu", description="cpu, cuda, cuda:1, mps")
     precision: Literal["float32", "bfloat16"] = Field("float32", description="of the query encoder")
 
     @field_validator("directions", "suites", "severities", "mixes", "methods", "seeds")
@@ -301,17 +324,21 @@ class Evaluation(_Strict):
 class Config(_Strict):
     """The whole of `config.yaml`: what to make. Where it runs is a matter of workflow/profiles."""
 
-    seed: int = Field(0, ge=0, description="the one seed; a different one gives a different realization of everything")
-    datasets: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Dataset] = Field(
+    seed: Seed = Field(0, description="the one seed; a different one gives a different realization of everything")
+    datasets: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)], Dataset] = Field(
         description="name -> dataset; the targets are called after the names, e.g. mlvp_msrvtt", min_length=1
     )
     suites: dict[str, Suite] = Field(description="suite -> what to make of it", min_length=1)
     backends: Backends = Field(default_factory=Backends)
     evaluation: Evaluation = Field(default_factory=Evaluation)
     storage: Storage = Field(default_factory=lambda: VideoStorage(tier="video"))
-    shard_size: int = Field(100, ge=1, le=100_000, description="at most so many items a job; never changes a result")
-    max_quarantine: int = Field(0, ge=0, description="how many items of a dataset may fail before the run does")
-    stall_limit_s: int = Field(120, ge=1, description="kill an item whose decoder gives no frame for so long")
+    shard_size: Whole = Field(100, ge=1, le=100_000, description="at most so many items a job; never changes a result")
+    max_quarantine: Whole = Field(
+        0, ge=0, le=_MOST_ITEMS, description="how many items of a dataset may fail before the run does"
+    )
+    stall_limit_s: Whole = Field(
+        120, ge=1, le=86_400, description="kill an item whose decoder gives no frame for so long"
+    )
 
     def max_quarantine_of(self, dataset: str) -> int:
         """How many items of `dataset` may fail."""
@@ -330,20 +357,44 @@ class Config(_Strict):
 def parse(raw: dict[str, Any]) -> Config:
     """Check a configuration and give it types.
 
-    Raises `ConfigError` with one line a mistake, each naming its key, all mistakes at once.
+    Raises `ConfigError` with one line per mistake, each naming its key, all mistakes at once.
     """
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
         # A list whose items are wrong is also reported as too short.
-        problems = [one for one in error.errors() if one["type"] != "too_short" or not one["input"]]
-        lines = [f"  {_key(problem)}: {_explain(problem)}" for problem in problems]
-        raise ConfigError("config.yaml is not valid:\n" + "\n".join(dict.fromkeys(lines))) from None
-    lines = [f"  {line}" for line in (*_suite_problems(config), *_dataset_problems(config), *_backend_problems(config))]
-    lines += [f"  {line}" for line in _evaluation_problems(config)]
-    if lines:
-        raise ConfigError("config.yaml is not valid:\n" + "\n".join(lines))
+        problems = [one for one in error.errors(include_url=False) if one["type"] != "too_short" or not one["input"]]
+        _raise([*(f"{_key(problem)}: {_explain(problem)}" for problem in problems), *_suite_problems(_readable(raw))])
+    _raise(
+        [
+            *_suite_problems(config.suites),
+            *_dataset_problems(config),
+            *_backend_problems(config),
+            *_evaluation_problems(config),
+        ]
+    )
     return config
+
+
+def _readable(raw: object) -> dict[str, Suite]:
+    """The suites of a configuration that is not valid elsewhere, so that their mistakes are named at once too."""
+    suites = raw.get("suites") if isinstance(raw, dict) else None
+    readable = {}
+    for name, wanted in suites.items() if isinstance(suites, dict) else ():
+        with contextlib.suppress(ValidationError):
+            readable[str(name)] = Suite.model_validate(wanted)
+    return readable
+
+
+_MOST_PROBLEMS = 100
+
+
+def _raise(problems: Sequence[str], what: str = "config.yaml is not valid") -> None:
+    lines = list(dict.fromkeys(problems))
+    if len(lines) > _MOST_PROBLEMS:
+        lines[_MOST_PROBLEMS:] = [f"and {len(lines) - _MOST_PROBLEMS} more"]
+    if lines:
+        raise ConfigError(f"{what}:\n" + "\n".join(f"  {line}" for line in lines)) from None
 
 
 def json_schema() -> str:
@@ -356,12 +407,11 @@ def check_paths(name: str, dataset: Dataset) -> None:
     problems = []
     for key in ("annotations", "ids"):
         path = getattr(dataset, key)
-        if path is not None and not path.is_file():
-            problems.append(f"datasets.{name}.{key}: no such file: {path}")
-    if dataset.videos is not None and not dataset.videos.is_dir():
-        problems.append(f"datasets.{name}.videos: no such directory: {dataset.videos}")
-    if problems:
-        raise ConfigError("config.yaml names what is not there:\n" + "\n".join(f"  {line}" for line in problems))
+        if path is not None and not os.path.isfile(path):
+            problems.append(f"datasets.{name}.{key}: no such file: {cut(str(path))}")
+    if dataset.videos is not None and not os.path.isdir(dataset.videos):
+        problems.append(f"datasets.{name}.videos: no such directory: {cut(str(dataset.videos))}")
+    _raise(problems, "config.yaml names what is not there")
 
 
 _REQUIRED_PATHS = {
@@ -374,6 +424,8 @@ _HAVE_IDS = ("msvd", "youcook2")
 def _dataset_problems(config: Config) -> list[str]:
     problems = []
     for name, dataset in config.datasets.items():
+        if name in RESERVED:
+            problems.append(f"datasets.{name}: the name is taken by a folder of the workflow; choose another")
         for key in _REQUIRED_PATHS.get(dataset.adapter, ("annotations", "videos")):
             if getattr(dataset, key) is None:
                 problems.append(f"datasets.{name}.{key}: the adapter '{dataset.adapter}' needs it")
@@ -382,11 +434,11 @@ def _dataset_problems(config: Config) -> list[str]:
     return problems
 
 
-def _suite_problems(config: Config) -> list[str]:
+def _suite_problems(suites: Mapping[str, Suite]) -> list[str]:
     problems = []
-    for suite_name, wanted in config.suites.items():
+    for suite_name, wanted in suites.items():
         if suite_name not in registry.suites():
-            problems.append(f"suites.{suite_name}: unknown suite; known: {', '.join(registry.suites())}")
+            problems.append(f"suites.{cut(suite_name)}: unknown suite; known: {', '.join(registry.suites())}")
             continue
         suite = registry.suite(suite_name)
         if wanted.draw is not None and not suite.draws_by_choice:
@@ -396,7 +448,9 @@ def _suite_problems(config: Config) -> list[str]:
         if isinstance(wanted.perturbations, tuple):
             for name in wanted.perturbations:
                 if name not in known:
-                    problems.append(f"suites.{suite_name}.perturbations: unknown '{name}'; known: {', '.join(known)}")
+                    problems.append(
+                        f"suites.{suite_name}.perturbations: unknown {short(name)}; known: {', '.join(known)}"
+                    )
         problems += _parameter_problems(suite_name, "parameters", wanted.parameters, known, wanted.variant)
         texts = {entry.name: entry for entry in suite.perturbations if entry.kind == "text"}
         of_captions = wanted.captions
@@ -404,7 +458,7 @@ def _suite_problems(config: Config) -> list[str]:
             for name in of_captions.perturbations:
                 if name not in texts:
                     place = f"suites.{suite_name}.captions.perturbations"
-                    problems.append(f"{place}: unknown '{name}'; known: {', '.join(texts) or 'none'}")
+                    problems.append(f"{place}: unknown {short(name)}; known: {', '.join(texts) or 'none'}")
         problems += _parameter_problems(
             suite_name, "captions.parameters", of_captions.parameters, texts, wanted.variant
         )
@@ -414,22 +468,22 @@ def _suite_problems(config: Config) -> list[str]:
 def _evaluation_problems(config: Config) -> list[str]:
     wanted = config.evaluation
     problems = [
-        f"evaluation.suites: '{name}' is not among `suites`: {', '.join(config.suites)}"
+        f"evaluation.suites: {short(name)} is not among `suites`: {', '.join(config.suites)}"
         for name in wanted.suites or ()
         if name not in config.suites
     ]
     if "qbnorm" in wanted.methods and wanted.bank is None:
         problems.append("evaluation.bank: the method `qbnorm` needs a bank: a dataset of training queries")
     if wanted.bank is not None and wanted.bank not in config.datasets:
-        problems.append(f"evaluation.bank: '{wanted.bank}' is not among `datasets`: {', '.join(config.datasets)}")
+        problems.append(f"evaluation.bank: {short(wanted.bank)} is not among `datasets`: {', '.join(config.datasets)}")
     if wanted.model == "xpool" and wanted.checkpoint is None:
         problems.append(
             "evaluation.checkpoint: `xpool` needs the weights of its pooling: a published X-Pool checkpoint"
         )
     if wanted.pretrained is None and (wanted.checkpoint is not None or wanted.revision is not None):
         problems.append("evaluation.pretrained: weights are given, but not the model they are for")
-    if wanted.checkpoint is not None and not wanted.checkpoint.is_file():
-        problems.append(f"evaluation.checkpoint: no such file: {wanted.checkpoint}")
+    if wanted.checkpoint is not None and not os.path.isfile(wanted.checkpoint):
+        problems.append(f"evaluation.checkpoint: no such file: {cut(str(wanted.checkpoint))}")
     return problems
 
 
@@ -443,27 +497,17 @@ def _parameter_problems(
     problems = []
     for name, by_severity in replaced.items():
         if name not in known:
-            problems.append(f"suites.{suite_name}.{key}: unknown '{name}'; known: {', '.join(known)}")
+            problems.append(f"suites.{suite_name}.{key}: unknown {short(name)}; known: {', '.join(known)}")
             continue
         for severity, values in by_severity.items():
             if severity not in known[name].severities:
                 has = list(known[name].severities)
                 problems.append(f"suites.{suite_name}.{key}.{name}: no severity {severity}; it has {has}")
                 continue
-            published = known[name].parameters(severity, variant)
-            for parameter, value in values.items():
-                place = f"suites.{suite_name}.{key}.{name}.{severity}.{parameter}"
-                if parameter not in published:
-                    problems.append(f"{place}: unknown parameter; known: {', '.join(published)}")
-                elif not _same_kind(value, published[parameter]):
-                    problems.append(f"{place}: must be of the kind of {published[parameter]!r}, not {value!r}")
-                elif isinstance(value, str) and value not in _words(known[name], parameter):
-                    problems.append(f"{place}: must be one of {_words(known[name], parameter)}, not {value!r}")
+            place = f"suites.{suite_name}.{key}.{name}.{severity}"
+            complete = {**known[name].parameters(severity, variant), **values}
+            problems += [f"{place}.{line}" for line in registry.parameter_problems(known[name], complete)]
     return problems
-
-
-def _words(entry: registry.Perturbation, key: str) -> list[str]:
-    return sorted({table[key] for table in (*entry.released, *(entry.paper or ()))})
 
 
 def _backend_problems(config: Config) -> list[str]:
@@ -471,7 +515,7 @@ def _backend_problems(config: Config) -> list[str]:
     for name, dataset in config.datasets.items():
         if dataset.donors is not None and dataset.donors not in config.datasets:
             known = ", ".join(config.datasets)
-            problems.append(f"datasets.{name}.donors: unknown dataset '{dataset.donors}'; known: {known}")
+            problems.append(f"datasets.{name}.donors: unknown dataset {short(dataset.donors)}; known: {known}")
     wanted = config.suites.get("mlvp")
     captions_needed = (
         wanted is not None
@@ -497,19 +541,10 @@ def check_backend_files(backends: Backends) -> None:
     ):
         for name in names:
             path = getattr(getattr(backends, role), name, None)
-            if path is not None and not path.exists():
+            if path is not None and not os.path.exists(path):
                 kind = "directory" if name == "images" else "file"
-                problems.append(f"backends.{role}.{name}: no such {kind}: {path}")
-    if problems:
-        raise ConfigError("config.yaml names what is not there:\n" + "\n".join(f"  {line}" for line in problems))
-
-
-def _same_kind(value: Any, published: Any) -> bool:
-    if isinstance(published, bool) or isinstance(value, bool):
-        return isinstance(value, bool) and isinstance(published, bool)
-    if isinstance(published, float):
-        return isinstance(value, int | float) and abs(value) <= sys.float_info.max  # neither NaN nor infinite
-    return isinstance(value, type(published))
+                problems.append(f"backends.{role}.{name}: no such {kind}: {cut(str(path))}")
+    _raise(problems, "config.yaml names what is not there")
 
 
 def _key(problem: Any) -> str:
@@ -520,7 +555,9 @@ def _key(problem: Any) -> str:
         location[1:2] = ["tier"] if unknown_tag else []
     elif location[:1] == ["backends"] and len(location) > 1 and location[1] in ("main_object", "style", "embedding"):
         location[2:3] = ["backend"] if unknown_tag else []
-    parts = [str(part) for part in location if part != "[key]" and not str(part).startswith(("tuple[", "literal["))]
+    parts = [
+        cut(str(part), 80) for part in location if part != "[key]" and not str(part).startswith(("tuple[", "literal["))
+    ]
     return ".".join(parts) or "(top level)"
 
 
@@ -530,7 +567,7 @@ def _explain(problem: Any) -> str:
     if problem["type"] in ("missing", "union_tag_not_found"):
         return "is missing"
     if problem["type"] == "union_tag_invalid":
-        return f"Input should be {problem['ctx']['expected_tags']}, not {problem['ctx']['tag']!r}"
+        return f"Input should be {problem['ctx']['expected_tags']}, not {short(problem['ctx']['tag'])}"
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
-    return f"{problem['msg']}, not {problem['input']!r}"
+    return f"{cut(problem['msg'])}, not {short(problem['input'])}"

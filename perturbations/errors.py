@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import reprlib
+
 
 class PerturbationError(Exception):
     """Base of every error this package raises on purpose."""
@@ -33,3 +35,26 @@ class BackendError(PerturbationError):
 
 class ManifestError(PerturbationError):
     """A manifest is missing, unreadable, or does not follow its schema."""
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel = 2
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 80
+
+
+def short(value: object) -> str:
+    """A value as messages show it: its `repr`, cut in the middle where it is long. Data from outside may be megabytes.
+
+    A text keeps its quotes and its escapes, so that it stays on its line.
+    """
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # Python refuses to write out a number of thousands of digits
+        return f"a value of type {type(value).__name__}, too long to be shown"
+
+
+def cut(text: str, length: int = 200) -> str:
+    """A text that is part of a message: what does not print escaped, the middle left out where it is longer."""
+    half = length // 2
+    shown = text if len(text) <= length else f"{text[:half]}...{text[-half:]}"
+    return shown if shown.isprintable() else repr(shown)[1:-1]

@@ -6,11 +6,12 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
 
-from perturbations.errors import UnknownPerturbationError
+from perturbations.bounds import Bounds, Joint, problem_of
+from perturbations.errors import UnknownPerturbationError, short
 
 Parameters = Mapping[str, Any]
 Kind = Literal["video", "text"]
@@ -44,6 +45,8 @@ class Perturbation:
         version: raise it when the kernel's results change; every row made by the old one becomes stale.
         released: one parameter set a severity, 1 first: what the authors' code uses.
         paper: the same as printed, where it differs.
+        bounds: what each parameter may be; every parameter has one.
+        joint: what parameters must fulfil together.
         draw: one realization a "clip", a "frame" or a "caption"; "none" where nothing is random.
         roles: what a kernel needs played by a backend (`perturbations.models`), its keyword arguments of those names.
         gated: whether a result must keep the meaning: similar enough to the original, or drawn again.
@@ -64,6 +67,8 @@ class Perturbation:
     version: int
     released: tuple[Parameters, ...]
     paper: tuple[Parameters, ...] | None = None
+    bounds: Bounds = field(default_factory=dict)
+    joint: tuple[Joint, ...] = ()
     draw: Draw
     roles: tuple[str, ...] = ()
     gated: bool = False
@@ -165,10 +170,27 @@ def _by_key() -> dict[str, Perturbation]:
     return {entry.key: entry for entry in perturbations()}
 
 
-def parameter_problems(entry: Perturbation, params: Parameters) -> list[str]:
-    """What is wrong with a kernel's parameters, one line for each."""
-    published = entry.released[0]
-    return [] if set(params) == set(published) else [f"parameters must be {sorted(published)}, not {sorted(params)}"]
+def parameter_problems(entry: Perturbation, parameters: Mapping[str, object]) -> list[str]:
+    """What is wrong with a whole parameter set: one line per mistake, which begins with the parameter's name.
+
+    Right are exactly the declared names, each value within its bounds, and what they must fulfil together.
+    """
+    known = ", ".join(entry.bounds) or "none"
+    problems = [
+        f"{short(name)[1:-1]}: unknown parameter; known: {known}" for name in parameters if name not in entry.bounds
+    ]
+    for name, bound in entry.bounds.items():
+        if name not in parameters:
+            problems.append(f"{name}: is missing; it must be {bound}")
+        elif wrong := problem_of(bound, parameters[name]):
+            problems.append(f"{name}: {wrong}")
+    if problems:
+        return problems
+    return [
+        f"{rule.parameter}: {rule.rule}, not {short(parameters[rule.parameter])}"
+        for rule in entry.joint
+        if not rule.fits(parameters)
+    ]
 
 
 def resolve(dotted: str) -> Callable[..., Any]:

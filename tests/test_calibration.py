@@ -383,11 +383,20 @@ def test_a_changed_table_is_read_anew(table: calibration_table.Table, tmp_path: 
     ("entry", "told"),
     [
         ({"version": 0}, "for the version 0, and it is 1 now"),
-        ({"variant": "paper"}, "for the variant paper, and it is released now"),
+        ({"variant": "paper"}, "for the variant 'paper', and it is released now"),
         ({"severities": {}}, "holds no sigma for mlvp/gaussian_noise at severity 2"),
-        ({"severities": {"2": {"params": {"amount": 1.0}}}}, "holds no sigma"),
-        ({"severities": {"2": {"params": {"sigma": "much"}}}}, "sigma of mlvp/gaussian_noise at severity 2 must be"),
-        ({"severities": {"2": {"params": {"sigma": True}}}}, "must be a float, not True"),
+        ({"severities": []}, "holds no sigma"),
+        ({"severities": {"2": ["params"]}}, "holds no sigma"),
+        (
+            {"severities": {"2": {"params": {"amount": 1.0}}}},
+            "amount: unknown parameter; known: sigma; sigma: is missing",
+        ),
+        (
+            {"severities": {"2": {"params": {"sigma": "much"}}}},
+            "mlvp/gaussian_noise at severity 2: sigma: must be a number from 0 to 10, not 'much'",
+        ),
+        ({"severities": {"2": {"params": {"sigma": True}}}}, "must be a number from 0 to 10, not True"),
+        ({"severities": {"2": {"params": {"sigma": -1}}}}, "must be a number from 0 to 10, not -1"),
     ],
 )
 def test_entries_that_do_not_fit_are_refused(
@@ -400,7 +409,9 @@ def test_entries_that_do_not_fit_are_refused(
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema_version": 9, "perturbations": {}}', "null"])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"schema_version": 9, "perturbations": {}}', "null", "[" * 100_000, "\0"]
+)
 def test_files_that_are_no_tables_are_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     path.write_text(text)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from perturbations import config, registry
-from perturbations.errors import ConfigError
+from perturbations.errors import ConfigError, short
 
 REPOSITORY = Path(__file__).parents[1]
 PLAIN: dict[str, Any] = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
@@ -63,7 +63,7 @@ def test_a_datasets_own_limit_comes_before_the_global_one() -> None:
     assert (parsed.max_quarantine_of("own"), parsed.max_quarantine_of("demo")) == (0, 4)
 
 
-@pytest.mark.parametrize("value", [1, 1.0, -0.5, 1e30])
+@pytest.mark.parametrize("value", [1, 1.0, 0, 0.5])
 def test_a_whole_number_may_stand_for_a_float(value: float) -> None:
     config.parse(changed(("suites/mlvp/parameters", {"fog": {1: {"intensity": value}}})))
 
@@ -94,7 +94,32 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("shard_size", 0, "shard_size", "not 0"),
     ("max_quarantine", -1, "max_quarantine", "not -1"),
     ("stall_limit_s", 0, "stall_limit_s", "not 0"),
-    ("stall_limit_s", math.inf, "stall_limit_s", "finite"),
+    ("stall_limit_s", math.inf, "stall_limit_s", "valid integer, not inf"),
+    ("stall_limit_s", 86_401, "stall_limit_s", "less than or equal to 86400"),
+    ("shard_size", 100_001, "shard_size", "not 100001"),
+    ("shard_size", True, "shard_size", "valid integer, not True"),
+    ("shard_size", "10", "shard_size", "valid integer, not '10'"),
+    ("max_quarantine", 10**400, "max_quarantine", "not 1000"),
+    ("max_quarantine", 16**9999, "max_quarantine", "of type int, too long"),
+    ("seed", 2**63, "seed", "less than or equal to 9223372036854775807"),
+    ("seed", 2**64, "seed", "less than or equal to 9223372036854775807"),
+    ("seed", math.nan, "seed", "valid integer, not nan"),
+    ("seed", "7", "seed", "valid integer, not '7'"),
+    ("seed", True, "seed", "valid integer, not True"),
+    ("evaluation/seeds", [1, 2**63], "evaluation.seeds.1", "less than or equal to 9223372036854775807"),
+    ("evaluation/seeds", [-1], "evaluation.seeds.0", "greater than or equal to 0"),
+    ("evaluation/seeds", ["42"], "evaluation.seeds.0", "valid integer, not '42'"),
+    ("evaluation/seeds", [math.nan], "evaluation.seeds.0", "valid integer"),
+    ("evaluation/batch_size", 10**6, "evaluation.batch_size", "65536"),
+    ("evaluation/num_frames", 4097, "evaluation.num_frames", "4096"),
+    ("evaluation/steps", 10_001, "evaluation.steps", "10000"),
+    ("evaluation/device", "cuda; rm -rf ~", "evaluation.device", "pattern.*not 'cuda; rm"),
+    ("evaluation/device", "cuda:0\n", "evaluation.device", "pattern"),
+    ("evaluation/device", "cuda:", "evaluation.device", "pattern"),
+    ("backends/device", "$(id)", "backends.device", "pattern"),
+    ("backends/device", "cuda:\u0661", "backends.device", "pattern"),
+    ("backends/batch_clips", 0, "backends.batch_clips", "not 0"),
+    ("backends/batch_clips", 2000, "backends.batch_clips", "1024"),
     ("datasets", {}, "datasets", "at least 1"),
     ("datasets", ["demo"], "datasets", "dictionary"),
     ("datasets/demo", None, "datasets.demo", "dictionary"),
@@ -108,6 +133,13 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("datasets/demo/subset", ["a", 7], "datasets.demo.subset.1", "string, not 7"),
     ("datasets/demo/annotations", 5, "datasets.demo.annotations", "path"),
     ("datasets/demo/columns", {"itemid": "x"}, "datasets.demo.columns.itemid", "unknown key"),
+    ("datasets/demo/columns", {"item_id": ""}, "datasets.demo.columns.item_id", "at least 1 character, not ''"),
+    ("datasets/demo/columns", {"video": ""}, "datasets.demo.columns.video", "at least 1 character"),
+    ("datasets/demo/columns", {"start_s": ""}, "datasets.demo.columns.start_s", "at least 1 character"),
+    ("datasets/whole", {"adapter": "demo"}, "datasets.whole", "taken by a folder"),
+    ("datasets/logs", {"adapter": "demo"}, "datasets.logs", "taken by a folder"),
+    ("datasets/demo_encoder", {"adapter": "demo"}, "datasets.demo_encoder", "taken by a folder"),
+    ("datasets/" + "a" * 65, {"adapter": "demo"}, "datasets." + "a" * 65, "at most 64"),
     ("datasets/MSR-VTT", {"adapter": "demo"}, "datasets.MSR-VTT", "pattern"),
     ("datasets/a b", {"adapter": "demo"}, "datasets.a b", "pattern"),
     ("datasets/..", {"adapter": "demo"}, "datasets...", "pattern"),
@@ -132,12 +164,17 @@ WRONG: list[tuple[str, Any, str, str]] = [
     (PARAMETERS, {"fog": {6: {}}}, "suites.mlvp.parameters.fog.6", "less than or equal to 5"),
     (PARAMETERS, {"fog": {"one": {}}}, "suites.mlvp.parameters.fog.one", "valid integer"),
     (PARAMETERS, {"fog": {1: {"x": 1}}}, "suites.mlvp.parameters.fog.1.x", "known: intensity, decay"),
-    (PARAMETERS, {"fog": {1: {"decay": "2"}}}, "suites.mlvp.parameters.fog.1.decay", "kind of 2.0, not '2'"),
+    (PARAMETERS, {"fog": {1: {"decay": "2"}}}, "suites.mlvp.parameters.fog.1.decay", "number from 0.1 to 100, not '2'"),
     (PARAMETERS, {"fog": {1: {"decay": True}}}, "suites.mlvp.parameters.fog.1.decay", "not True"),
     (PARAMETERS, {"fog": {1: {"decay": math.nan}}}, "suites.mlvp.parameters.fog.1.decay", "not nan"),
     (PARAMETERS, {"fog": {1: {"decay": -math.inf}}}, "suites.mlvp.parameters.fog.1.decay", "not -inf"),
     (PARAMETERS, {"fog": {1: {"decay": 10**400}}}, "suites.mlvp.parameters.fog.1.decay", "not 1000"),
-    (PARAMETERS, {"snow": {1: {"radius": 10.5}}}, "suites.mlvp.parameters.snow.1.radius", "kind of 10, not 10.5"),
+    (
+        PARAMETERS,
+        {"snow": {1: {"radius": 10.5}}},
+        "suites.mlvp.parameters.snow.1.radius",
+        "whole number from 0 to 200, not 10.5",
+    ),
     ("storage", "video", "storage", "not 'video'"),
     ("storage", {}, "storage.tier", "is missing"),
     ("storage", {"tier": "vdeo"}, "storage.tier", "'video', 'frames', 'recipe', not 'vdeo'"),
@@ -149,7 +186,9 @@ WRONG: list[tuple[str, Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "key", "said"), WRONG, ids=[f"{one[2]}-{one[1]!r:.20}" for one in WRONG])
+@pytest.mark.parametrize(
+    ("path", "value", "key", "said"), WRONG, ids=[f"{one[2]}-{short(one[1]):.20}" for one in WRONG]
+)
 def test_a_mistake_is_told_by_its_full_key(path: str, value: Any, key: str, said: str) -> None:
     found = mistakes(changed((path, value)))
     assert key in found
@@ -192,6 +231,53 @@ def test_mistakes_of_form_are_told_together() -> None:
     }
 
 
+def test_mistakes_of_parameters_are_told_with_those_of_form() -> None:
+    raw = changed(("seed", -1), (PARAMETERS, {"fog": {1: {"decay": -1}}}), ("suites/mm_robustness", {"variant": "x"}))
+    assert set(mistakes(raw)) == {"seed", "suites.mlvp.parameters.fog.1.decay", "suites.mm_robustness.variant"}
+
+
+@pytest.mark.parametrize("device", ["cpu", "mps", "cuda", "cuda:0", "cuda:15"])
+def test_devices(device: str) -> None:
+    parsed = config.parse(changed(("evaluation/device", device), ("backends/device", device)))
+    assert (parsed.evaluation.device, parsed.backends.device) == (device, device)
+
+
+def test_seeds_that_a_manifest_can_store() -> None:
+    parsed = config.parse(changed(("seed", 2**63 - 1), ("evaluation/seeds", [0, 2**63 - 1])))
+    assert (parsed.seed, parsed.evaluation.seeds) == (2**63 - 1, (0, 2**63 - 1))
+
+
+MEGABYTES = "x" * 3_000_000
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {MEGABYTES: 1},
+        changed(("datasets/demo/adapter", MEGABYTES)),
+        changed((f"datasets/{MEGABYTES}", {"adapter": "demo"})),
+        changed((f"suites/{MEGABYTES}", {})),
+        changed(("suites/mlvp/perturbations", [MEGABYTES])),
+        changed(("suites/mlvp/captions", {"perturbations": [MEGABYTES]})),
+        changed((PARAMETERS, {MEGABYTES: {1: {}}})),
+        changed((PARAMETERS, {"fog": {1: {MEGABYTES: 1}}})),
+        changed((PARAMETERS, {"fog": {1: {"decay": MEGABYTES}}})),
+        changed(("storage", {"tier": MEGABYTES})),
+        changed(("evaluation/suites", [MEGABYTES])),
+        changed(("evaluation/bank", MEGABYTES)),
+        changed(("evaluation/pretrained", "m"), ("evaluation/checkpoint", MEGABYTES)),
+        changed(("datasets/demo/donors", MEGABYTES)),
+        changed(("suites/mlvp/severities", [1] * 1_000_000)),
+        changed(*((f"key{number}", 1) for number in range(50_000))),
+    ],
+    ids=range(16),
+)
+def test_a_message_is_short_whatever_the_file_holds(raw: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.parse(raw)
+    assert len(str(caught.value)) < 5000
+
+
 def test_mistakes_of_meaning_are_told_together() -> None:
     raw = changed(
         ("datasets/x", {"adapter": "msvd"}),
@@ -232,6 +318,15 @@ def test_a_folder_is_no_annotation_file(tmp_path: Path) -> None:
     dataset = config.Dataset(adapter="folder", annotations=tmp_path, videos=tmp_path)
     with pytest.raises(ConfigError, match=r"datasets\.x\.annotations: no such file"):
         config.check_paths("x", dataset)
+
+
+@pytest.mark.parametrize("name", ["a" * 100_000, "nul\0", "new\nline"])
+def test_paths_that_no_disk_can_hold_do_not_exist(name: str) -> None:
+    dataset = config.Dataset(adapter="folder", annotations=Path(name), videos=Path(name))
+    with pytest.raises(ConfigError, match=r"datasets\.x\.annotations: no such file") as caught:
+        config.check_paths("x", dataset)
+    assert len(str(caught.value).split("\n")) == 3
+    assert len(str(caught.value)) < 600
 
 
 def test_paths_that_exist_are_fine(tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perturbations import datasets
+from perturbations import listing as listings
 from perturbations.config import Dataset
 from perturbations.errors import AnnotationError, ConfigError
+from perturbations.listing import Caption, Rejected
 
 
 def dataset(folder: Path, adapter: str, annotations: str | bytes, name: str, **keys: Any) -> Dataset:
@@ -103,8 +105,8 @@ def test_msrvtt_finds_the_real_clips(reference: Path) -> None:
     config = Dataset(adapter="msrvtt", annotations=folder / "MSRVTT_JSFUSION_test.csv", videos=folder / "videos")
     found, missing = datasets.locate(config, datasets.read("msrvtt", config))
     assert {one.item.item_id: one.item.captions for one in found} == {
-        "video9771": (datasets.Caption("ret1", "a little girl does gymnastics"),),
-        "video7021": (datasets.Caption("ret13", "baseball player hits ball"),),
+        "video9771": (Caption("ret1", "a little girl does gymnastics"),),
+        "video7021": (Caption("ret13", "baseball player hits ball"),),
     }
     assert len(missing) == 998
     assert all(one.bytes == one.path.stat().st_size for one in found)
@@ -133,8 +135,8 @@ def test_msvd(tmp_path: Path) -> None:
         ("a", ("a.avi",), 2),
     ]
     assert listing.rejected == (
-        datasets.Rejected("b", "duplicate id, first seen at line 1 (ids.txt, line 2)"),
-        datasets.Rejected("nowhere", "no list of captions in a.json (ids.txt, line 3)"),
+        Rejected("b", "duplicate id, first seen at line 1 (ids.txt, line 2)"),
+        Rejected("nowhere", "no list of captions in a.json (ids.txt, line 3)"),
     )
 
 
@@ -497,3 +499,166 @@ def test_any_id_is_listed_once_and_found_inside_the_videos(
     found, missing = datasets.locate(config, listing)
     assert missing == []
     assert all(one.path.resolve().is_relative_to(videos.resolve()) for one in found)
+
+
+# --- files that are large, deep, or of another kind -------------------------------------------------------------------
+
+
+MEGABYTES = "x" * 3_000_000
+OF_GARBAGE = 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("adapter", "name", "content"),
+    [
+        ("msrvtt", "a.csv", MEGABYTES),
+        ("msrvtt", "a.csv", "key,video_id," + MEGABYTES + "\n1,2,3\n"),
+        ("msrvtt", "a.csv", 'key,video_id,sentence\n1,v,"' + MEGABYTES),
+        ("msrvtt", "a.csv", "key,video_id,sentence\n1,v" + MEGABYTES),
+        ("activitynet", "a.jsonl", MEGABYTES),
+        ("activitynet", "a.jsonl", f'{{"clip_id": "v", "{MEGABYTES}": 1}}'),
+        ("activitynet", "a.jsonl", "x\n" * OF_GARBAGE),
+        ("activitynet", "a.jsonl", "0\n" * OF_GARBAGE),
+        ("activitynet", "a.jsonl", "[" * OF_GARBAGE),
+        ("lsmdc", "a.csv", MEGABYTES + "\tx"),
+        ("lsmdc", "a.csv", "x\n" * OF_GARBAGE),
+        ("didemo", "a.json", '"' + MEGABYTES + '"'),
+        ("didemo", "a.json", '[{"' + MEGABYTES + '": 1}]'),
+        ("didemo", "a.json", '{"a":' * 200_000),
+        ("didemo", "a.json", "[" + "9" * 5000 + "]"),
+        ("youcook2", "a.json", f'{{"database": {{"{MEGABYTES}": 1}}}}'),
+        ("folder", "a.tsv", MEGABYTES),
+        ("folder", "a.parquet", "PAR1" + MEGABYTES + "PAR1"),
+        ("folder", "a.csv", b"PAR1" + bytes(range(256)) * 4000 + b"PAR1"),
+        ("folder", "a.csv", b"\0" * 100_000),
+        ("folder", "a.json", b"\0" * 100_000),
+        ("folder", "a.csv", b"\x80\x04\x95" + b"c\nos\nsystem\n" * 1000),
+        ("folder", "a.csv", "cos\nsystem\n(S'id'\ntR."),
+    ],
+    ids=range(23),
+)
+def test_garbage_is_a_short_error_that_names_the_file(
+    tmp_path: Path, adapter: str, name: str, content: str | bytes
+) -> None:
+    config = dataset(tmp_path, adapter, content, name)
+    with pytest.raises(AnnotationError) as caught:
+        datasets.read("d", config)
+    assert str(tmp_path / name) in str(caught.value)
+    assert len(str(caught.value)) < 3000
+
+
+def test_a_file_of_lines_of_another_kind_is_not_read_to_its_end(tmp_path: Path) -> None:
+    config = dataset(tmp_path, "lsmdc", "x\n" * OF_GARBAGE, "a.csv")
+    with pytest.raises(AnnotationError, match="is of another format:\n  line 1: 1 fields") as caught:
+        datasets.read("d", config)
+    assert "and 99991 more" in str(caught.value)
+
+
+def test_a_file_with_too_many_entries_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listings, "_MOST_REJECTED", 3)
+    rows = [{"item_id": "a", "caption": "c"}] * 6
+    with pytest.raises(AnnotationError, match="more than 3 entries that cannot be used, the last: duplicate"):
+        datasets.read("d", folder_dataset(tmp_path, rows))
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "jsonl", "parquet"])
+def test_a_caption_or_an_id_of_megabytes_is_rejected(tmp_path: Path, kind: str) -> None:
+    rows = [
+        ("good", "c"),
+        ("long", "c" * 10_000_000),
+        (MEGABYTES, "c"),
+        ("good", "d" * 100_001),
+        ("fits", "e" * 100_000),
+    ]
+    table = [dict(zip(("item_id", "caption"), row, strict=True)) for row in rows]
+    content: str | bytes
+    out = io.StringIO(newline="")
+    if kind == "csv":
+        csv.writer(out).writerows([("item_id", "caption"), *rows])
+        content = out.getvalue()
+    elif kind == "parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        sink = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(table), sink)
+        content = sink.getvalue()
+    else:
+        content = json.dumps(table) if kind == "json" else "".join(json.dumps(row) + "\n" for row in table)
+    found = datasets.read("d", dataset(tmp_path, "folder", content, f"a.{kind}"))
+    assert [item.item_id for item in found.items] == ["good", "fits"]
+    reasons = [one.reason.partition(" (")[0] for one in found.rejected]
+    assert reasons == [
+        "a caption has 10,000,000 characters, more than 100,000",
+        "its id has 3,000,000 characters, more than 1,000",
+        "a caption has 100,001 characters, more than 100,000",
+    ]
+    assert all(len(one.item_id) < 1100 for one in found.rejected)
+
+
+def test_odd_ids_are_items_or_rejected(tmp_path: Path) -> None:
+    ids = [
+        "new\nline",
+        "quo\"te'",
+        "a/../b",
+        "é\u2028",
+        " ",
+        "$(id)",
+        "..",
+        "../x",
+        "/etc/passwd",
+        "nul\0",
+        "\ud800",
+        "",
+    ]
+    rows = [{"item_id": name, "caption": "c", "file": f"{number}.mp4"} for number, name in enumerate(ids)]
+    found = datasets.read("d", folder_dataset(tmp_path, rows, columns={"video": "file"}))
+    assert [item.item_id for item in found.items] == ids[:9]  # with a file of its own, an id may be any text
+    reasons = [one.reason for one in found.rejected]
+    for reason, said in zip(reasons, ("holds a NUL", "a lone surrogate", "the id is empty"), strict=True):
+        assert said in reason
+
+
+@pytest.mark.parametrize("seconds", [1e300, 10_000_001, -1e300, "1e9", "nan", "-inf"])
+def test_times_that_no_video_has_are_rejected(tmp_path: Path, seconds: Any) -> None:
+    rows = [{"item_id": "good", "caption": "c", "end": 10_000_000}, {"item_id": "v", "caption": "c", "end": seconds}]
+    found = datasets.read("d", folder_dataset(tmp_path, rows, columns={"end_s": "end"}))
+    assert [item.item_id for item in found.items] == ["good"]
+    assert "its span is not in seconds" in found.rejected[0].reason
+
+
+def test_a_subset_of_a_million_ids(tmp_path: Path) -> None:
+    config = folder_dataset(tmp_path, [{"item_id": "v1", "caption": "c"}])
+    many = tuple(f"v{number}" for number in range(1_000_000))
+    with pytest.raises(ConfigError, match=r"'v0', 'v2', 'v3', 'v4', 'v5' and 999994 more") as caught:
+        datasets.read("d", config.model_copy(update={"subset": many}))
+    assert len(str(caught.value)) < 200
+    with pytest.raises(ConfigError) as caught:
+        datasets.read("d", config.model_copy(update={"subset": (MEGABYTES,)}))
+    assert len(str(caught.value)) < 200
+
+
+def test_captions_keep_their_ids_and_order(tmp_path: Path) -> None:
+    rows = [{"item_id": name, "caption": f"{name}{number}"} for number in range(3) for name in "ba"]
+    found = datasets.read("d", folder_dataset(tmp_path, rows))
+    assert [(item.item_id, item.captions) for item in found.items] == [
+        ("b", (Caption("b#0", "b0"), Caption("b#1", "b1"), Caption("b#2", "b2"))),
+        ("a", (Caption("a#0", "a0"), Caption("a#1", "a1"), Caption("a#2", "a2"))),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([("k", "a"), ("k", "b")], "duplicate caption id 'k'"),
+        ([("", "a"), ("a#0", "b")], "duplicate caption id 'a#0'"),
+        ([("a#0", "b"), ("", "a")], "duplicate caption id 'a#0'"),
+        ([("a#1", "b"), ("", "a")], ""),
+        ([("b", "b"), ("b#0", "a")], ""),
+    ],
+)
+def test_caption_ids_are_unique(tmp_path: Path, rows: list[tuple[str, str]], said: str) -> None:
+    table = "key,video_id,sentence\n" + "".join(f"{key},{video},x\n" for key, video in rows)
+    found = datasets.read("d", dataset(tmp_path, "msrvtt", table, "a.csv"))
+    assert len({caption.caption_id for item in found.items for caption in item.captions}) == len(found.items)
+    assert [said in one.reason for one in found.rejected] == ([True] if said else [])

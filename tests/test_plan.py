@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations import config, plan
+from perturbations import config, plan, recipe
 
 ids = st.lists(st.text(max_size=6), unique=True, max_size=40)
 
@@ -143,3 +144,81 @@ def test_odd_names_take_one_line_each(tmp_path: Path) -> None:
     assert all(text.isascii() and len(text.splitlines()) == text.count(b"\n") for text in texts)
     found = [line["item_id"] for shard in made.shards for line in plan.read_lines(plan.list_path(root, shard))]
     assert sorted(found) == sorted(names)
+
+
+def slow_shards(names: list[str], shard_size: int) -> dict[str, list[str]]:
+    """The definition: a trie over the bits of the hashes."""
+
+    def sha256(text: str) -> str:
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def split(members: list[tuple[str, str]], depth: int) -> dict[str, list[str]]:
+        if len(members) <= shard_size:
+            return {f"s{sha256(min(members)[0])[:12]}": sorted(name for _, name in members)} if members else {}
+        bits: tuple[list[tuple[str, str]], list[tuple[str, str]]] = ([], [])
+        for member in members:
+            bits[int(member[0], 16) >> (255 - depth) & 1].append(member)
+        return {**split(bits[0], depth + 1), **split(bits[1], depth + 1)}
+
+    return split([(sha256(name[:1])[:32] + sha256(name)[:32], name) for name in names], 0)
+
+
+@given(names=ids, shard_size=st.integers(1, 9))
+def test_shards_are_a_trie_of_hashes(names: list[str], shard_size: int) -> None:
+    assert plan.shards_of(names, shard_size, lambda name: name, lambda name: name[:1]) == slow_shards(names, shard_size)
+
+
+def test_hashes_of_videos_are_the_same_when_not_all_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"{number % 7}-{number}" for number in range(200)]
+    monkeypatch.setattr(plan, "_REMEMBERED", 3)
+    assert plan.shards_of(names, 9, lambda name: name, lambda name: name[:1]) == slow_shards(names, 9)
+
+
+ODD_TEXTS = ["", "plain", 'quo"te', "back\\slash", "new\nline", "\u2028", "é", "\x7f", "\U0001f600", "\x00"]
+
+
+def test_captions_are_listed_as_plain_json_sorted_by_id(tmp_path: Path) -> None:
+    names = ["b", "a", "a#0", 'q"', "é", "z\x01"]
+    (tmp_path / "videos").mkdir()
+    rows = [{"item_id": name, "caption": f".{text}{name}"} for text in ODD_TEXTS for name in names]
+    (tmp_path / "captions.json").write_text(json.dumps(rows))
+    raw = {"adapter": "folder", "annotations": tmp_path / "captions.json", "videos": tmp_path / "videos"}
+    parsed = config.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}})
+    expected = [
+        {"caption_id": f"{name}#{number}", "item_id": name, "text": f".{text}{name}".strip()}
+        for number, text in enumerate(ODD_TEXTS)
+        for name in names
+    ]
+    lines = [json.dumps(row, sort_keys=True, separators=(",", ":")) for row in sorted(expected, key=recipe.canonical)]
+
+    path = tmp_path / "work" / "captions.jsonl"
+    plan.make("d", parsed, tmp_path / "work")
+    assert path.read_text() == "".join(f"{line}\n" for line in lines)
+    os.utime(path, (1, 1))
+    plan.make("d", parsed, tmp_path / "work")
+    assert path.stat().st_mtime == 1, "the same content is not written again"
+    for other in (path.read_bytes()[:-1], path.read_bytes() + b"\n", b""):
+        path.write_bytes(other)
+        plan.make("d", parsed, tmp_path / "work")
+        assert path.read_text() == "".join(f"{line}\n" for line in lines)
+
+    shards = plan.captions("d", parsed, tmp_path / "work")
+    assert list(shards) == sorted(shards)
+    texts = [(tmp_path / "work" / "captions" / f"{shard}.jsonl").read_text() for shard in shards]
+    assert sorted("".join(texts).splitlines()) == sorted(lines)
+
+
+def test_captions_go_to_the_shards_of_their_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "CAPTIONS_A_JOB", 4)
+    stale = tmp_path / "work" / "captions" / "s0.jsonl"
+    stale.parent.mkdir(parents=True)
+    stale.touch()
+    parsed = project(tmp_path, [f"item{number}" for number in range(20)])
+    shards = plan.captions("d", parsed, tmp_path / "work")
+    made = {
+        shard: [row["caption_id"] for row in plan.read_lines(tmp_path / "work" / "captions" / f"{shard}.jsonl")]
+        for shard in shards
+    }
+    names = [f"item{number}" for number in range(20)] + ["gone"]
+    assert made == plan.shards_of([f"{name}#0" for name in names], 4, str, lambda one: one.removesuffix("#0"))
+    assert not stale.exists()

@@ -233,8 +233,8 @@ def test_kernels_import_nothing_of_ours(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((PACKAGE / "suites").glob("*.py")), ids=lambda path: path.name)
-def test_suites_import_only_the_registry(path: Path) -> None:
-    assert imported(path) <= {"perturbations.registry"}
+def test_suites_import_only_the_registry_and_bounds(path: Path) -> None:
+    assert imported(path) <= {"perturbations.registry", "perturbations.bounds"}
 
 
 @pytest.mark.parametrize("path", sorted((PACKAGE / "analysis").glob("*.py")), ids=lambda path: path.name)
@@ -262,8 +262,9 @@ def _is_import(node: ast.stmt) -> bool:
     return isinstance(node, ast.Import | ast.ImportFrom)
 
 
-def test_the_registry_imports_only_the_errors() -> None:
-    assert imported(PACKAGE / "registry.py") == {"perturbations.errors"}
+def test_the_registry_imports_only_bounds_and_errors() -> None:
+    assert imported(PACKAGE / "registry.py") == {"perturbations.bounds", "perturbations.errors"}
+    assert imported(PACKAGE / "bounds.py") == {"perturbations.errors"}
     assert imported(PACKAGE / "errors.py") == set()
     assert imported(PACKAGE / "rng.py") == {"numpy"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perturbations.bounds import ALPHA, ELASTIC, FOG, IMPULSES, NOISE, RATIO, SHARE, SNOW, Choice, Joint, whole
 from perturbations.registry import Parameters, Perturbation, Suite
 
 _SOURCE = "MLVP, Tab. 36-37, App. E"
@@ -28,6 +29,8 @@ _STILL = (
     "text's static areas are less affected"
 )
 
+_STILL_COUNTS = Choice(("high", "low"))
+
 PERTURBATIONS = (
     Perturbation(
         suite="mlvp",
@@ -38,6 +41,7 @@ PERTURBATIONS = (
         realization="perturbations.video.noise:draw_normal",
         version=1,
         released=tuple({"sigma": sigma} for sigma in (0.08, 0.12, 0.18, 0.26, 0.38)),
+        bounds=NOISE,
         draw="clip",
         summary="additive normal noise, the same on every frame",
         source=_SOURCE,
@@ -51,6 +55,7 @@ PERTURBATIONS = (
         realization="perturbations.video.noise:draw_uniform",
         version=1,
         released=tuple({"amount": amount} for amount in (0.03, 0.06, 0.09, 0.17, 0.27)),
+        bounds=IMPULSES,
         draw="clip",
         summary="salt and pepper, the same pixels on every frame",
         source=_SOURCE,
@@ -67,6 +72,7 @@ PERTURBATIONS = (
             {"intensity": intensity, "decay": decay}
             for intensity, decay in ((1.5, 2.0), (2.0, 2.0), (2.5, 1.7), (2.5, 1.5), (3.0, 1.4))
         ),
+        bounds=FOG,
         draw="clip",
         summary="a standing bank of fractal fog",
         source=_SOURCE,
@@ -100,6 +106,7 @@ PERTURBATIONS = (
                 (0.55, 0.3, 2.5, 0.85, 12, 12.0, 0.55),
             )
         ),
+        bounds=SNOW,
         draw="clip",
         summary="a curtain of snow that falls 3 pixels a frame",
         source=_SOURCE,
@@ -126,6 +133,7 @@ PERTURBATIONS = (
                 (0.12, 0.01, 0.02),
             )
         ),
+        bounds=ELASTIC,
         draw="clip",
         summary="one affine tilt and one rubbery displacement",
         source=_SOURCE,
@@ -142,6 +150,8 @@ PERTURBATIONS = (
         version=1,
         released=tuple({"bitrate": bitrate, "pix_fmt": "yuv444p"} for bitrate in _BITRATES),
         paper=tuple({"bitrate": bitrate, "pix_fmt": "yuv420p"} for bitrate in _BITRATES),
+        # x264 counts in kilobits a second.
+        bounds={"bitrate": whole(1_000, 1_000_000_000), "pix_fmt": Choice(("yuv444p", "yuv420p"))},
         draw="none",
         summary="a real H.264 encode at a low bitrate",
         source=f"{_SOURCE}, Alg. 1",
@@ -159,6 +169,8 @@ PERTURBATIONS = (
         version=1,
         released=tuple({"low": low, "high": high, "still": "high"} for low, high in _LENGTHS),
         paper=tuple({"low": low, "high": high, "still": "low"} for low, high in _LENGTHS),
+        bounds={"low": whole(1, 301), "high": whole(1, 301), "still": _STILL_COUNTS},
+        joint=(Joint("low", lambda lengths: bool(lengths["low"] <= lengths["high"]), "must be at most `high`"),),
         draw="none",
         summary="blur along the motion, longest where most moves",
         source=f"{_SOURCE}, Alg. 2",
@@ -175,6 +187,7 @@ PERTURBATIONS = (
         version=1,
         released=tuple({"radius": radius, "still": "high"} for radius in _RADII),
         paper=tuple({"radius": radius, "still": "low"} for radius in _RADII),
+        bounds={"radius": whole(1, 100), "still": _STILL_COUNTS},
         draw="none",
         summary="out of focus, most where most moves",
         source=f"{_SOURCE}, Alg. 2",
@@ -191,6 +204,7 @@ PERTURBATIONS = (
         version=1,
         released=tuple({"ratio": ratio} for ratio in (0.3, 0.425, 0.55, 0.675, 0.8)),
         paper=tuple({"ratio": ratio} for ratio in (0.3, 0.4, 0.5, 0.6, 0.8)),
+        bounds=RATIO,
         draw="clip",
         summary="a black rectangle over a part of the main object",
         source=f"{_SOURCE}, Alg. 3",
@@ -206,6 +220,7 @@ PERTURBATIONS = (
         guide="style",
         version=1,
         released=tuple({"alpha": alpha} for alpha in (0.2, 0.4, 0.6, 0.8, 1.0)),
+        bounds=ALPHA,
         draw="clip",
         summary="painted in the style of another picture, one picture a clip",
         source=f"{_SOURCE}; AdaIN: Huang and Belongie 2017",
@@ -221,6 +236,7 @@ PERTURBATIONS = (
         version=1,
         released=tuple({"share": share, "place": "end", "donors": 2000} for share in _SHARES),
         paper=tuple({"share": share, "place": "middle", "donors": 3000} for share in _SHARES),
+        bounds={"share": SHARE, "place": Choice(("end", "middle")), "donors": whole(1, 1_000_000)},
         draw="clip",
         summary="a segment of the most similar other clip in place of its own frames",
         source=_SOURCE,
@@ -239,6 +255,8 @@ PERTURBATIONS = (
         version=1,
         released=_scrambling(_TRIMMED),
         paper=_scrambling(_KEPT),
+        # Of 12 chunks.
+        bounds={"trimmed": SHARE, "order": Choice(("adjacent", "pairs", "shuffled")), "pairs": whole(0, 6)},
         draw="clip",
         summary="trimmed, cut into 12 chunks, and the chunks reordered",
         source=_SOURCE,

@@ -5,6 +5,28 @@ On video one draw a clip.
 
 from __future__ import annotations
 
+from perturbations.bounds import (
+    ALPHA,
+    DISK,
+    ELASTIC,
+    FOG,
+    IMPULSES,
+    NOISE,
+    PHOTONS,
+    QUALITY,
+    RATIO,
+    SHARE,
+    SNOW,
+    SPECKLES,
+    STREAK,
+    ZOOM,
+    ZOOM_VIEWS,
+    Bounds,
+    Choice,
+    Joint,
+    Range,
+    whole,
+)
 from perturbations.registry import Guide, Parameters, Perturbation, Suite
 
 _VIDEO_SOURCE = "MM-Robustness, Sec. 2, Tab. 7, after ImageNet-C"
@@ -17,7 +39,9 @@ def _image(
     realization: str | None,
     released: tuple[Parameters, ...],
     summary: str,
+    bounds: Bounds,
     *,
+    joint: tuple[Joint, ...] = (),
     guide: Guide | None = None,
     version: int = 1,
     monotonic: bool = True,
@@ -32,6 +56,8 @@ def _image(
         guide=guide,
         version=version,
         released=released,
+        bounds=bounds,
+        joint=joint,
         draw="none" if realization is None and guide is None else "clip",
         summary=summary,
         source=_VIDEO_SOURCE,
@@ -58,6 +84,7 @@ VIDEO = (
         "noise:draw_normal",
         _column("sigma", 0.08, 0.12, 0.18, 0.26, 0.38),
         "additive normal noise",
+        NOISE,
     ),
     _image(
         "shot_noise",
@@ -66,6 +93,7 @@ VIDEO = (
         "noise:draw_ranks",
         _column("rate", 60.0, 25.0, 12.0, 5.0, 3.0),
         "Poisson noise of few photons",
+        {"rate": PHOTONS},
     ),
     _image(
         "impulse_noise",
@@ -74,6 +102,7 @@ VIDEO = (
         "noise:draw_ranks",
         _column("amount", 0.03, 0.06, 0.09, 0.17, 0.27),
         "salt and pepper on single colour values",
+        IMPULSES,
     ),
     _image(
         "speckle_noise",
@@ -82,6 +111,7 @@ VIDEO = (
         "noise:draw_ranks",
         _column("scale", 0.15, 0.2, 0.35, 0.45, 0.6),
         "normal noise that grows with brightness",
+        SPECKLES,
     ),
     # --- blur --------------------------------------------------------------------------------------------------------
     _image(
@@ -91,6 +121,7 @@ VIDEO = (
         None,
         _table("radius alias", (3, 0.1), (4, 0.5), (6, 0.5), (8, 0.5), (10, 0.5)),
         "a lens out of focus",
+        DISK,
     ),
     _image(
         "glass_blur",
@@ -99,6 +130,7 @@ VIDEO = (
         "blur:draw_glass",
         _table("sigma delta iterations", (0.7, 1, 2), (0.9, 2, 1), (1.0, 2, 3), (1.1, 3, 2), (1.5, 4, 2)),
         "a pane of frosted glass",
+        {"sigma": Range(0.01, 50), "delta": whole(1, 200), "iterations": whole(1, 3)},
         # Severity 2 moves pixels once, severity 1 twice; severity 3 three times, severity 4 twice: the mean absolute
         # error is 5, 5, 9, 9, 10 grey levels.
         monotonic=False,
@@ -110,6 +142,7 @@ VIDEO = (
         "blur:draw_angle",
         _table("radius sigma", (10, 3.0), (15, 5.0), (15, 8.0), (15, 12.0), (20, 15.0)),
         "a streak of the whole frame",
+        STREAK,
         version=2,
     ),
     _image(
@@ -119,6 +152,8 @@ VIDEO = (
         None,
         _table("stop step", (1.11, 0.01), (1.16, 0.01), (1.21, 0.02), (1.26, 0.02), (1.33, 0.03)),
         "a camera that rushes forward",
+        ZOOM,
+        joint=(ZOOM_VIEWS,),
     ),
     # --- weather -----------------------------------------------------------------------------------------------------
     _image(
@@ -135,6 +170,7 @@ VIDEO = (
             (0.55, 0.3, 2.5, 0.85, 12, 12.0, 0.55),
         ),
         "a curtain of snow that stands still",
+        SNOW,
         # Severities 2 and 3 are equally far from the clean clip: which of the two is farther depends on the clip.
         monotonic=False,
     ),
@@ -145,6 +181,7 @@ VIDEO = (
         "weather:draw_frost",
         _table("kept added", (1.0, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)),
         "ice on the lens",
+        {"kept": SHARE, "added": SHARE},
         guide="frost",
         # Severity 4 keeps less of the frame than severity 3 under as much ice, which is darker, and nearer to it: the
         # mean absolute error is 62, 75, 81, 77, 81 grey levels.
@@ -157,6 +194,7 @@ VIDEO = (
         "weather:draw_plasma",
         _table("intensity decay", (1.5, 2.0), (2.0, 2.0), (2.5, 1.7), (2.5, 1.5), (3.0, 1.4)),
         "a standing bank of fractal fog",
+        FOG,
         # Rough fog can be nearer to the clean frame than smooth fog.
         monotonic=False,
     ),
@@ -167,6 +205,7 @@ VIDEO = (
         None,
         _column("added", 0.1, 0.2, 0.3, 0.4, 0.5),
         "bright daylight",
+        {"added": SHARE},
     ),
     # --- digital -----------------------------------------------------------------------------------------------------
     _image(
@@ -176,6 +215,7 @@ VIDEO = (
         None,
         _column("factor", 0.4, 0.3, 0.2, 0.1, 0.05),
         "levels pulled to the mean",
+        {"factor": Range(0, 10)},
     ),
     _image(
         "elastic_transform",
@@ -194,6 +234,7 @@ VIDEO = (
             )
         ),
         "one affine tilt and one rubbery displacement",
+        ELASTIC,
         # The published table is inverted.
         monotonic=False,
     ),
@@ -204,6 +245,7 @@ VIDEO = (
         None,
         _column("scale", 0.6, 0.5, 0.4, 0.3, 0.25),
         "coarse pixels",
+        {"scale": Range(0, 1, above=True)},
     ),
     _image(
         "jpeg_compression",
@@ -212,6 +254,7 @@ VIDEO = (
         None,
         _column("quality", 25, 18, 15, 10, 7),
         "every frame a JPEG of low quality",
+        QUALITY,
     ),
     # --- stylize -----------------------------------------------------------------------------------------------------
     _image(
@@ -221,6 +264,7 @@ VIDEO = (
         None,
         _column("alpha", 0.2, 0.4, 0.6, 0.8, 1.0),
         "painted in the style of another picture",
+        ALPHA,
         guide="style",
     ),
 )
@@ -239,6 +283,7 @@ def _text(
     summary: str,
     released: tuple[Parameters, ...],
     *,
+    bounds: Bounds | None = None,
     paper: tuple[Parameters, ...] | None = None,
     differences: str = "",
     roles: tuple[str, ...] = (),
@@ -256,6 +301,7 @@ def _text(
         version=1,
         released=released,
         paper=paper,
+        bounds=bounds or {},
         draw="caption" if random else "none",
         roles=roles,
         gated=gated,
@@ -266,18 +312,28 @@ def _text(
 
 
 def _character(name: str, summary: str) -> Perturbation:
-    return _text(name, "character", f"characters:{name}", summary, tuple({"ratio": ratio} for ratio in _RATIOS))
+    table = tuple({"ratio": ratio} for ratio in _RATIOS)
+    return _text(name, "character", f"characters:{name}", summary, table, bounds=RATIO)
 
 
 def _word(name: str, summary: str, roles: tuple[str, ...] = ()) -> Perturbation:
     table = tuple({"ratio": ratio} for ratio in _RATIOS)
-    return _text(name, "word", f"words:{name}", summary, table, roles=roles, gated=True)
+    return _text(name, "word", f"words:{name}", summary, table, bounds=RATIO, roles=roles, gated=True)
 
 
 def _style(style: str, summary: str) -> Perturbation:
     table = ({"style": style},)
-    kernel = "sentences:restyle"
-    return _text(style, "sentence", kernel, summary, table, roles=("styler",), gated=True, random=False)
+    return _text(
+        style,
+        "sentence",
+        "sentences:restyle",
+        summary,
+        table,
+        bounds={"style": Choice((style,))},
+        roles=("styler",),
+        gated=True,
+        random=False,
+    )
 
 
 TEXT = (
@@ -295,6 +351,7 @@ TEXT = (
         "synonyms are inserted",
         tuple({"ratio": ratio, "skip_stop_words": False} for ratio in _RATIOS),
         paper=tuple({"ratio": ratio, "skip_stop_words": True} for ratio in _RATIOS),
+        bounds={**RATIO, "skip_stop_words": Choice((False, True))},
         differences='draws from all words, so that "a" brings in "vitamin a"; the text says: not from stop words',
         roles=("wordnet",),
         gated=True,

@@ -5,6 +5,24 @@ Noise, blur and camera are drawn for every frame.
 
 from __future__ import annotations
 
+from perturbations.bounds import (
+    DISK,
+    IMPULSES,
+    NOISE,
+    PHOTONS,
+    QUALITY,
+    SHARE,
+    SPECKLES,
+    STREAK,
+    ZOOM,
+    ZOOM_VIEWS,
+    Bounds,
+    Choice,
+    Joint,
+    Range,
+    Several,
+    whole,
+)
 from perturbations.registry import Combined, Parameters, Perturbation, Suite
 
 _VIDEO_SOURCE = "MSRVTT-P / YouCook2-P, Sec. 3.1, App. A.1"
@@ -19,6 +37,12 @@ def _mpeg(codec: str, *scales: int) -> tuple[dict[str, str | int], ...]:
     return tuple({"codec": codec, "qscale": scale, "quantizer": min(scale, _COARSEST)} for scale in scales)
 
 
+def _mpeg_bounds(codec: str) -> Bounds:
+    return {"codec": Choice((codec,)), "qscale": whole(1, 1000), "quantizer": whole(2, _COARSEST)}
+
+
+_FRAMES = whole(1, 1_000_000)
+
 VIDEO = (
     # --- noise -------------------------------------------------------------------------------------------------------
     Perturbation(
@@ -30,6 +54,7 @@ VIDEO = (
         realization="perturbations.video.noise:draw_ranks",
         version=1,
         released=tuple({"sigma": sigma} for sigma in (0.08, 0.12, 0.18, 0.26, 0.38)),
+        bounds=NOISE,
         draw="frame",
         summary="additive normal noise, new on every frame",
         source=_VIDEO_SOURCE,
@@ -43,6 +68,7 @@ VIDEO = (
         realization="perturbations.video.noise:draw_ranks",
         version=1,
         released=tuple({"amount": amount} for amount in _AMOUNTS),
+        bounds=IMPULSES,
         draw="frame",
         summary="salt and pepper on single colour values, new on every frame",
         source=_VIDEO_SOURCE,
@@ -57,6 +83,15 @@ VIDEO = (
         version=1,
         released=tuple({"model": "poisson", "strength": float(rate)} for rate in (250, 100, 50, 30, 15)),
         paper=tuple({"model": "salt_and_pepper", "strength": amount} for amount in _AMOUNTS),
+        # A rate, or an amount.
+        bounds={"model": Choice(("poisson", "salt_and_pepper")), "strength": Range(0, PHOTONS.high)},
+        joint=(
+            Joint(
+                "strength",
+                lambda noise: (PHOTONS if noise["model"] == "poisson" else SHARE).allows(noise["strength"]),
+                f"must be {PHOTONS} where `model` is poisson, {SHARE} where it is salt_and_pepper",
+            ),
+        ),
         draw="frame",
         summary="Poisson noise of few photons, new on every frame",
         source=_VIDEO_SOURCE,
@@ -73,6 +108,7 @@ VIDEO = (
         version=1,
         # The text gives no numbers; ImageNet-C's are .15 .2 .35 .45 .6.
         released=tuple({"scale": scale} for scale in (0.15, 0.2, 0.25, 0.3, 0.35)),
+        bounds=SPECKLES,
         draw="frame",
         summary="normal noise that grows with brightness, new on every frame",
         source=_VIDEO_SOURCE,
@@ -90,6 +126,7 @@ VIDEO = (
             {"radius": radius, "sigma": sigma}
             for radius, sigma in ((10, 3.0), (15, 5.0), (15, 8.0), (15, 12.0), (20, 15.0))
         ),
+        bounds=STREAK,
         draw="frame",
         summary="a streak of the whole frame, in a new direction on every frame",
         source=_VIDEO_SOURCE,
@@ -105,6 +142,7 @@ VIDEO = (
         released=tuple(
             {"radius": radius, "alias": alias} for radius, alias in ((3, 0.1), (4, 0.5), (6, 0.5), (8, 0.5), (10, 0.5))
         ),
+        bounds=DISK,
         draw="none",
         summary="a lens out of focus",
         source=_VIDEO_SOURCE,
@@ -122,6 +160,8 @@ VIDEO = (
             {"stop": stop, "step": step}
             for stop, step in ((1.11, 0.01), (1.16, 0.01), (1.21, 0.02), (1.26, 0.02), (1.31, 0.03))
         ),
+        bounds=ZOOM,
+        joint=(ZOOM_VIEWS,),
         draw="none",
         summary="a camera that rushes forward",
         source=_VIDEO_SOURCE,
@@ -136,6 +176,7 @@ VIDEO = (
         realization=None,
         version=1,
         released=tuple({"degrees": degrees} for degrees in (7.5, 15.0, 30.0, 45.0, 90.0)),
+        bounds={"degrees": Range(0, 360)},
         draw="none",
         summary="every frame turned by the same angle",
         source=_VIDEO_SOURCE,
@@ -151,6 +192,7 @@ VIDEO = (
         realization="perturbations.video.camera:draw_unit",
         version=1,
         released=tuple({"most_degrees": 6 * severity + 1} for severity in range(1, 6)),
+        bounds={"most_degrees": whole(0, 180)},
         draw="frame",
         summary="every frame turned by a whole angle of its own",
         source=_VIDEO_SOURCE,
@@ -164,6 +206,7 @@ VIDEO = (
         realization="perturbations.video.camera:draw_origin",
         version=1,
         released=tuple({"reach": 8 * severity} for severity in range(1, 6)),
+        bounds={"reach": whole(1, 256)},
         draw="frame",
         summary="a camera that shakes: a window of 7/8 at a new place on every frame",
         source=_VIDEO_SOURCE,
@@ -181,6 +224,7 @@ VIDEO = (
         realization=None,
         version=1,
         released=tuple({"quality": quality} for quality in (25, 18, 15, 10, 7)),
+        bounds=QUALITY,
         draw="none",
         summary="every frame a JPEG of low quality",
         source=_VIDEO_SOURCE,
@@ -194,6 +238,7 @@ VIDEO = (
         realization=None,
         version=1,
         released=_mpeg("mpeg2video", 20, 40, 60, 80, 100),
+        bounds=_mpeg_bounds("mpeg2video"),
         draw="none",
         summary="an MPEG-2 encode at a coarse quantizer (MPEG1 is the paper's name)",
         source=_VIDEO_SOURCE,
@@ -209,6 +254,7 @@ VIDEO = (
         realization=None,
         version=1,
         released=_mpeg("mpeg4", 15, 30, 45, 60, 75),
+        bounds=_mpeg_bounds("mpeg4"),
         draw="none",
         summary="an MPEG-4 encode at a coarse quantizer (MPEG2 is the paper's name)",
         source=_VIDEO_SOURCE,
@@ -226,6 +272,7 @@ VIDEO = (
         version=1,
         released=tuple({"length": length} for length in (4, 8, 16, 32, 64)),
         paper=tuple({"length": length} for length in (32, 16, 8, 4, 2)),
+        bounds={"length": _FRAMES},
         draw="clip",
         summary="frames shuffled inside segments",
         source=_VIDEO_SOURCE,
@@ -241,6 +288,7 @@ VIDEO = (
         version=1,
         released=tuple({"length": length} for length in (2, 4, 8, 16, 32)),
         paper=tuple({"length": length} for length in (4, 9, 16, 25, 36)),
+        bounds={"length": _FRAMES},
         draw="clip",
         summary="segments in shuffled order",
         source=_VIDEO_SOURCE,
@@ -257,6 +305,7 @@ VIDEO = (
         realization=None,
         version=1,
         released=tuple({"rate": rate} for rate in _RATES),
+        bounds={"rate": _FRAMES},
         draw="none",
         summary="every r-th frame, held r frames",
         source=_VIDEO_SOURCE,
@@ -270,6 +319,7 @@ VIDEO = (
         realization=None,
         version=1,
         released=tuple({"rate": rate} for rate in _RATES),
+        bounds={"rate": _FRAMES},
         draw="none",
         summary="every r-th frame, held r frames, backwards",
         source=_VIDEO_SOURCE,
@@ -286,6 +336,7 @@ VIDEO = (
         version=1,
         released=tuple({"kept": kept} for kept in (0.4, 0.2, 0.1, 0.05, 0.1)),
         paper=tuple({"kept": kept} for kept in (0.4, 0.2, 0.1, 0.05, 0.025)),
+        bounds={"kept": SHARE},
         draw="clip",
         summary="a stream that hangs: a share of the frames, each held until the next",
         source=_VIDEO_SOURCE,
@@ -299,6 +350,17 @@ _TEXT_SOURCE = "MSRVTT-P, App. A.2, Tab. 5"
 _MISLABELLED = 'takes "female" for a male word and "male" for a female one, which changes 2 captions more and 1 less'
 
 
+_EITHER = Choice((False, True))
+_SHARE: Bounds = {"share": SHARE}
+
+# Penn tags, and what begins several of them.
+_PENN = """
+CC CD DT EX FW IN JJ JJR JJS LS MD NN NNP NNPS NNS PDT POS PRP PRP$ RB RBR RBS RP SYM TO UH VB VBD VBG VBN VBP VBZ WDT
+WP WP$ WRB
+"""
+_TAGS = tuple(_PENN.split())
+
+
 def _text(
     name: str,
     level: str,
@@ -307,6 +369,7 @@ def _text(
     *,
     parameters: Parameters | None = None,
     paper: Parameters | None = None,
+    bounds: Bounds | None = None,
     differences: str = "",
     roles: tuple[str, ...] = (),
     random: bool = True,
@@ -322,6 +385,7 @@ def _text(
         version=1,
         released=(parameters or {},),
         paper=(paper,) if paper is not None else None,
+        bounds=bounds or {},
         draw="caption" if random else "none",
         roles=roles,
         summary=summary,
@@ -338,6 +402,7 @@ def _gender(name: str, gender: str, summary: str) -> Perturbation:
         summary,
         parameters={"gender": gender, "mislabelled": True},
         paper={"gender": gender, "mislabelled": False},
+        bounds={"gender": Choice((gender,)), "mislabelled": _EITHER},
         differences=_MISLABELLED,
         random=False,
     )
@@ -350,19 +415,35 @@ def _drop(name: str, tags: tuple[str, ...], summary: str, keep: bool = False) ->
         f"parts_of_speech:{'keep' if keep else 'drop'}",
         summary,
         parameters={"tags": list(tags)},
+        bounds={"tags": Several(Choice(_TAGS), len(_TAGS))},
         roles=("tagger",),
         random=False,
     )
 
 
 def _position(name: str, positions: tuple[int, ...], summary: str) -> Perturbation:
-    kernel = "parts_of_speech:drop_positions"
-    return _text(name, "Positional", kernel, summary, parameters={"positions": list(positions)}, random=False)
+    return _text(
+        name,
+        "Positional",
+        "parts_of_speech:drop_positions",
+        summary,
+        parameters={"positions": list(positions)},
+        bounds={"positions": Several(whole(-1000, 999), 100)},
+        random=False,
+    )
 
 
 def _style(name: str, style: str, summary: str) -> Perturbation:
-    kernel = "sentences:restyle"
-    return _text(name, "TextStyle", kernel, summary, parameters={"style": style}, roles=("styler",), random=False)
+    return _text(
+        name,
+        "TextStyle",
+        "sentences:restyle",
+        summary,
+        parameters={"style": style},
+        bounds={"style": Choice((style,))},
+        roles=("styler",),
+        random=False,
+    )
 
 
 TEXT = (
@@ -373,6 +454,7 @@ TEXT = (
         "words:append_irrelevant",
         "an irrelevant opening phrase; from 10 words on, a proverb at the end too",
         parameters={"closing_from": 10},
+        bounds={"closing_from": whole(0, 1_000_000)},
     ),
     _gender("gender_female", "f", "male words become female"),
     _gender("gender_male", "m", "female words become male"),
@@ -384,12 +466,25 @@ TEXT = (
         "characters:keyboard_slip",
         "a letter slips to a neighbouring key",
         parameters={"share": 0.2},
+        bounds=_SHARE,
     ),
-    _text("ocr", "ChangeChar", "characters:ocr_slip", "a character is recognized wrongly", parameters={"share": 0.2}),
+    _text(
+        "ocr",
+        "ChangeChar",
+        "characters:ocr_slip",
+        "a character is recognized wrongly",
+        parameters={"share": 0.2},
+        bounds=_SHARE,
+    ),
     _text("prefix_swap", "ChangeChar", "words:prefix_swap", "another first morph, same tag", roles=("tagger",)),
     _text("punctuation", "ChangeChar", "characters:punctuation", "brackets around it, an end mark"),
     _text(
-        "spelling_error", "ChangeChar", "characters:spelling_error", "a common misspelling", parameters={"share": 0.3}
+        "spelling_error",
+        "ChangeChar",
+        "characters:spelling_error",
+        "a common misspelling",
+        parameters={"share": 0.3},
+        bounds=_SHARE,
     ),
     _text(
         "typos",
@@ -397,6 +492,7 @@ TEXT = (
         "characters:typos",
         "a letter more, less, exchanged or replaced",
         parameters={"share": 0.3},
+        bounds=_SHARE,
     ),
     _drop("no_nouns", ("NN",), "nouns become [UNK]"),
     _drop("no_verbs", ("VB",), "verbs become [UNK]"),
@@ -410,6 +506,7 @@ TEXT = (
         "parts_of_speech:drop_random",
         "one noun becomes [UNK] wherever it stands",
         parameters={"tag": "NN", "otherwise_first": False},
+        bounds={"tag": Choice(("NN",)), "otherwise_first": _EITHER},
         roles=("tagger",),
     ),
     _text(
@@ -418,6 +515,7 @@ TEXT = (
         "parts_of_speech:drop_random",
         "one verb becomes [UNK] wherever it stands; without one, the first word",
         parameters={"tag": "VB", "otherwise_first": True},
+        bounds={"tag": Choice(("VB",)), "otherwise_first": _EITHER},
         roles=("tagger",),
     ),
     _position("drop_first", (0,), "the first word becomes [UNK]"),
@@ -438,6 +536,7 @@ TEXT = (
         "words:masked_suggestion",
         "words become what a language model puts in their gap",
         parameters={"share": 0.2},
+        bounds=_SHARE,
         roles=("tagger", "masked_lm"),
     ),
     _text(
@@ -446,6 +545,7 @@ TEXT = (
         "words:multi_pos_swap",
         "adjectives become words of several parts of speech",
         parameters={"tag": "JJ"},
+        bounds={"tag": Choice(("JJ",))},
         roles=("tagger", "ambiguous"),
     ),
     _text(
@@ -454,6 +554,7 @@ TEXT = (
         "words:multi_pos_swap",
         "nouns become words of several parts of speech",
         parameters={"tag": "NN"},
+        bounds={"tag": Choice(("NN",))},
         roles=("tagger", "ambiguous"),
     ),
     _text(
@@ -462,6 +563,7 @@ TEXT = (
         "words:neighbour_swap",
         "a word becomes its neighbour in an embedding",
         parameters={"share": 0.1},
+        bounds=_SHARE,
         roles=("tagger", "inflector", "neighbours"),
     ),
     _text(
@@ -470,6 +572,7 @@ TEXT = (
         "words:synonym_swap",
         "a word becomes its WordNet synonym",
         parameters={"share": 0.1},
+        bounds=_SHARE,
         roles=("tagger", "wordnet"),
     ),
     _style("active_to_passive", "passive", "active voice becomes passive"),
@@ -489,6 +592,7 @@ TEXT = (
         "grammar:tense",
         "a verb in another tense",
         parameters={"share": 0.1},
+        bounds=_SHARE,
         roles=("tagger", "inflector"),
     ),
 )

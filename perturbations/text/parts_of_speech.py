@@ -38,9 +38,9 @@ def drop_random(text: str, rng: Generator, *, tag: str, otherwise_first: bool, t
 
 
 def drop_positions(text: str, rng: Generator, *, positions: Sequence[int]) -> str:
-    """The words at the positions, negative from the end, are dropped."""
+    """The words at the positions, negative from the end, are dropped. A short caption lacks some of them."""
     words = text.split()
-    gone = {range(len(words))[at] for at in positions if words}
+    gone = {range(len(words))[at] for at in positions if -len(words) <= at < len(words)}
     return rebuild(text, [UNKNOWN if at in gone else word for at, word in enumerate(words)])
 
 

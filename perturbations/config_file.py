@@ -1,0 +1,143 @@
+"""A look at `config.yaml` before Snakemake loads it: refuses what would fill the memory, or would run.
+
+Snakemake reads a configuration as JSON, or else as YAML with many of PyYAML's tags, and evaluates the Python
+expressions of a file that sets `__use_yte__`. Of two equal keys the second wins without a word, and an alias of an
+alias of an alias grows to any size as soon as the configuration is copied or printed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from perturbations.errors import ConfigError, cut, short
+
+MOST_BYTES = 4 * 1024**2
+"""PyYAML takes a minute for so much."""
+_MOST_NODES = 1_000_000
+_MOST_DEPTH = 32
+_EVALUATED = "__use_yte__"
+_TAGS = tuple(
+    f"tag:yaml.org,2002:{name}" for name in ("bool", "float", "int", "map", "null", "omap", "seq", "set", "str")
+)
+
+
+def check(path: Path) -> None:
+    """Refuse a configuration file that is too large, too deep, not YAML, has a key twice, or holds code.
+
+    A file that does not exist is left to Snakemake. Raises `ConfigError` naming the file, and the line where known.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    if len(data) > MOST_BYTES:
+        raise ConfigError(f"{path} is larger than {MOST_BYTES // 1024**2} MiB, the most a configuration may have")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}, line {line}: this is not UTF-8 text") from None
+    # As Snakemake does: JSON first, which may hold tabs.
+    if not _is_json(path, text):
+        _check_yaml(path, text)
+
+
+def _is_json(path: Path, text: str) -> bool:
+    try:
+        json.loads(text, object_pairs_hook=lambda pairs: _members(path, pairs))
+    except RecursionError:
+        raise ConfigError(f"{path} is nested deeper than {_MOST_DEPTH} levels") from None
+    except ValueError:
+        return False
+    return True
+
+
+def _members(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in members if names.count(name) > 1)
+        raise ConfigError(f"{path} has the key {short(twice)} twice in one object")
+    return members
+
+
+@dataclass
+class _Open:
+    """A mapping or sequence whose end has not come yet."""
+
+    anchor: str | None
+    mapping: bool
+    line: int
+    nodes: int = 1  # with those of its aliases
+    members: int = 0
+    keys: dict[str, int] = field(default_factory=dict)  # -> its line
+
+
+def _check_yaml(path: Path, text: str) -> None:
+    sizes: dict[str, int] = {}  # of anchors
+    around = [_Open(None, False, 0)]
+    try:
+        for event in _events(text):
+            line = event.start_mark.line + 1
+            if isinstance(event, yaml.CollectionEndEvent):
+                closed = around.pop()
+                _end(path, closed.line, around[-1], closed.nodes, closed.anchor, sizes)
+            elif isinstance(event, yaml.AliasEvent):
+                if event.anchor not in sizes:
+                    raise ConfigError(f"{path}, line {line}: the alias *{cut(event.anchor)} has no anchor before it")
+                _end(path, line, around[-1], sizes[event.anchor], None, sizes)
+            elif isinstance(event, yaml.NodeEvent):
+                _check_tag(path, line, event)
+                if isinstance(event, yaml.ScalarEvent):
+                    _check_key(path, line, around[-1], event.value)
+                    _end(path, line, around[-1], 1, event.anchor, sizes)
+                    continue
+                if len(around) > _MOST_DEPTH:
+                    raise ConfigError(f"{path}, line {line}: nested deeper than {_MOST_DEPTH} levels")
+                around.append(_Open(event.anchor, isinstance(event, yaml.MappingStartEvent), line))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f", line {mark.line + 1}" if mark else ""
+        raise ConfigError(f"{path}{place}: this is not YAML: {cut(str(error.problem or error.context))}") from None
+    except yaml.YAMLError as error:  # characters that YAML does not allow
+        raise ConfigError(f"{path} is not YAML: {cut(str(error))}") from None
+
+
+def _events(text: str) -> Iterator[Any]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML has it
+    events: Iterator[Any] = yaml.parse(text, Loader=loader)
+    return events
+
+
+def _end(path: Path, line: int, around: _Open, nodes: int, anchor: str | None, sizes: dict[str, int]) -> None:
+    """Count a node that is complete to what is around it."""
+    around.members += 1
+    around.nodes += nodes
+    if anchor is not None:
+        sizes[anchor] = nodes
+    if around.nodes > _MOST_NODES:
+        raise ConfigError(f"{path}, line {line}: more than {_MOST_NODES:,} values, those of aliases counted")
+
+
+def _check_key(path: Path, line: int, around: _Open, value: str) -> None:
+    if not around.mapping or around.members % 2:
+        return
+    if value == _EVALUATED:
+        raise ConfigError(f"{path}, line {line}: {_EVALUATED} would evaluate this file as a program; leave it out")
+    if value != "<<" and value in around.keys:
+        raise ConfigError(f"{path}, line {line}: the key {short(value)} stands in line {around.keys[value]} already")
+    around.keys[value] = line
+
+
+def _check_tag(path: Path, line: int, event: Any) -> None:
+    if event.tag is not None and event.tag != "!" and event.tag not in _TAGS:
+        raise ConfigError(f"{path}, line {line}: the tag {short(event.tag)} is not allowed: a configuration holds data")

@@ -1,0 +1,234 @@
+"""What annotations list: items with captions, and entries that cannot be used. Standard library only.
+
+A listing may hold a million captions, and Snakemake reads it at every start: an item keeps its texts and what its file
+names are made of, and gives captions and names when asked.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from perturbations.errors import AnnotationError, short
+
+MOST_ID = 1_000
+"""Characters of an id: manifests hold it in every row, and file names are made of it."""
+MOST_CAPTION = 100_000
+"""Characters of a caption."""
+_MOST_PATH = 4_096
+_MOST_REJECTED = 1_000_000
+_MOST_MALFORMED = 100_000
+_SHOWN = 10
+
+Place = int | str
+"""Where an entry stands: the number of its line, or words for it."""
+
+
+@dataclass(frozen=True)
+class Caption:
+    """One description of an item; empty when the annotation's is."""
+
+    caption_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A clip with its captions. None for `start_s` or `end_s` (seconds) means the video's own beginning or end.
+
+    Attributes:
+        item_id: its name.
+        source_video_id: the video that it is a part of, or is.
+        names: of files below the videos directory that may be the video.
+        texts: its captions.
+        start_s: where it starts in the video.
+        end_s: where it ends.
+        extensions: with which the video's id makes further names.
+        caption_key: the id of its only caption, where the annotation gives one.
+        where: it stands in the annotation file.
+    """
+
+    item_id: str
+    source_video_id: str
+    names: tuple[str, ...]
+    texts: tuple[str, ...]
+    start_s: float | None = None
+    end_s: float | None = None
+    extensions: tuple[str, ...] = ()
+    caption_key: str = ""
+    where: Place = field(default=0, compare=False)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Candidates below the videos directory, of which the first that exists is the video."""
+        return (*self.names, *(self.source_video_id + extension for extension in self.extensions))
+
+    @property
+    def captions(self) -> tuple[Caption, ...]:
+        """Its captions with their ids."""
+        return tuple(Caption(self.caption_id(number), text) for number, text in enumerate(self.texts))
+
+    def caption_id(self, number: int) -> str:
+        """The id of a caption, counted from 0."""
+        return self.caption_key or f"{self.item_id}#{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """One annotated entry that cannot be used, and why."""
+
+    item_id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Every annotated entry, in one of the two."""
+
+    items: tuple[Item, ...]
+    rejected: tuple[Rejected, ...]
+
+
+@dataclass
+class Collector:
+    """Items in the annotation's order; what is wrong with an entry makes it a rejection."""
+
+    place: Path
+    items: dict[str, Item] = field(default_factory=dict)
+    rejected: list[Rejected] = field(default_factory=list)
+    malformed: list[str] = field(default_factory=list)  # the first of them
+    num_malformed: int = 0
+    texts: dict[str, dict[str, Place]] = field(default_factory=dict)  # items of several captions -> text -> its place
+    caption_keys: set[str] = field(default_factory=set)
+
+    def add(self, item: Item) -> None:
+        """Take an entry that must be the only one of its id."""
+        problem = _problem(item) or self._taken(item)
+        if problem:
+            self.reject(item.where, item.item_id, problem)
+            return
+        self.items[item.item_id] = item
+        if item.caption_key:
+            self.caption_keys.add(item.caption_key)
+
+    def _taken(self, item: Item) -> str | None:
+        if item.item_id in self.items:
+            return f"duplicate id, first seen at {at(self.items[item.item_id].where)}"
+        # Ids made of items' are as unique as those.
+        key = item.caption_key
+        if key and (key in self.caption_keys or self._is_made(key)):
+            return f"duplicate caption id {short(key)}"
+        if not key and self.caption_keys and item.caption_id(0) in self.caption_keys:
+            return f"duplicate caption id {short(item.caption_id(0))}"
+        return None
+
+    def _is_made(self, key: str) -> bool:
+        owner, mark, number = key.rpartition("#")
+        other = self.items.get(owner)
+        return bool(mark) and other is not None and not other.caption_key and number == "0"
+
+    def add_caption(self, first: Item, text: str, where: Place) -> None:
+        """Take another caption of an item already there."""
+        places = self.texts.get(first.item_id)
+        if places is None:
+            places = self.texts[first.item_id] = {first.texts[0]: first.where}
+        if text in places:
+            self.reject(where, first.item_id, f"duplicate: {at(places[text])} has the same id and caption")
+        elif problem := _text_problem(text):
+            self.reject(where, first.item_id, problem)
+        else:
+            places[text] = where
+
+    def complete(self) -> None:
+        """Give items the captions that later entries brought."""
+        while self.texts:
+            item_id, places = self.texts.popitem()
+            self.items[item_id] = replace(self.items[item_id], texts=tuple(places))
+
+    def reject(self, where: Place, item_id: str, reason: str) -> None:
+        """List an entry as one that cannot be used. Raises `AnnotationError` when there are too many of them."""
+        # JSON can hold lone surrogates, which no file can: the quarantine shows them escaped
+        name = item_id[: MOST_ID + 1].encode("utf-8", "backslashreplace").decode("utf-8")
+        if len(item_id) > MOST_ID:
+            name = f"{name[:100]}..."
+        self.rejected.append(Rejected(name, f"{reason} ({self.place.name}, {at(where)})"))
+        if len(self.rejected) > _MOST_REJECTED:
+            raise AnnotationError(
+                f"{self.place} has more than {_MOST_REJECTED:,} entries that cannot be used, the last: "
+                f"{self.rejected[-1].reason}"
+            )
+
+    def reject_malformed(self, where: Place, item_id: str, reason: str) -> None:
+        """Reject an entry that does not follow the format. If none does, the file is of another format."""
+        self.reject(where, item_id, reason)
+        self.num_malformed += 1
+        if len(self.malformed) < _SHOWN:
+            self.malformed.append(f"{at(where)}: {reason}")
+        if self.num_malformed > _MOST_MALFORMED and not self.items:
+            raise_problems(self.place, "is of another format", self.malformed, self.num_malformed)
+
+
+def raise_problems(path: Path, what: str, shown: list[str], number: int) -> None:
+    """Raise `AnnotationError` with the first of `number` problems, if there are any."""
+    if number:
+        more = [f"and {number - len(shown)} more"] if number > len(shown) else []
+        raise AnnotationError(f"{path} {what}:\n" + "\n".join(f"  {line}" for line in [*shown, *more]))
+
+
+def at(where: Place) -> str:
+    """Where an entry stands, in words."""
+    return f"line {where}" if isinstance(where, int) else where if len(where) < 200 else f"{where[:200]}..."
+
+
+def _problem(item: Item) -> str | None:
+    item_id = item.item_id
+    if not item_id:
+        return "the id is empty"
+    if len(item_id) > MOST_ID:
+        return f"its id has {len(item_id):,} characters, more than {MOST_ID:,}"
+    for text in item.texts:
+        if problem := _text_problem(text):
+            return problem
+    # One name stands for those that differ in their extension.
+    for name in (*item.names, item.source_video_id + item.extensions[0]) if item.extensions else item.names:
+        if not _is_unicode(name):
+            return _NO_UNICODE
+        if len(name) > _MOST_PATH or _leaves(name):
+            return f"its path leaves the videos directory: {short(name)}"
+    if not _is_unicode(item_id) or not _is_unicode(item.source_video_id) or not _is_unicode(item.caption_key):
+        return _NO_UNICODE
+    if "\0" in item_id or "\0" in item.caption_key or len(item.caption_key) > MOST_ID:
+        return "its id, or its caption's, holds a NUL or is too long"
+    start_s = item.start_s or 0.0
+    if start_s < 0:
+        return f"the clip starts at {start_s:g} s, before the video does"
+    if item.end_s is not None and item.end_s <= start_s:
+        return f"the clip ends at {item.end_s:g} s, not after its start at {start_s:g} s"
+    return None
+
+
+def _text_problem(text: str) -> str | None:
+    if len(text) > MOST_CAPTION:
+        return f"a caption has {len(text):,} characters, more than {MOST_CAPTION:,}"
+    return None if _is_unicode(text) else _NO_UNICODE
+
+
+_NO_UNICODE = "its id, file name or caption is not valid Unicode text: a lone surrogate"
+
+
+def _is_unicode(text: str) -> bool:
+    if text.isascii():  # nearly always
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _leaves(name: str) -> bool:
+    if "/" not in name:  # nearly always
+        return name in ("", ".", "..") or "\0" in name
+    plain = os.path.normpath(name)
+    return "\0" in name or os.path.isabs(name) or plain in ("..", ".") or plain.startswith("../")

@@ -1,0 +1,282 @@
+"""Every parameter has bounds: what is published lies within, kernels compute at both ends, and all else is refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_kernels import GUIDES, drawn, scene
+from text_support import role
+
+from perturbations import bounds, calibration_paths, config, media, registry, storage
+from perturbations.bounds import Bound, Choice, Range, Several
+from perturbations.errors import ConfigError, cut, short
+from perturbations.registry import Perturbation
+
+ENTRIES = registry.perturbations()
+VISUAL = registry.perturbations(kind="video")
+PARAMETERS = [(entry, name) for entry in ENTRIES for name in entry.bounds]
+
+each_entry = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry.key}-{entry.kind}")
+each_parameter = pytest.mark.parametrize(
+    ("entry", "name"), PARAMETERS, ids=[f"{entry.key}-{name}" for entry, name in PARAMETERS]
+)
+
+
+def ends(bound: Bound) -> list[Any]:
+    """The most extreme values that a bound allows."""
+    if isinstance(bound, Range):
+        return [math.nextafter(bound.low, math.inf) if bound.above else bound.low, bound.high]
+    if isinstance(bound, Choice):
+        return list(bound.values)
+    return [list(itertools.islice(itertools.cycle(ends(bound.of)), count)) for count in (1, bound.most)]
+
+
+def extremes(entry: Perturbation) -> list[dict[str, Any]]:
+    """Parameter sets of a published severity with one value put to an end of its bounds, where that is allowed."""
+    made = [
+        {**entry.parameters(severity), name: end}
+        for severity in {entry.severities[0], entry.severities[-1]}
+        for name, bound in entry.bounds.items()
+        for end in ends(bound)
+    ]
+    return [parameters for parameters in made if not registry.parameter_problems(entry, parameters)]
+
+
+# --- what is within --------------------------------------------------------------------------------------------------
+
+
+@each_entry
+def test_what_is_published_lies_within_the_bounds_of_every_parameter(entry: Perturbation) -> None:
+    for variant in registry.VARIANTS:
+        for severity in entry.severities:
+            assert registry.parameter_problems(entry, entry.parameters(severity, variant)) == []
+
+
+@each_parameter
+def test_whole_numbers_are_asked_for_where_they_are_published(entry: Perturbation, name: str) -> None:
+    values = [
+        entry.parameters(severity, variant)[name] for severity in entry.severities for variant in ("released", "paper")
+    ]
+    bound = entry.bounds[name]
+    if isinstance(bound, Range):
+        assert bound.whole == all(isinstance(value, int) for value in values)
+        assert bound.low < bound.high < sys.maxsize
+
+
+@pytest.mark.parametrize("entry", VISUAL, ids=lambda entry: entry.key)
+def test_calibration_stays_within(entry: Perturbation) -> None:
+    for variant, step in itertools.product(registry.VARIANTS, range(201)):
+        parameters = calibration_paths.parameters(entry, variant, step / 200)
+        assert registry.parameter_problems(entry, parameters) == []
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (36, 50)])
+@pytest.mark.parametrize("entry", [one for one in VISUAL if one.method == "pixel"], ids=lambda entry: entry.key)
+@pytest.mark.filterwarnings("error")
+def test_pixel_kernels_compute_at_both_ends(entry: Perturbation, size: tuple[int, int]) -> None:
+    frames = scene(2, *size)
+    told = () if entry.guide is None else (GUIDES[entry.guide](*frames.shape[:3]),)
+    kernel = registry.resolve(entry.kernel)
+    cases = extremes(entry)
+    assert len(cases) >= 2
+    for parameters in cases:
+        apply = kernel(drawn(entry, *frames.shape[:3]), *told, *frames.shape[:3], **parameters)
+        result = apply(frames[0], 0)
+        assert (result.shape, result.dtype) == (frames[0].shape, np.uint8), parameters
+
+
+@pytest.mark.parametrize("num_frames", [1, 2, 13, 300])
+@pytest.mark.parametrize("entry", [one for one in VISUAL if one.method == "temporal"], ids=lambda entry: entry.key)
+def test_temporal_kernels_compute_at_both_ends(entry: Perturbation, num_frames: int) -> None:
+    donor = ((5, 1.0),) if entry.guide else ()
+    for parameters in extremes(entry):
+        draw = drawn(entry, num_frames, 4, 4)
+        plan = registry.resolve(entry.kernel)(draw, *donor, num_frames, **parameters)
+        assert len(plan)
+        assert plan.max() < num_frames
+
+
+@pytest.mark.parametrize("entry", [one for one in VISUAL if one.method == "codec"], ids=lambda entry: entry.key)
+def test_encoders_accept_both_ends(entry: Perturbation, tmp_path: Path) -> None:
+    clean = tmp_path / "clean.mp4"
+    rate = media.Fraction(25)
+    pictures = (media.Frame(frame, index, index) for index, frame in enumerate(scene(6, 48, 64)))
+    media.encode(pictures, clean, storage.PROFILES["lossless"], media.Timing(1 / rate, rate))
+    for number, parameters in enumerate(extremes(entry)):
+        arguments = registry.resolve(entry.kernel)(**parameters)
+        assert encoded(clean, tmp_path / f"{number}.mp4", arguments) == 6, parameters
+
+
+def encoded(clean: Path, path: Path, arguments: dict[str, Any]) -> int:
+    import ffmpeg
+    import imageio_ffmpeg
+
+    ffmpeg.input(str(clean)).output(str(path), **arguments).run(cmd=imageio_ffmpeg.get_ffmpeg_exe(), quiet=True)
+    return sum(1 for _ in media.decode(media.Clip(path)))
+
+
+CAPTIONS = ("", "a", "A man, who walks his dog; 2 children play!", "word " * 50)
+
+
+@pytest.mark.parametrize("entry", [one for one in ENTRIES if one.kind == "text"], ids=lambda entry: entry.key)
+def test_text_kernels_compute_at_both_ends(entry: Perturbation) -> None:
+    kernel = registry.resolve(entry.kernel)
+    roles = {name: role(name) for name in entry.roles}
+    for parameters, text in itertools.product(extremes(entry), CAPTIONS):
+        assert isinstance(kernel(text, np.random.default_rng(0), **parameters, **roles), str), parameters
+
+
+# --- what is not -----------------------------------------------------------------------------------------------------
+
+# No parameter may be -1: a turn of -1 degree is one of 359, and the positions of words, among which -1 is the last, are
+# a list.
+NEVER: list[Any] = [
+    -1,
+    -1.0,
+    math.nan,
+    math.inf,
+    -math.inf,
+    2**64,
+    10**400,
+    16**5000,
+    "",
+    "x",
+    "1",
+    b"1",
+    None,
+    [],
+    ["x"],
+    [None],
+    [math.nan],
+    {},
+    {"a": 1},
+    object(),
+]
+
+
+@pytest.mark.parametrize("value", NEVER, ids=lambda value: short(value)[:20])
+def test_no_parameter_takes_it(value: Any) -> None:
+    for entry, name in PARAMETERS:
+        (told,) = registry.parameter_problems(entry, {**entry.parameters(1), name: value})
+        assert told == f"{name}: must be {entry.bounds[name]}, not {short(value)}"
+        assert len(told) < 500
+
+
+@each_parameter
+def test_a_bool_is_no_number_and_a_number_no_bool(entry: Perturbation, name: str) -> None:
+    switch = isinstance(entry.bounds[name], Choice) and True in entry.bounds[name].values
+    for value in (True, False):
+        assert bool(registry.parameter_problems(entry, {**entry.parameters(1), name: value})) != switch
+    if switch:
+        for value in (0, 1, 1.0):
+            assert registry.parameter_problems(entry, {**entry.parameters(1), name: value})
+
+
+def test_the_ends_belong_to_a_range_unless_it_says_above() -> None:
+    assert Range(0, 1).allows(0)
+    assert Range(0, 1).allows(1.0)
+    assert not Range(0, 1).allows(math.nextafter(1, 2))
+    assert not Range(0, 1, above=True).allows(0.0)
+    assert Range(0, 1, above=True).allows(5e-324)
+    assert not Range(0, 1, whole=True).allows(1.0)
+    assert bounds.whole(1, 2**80).allows(2**80)
+    assert not bounds.whole(1, 2**80).allows(2**80 + 1)
+
+
+def test_bounds_say_what_they_allow() -> None:
+    assert str(Range(0, 1)) == "a number from 0 to 1"
+    assert str(Range(0, 1, above=True)) == "a number above 0 and up to 1"
+    assert str(bounds.whole(1, 100)) == "a whole number from 1 to 100"
+    assert str(Choice(("a", "b"))) == "one of 'a', 'b'"
+    assert str(Choice(("a",))) == "'a'"
+    assert str(Several(bounds.whole(-1, 1), 3)) == "a list of at most 3, each a whole number from -1 to 1"
+
+
+def test_exactly_the_declared_names_are_taken() -> None:
+    fog = registry.get("mlvp/fog")
+    assert registry.parameter_problems(fog, {"intensity": 1, "kernel": "os:system"}) == [
+        "kernel: unknown parameter; known: intensity, decay",
+        "decay: is missing; it must be a number from 0.1 to 100",
+    ]
+    assert registry.parameter_problems(registry.get("msrvtt_p/tense"), {}) == [
+        "share: is missing; it must be a number from 0 to 1"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "parameters", "said"),
+    [
+        ("mm_robustness/zoom_blur", {"stop": 2.0, "step": 0.001}, "step: must take at most 255 steps from 1 to `stop`"),
+        ("mlvp/motion_blur", {"low": 9, "high": 5, "still": "low"}, "low: must be at most `high`, not 9"),
+        ("msrvtt_p/shot_noise", {"model": "salt_and_pepper", "strength": 2.0}, "from 0 to 1 where it is salt_and"),
+        ("msrvtt_p/shot_noise", {"model": "poisson", "strength": 0.0}, "from 0.01 to 100000 where `model` is poisson"),
+    ],
+)
+def test_what_parameters_must_fulfil_together(key: str, parameters: dict[str, Any], said: str) -> None:
+    (told,) = registry.parameter_problems(registry.get(key), parameters)
+    assert said in told
+
+
+# --- in the configuration --------------------------------------------------------------------------------------------
+
+
+def configured(parameters: dict[str, dict[str, dict[int, dict[str, Any]]]], captions: bool) -> dict[str, Any]:
+    place = (lambda table: {"captions": {"parameters": table}}) if captions else (lambda table: {"parameters": table})
+    return {
+        "datasets": {"demo": {"adapter": "demo"}},
+        "suites": {suite: place(table) for suite, table in parameters.items()},
+    }
+
+
+@pytest.mark.parametrize("captions", [False, True])
+@pytest.mark.parametrize("value", [-1, math.nan, math.inf, 2**64, "x", None])
+def test_each_is_refused_by_its_key_when_the_configuration_is_read(
+    value: Any, captions: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "_MOST_PROBLEMS", 1000)
+    tables: dict[str, Any] = {}
+    wanted = {}
+    for entry, name in PARAMETERS:
+        if (entry.kind == "text") == captions:
+            tables.setdefault(entry.suite, {}).setdefault(entry.name, {1: {}})[1][name] = value
+            middle = "captions.parameters" if captions else "parameters"
+            key = f"suites.{entry.suite}.{middle}.{entry.name}.1.{name}"
+            wanted[key] = f"must be {entry.bounds[name]}, not {short(value)}"
+    assert len(wanted) == (47 if captions else 87)
+    with pytest.raises(ConfigError) as caught:
+        config.parse(configured(tables, captions))
+    told = dict(line.strip().split(": ", 1) for line in str(caught.value).split("\n")[1:])
+    assert told == wanted
+
+
+# --- values in messages ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * 3_000_000,
+        b"x" * 3_000_000,
+        ["x" * 9999] * 9999,
+        10**4000,
+        16**9999,
+        {"a" * 9999: [[[1]]]},
+        Path("a" * 9999),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_values_are_short_in_messages(value: Any) -> None:
+    assert len(short(value)) < 700
+
+
+def test_short_and_cut_keep_a_message_on_its_line() -> None:
+    assert short("a\nb") == "'a\\nb'"
+    assert cut("a\nb\x1b[2Jc") == "a\\nb\\x1b[2Jc"
+    assert cut("plain 'text' é") == "plain 'text' é"
+    assert cut("a" * 500, 10) == "aaaaa...aaaaa"

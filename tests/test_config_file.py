@@ -1,0 +1,111 @@
+"""`config.yaml` is looked at before Snakemake loads it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perturbations import config_file
+from perturbations.errors import ConfigError
+
+REPOSITORY = Path(__file__).parents[1]
+PLAIN = "datasets: {demo: {adapter: demo}}\nsuites: {mlvp: {}}\n"
+
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+RUNS = "__use_yte__: true\nx: ?open('opened', 'w')\n" + PLAIN
+REFUSED = {
+    "alias of an alias": (BOMB, r", line 6: more than 1,000,000 values, those of aliases counted"),
+    "alias of itself": ("a: &a [*a]", r", line 1: the alias \*a has no anchor before it"),
+    "deep": (PLAIN + "x: " + "[" * 100_000, r", line 3: nested deeper than 32 levels"),
+    "deep JSON": ("[" * 100_000, r"nested deeper than 32 levels"),
+    "large": (PLAIN + "# " + "x" * 4 * 1024**2, r"larger than 4 MiB"),
+    "key twice": (PLAIN + "seed: 1\nseed: 2\n", r", line 4: the key 'seed' stands in line 3 already"),
+    "inner key twice": ("a:\n  - b: 1\n    c: {d: 1}\n    'b': 2\n", r", line 4: the key 'b' stands in line 2 already"),
+    "key twice in JSON": ('{"a": {"b": 1, "b": 2}}', r"has the key 'b' twice in one object"),
+    "long key twice": (
+        "a" * 900 + ": 1\n" + "a" * 900 + ": 2\n",
+        r"line 2: the key 'a{10,100}\.\.\.a+' stands in line 1",
+    ),
+    "a program": (RUNS, r", line 1: __use_yte__ would evaluate this file as a program"),
+    "tag": ("x: !!python/name:os.system\n", r", line 1: the tag '.*os.system' is not allowed"),
+    "own tag": ("x: !thing [1]\n", r", line 1: the tag '!thing' is not allowed"),
+    "no YAML": ("a: b: c\n", r", line 1: this is not YAML: mapping values are not allowed"),
+    "tab": ("a:\n\tb: 1\n", r", line 2: this is not YAML"),
+    "open": ("a: [1\nb: 2\n", r", line 2: this is not YAML"),
+    "NUL": ("a: \0", r"is not YAML: .*(control|special) characters are not allowed"),
+    "not UTF-8": (b"a: 1\nb: \xff\n", r", line 2: this is not UTF-8 text"),
+}
+
+
+def written(folder: Path, content: str | bytes) -> Path:
+    path = folder / "config.yaml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize(("content", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(content: str | bytes, said: str, tmp_path: Path) -> None:
+    path = written(tmp_path, content)
+    with pytest.raises(ConfigError, match=said) as caught:
+        config_file.check(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500 + len(str(path))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PLAIN,
+        "",
+        "\ufeff" + PLAIN,
+        json.dumps({"datasets": {"a": {"b": 1}, "c": {"b": 1}}}, indent="\t"),
+        "a: &a {x: 1}\nb: *a\nc: {<<: *a, <<: *a, y: 2}\n",  # a merge may be written twice
+        "a: !!str 1\nb: !!float 2\n? [x, y]\n: 3\n? z\n: {z: 1}\n",
+        "".join(f"x{number}: {number}\n" for number in range(20_000)),
+        (REPOSITORY / "config.yaml").read_text(),
+    ],
+    ids=range(8),
+)
+def test_what_is_not(content: str, tmp_path: Path) -> None:
+    config_file.check(written(tmp_path, content))
+
+
+def test_a_file_that_does_not_exist_is_left_to_snakemake(tmp_path: Path) -> None:
+    config_file.check(tmp_path / "config.yaml")
+
+
+def test_a_folder_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        config_file.check(tmp_path)
+
+
+def test_pyyaml_without_its_c_library_refuses_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delattr(config_file.yaml, "CSafeLoader", raising=False)
+    for content, said in REFUSED.values():
+        if len(content) < 10_000:
+            with pytest.raises(ConfigError, match=said):
+                config_file.check(written(tmp_path, content))
+
+
+@pytest.mark.parametrize("name", ["alias of an alias", "deep", "large", "key twice", "a program"])
+def test_snakemake_stops_before_it_loads_the_file(name: str, tmp_path: Path) -> None:
+    content, said = REFUSED[name]
+    written(tmp_path, content)
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(REPOSITORY / "Snakefile"), "--list-target-rules"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "HOME": str(tmp_path)}
+    )
+    assert done.returncode == 1
+    last = [line for line in done.stderr.splitlines() if "config.yaml" in line]
+    assert re.search(said, "\n".join(last))
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "opened").exists()
