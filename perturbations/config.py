@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from perturbations import registry
+from perturbations import limits, registry
 from perturbations.errors import ConfigError
 
 Severity = Annotated[int, Field(ge=1, le=5)]
@@ -298,6 +298,23 @@ class Evaluation(_Strict):
         return value if value is None else _distinct(value)
 
 
+class Limits(_Strict):
+    """What one file may ask for before its item is refused. Limits change no result and cause no rerun."""
+
+    frame_pixels: int = Field(
+        limits.DEFAULT.frame_pixels,
+        ge=1,
+        description="width x height of a frame, or of an image of a style or of frost",
+    )
+    frames: int = Field(limits.DEFAULT.frames, ge=1, description="frames of a video file, whole or cut from")
+    seconds: int = Field(limits.DEFAULT.seconds, ge=1, description="length of a video file, whole or cut from, in s")
+    decode_mib: int = Field(
+        limits.DEFAULT.decode_mib,
+        ge=1,
+        description="memory that decoding a file takes, in MiB, computed before the first frame is decoded",
+    )
+
+
 class Config(_Strict):
     """The whole of `config.yaml`: what to make. Where it runs is a matter of workflow/profiles."""
 
@@ -312,6 +329,7 @@ class Config(_Strict):
     shard_size: int = Field(100, ge=1, le=100_000, description="at most so many items a job; never changes a result")
     max_quarantine: int = Field(0, ge=0, description="how many items of a dataset may fail before the run does")
     stall_limit_s: int = Field(120, ge=1, description="kill an item whose decoder gives no frame for so long")
+    limits: Limits = Field(default_factory=Limits, description="what one file may ask for before its item is refused")
 
     def max_quarantine_of(self, dataset: str) -> int:
         """How many items of `dataset` may fail."""
