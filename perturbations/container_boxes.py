@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from perturbations.errors import MediaError
 
@@ -28,6 +28,12 @@ ASF = bytes.fromhex("3026B2758E66CF11A6D900AA0062CE6C")
 _ASF_PROPERTIES = bytes.fromhex("A1DCAB8C47A9CF118EE400C00C205365")
 _ASF_DATA = bytes.fromhex("3626B2758E66CF11A6D900AA0062CE6C")
 _ASF_DATA_HEAD = 50
+_ASF_INDEXES = {  # of times, of times with more detail, of objects, of timecodes
+    bytes.fromhex("90080033B1E5CF1189F400A0C90349CB"),
+    bytes.fromhex("D329E2D6DA35D111903400A0C90349BE"),
+    bytes.fromhex("F803B1FEAD12644C840F2A1D2F7AD48C"),
+    bytes.fromhex("D03FB73C4A0C0348953DEDF7B6228F0C"),
+}
 
 
 def early(size: int, declared: int) -> MediaError:
@@ -115,15 +121,23 @@ def check_mp4(file: BinaryIO, size: int) -> None:
             raise MediaError(f"the file is damaged: {sizes} samples have a size, {times} have a time")
     for start, end in _inner(file, 0, size, b"moof", b"traf"):
         for name, content, run_end in _boxes(file, start, end):
-            if name == b"trun" and run_end != content + _run_bytes(file, content):
-                raise damaged(content - 8, size)
+            if name == b"trun" and run_end <= size:
+                _check_run(file, content, run_end - content, size)
 
 
-def _run_bytes(file: BinaryIO, content: int) -> int:
+def _check_run(file: BinaryIO, content: int, length: int, size: int) -> None:
+    """A run of samples: as many entries as it says, and no sample that the file does not have."""
     file.seek(content)
-    head = file.read(8)
-    flags, count = int.from_bytes(head[1:4], "big"), int.from_bytes(head[4:], "big")
-    return 8 + 4 * (flags & 0x05).bit_count() + 4 * count * (flags & 0xF00).bit_count()
+    run = file.read(length)
+    flags, count = int.from_bytes(run[1:4], "big"), int.from_bytes(run[4:8], "big")
+    first, entry = 8 + 4 * (flags & 0x005).bit_count(), 4 * (flags & 0xF00).bit_count()
+    if length != first + count * entry:
+        raise damaged(content - 8, size)
+    if flags & 0x200:  # entries have sizes, behind the durations where they have those too
+        first += 4 * (flags & 0x100 > 0)
+        total = sum(int.from_bytes(run[at : at + 4], "big") for at in range(first, length, entry))
+        if content + total > size:
+            raise damaged(content - 8, size)
 
 
 # --- Matroska, WebM --------------------------------------------------------------------------------------------------
@@ -137,11 +151,13 @@ def matroska_end(file: BinaryIO, size: int) -> int:
 def check_matroska(file: BinaryIO, size: int) -> None:
     """Elements of a segment and blocks of clusters, their checksums, and the tracks that blocks name."""
     position, end = _segment(file)
+    needed = 0
     tracks: set[int] = set()
     while position < (end or size):
         name, content, length = _element(file, position)
         if name != _CLUSTER and (name not in _MATROSKA or length is None):
             raise damaged(position, size)
+        needed = max(needed, content + (length or 0))
         if length is not None and (name == _CLUSTER or name in _MASTERS):
             _check_crc(file, content, length, size)
         if name == _TRACKS and length is not None:
@@ -149,8 +165,8 @@ def check_matroska(file: BinaryIO, size: int) -> None:
         if name in (_SIMPLE_BLOCK, _BLOCK_GROUP) and tracks and _track_of(file, name, content) not in tracks:
             raise damaged(position, size)
         position = content if name == _CLUSTER or length is None else content + length
-    if position > size:
-        raise early(size, position)
+    if needed > size:
+        raise early(size, needed)
 
 
 def _check_crc(file: BinaryIO, content: int, length: int, size: int) -> None:
@@ -220,7 +236,7 @@ def _vint_bytes(head: bytes) -> int:
 def asf_end(file: BinaryIO, size: int) -> int:
     """What the file's properties say it has."""
     properties = _asf_properties(file, size)
-    return 0 if properties is None else properties[0]
+    return 0 if properties is None or properties.streamed else properties.declared
 
 
 def check_asf(file: BinaryIO, size: int) -> None:
@@ -232,21 +248,25 @@ def check_asf(file: BinaryIO, size: int) -> None:
     if properties is None:
         return
     start, length = places[0]
-    declared, packet, streamed = properties
+    packet, streamed = properties.packet, properties.streamed
     file.seek(start + 40)
     packets = int.from_bytes(file.read(8), "little")
-    end = size if streamed else start + length
-    first = start + _ASF_DATA_HEAD
     if not streamed and length != _ASF_DATA_HEAD + packets * packet:
         raise damaged(start, size)
-    if (end - first) % packet and not declared:
-        raise early(size, end + packet - (end - first) % packet)
-    file.seek(first)
+    position = start + _ASF_DATA_HEAD
+    end = size if streamed else start + length
+    file.seek(position)
     flags = file.read(3)
-    for position in range(first, end - packet + 1, packet):
+    while position < end:
         file.seek(position)
-        if file.read(3) != flags:
+        head = file.read(16)
+        if head in _ASF_INDEXES:
+            return
+        if position + packet > end:
+            raise early(size, position + packet)
+        if head[:3] != flags:
             raise damaged(position, size)
+        position += packet
 
 
 def _asf_objects(file: BinaryIO, position: int, end: int) -> Iterator[tuple[bytes, int, int]]:
@@ -260,8 +280,14 @@ def _asf_objects(file: BinaryIO, position: int, end: int) -> Iterator[tuple[byte
         position += length
 
 
-def _asf_properties(file: BinaryIO, size: int) -> tuple[int, int, bool] | None:
-    """Declared bytes (0 for a streamed file, which does not know), bytes of a packet, and whether it was streamed."""
+class _AsfProperties(NamedTuple):
+    declared: int
+    packet: int
+    streamed: bool
+
+
+def _asf_properties(file: BinaryIO, size: int) -> _AsfProperties | None:
+    """Bytes of the file, bytes of a packet, and whether it was streamed: then the former are not known."""
     file.seek(16)
     header_end = int.from_bytes(file.read(8), "little")
     for name, start, _ in _asf_objects(file, 30, min(header_end, size)):
@@ -270,9 +296,7 @@ def _asf_properties(file: BinaryIO, size: int) -> tuple[int, int, bool] | None:
             fields = file.read(104)
             declared, flags = int.from_bytes(fields[40:48], "little"), int.from_bytes(fields[88:92], "little")
             smallest, largest = (int.from_bytes(fields[at : at + 4], "little") for at in (92, 96))
-            if smallest != largest or not largest:
-                return None
-            return (0 if flags & 1 else declared), largest, bool(flags & 1)
+            return _AsfProperties(declared, largest, bool(flags & 1)) if smallest == largest > 0 else None
     return None
 
 

@@ -5,6 +5,7 @@ Each `check_*` raises `MediaError` when the parts do not follow one another to t
 
 from __future__ import annotations
 
+import re
 import zlib
 from typing import BinaryIO
 
@@ -14,8 +15,14 @@ from perturbations.errors import MediaError
 _MIRRORED = bytes(int(f"{value:08b}"[::-1], 2) for value in range(256))
 _CONTINUED, _FIRST, _LAST = 1, 2, 4
 
+_CONTROL = b"\xf9"
+_CONTROLLED_IMAGE = re.compile(rb"\x21\xf9\x04....\x00\x2c", re.DOTALL)
+_CONTROLLED_IMAGE_BYTES = 9
+_READ_BYTES = 1 << 20
+
 _SYNC = 0x47
-_PACKET_SIZES = (188, 192, 204)  # plain, with times (Blu-ray), with parity (broadcast)
+_PACKET_SIZES = (188, 192, 204)  # plain, with a time before it (Blu-ray), with parity behind it (broadcast)
+_TIMED_PACKET = 192
 _SYNCED = 4
 
 
@@ -63,14 +70,18 @@ def _ogg_crc(page: bytes) -> int:
 
 
 def check_gif(file: BinaryIO, size: int) -> None:
-    """Blocks follow one another to the trailer."""
+    """Blocks follow one another to the trailer, and none has swallowed the next image."""
+    images = 0
     file.seek(10)
     _skip_colours(file, _byte(file, size))
     file.seek(2, 1)
+    before = b""
     while (kind := _byte(file, size)) != 0x3B:
         if kind == 0x21:
-            _byte(file, size)
+            before = file.read(1)
         elif kind == 0x2C:
+            images += before == _CONTROL
+            before = b""
             file.seek(8, 1)
             _skip_colours(file, _byte(file, size))
             _byte(file, size)
@@ -82,6 +93,19 @@ def check_gif(file: BinaryIO, size: int) -> None:
             if len(block) <= length:
                 raise early(size, size + 1 + length - len(block))
             length = block[-1]
+    if images < _controlled_images(file, file.tell()):
+        raise MediaError("the file is damaged: not all of its images can be reached")
+
+
+def _controlled_images(file: BinaryIO, end: int) -> int:
+    """How often the bytes look as an image's control block with the image behind it: chance does not make them."""
+    file.seek(0)
+    count, kept = 0, b""
+    while file.tell() < end:
+        data = kept + file.read(min(_READ_BYTES, end - file.tell()))
+        count += sum(1 for _ in _CONTROLLED_IMAGE.finditer(data))
+        kept = data[-_CONTROLLED_IMAGE_BYTES + 1 :]
+    return count
 
 
 def _byte(file: BinaryIO, size: int) -> int:
@@ -103,23 +127,23 @@ def check_transport_stream(file: BinaryIO, size: int) -> None:
     """Packets of one length, each beginning with the same byte. libav looks at their counters."""
     file.seek(0)
     head = file.read(_SYNCED * max(_PACKET_SIZES))
-    found = ((packet, head.find(_SYNC, at)) for packet in _PACKET_SIZES for at in range(packet))
-    ways = [(at, packet) for packet, at in found if 0 <= at < packet and _in_step(head[at::packet])]
+    ways = [(at, packet) for packet in _PACKET_SIZES for at in range(packet) if _in_step(head[at::packet])]
     if not ways:
         return  # shorter than a few packets
-    start, packet = min(ways)
-    file.seek(start)
-    position = start
-    while position + packet <= size:
-        whole = min(1 << 12, (size - position) // packet)
-        syncs = file.read(whole * packet)[::packet]
+    position, packet = min(ways)
+    after = packet - (4 if packet == _TIMED_PACKET else 0)  # from this byte to the packet's end
+    file.seek(position)
+    while position + after <= size:
+        whole = (size - position - after) // packet + 1
+        block = file.read(min(whole, 1 << 12) * packet)
+        syncs = block[::packet]
         wrong = len(syncs) - len(syncs.lstrip(bytes([_SYNC])))
-        if wrong < whole:
+        if wrong < len(syncs):
             raise damaged(position + wrong * packet, size)
-        position += whole * packet
-    rest = file.read(1)
-    if rest and rest[0] == _SYNC:
-        raise early(size, position + packet)
+        position += len(syncs) * packet
+    file.seek(position)
+    if file.read(1) == bytes([_SYNC]):
+        raise early(size, position + after)
 
 
 def _in_step(syncs: bytes) -> bool:
@@ -142,12 +166,25 @@ def check_program_stream(file: BinaryIO, size: int) -> None:
             position += _pack_bytes(head)
         elif code >= 0xBB:
             position += 6 + int.from_bytes(head[4:6], "big")
-        elif any(head):
-            raise damaged(position, size)
         else:
-            position += len(head)
+            position = _behind_zeros(file, position, size)
     if position > size:
         raise early(size, position)
+
+
+def _behind_zeros(file: BinaryIO, position: int, size: int) -> int:
+    """Where zeros between packs end: the sectors of a Video CD have some."""
+    start = position
+    while position < size:
+        file.seek(position)
+        data = file.read(1 << 16)
+        zeros = len(data) - len(data.lstrip(b"\0"))
+        position += zeros
+        if zeros < len(data):
+            if zeros < 2 or data[zeros] != 1 or position - 2 <= start:
+                raise damaged(start, size)
+            return position - 2
+    return size
 
 
 def _pack_bytes(head: bytes) -> int:

@@ -248,7 +248,9 @@ class _CountedPackets:
         self._container = container
         self._stream = stream
         # The index of an AVI leaves out dropped frames, which the stream's header counts.
-        self._declared = len(stream.index_entries) if self._format == "avi" else _declared_frames(stream)
+        indexed = sum(entry.size > 0 for entry in stream.index_entries) if self._format == "avi" else 0
+        self._indexed = indexed if indexed > 1 else 0  # without an index there is an entry for the first packet
+        self._declared = self._indexed or _declared_frames(stream)
         self._discarded = 0
         self._count = 0
         self._end_s = 0.0
@@ -270,6 +272,8 @@ class _CountedPackets:
         containers.check_structure(self._path, self._format)
 
     def check_complete(self, decoded: int) -> None:
+        if self._count < self._indexed:
+            raise MediaError(f"the file is damaged: {self._count} of {self._indexed} indexed frames are found")
         declared = self._declared - self._discarded
         # AVI's packets may hold no frame, or two; MP4's hold one.
         if decoded < declared - (max(2, declared // 50) if self._format == "avi" else 0):
@@ -552,8 +556,8 @@ def _packets(container: av.container.InputContainer, stream: av.video.stream.Vid
 
 _LEAST_PACKET_BYTES = 8
 """What a frame takes in a container at least: smaller files need not be counted."""
-_STREAMED_AVI_FRAMES = 1 << 30
-"""What ffmpeg declares when it cannot go back to the header."""
+_NO_NUMBERS = (1 << 30, (1 << 32) - 1)
+"""How many frames a file declares whose writer could not go back to the header of an AVI or an IVF."""
 _NOT_VIDEO = ("concat", "dash", "hls", "tty")  # what libav shows of text files
 
 
@@ -639,11 +643,11 @@ def _describe(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> Vide
 
 def _declared_frames(stream: av.video.stream.VideoStream) -> int:
     """How many frames a header declares, 0 where it does not."""
-    return 0 if stream.frames == _STREAMED_AVI_FRAMES else stream.frames
+    return 0 if stream.frames in _NO_NUMBERS else stream.frames
 
 
 def _declared_duration_s(stream: av.video.stream.VideoStream) -> float | None:
-    if stream.frames == _STREAMED_AVI_FRAMES:
+    if stream.frames in _NO_NUMBERS:
         return None
     if stream.duration is not None and stream.time_base is not None:
         return float(stream.duration * stream.time_base)
