@@ -311,13 +311,12 @@ def check_flv(file: BinaryIO, size: int) -> None:
         file.seek(position)
         head = file.read(11)
         if head[0] & 0x1F not in (8, 9, 18):
-            if any(head) or any(file.read(size - position)):
+            if (head + file.read(_BLOCK)).strip(b"\0"):
                 raise damaged(position, size)
             return  # filled up with zeros
-        position += 11 + int.from_bytes(head[1:4], "big")
-        if len(head) < 11 or position > size:
-            raise early(size, max(position, size + 1))
-        position += 4
+        position += 15 + int.from_bytes(head[1:4], "big")  # with its length once more, behind it
+        if position > size:
+            raise early(size, position)
 
 
 # --- PNG -------------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ _CONTROL = b"\xf9"
 _CONTROLLED_IMAGE = re.compile(rb"\x21\xf9\x04....\x00\x2c", re.DOTALL)
 _CONTROLLED_IMAGE_BYTES = 9
 _READ_BYTES = 1 << 20
+_SECTOR_BYTES = 2048
 
 _SYNC = 0x47
 _PACKET_SIZES = (188, 192, 204)  # plain, with a time before it (Blu-ray), with parity behind it (broadcast)
@@ -172,19 +173,18 @@ def check_program_stream(file: BinaryIO, size: int) -> None:
         raise early(size, position)
 
 
-def _behind_zeros(file: BinaryIO, position: int, size: int) -> int:
-    """Where zeros between packs end: the sectors of a Video CD have some."""
-    start = position
-    while position < size:
-        file.seek(position)
-        data = file.read(1 << 16)
-        zeros = len(data) - len(data.lstrip(b"\0"))
-        position += zeros
-        if zeros < len(data):
-            if zeros < 2 or data[zeros] != 1 or position - 2 <= start:
-                raise damaged(start, size)
-            return position - 2
-    return size
+def _behind_zeros(file: BinaryIO, start: int, size: int) -> int:
+    """Where zeros between packs end. Sectors of a Video CD have a few; a sector full of them was never written."""
+    file.seek(start)
+    data = file.read(_SECTOR_BYTES)
+    zeros = len(data) - len(data.lstrip(b"\0"))
+    if zeros == _SECTOR_BYTES:
+        raise MediaError(f"the file ends early: zeros from byte {start} of {size} on")
+    if start + zeros == size:
+        return size
+    if zeros < 3 or data[zeros] != 1:
+        raise damaged(start, size)
+    return start + zeros - 2
 
 
 def _pack_bytes(head: bytes) -> int:

@@ -84,12 +84,15 @@ def probe(path: Path) -> VideoInfo:
     """
     with _open(path) as container:
         stream = _video_stream(path, container)
-        info = next((_describe(stream, frame) for frame in container.decode(stream)), None)
+        countable = not _declared_frames(stream) and path.stat().st_size > _LEAST_FRAME_BYTES * limits.current().frames
+        info: VideoInfo | None = None
+        for packet in _packets(container, stream):
+            if info is None and (packet.size or packet.pts is None):
+                info = next((_describe(stream, frame) for frame in packet.decode()), None)
+            if info is not None and not countable:
+                break
         if info is None:
             raise MediaError("no frame could be decoded")
-        if not _declared_frames(stream) and path.stat().st_size > _LEAST_PACKET_BYTES * limits.current().frames:
-            for _ in _packets(container, stream):
-                pass
         return info
 
 
@@ -554,7 +557,7 @@ def _packets(container: av.container.InputContainer, stream: av.video.stream.Vid
         yield packet
 
 
-_LEAST_PACKET_BYTES = 8
+_LEAST_FRAME_BYTES = 8
 """What a frame takes in a container at least: smaller files need not be counted."""
 _NO_NUMBERS = (1 << 30, (1 << 32) - 1)
 """How many frames a file declares whose writer could not go back to the header of an AVI or an IVF."""
