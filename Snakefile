@@ -7,7 +7,16 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from perturbations import config as configuration
-from perturbations import captions, config_file, evaluation, listed, plan, recipe, registry
+from perturbations import (
+    captions,
+    config_file,
+    evaluation,
+    limits,
+    listed,
+    plan,
+    recipe,
+    registry,
+)
 from perturbations.errors import PerturbationError
 
 min_version("9.0")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from perturbations import __version__
+from perturbations import __version__, limits
 from perturbations.errors import ConfigError, ManifestError, MediaError, PerturbationError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO, stream=sys.stderr)
     command: Command = options.command
     try:
+        limits.use(limits.parse(options.limits))
         return command(options)
     except PerturbationError as error:
         print(f"perturb: {error}", file=sys.stderr)
@@ -56,6 +57,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="perturb", description="Perturb videos the way the robustness benchmarks for video-text retrieval do."
     )
     parser.add_argument("--version", action="version", version=f"perturb {__version__}")
+    given = os.environ.get(limits.ENVIRONMENT, "{}")
+    parser.add_argument(
+        "--limits", default=given, metavar="JSON", help="what one file may ask for: `limits` of config.yaml"
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_people_commands(commands)
     _add_rule_commands(commands)

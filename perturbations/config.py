@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from perturbations import registry
+from perturbations import limits, registry
 from perturbations.bounds import SEEDS
 from perturbations.errors import ConfigError, cut, short
 
@@ -321,6 +321,23 @@ class Evaluation(_Strict):
         return value if value is None else _distinct(value)
 
 
+class Limits(_Strict):
+    """What one file may ask for before its item is refused. Limits change no result and cause no rerun."""
+
+    frame_pixels: int = Field(
+        limits.DEFAULT.frame_pixels,
+        ge=1,
+        description="width x height of a frame, or of an image of a style or of frost",
+    )
+    frames: int = Field(limits.DEFAULT.frames, ge=1, description="frames of a video file, whole or cut from")
+    seconds: int = Field(limits.DEFAULT.seconds, ge=1, description="length of a video file, whole or cut from, in s")
+    decode_mib: int = Field(
+        limits.DEFAULT.decode_mib,
+        ge=1,
+        description="memory that decoding a file takes, in MiB, computed before the first frame is decoded",
+    )
+
+
 class Config(_Strict):
     """The whole of `config.yaml`: what to make. Where it runs is a matter of workflow/profiles."""
 
@@ -339,6 +356,7 @@ class Config(_Strict):
     stall_limit_s: Whole = Field(
         120, ge=1, le=86_400, description="kill an item whose decoder gives no frame for so long"
     )
+    limits: Limits = Field(default_factory=Limits, description="what one file may ask for before its item is refused")
 
     def max_quarantine_of(self, dataset: str) -> int:
         """How many items of `dataset` may fail."""

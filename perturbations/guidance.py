@@ -17,7 +17,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from perturbations import rng, storage
+from perturbations import limits, rng, storage
 from perturbations.analysis import motion, neighbours, tracking
 from perturbations.errors import ConfigError, MediaError
 from perturbations.facts import (
@@ -154,6 +154,7 @@ def _user_image(role: str, sha256: str, path: str) -> Image:
     data = Path(path).read_bytes() if Path(path).is_file() else b""
     if storage.sha256_of(data) != sha256:
         raise MediaError(f"the {role} image {path} is not the one that the row describes: missing or changed")
+    limits.check_image(data, f"the {role} image {path}")
     image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
     if image is None:
         raise MediaError(f"the {role} image {path} cannot be read")

@@ -30,7 +30,7 @@ import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
-from perturbations import containers, storage
+from perturbations import containers, limits, storage
 from perturbations.errors import MediaError, OutputError
 from perturbations.storage import OUTPUT_ERRNOS, Profile, output_errors
 
@@ -89,12 +89,23 @@ def uniform_indices(num_frames: int, total: int) -> list[int]:
 
 
 def probe(path: Path) -> VideoInfo:
-    """Read a container's header and its first frame. Raises `MediaError` when there is no video to decode."""
+    """Read a container's header and its first frame.
+
+    Raises `MediaError` when there is no video to decode, or when it is larger or longer than `limits` allows; frames
+    that the header does not declare are counted.
+    """
     with _open(path) as container:
         stream = _video_stream(path, container)
-        for frame in container.decode(stream):
-            return _describe(stream, frame)
-        raise MediaError("no frame could be decoded")
+        countable = not _declared_frames(stream) and path.stat().st_size > _LEAST_FRAME_BYTES * limits.current().frames
+        info: VideoInfo | None = None
+        for packet in _packets(container, stream):
+            if info is None and (packet.size or packet.pts is None):
+                info = next((_describe(stream, frame) for frame in packet.decode()), None)
+            if info is not None and not countable:
+                break
+        if info is None:
+            raise MediaError("no frame could be decoded")
+        return info
 
 
 @dataclass(frozen=True)
@@ -192,6 +203,7 @@ def _decode_stream(
             if index == last_wanted:
                 return
     else:
+        packets.check_structure()
         if not clip.start_s:
             packets.check_complete(decoded)
     if first is None:
@@ -209,7 +221,7 @@ def frame_times(clip: Clip, num_frames: int) -> list[float]:
     with _open(clip.path) as container:
         stream = _video_stream(clip.path, container)
         origin, time_base = stream.start_time or 0, stream.time_base or Fraction(1, 1000)
-        shown = (one for one in container.demux(stream) if one.size and not one.is_discard)
+        shown = (one for one in _packets(container, stream) if one.size and not one.is_discard)
         ticks = [one.pts for one in shown]
         tells = any(name in container.format.name for name in ("mp4", "matroska"))
     if tells and all(one is not None for one in ticks):
@@ -231,7 +243,7 @@ def pick(path: Path, positions: Iterable[int]) -> Iterator[Image]:
     """
     with _open(path) as container:
         stream = _video_stream(path, container)
-        ticks = sorted(one.pts for one in container.demux(stream) if one.size and one.pts is not None)
+        ticks = sorted(one.pts for one in _packets(container, stream) if one.size and one.pts is not None)
         to_array: Callable[[av.VideoFrame], NDArray[np.uint8]] | None = None
         for position in positions:
             container.seek(ticks[position], stream=stream)
@@ -251,13 +263,19 @@ class _CountedPackets:
         self._container = container
         self._stream = stream
         # The index of an AVI leaves out dropped frames, which the stream's header counts.
-        self._declared = len(stream.index_entries) if self._format == "avi" else stream.frames
+        indexed = sum(entry.size > 0 for entry in stream.index_entries) if self._format == "avi" else 0
+        self._indexed = indexed if indexed > 1 else 0  # without an index there is an entry for the first packet
+        self._declared = self._indexed or _declared_frames(stream)
         self._discarded = 0
+        self._count = 0
         self._end_s = 0.0
 
     def frames(self) -> Iterator[av.VideoFrame]:
-        for packet in self._container.demux(self._stream):
+        for packet in _packets(self._container, self._stream):
             if packet.size:
+                if packet.is_corrupt:
+                    raise MediaError("a part of the file is damaged or missing")
+                self._count += 1
                 self._discarded += packet.is_discard
                 if packet.pts is not None and packet.time_base is not None:
                     self._end_s = max(self._end_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
@@ -265,13 +283,19 @@ class _CountedPackets:
                 continue  # Theora's way to say that the last frame stays; PyAV takes it for a fault
             yield from packet.decode()
 
+    def check_structure(self) -> None:
+        containers.check_structure(self._path, self._format)
+
     def check_complete(self, decoded: int) -> None:
+        if self._count < self._indexed:
+            raise MediaError(f"the file is damaged: {self._count} of {self._indexed} indexed frames are found")
         declared = self._declared - self._discarded
         # AVI's packets may hold no frame, or two; MP4's hold one.
         if decoded < declared - (max(2, declared // 50) if self._format == "avi" else 0):
             raise MediaError(f"the file ends early: {decoded} of {declared} declared frames")
-        if "matroska" in self._format:
-            containers.check_structure(self._path)
+        # Each packet of VP9 shows one frame; its decoder passes over what it cannot read.
+        if self._stream.codec_context.name.endswith("vp9") and decoded < self._count - self._discarded:
+            raise MediaError(f"the file is damaged: {decoded} of {self._count} frames can be decoded")
         duration = _declared_duration_s(self._stream)
         if "mp4" not in self._format and duration is not None and self._end_s < duration - 1.0:
             raise MediaError(f"the file ends early: {self._end_s:.2f} of {duration:.2f} declared seconds")
@@ -386,7 +410,7 @@ def transcodable(clip: Clip) -> int | None:
         stream = _video_stream(clip.path, container)
         listed: list[int] = []
         first: av.VideoFrame | None = None
-        for packet in container.demux(stream):
+        for packet in _packets(container, stream):
             if packet.pts is not None:
                 listed.append(packet.pts)
             first = first or next(iter(packet.decode()), None)
@@ -506,7 +530,7 @@ def is_constant_rate(path: Path) -> bool:
     """
     with _open(path) as container:
         stream = _video_stream(path, container)
-        return _evenly_spaced(stream, [packet.pts for packet in container.demux(stream) if packet.pts is not None])
+        return _evenly_spaced(stream, [packet.pts for packet in _packets(container, stream) if packet.pts is not None])
 
 
 def _evenly_spaced(stream: av.video.stream.VideoStream, listed: list[int]) -> bool:
@@ -523,13 +547,32 @@ def video_bitrate(path: Path) -> float:
     with _open(path) as container:
         stream = _video_stream(path, container)
         total, end = 0, Fraction(0)
-        for packet in container.demux(stream):
+        for packet in _packets(container, stream):
             total += packet.size
             if packet.pts is not None:
                 end = max(end, (packet.pts + (packet.duration or 0)) * packet.time_base)
     return float(8 * total / end) if end else float("nan")
 
 
+def _packets(container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> Iterator[av.Packet[Any]]:
+    """A stream's packets, as many and as long as the limits allow."""
+    allowed = limits.current()
+    time_base = stream.time_base or Fraction(1, 1000)
+    last = (stream.start_time or 0) + allowed.seconds / time_base
+    count = 0
+    for packet in container.demux(stream):
+        count += packet.size > 0
+        if count > allowed.frames:
+            limits.check_frames(count)
+        if packet.pts is not None and packet.pts > last:
+            limits.check_seconds(float((packet.pts - (stream.start_time or 0)) * time_base))
+        yield packet
+
+
+_LEAST_FRAME_BYTES = 8
+"""What a frame takes in a container at least: smaller files need not be counted."""
+_NO_NUMBERS = (1 << 30, (1 << 32) - 1)
+"""How many frames a file declares whose writer could not go back to the header of an AVI or an IVF."""
 _NOT_VIDEO = ("concat", "dash", "hls", "tty")  # what libav shows of text files
 
 
@@ -542,16 +585,37 @@ def _open(path: Path) -> Iterator[av.container.InputContainer]:
             raise MediaError("the file is empty")
         containers.check_length(path)
         # The prefix keeps libav from reading a name such as "concat:..." or "http:..." as a protocol.
-        with av.open(f"file:{path}", "r", metadata_errors="replace") as container:
+        # libav decodes first frames to learn about a stream, and would do so whatever their size.
+        too_large = {"max_pixels": str(limits.current().frame_pixels)}
+        with av.open(f"file:{path}", "r", metadata_errors="replace", options=too_large) as container:
             if container.format.name in _NOT_VIDEO:
                 raise MediaError("a text or a list of other files, not a video")
             yield container
     except FileNotFoundError as error:
         raise MediaError("no such file") from error
     except av.error.FFmpegError as error:
+        _check_refused_size(error)
         raise MediaError(f"cannot be decoded: {error.strerror or error}") from error
     except OSError as error:
         raise MediaError(f"cannot be read: {os.strerror(error.errno or 0)}") from error
+
+
+def _check_refused_size(error: av.error.FFmpegError) -> None:
+    """Raise `MediaError` where libav failed because a frame has too many pixels."""
+    size = re.search(r"Picture size (\d+)x(\d+)", str(error.log))
+    if size:
+        limits.check_size(int(size[1]), int(size[2]))
+
+
+def _check_limits(stream: av.video.stream.VideoStream) -> None:
+    """Raise `MediaError` when what a header declares is more than the limits allow."""
+    context = stream.codec_context
+    limits.check_size(context.width, context.height)
+    if context.format is not None:
+        bits = context.format.padded_bits_per_pixel
+        limits.check_decoder(context.width, context.height, bits, intra=context.codec.intra_only)
+    limits.check_frames(_declared_frames(stream))
+    limits.check_seconds(_declared_duration_s(stream) or 0.0)
 
 
 def _video_stream(path: Path, container: av.container.InputContainer) -> av.video.stream.VideoStream:
@@ -563,6 +627,12 @@ def _video_stream(path: Path, container: av.container.InputContainer) -> av.vide
         raise MediaError("its codec is not known")
     stream.thread_type = "NONE"
     stream.codec_context.thread_count = 1
+    # Without `explode` decoders make up what is damaged, and say nothing.
+    stream.codec_context.options = {
+        "err_detect": "crccheck+bitstream+buffer+explode",
+        "max_pixels": str(limits.current().frame_pixels),
+    }
+    _check_limits(stream)
     return stream
 
 
@@ -581,12 +651,19 @@ def _describe(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> Vide
         rotation=rotation,
         frame_rate=stream.average_rate or stream.guessed_rate or Fraction(25),
         time_base=stream.time_base or Fraction(1, 1000),
-        declared_frames=stream.frames or None,
+        declared_frames=_declared_frames(stream) or None,
         declared_duration_s=_declared_duration_s(stream),
     )
 
 
+def _declared_frames(stream: av.video.stream.VideoStream) -> int:
+    """How many frames a header declares, 0 where it does not."""
+    return 0 if stream.frames in _NO_NUMBERS else stream.frames
+
+
 def _declared_duration_s(stream: av.video.stream.VideoStream) -> float | None:
+    if stream.frames in _NO_NUMBERS:
+        return None
     if stream.duration is not None and stream.time_base is not None:
         return float(stream.duration * stream.time_base)
     tag = stream.metadata.get("DURATION", "")

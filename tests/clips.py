@@ -131,8 +131,8 @@ def overwritten(source: Path, path: Path, start: float, end: float) -> Path:
 
 def of_two_sizes(path: Path) -> Path:
     """A stream whose frames become smaller halfway."""
-    large = make(path.with_name("large.ts"), *X264)
-    small = make(path.with_name("small.ts"), *X264, size=(WIDTH // 2, HEIGHT // 2))
+    large = make(path.with_name("large.h264"), *X264)
+    small = make(path.with_name("small.h264"), *X264, size=(WIDTH // 2, HEIGHT // 2))
     path.write_bytes(large.read_bytes() + small.read_bytes())
     return path
 

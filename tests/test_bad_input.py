@@ -113,7 +113,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
     "playlist.m3u8": (playlist, "a list of other files"),
     "sound.m4a": (audio_only, "there is no video stream"),
     "cover.m4a": (lambda path: with_cover(path, None), "there is no video stream"),
-    "sizes.ts": (of_two_sizes, "the frame size changes from 64x48 to 32x24 at frame 12"),
+    "sizes.h264": (of_two_sizes, "the frame size changes from 64x48 to 32x24 at frame 12"),
     "half-faststart.mp4": (lambda path: from_sound(path, half, *FASTSTART), "the file ends early"),
     "half.mp4": (lambda path: from_sound(path, half), "the file ends early"),
     "no-index.mp4": (lambda path: from_sound(path, all_but_the_end), "cannot be decoded|ends early|no video"),
@@ -125,7 +125,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
     "end.webm": (lambda path: from_sound(path, all_but_the_end, *VP9), "the file ends early"),
     "half.avi": (lambda path: from_sound(path, half, *MPEG4), "the file ends early"),
     "end.avi": (lambda path: from_sound(path, all_but_the_end, *MPEG4), "the file ends early"),
-    "half.flv": (lambda path: from_sound(path, half), "cannot be decoded"),
+    "half.flv": (lambda path: from_sound(path, half), "damaged or missing"),
     "damaged.mp4": (lambda path: from_sound(path, a_third_lost), "damaged|cannot be decoded|ends early"),
     "damaged-b.mp4": (lambda path: from_sound(path, a_third_lost, *FASTSTART), "damaged|cannot be decoded|ends early"),
     "damaged.mkv": (lambda path: from_sound(path, a_third_lost, *X264), "damaged|cannot be decoded|ends early"),
@@ -203,7 +203,7 @@ def test_frames_that_an_index_names_are_missed(first: int, tmp_path: Path) -> No
     head, *chunks = whole.split(b"00dc")
     marks = [b"xxxx" if first <= index < first + 5 else b"00dc" for index in range(len(chunks))]
     path = said(tmp_path / "a.avi", head + b"".join(mark + chunk for mark, chunk in zip(marks, chunks, strict=True)))
-    with pytest.raises(MediaError, match="the file ends early: 19 of 24 declared frames"):
+    with pytest.raises(MediaError, match="the file is damaged: 19 of 24 indexed frames are found"):
         decoded(path)
 
 

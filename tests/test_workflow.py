@@ -187,6 +187,20 @@ def test_the_published_number_written_out_reruns_nothing(project: Project) -> No
     assert project.rerun("mlvp_tiny") == set()
 
 
+def test_another_limit_reruns_nothing(project: Project) -> None:
+    project.config["limits"] = {"frames": 1000, "decode_mib": 999}
+    assert project.rerun("mlvp_tiny") == set()
+
+
+def test_limits_reach_the_jobs(tmp_path: Path) -> None:
+    project = new_project(tmp_path, limits={"frames": 6}, max_quarantine=1)
+    tiny_clip(tmp_path / "videos" / "b.mp4", seed=1, frames=7)
+    project.snakemake("mlvp_tiny")
+    sources = read_manifest(tmp_path / "manifests/tiny/sources.parquet").set_index("item_id")
+    assert dict(sources["status"].value_counts()) == {"complete": 3, "quarantined": 1}
+    assert sources.loc["b", "error"] == "the file has 7 frames or more; limits.frames allows 6"
+
+
 def test_a_new_severity_or_perturbation_makes_only_itself(project: Project) -> None:
     project.config["suites"]["mlvp"]["severities"] = [3, 2, 1]
     assert {str(Path(name).parent) for name in project.rerun("mlvp_tiny")} == {

@@ -16,9 +16,12 @@ wildcard_constraints:
     analysis="motion|main_object|embedding|caption_embedding",
 
 
+# Limits decide when to give up on a file, never what a result is: so they are in no rule's parameters.
+EXPORTS = f"export {limits.ENVIRONMENT}={shlex.quote(CONFIG.limits.model_dump_json())}; "
 # With conda the command is in the rule's environment, otherwise beside the Python that runs Snakemake.
 if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
-    shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
+    EXPORTS += f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
+shell.prefix(EXPORTS)
 
 
 @cache

@@ -1,0 +1,271 @@
+"""What containers tell of a file cut short or damaged is noticed; sound files, streamed ones too, are read whole."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from clips import MPEG4, RATE, VP9, X264_B, decoded, ffmpeg, has_encoder, make
+
+from perturbations import containers, media
+from perturbations.errors import MediaError
+
+MJPEG = ("-c:v", "mjpeg", "-pix_fmt", "yuvj420p")
+MPEG1, MPEG2 = ("-c:v", "mpeg1video", "-bf", "2"), ("-c:v", "mpeg2video", "-bf", "2", "-q:v", "3")
+WMV, FLV = ("-c:v", "wmv2", "-q:v", "3"), ("-c:v", "flv", "-q:v", "3")
+# Theora has packets of no bytes for what does not change.
+THEORA = ("-c:v", "libtheora", "-q:v", "6", "-vf", "noise=alls=20:all_seed=1:allf=t")
+SOUND = ("-f", "lavfi", "-i", "sine=frequency=440:duration=0.96")
+
+# name: ffmpeg's name of the container, arguments of the video, arguments of a sound beside it
+CONTAINERS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "h264.mp4": ("mp4", (*X264_B, "-movflags", "+faststart"), ("-c:a", "aac")),
+    "fragments.mp4": ("mp4", (*X264_B, "-movflags", "+frag_keyframe+empty_moov"), ("-c:a", "aac")),
+    "mpeg4.mov": ("mov", MPEG4, ()),
+    "h264.mkv": ("matroska", X264_B, ("-c:a", "aac")),
+    "ffv1.mkv": ("matroska", ("-c:v", "ffv1", "-level", "3", "-g", "1"), ()),
+    "vp9.webm": ("webm", VP9, ()),
+    "vp8.webm": ("webm", ("-c:v", "libvpx", "-auto-alt-ref", "1", "-lag-in-frames", "8"), ()),
+    "mpeg4.avi": ("avi", MPEG4, ("-c:a", "mp2")),
+    "mjpeg.avi": ("avi", MJPEG, ()),
+    "mpeg1.mpg": ("mpeg", MPEG1, ("-c:a", "mp2")),
+    "mpeg1.vcd": ("vcd", MPEG1, ("-c:a", "mp2")),
+    "mpeg2.vob": ("vob", MPEG2, ("-c:a", "mp2")),
+    "h264.ts": ("mpegts", X264_B, ("-c:a", "aac")),
+    "mpeg2.ts": ("mpegts", MPEG2, ("-c:a", "mp2")),
+    "h264.m2ts": ("mpegts", (*X264_B, "-mpegts_m2ts_mode", "1"), ("-c:a", "aac")),
+    "flv1.flv": ("flv", FLV, ()),
+    "h264.flv": ("flv", X264_B, ("-c:a", "aac")),
+    "wmv2.wmv": ("asf", WMV, ("-c:a", "wmav2")),
+    "theora.ogv": ("ogg", THEORA, ("-c:a", "flac")),
+    "picture.gif": ("gif", ("-c:v", "gif"), ()),
+    "picture.apng": ("apng", ("-c:v", "apng"), ()),
+}
+# A writer that cannot go back leaves AVI and MP4 without their index.
+STREAMED = [name for name in CONTAINERS if not name.endswith((".mov", "h264.mp4"))]
+# Not what ends at a place where it could have ended: fragments, and bytes that fill up a sector or a packet.
+CUTS = [name for name in CONTAINERS if name != "fragments.mp4"]
+
+
+def whole(folder: Path, name: str, *, sound: bool = False) -> Path:
+    """A sound file of 24 frames."""
+    container, video, audio = CONTAINERS[name]
+    if not has_encoder(video[1]):
+        pytest.skip(f"this ffmpeg has no encoder {video[1]}")
+    inputs, audio = (SOUND, audio) if sound else ((), ("-an",))
+    return make(folder / name, *video, *audio, "-f", container, frames=24, inputs=inputs)
+
+
+def changed(path: Path, change: Callable[[bytes], bytes]) -> Path:
+    """A file beside it, of other bytes."""
+    other = path.with_name(f"changed-{path.name}")
+    other.write_bytes(change(path.read_bytes()))
+    return other
+
+
+def shorter(path: Path) -> bool:
+    """Whether a file of 24 frames passes for a shorter one; what it lost may not have been of a frame."""
+    try:
+        return len(decoded(path)) < 24
+    except MediaError:
+        return False
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(MediaError) as caught:
+        decoded(path)
+    return str(caught.value)
+
+
+# --- sound files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_sound_file_is_read_whole(name: str, tmp_path: Path) -> None:
+    assert len(decoded(whole(tmp_path, name))) == 24
+
+
+@pytest.mark.parametrize("name", [name for name, (_, _, audio) in CONTAINERS.items() if audio])
+def test_a_file_with_a_sound_beside_it_is_read_whole(name: str, tmp_path: Path) -> None:
+    path = whole(tmp_path, name, sound=True)
+    media.probe(path)
+    assert len(decoded(path)) == 24
+
+
+@pytest.mark.parametrize("name", STREAMED)
+def test_a_file_that_was_streamed_is_read_whole(name: str, tmp_path: Path) -> None:
+    container, video, _ = CONTAINERS[name]
+    if not has_encoder(video[1]):
+        pytest.skip(f"this ffmpeg has no encoder {video[1]}")
+    source = ("-f", "lavfi", "-i", f"testsrc2=size=64x48:rate={RATE}")
+    path = tmp_path / name
+    path.write_bytes(ffmpeg(*source, *video, "-frames:v", "24", "-f", container, "-"))
+    assert len(decoded(path)) == 24
+
+
+@pytest.mark.parametrize("name", ["theora.ogv", "picture.gif", "picture.apng", "flv1.flv"])
+def test_zeros_behind_the_end_do_no_harm(name: str, tmp_path: Path) -> None:
+    assert len(decoded(changed(whole(tmp_path, name), lambda data: data + bytes(3000)))) == 24
+
+
+# --- files cut short, and filled up ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_no_cut_passes_for_a_clip(name: str, tmp_path: Path) -> None:
+    path = whole(tmp_path, name)
+    size = path.stat().st_size
+    for percent in range(3, 98, 4):
+        end = size * percent // 100 | 1  # odd, as no boundary of packets and sectors is
+        assert not shorter(changed(path, lambda data, end=end: data[:end]))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_no_tail_of_zeros_passes_for_a_clip(name: str, tmp_path: Path) -> None:
+    path = whole(tmp_path, name)
+    size = path.stat().st_size
+    for percent in range(10, 90, 10):
+        end = size * percent // 100 | 1
+        assert not shorter(changed(path, lambda data, end=end: data[:end] + bytes(len(data) - end)))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", [name for name in CUTS if name != "picture.gif"])  # whose pieces may fit
+def test_no_block_that_is_missing_makes_a_clip_shorter(name: str, tmp_path: Path) -> None:
+    path = whole(tmp_path, name)
+    rng = random.Random(0)
+    for _ in range(12):
+        start = rng.randrange(path.stat().st_size)
+        other = changed(path, lambda data, start=start: data[:start] + data[start + 701 :])  # type: ignore[misc]
+        assert not shorter(other)
+
+
+def test_a_span_that_reaches_the_end_of_a_cut_file_is_refused(tmp_path: Path) -> None:
+    path = changed(whole(tmp_path, "theora.ogv"), lambda data: data[: len(data) // 2])
+    with pytest.raises(MediaError, match="the file ends early"):
+        decoded(path, start_s=0.1, end_s=0.9)
+
+
+# --- Ogg -------------------------------------------------------------------------------------------------------------
+
+
+def pages(data: bytes) -> list[bytes]:
+    return [b"OggS" + page for page in data.split(b"OggS")[1:]]
+
+
+def without_last_page(data: bytes) -> bytes:
+    return b"".join(pages(data)[:-1])
+
+
+def without_a_page(data: bytes) -> bytes:
+    found = pages(data)
+    return b"".join(found[:-2] + found[-1:])
+
+
+def with_another_bit(data: bytes) -> bytes:
+    at = len(data) * 2 // 3
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+OGG = {
+    "last page": (without_last_page, "the last page of a stream is missing"),
+    "page": (without_a_page, "pages are missing before byte"),
+    "bit": (with_another_bit, "the file is damaged at byte"),
+    "half": (lambda data: data[: len(data) // 2], "the file ends early: its last page, at byte"),
+}
+
+
+@pytest.mark.parametrize("name", OGG)
+def test_pages_of_ogg_are_whole_and_complete(name: str, tmp_path: Path) -> None:
+    change, reason = OGG[name]
+    source = make(tmp_path / "a.ogv", *THEORA, "-page_duration", "40000", frames=24)
+    assert len(decoded(source)) == 24
+    assert reason in refused(changed(source, change))
+
+
+# --- GIF -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_gif_without_its_trailer_is_refused(tmp_path: Path) -> None:
+    assert "the file ends early" in refused(changed(whole(tmp_path, "picture.gif"), lambda data: data[:-1]))
+
+
+def test_a_gif_whose_image_swallows_the_next_is_refused(tmp_path: Path) -> None:
+    source = whole(tmp_path, "picture.gif").read_bytes()
+    marks = [at for at in range(len(source)) if source[at : at + 3] == b"\x21\xf9\x04"]
+    assert len(marks) == 24
+    # The block that ends the third image becomes one that reaches over the next images' heads.
+    block = source[marks[3] - 1 : marks[3] + 200]
+    swallowing = source[: marks[3] - 1] + bytes([len(block)]) + block + b"\0" + source[marks[8] :]
+    path = tmp_path / "b.gif"
+    path.write_bytes(swallowing)
+    assert refused(path) == "the file is damaged: not all of its images can be reached"
+
+
+# --- Matroska, MP4, ASF, MPEG ----------------------------------------------------------------------------------------
+
+
+def test_a_matroska_file_with_another_bit_is_refused(tmp_path: Path) -> None:
+    """FFV1 and H.264 show another picture and say nothing; the container has a checksum."""
+    assert "a checksum differs" in refused(changed(whole(tmp_path, "ffv1.mkv"), with_another_bit))
+    refused(changed(whole(tmp_path, "h264.mkv"), with_another_bit))
+
+
+def test_a_cluster_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+    path = make(tmp_path / "live.webm", *VP9, "-live", "1", frames=24)
+    data = path.read_bytes()
+    start = data.rindex(b"\xa3")  # where a block may end
+    for end in [at for at in range(start - 2000, start) if data[at : at + 1] == b"\xa3"]:
+        assert len(decoded(path)) == 24
+        refused(changed(path, lambda data, end=end: data[:end]))  # type: ignore[misc]
+
+
+def test_an_mp4_with_more_times_than_samples_is_refused(tmp_path: Path) -> None:
+    path = whole(tmp_path, "mpeg4.mov")
+    at = path.read_bytes().index(b"stsz") + 12
+    fewer = changed(path, lambda data: data[:at] + (20).to_bytes(4, "big") + data[at + 4 :])
+    assert refused(fewer) == "the file is damaged: 20 samples have a size, 24 have a time"
+
+
+@pytest.mark.parametrize("value", [0x7F00000C, 3])
+def test_a_fragment_whose_table_does_not_fit_is_refused(value: int, tmp_path: Path) -> None:
+    path = whole(tmp_path, "fragments.mp4")
+    at = path.read_bytes().index(b"trun") + 8
+    other = changed(path, lambda data: data[:at] + value.to_bytes(4, "big") + data[at + 4 :])
+    with pytest.raises(MediaError, match="the file is damaged at byte"):
+        containers.check_structure(other, "mov,mp4,m4a,3gp,3g2,mj2")
+    refused(other)
+
+
+def test_an_asf_file_says_how_long_it_is(tmp_path: Path) -> None:
+    path = whole(tmp_path, "wmv2.wmv")
+    size = path.stat().st_size
+    shorter = changed(path, lambda data: data[:-1])
+    assert refused(shorter) == f"the file ends early: {size - 1} of {size} declared bytes"
+
+
+@pytest.mark.parametrize("lost", [1, 7, 187, 188, 189])
+@pytest.mark.parametrize("name", ["h264.ts", "mpeg2.ts", "h264.m2ts"])
+def test_packets_of_a_transport_stream_follow_one_another(name: str, lost: int, tmp_path: Path) -> None:
+    path = whole(tmp_path, name)
+    packet = 192 if name.endswith("m2ts") else 188
+    start = path.stat().st_size // 2 // packet * packet + 4
+    refused(changed(path, lambda data: data[:start] + data[start + lost :]))
+
+
+def test_a_packet_of_a_program_stream_is_whole(tmp_path: Path) -> None:
+    assert "the file ends early" in refused(changed(whole(tmp_path, "mpeg1.mpg"), lambda data: data[:-100]))
+
+
+# --- codecs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["mjpeg.avi", "mpeg1.mpg", "mpeg2.vob", "flv1.flv", "wmv2.wmv"])
+def test_a_decoder_that_makes_up_pixels_says_so(name: str, tmp_path: Path) -> None:
+    """Overwritten in the middle, a file of these has a place where its bits mean nothing."""
+    path = whole(tmp_path, name)
+    for seed in range(4):
+        noise = random.Random(seed).randbytes(1500)
+        at = path.stat().st_size * (3 + seed) // 10
+        refused(changed(path, lambda data, at=at, noise=noise: data[:at] + noise + data[at + 1500 :]))  # type: ignore[misc]

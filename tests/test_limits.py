@@ -1,0 +1,301 @@
+"""A file that asks for more than the limits is refused before it takes anything, with the key in the reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from clips import MPEG4, VP9, WIDTH, X264, decoded, make, noise
+
+from perturbations import cli, config, framefile, guidance, limits, media, recipe, shards, storage
+from perturbations.errors import ConfigError, MediaError
+from perturbations.limits import Limits
+
+MOST_MIB, MOST_CPU_S = 300, 5  # of a child process with its imports; what is refused takes a tenth of that
+CONFIG = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
+
+
+@pytest.fixture(autouse=True)
+def _own_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(limits.ENVIRONMENT, "{}")
+
+
+def gif(path: Path, width: int, height: int, frames: int) -> Path:
+    """A GIF that declares a screen of any size, with images of one pixel."""
+    screen = b"GIF89a" + struct.pack("<HHBBB", width, height, 0x80, 0, 0) + bytes(6)
+    image = b"\x21\xf9\x04\x00\x04\x00\x00\x00\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0) + b"\x02\x02\x4c\x01\x00"
+    path.write_bytes(screen + frames * image + b";")
+    return path
+
+
+def png(width: int, height: int) -> bytes:
+    """A PNG that declares a size and holds no pixels."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+# --- what it takes to refuse -----------------------------------------------------------------------------------------
+
+_CHILD = """
+import resource, sys
+from pathlib import Path
+from perturbations import framefile, media
+from perturbations.errors import MediaError
+path, way = Path(sys.argv[1]), sys.argv[2]
+try:
+    if way == "framefile":
+        framefile.read(path)
+    elif way == "probe":
+        media.probe(path)
+    else:
+        for _ in media.decode(media.Clip(path)):
+            pass
+except MediaError as error:
+    print(error)
+usage = resource.getrusage(resource.RUSAGE_SELF)
+print(usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime)
+"""
+
+
+def refused(path: Path, way: str) -> str:
+    """The reason; fails where refusing took much memory or time."""
+    command = [sys.executable, "-c", _CHILD, str(path), way]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
+    reason, used = done.stdout.splitlines()
+    memory_mib, cpu_s = map(float, used.split())
+    assert memory_mib < MOST_MIB
+    assert cpu_s < MOST_CPU_S
+    return reason
+
+
+@pytest.mark.parametrize("way", ["probe", "decode"])
+@pytest.mark.parametrize(
+    ("size", "frames", "reason"),
+    [
+        ((16_000, 16_000), 1, "a frame of 16000x16000 has 256,000,000 pixels; limits.frame_pixels allows 40,000,000"),
+        ((65_535, 65_535), 1, "limits.frame_pixels allows"),
+        ((8_000, 8_000), 200, "a frame of 8000x8000 has 64,000,000 pixels; limits.frame_pixels allows 40,000,000"),
+        ((1, 1), 1_000_000, "the file has 1,000,000 frames or more; limits.frames allows 500,000"),
+    ],
+)
+def test_a_small_file_that_asks_for_much_costs_little(
+    size: tuple[int, int], frames: int, reason: str, way: str, tmp_path: Path
+) -> None:
+    assert reason in refused(gif(tmp_path / "a.gif", *size, frames), way)
+
+
+# --- each limit, each way to open a file -----------------------------------------------------------------------------
+
+WAYS: dict[str, Callable[[Path], object]] = {
+    "probe": media.probe,
+    "decode": decoded,
+    "span": lambda path: decoded(path, start_s=0.1, end_s=0.2),
+    "frame_times": lambda path: media.frame_times(media.Clip(path), 12),
+    "pick": lambda path: list(media.pick(path, [0])),
+    "is_constant_rate": media.is_constant_rate,
+    "transcodable": lambda path: media.transcodable(media.Clip(path)),
+    "video_bitrate": media.video_bitrate,
+}
+TOO_MUCH = [
+    (Limits(frame_pixels=3071), "a frame of 64x48 has 3,072 pixels; limits.frame_pixels allows 3,071"),
+    (Limits(frames=39), "the file has 40 frames or more; limits.frames allows 39"),
+    (Limits(seconds=1), "the file is 2 s long or more; limits.seconds allows 1"),
+]
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("limits") / "a.mp4", frames=40)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("allowed", "reason"), TOO_MUCH)
+def test_no_way_leads_around_a_limit(way: str, allowed: Limits, reason: str, clip: Path) -> None:
+    limits.use(allowed)
+    with pytest.raises(MediaError) as caught:
+        WAYS[way](clip)
+    assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_limit_allows_is_read(way: str, clip: Path) -> None:
+    limits.use(Limits(frame_pixels=3072, frames=40, seconds=2))
+    WAYS[way](clip)
+
+
+@pytest.mark.parametrize("way", ["probe", "decode", "is_constant_rate"])
+@pytest.mark.parametrize(("suffix", "output"), [("mkv", X264), ("webm", VP9), ("ts", X264), ("h264", X264)])
+def test_frames_that_no_header_declares_are_counted(
+    suffix: str, output: tuple[str, ...], way: str, tmp_path: Path
+) -> None:
+    path = make(tmp_path / f"a.{suffix}", *output, frames=40)
+    limits.use(Limits(frames=39))
+    with pytest.raises(MediaError, match=r"frames or more; limits\.frames allows 39"):
+        WAYS[way](path)
+    limits.use(Limits(frames=40))
+    WAYS[way](path)
+
+
+def test_a_decoder_that_keeps_many_frames_needs_more_memory(tmp_path: Path) -> None:
+    predicted = make(tmp_path / "a.mp4", size=(640, 480))
+    alone = make(tmp_path / "a.avi", "-c:v", "mjpeg", "-pix_fmt", "yuvj420p", size=(640, 480))
+    limits.use(Limits(decode_mib=7))
+    decoded(alone)
+    with pytest.raises(MediaError, match=r"decoding frames of 640x480 takes 11 MiB; limits\.decode_mib allows 7"):
+        decoded(predicted)
+
+
+def test_a_frame_that_becomes_too_large_later_is_refused(tmp_path: Path) -> None:
+    small, large = make(tmp_path / "small.h264"), make(tmp_path / "large.h264", size=(2 * WIDTH, 96))
+    path = tmp_path / "both.h264"
+    path.write_bytes(small.read_bytes() + large.read_bytes())
+    with pytest.raises(MediaError, match="the frame size changes from 64x48 to 128x96"):
+        decoded(path)
+    limits.use(Limits(frame_pixels=5000))
+    with pytest.raises(MediaError, match="cannot be decoded"):  # before there is such a frame
+        decoded(path)
+
+
+def test_an_avi_that_could_not_go_back_to_its_header_is_read(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.avi", *MPEG4)
+    whole = path.read_bytes()
+    at = whole.index(b"strh") + 8 + 32  # the length in the stream's header, as ffmpeg leaves it in a pipe
+    path.write_bytes(whole[:at] + struct.pack("<I", 1 << 30) + whole[at + 4 :])
+    assert media.probe(path).declared_frames is None
+    assert len(decoded(path)) == 12
+
+
+def test_an_item_that_is_refused_is_quarantined_with_the_key(clip: Path) -> None:
+    limits.use(Limits(frames=39))
+    listed = {"item_id": "a", "source_video_id": "", "path": str(clip), "bytes": None, "start_s": None, "end_s": None}
+    (row,) = shards.run_sources("data", [listed], stall_limit_s=30)
+    assert (row["status"], row["error"]) == ("quarantined", TOO_MUCH[1][1])
+
+
+# --- frame files -----------------------------------------------------------------------------------------------------
+
+
+def header(shape: str, dtype: str = "|u1", version: bytes = b"\x01\x00") -> bytes:
+    """What `numpy.save` puts before an array."""
+    text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY" + version + struct.pack("<H" if version == b"\x01\x00" else "<I", len(text)) + text
+
+
+NAME = header("()", "<U4") + "left".encode("utf-32-le")
+FRAME_FILES = {
+    "many": (NAME + header("(4096, 4320, 7680, 3)"), "limits.decode_mib allows 4,096"),
+    "large": (NAME + header("(1, 8000, 8000, 3)"), "limits.frame_pixels allows 40,000,000"),
+    "negative": (NAME + header("(-1, 8, 8, 3)"), "not uint8 of shape"),
+    "other type": (NAME + header("(1, 8, 8, 3)", "<f8") + bytes(8 * 192), "not float64 of shape"),
+    "objects": (NAME + header("(1, 8, 8, 3)", "|O") + bytes(192), "not the frames that this program writes"),
+    "flat": (NAME + header("(192,)") + bytes(192), "not uint8 of shape"),
+    "long name": (header("()", "<U400000000") + bytes(9), "does not begin with the name"),
+    "other version": (header("()", "<U4", b"\x02\x00"), "not the frames that this program writes"),
+    "longer": (NAME + header("(1, 8, 8, 3)") + bytes(193), "something follows the frames"),
+    "shorter": (NAME + header("(12, 1080, 1920, 3)") + bytes(192), "the file ends early"),
+}
+
+
+@pytest.mark.parametrize("name", FRAME_FILES)
+def test_a_frame_file_that_asks_for_much_is_refused(name: str, tmp_path: Path) -> None:
+    data, reason = FRAME_FILES[name]
+    path = tmp_path / "a.npy.zst"
+    path.write_bytes(pa.Codec("zstd").compress(data, asbytes=True))
+    assert reason in refused(path, "framefile")
+
+
+def test_a_frame_file_that_decompresses_to_much_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy.zst"
+    with pa.output_stream(str(path), compression="zstd") as stream:
+        stream.write(NAME + header("(1, 8, 8, 3)"))
+        for _ in range(512):
+            stream.write(bytes(1 << 20))
+    assert path.stat().st_size < 1 << 20
+    assert "something follows the frames" in refused(path, "framefile")
+
+
+def test_a_frame_file_of_another_shape_than_its_row_is_refused(tmp_path: Path) -> None:
+    framefile.write(tmp_path / "a.npy.zst", noise(3))
+    assert np.array_equal(framefile.read(tmp_path / "a.npy.zst", (3, 48, 64)), noise(3))
+    with pytest.raises(MediaError, match="4 x 48 x 64 frames are expected, not 3 x 48 x 64"):
+        framefile.read(tmp_path / "a.npy.zst", (4, 48, 64))
+
+
+# --- images ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", [7000, 12_000, 60_000])
+def test_a_style_image_of_too_many_pixels_is_not_decoded(side: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(png(side, side))
+    with pytest.raises(MediaError, match=r"the frost image .*a\.png.* pixels.*limits\.frame_pixels"):
+        guidance.photograph(storage.sha256(path), str(path))
+
+
+def test_an_image_that_is_none_is_a_reason(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(b"no image")
+    with pytest.raises(MediaError, match=r"the frost image .*a\.png cannot be read"):
+        guidance.photograph(storage.sha256(path), str(path))
+
+
+# --- where limits come from ------------------------------------------------------------------------------------------
+
+
+def test_the_configuration_has_the_defaults_of_the_package() -> None:
+    section = config.parse(CONFIG).limits
+    assert limits.parse(section.model_dump_json()) == limits.DEFAULT
+
+
+def test_limits_are_in_no_recipe() -> None:
+    other = config.parse({**CONFIG, "limits": {"frames": 7, "decode_mib": 9}})
+    assert other.limits.frames == 7
+    for parsed in (config.parse(CONFIG), other):
+        assert "limits" not in recipe.canonical(recipe.from_config(parsed, "demo", "mlvp", "fog", 3))
+    assert recipe.config_digest(other, "demo") == recipe.config_digest(config.parse(CONFIG), "demo")
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "many", None, float("nan")])
+@pytest.mark.parametrize("key", ["frame_pixels", "frames", "seconds", "decode_mib"])
+def test_a_limit_in_the_configuration_is_a_whole_number_above_zero(key: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=rf"limits\.{key}"):
+        config.parse({**CONFIG, "limits": {key: value}})
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ('{"frames": 0}', "limits.frames: a whole number above 0, not 0"),
+        ('{"frames": true}', "limits.frames: a whole number above 0, not True"),
+        ('{"frames": 1.5}', "limits.frames: a whole number above 0, not 1.5"),
+        ('{"frame": 1}', "limits.frame: unknown key; known: frame_pixels, frames, seconds, decode_mib"),
+        ("[]", "limits: a JSON object such as"),
+        ("frames=1", "limits: a JSON object such as"),
+    ],
+)
+def test_limits_of_a_command_are_checked(said: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--limits", said, "list"]) == 1
+    assert reason in capsys.readouterr().err
+
+
+def test_a_command_takes_limits_from_its_option_before_the_environment(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    video = ["video", str(clip), str(tmp_path / "b.mp4"), "-p", "mlvp/fog", "-s", "1"]
+    monkeypatch.setenv(limits.ENVIRONMENT, json.dumps({"frames": 39}))
+    assert cli.main(video) == 1
+    assert "limits.frames allows 39" in capsys.readouterr().err
+    assert cli.main(["--limits", '{"frames": 40}', *video]) == 0
