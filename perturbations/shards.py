@@ -9,7 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from perturbations import analyses, guidance, manifest, media, pipeline, registry, storage, supervise
+from perturbations import (
+    analyses,
+    guidance,
+    locking,
+    manifest,
+    media,
+    pipeline,
+    registry,
+    rendering,
+    storage,
+    supervise,
+)
 from perturbations.errors import MediaError
 from perturbations.media import Frame
 from perturbations.progress import Tick, no_tick, ticking
@@ -130,7 +141,7 @@ def run_sources(
             prepare(row)
         return source_row(dataset, row, tick)
 
-    for outcome in supervise.run(work, listed, stall_limit_s=stall_limit_s):
+    for outcome in supervise.run(work, listed, stall_limit_s=stall_limit_s, name=lambda row: repr(row["item_id"])):
         if outcome.error is None:
             assert outcome.result is not None
             yield outcome.result
@@ -157,10 +168,12 @@ def run_videos(
     Paths in rows are relative to `root`. `known` is what guided recipes need of the clips. `videos` are the rows of the
     whole videos, where clips are cut from those.
     """
+    rendering.check_tools(recipe)
     suffix = pipeline.extension(recipe)
     cut_of_source = _Cuts(videos) if recipe.get("whole_videos") else lambda source: None
     rows: list[Row] = []
     failed: list[Row] = []
+    targets: list[Path] = []
     for source in sources:
         target = folder / (storage.file_stem(source["item_id"]) + suffix) if suffix else None
         path = target.relative_to(root).as_posix() if target else None
@@ -173,7 +186,7 @@ def run_videos(
             log.warning("quarantined %r: %s", source["item_id"], error)
             failed.append(_quarantined(_video_row(recipe, source, None, known), stage, str(error)))
         if target:
-            storage.remove_leftovers(target)
+            targets.append(target)
     by_item = {source["item_id"]: source for source in sources}
 
     def work(task: Sequence[Row], tick: Tick) -> list[Row]:
@@ -190,7 +203,8 @@ def run_videos(
     yield from failed
     # Clips of one video follow each other: they share what was decoded or encoded of it.
     rows.sort(key=lambda row: (row["source_path"], row["start_s"] or 0.0, row["item_id"]))
-    with storage.scratch_directory() as scratch:
+    with locking.one_job(journal), storage.scratch_directory() as scratch:
+        _remove_leftovers(targets)
         yield from _resumed(rows, work, 1, "video", journal, root, stall_limit_s)
 
 
@@ -266,11 +280,12 @@ def run_analysis(
     """
     suffix = analyses.extension(recipe)
     rows = []
+    targets = []
     for source in sources:
         target = folder / (storage.file_stem(source["item_id"]) + suffix) if suffix else None
         rows.append(analyses.row_of(recipe, source, target.relative_to(root).as_posix() if target else None))
         if target:
-            storage.remove_leftovers(target)
+            targets.append(target)
     by_item = {source["item_id"]: source for source in sources}
     analyse = analyses.analyser(recipe, captions or {})
 
@@ -285,7 +300,9 @@ def run_analysis(
             for row, one in zip(task, found, strict=True)
         ]
 
-    yield from _resumed(rows, work, analyses.clips_at_once(recipe), "analysis", journal, root, stall_limit_s)
+    with locking.one_job(journal):
+        _remove_leftovers(targets)
+        yield from _resumed(rows, work, analyses.clips_at_once(recipe), "analysis", journal, root, stall_limit_s)
 
 
 def _resumed(
@@ -309,7 +326,7 @@ def _resumed(
     if len(todo) < len(rows):
         log.info("%d of %d were finished before and are kept", len(rows) - len(todo), len(rows))
     tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
-    for outcome in supervise.run(work, tasks, stall_limit_s=stall_limit_s):
+    for outcome in supervise.run(work, tasks, stall_limit_s=stall_limit_s, name=_names):
         if outcome.error is None:
             made = outcome.result or []
         elif len(outcome.task) == 1:
@@ -324,6 +341,15 @@ def _resumed(
             else:
                 log.warning("quarantined %r: %s", row["item_id"], row["error"])
             yield row
+
+
+def _remove_leftovers(targets: Sequence[Path]) -> None:
+    for target in targets:
+        storage.remove_leftovers(target)
+
+
+def _names(rows: Sequence[Row]) -> str:
+    return ", ".join(repr(row["item_id"]) for row in rows)
 
 
 def _quarantined(row: Row, stage: str, error: str) -> Row:

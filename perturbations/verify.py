@@ -77,7 +77,7 @@ def _checked(rows: Sequence[Row], jobs: int, stall_limit_s: float, repair: bool)
 
 def _check_slice(rows: Sequence[Row], stall_limit_s: float, repair: bool) -> list[Finding | None]:
     work = _check_or_repair if repair else _check
-    outcomes = supervise.run(work, rows, stall_limit_s=stall_limit_s)
+    outcomes = supervise.run(work, rows, stall_limit_s=stall_limit_s, name=lambda row: repr(row["item_id"]))
     return [None if one.error is None else Finding(one.task, one.error) for one in outcomes]
 
 
