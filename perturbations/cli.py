@@ -34,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PerturbationError as error:
         print(f"perturb: {error}", file=sys.stderr)
         return 1
+    except MemoryError:
+        print("perturb: memory ran out: give the job more (mem_mb); finished items are kept", file=sys.stderr)
+        return 1
     except BrokenPipeError:  # the reader of a list went away, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -84,6 +87,13 @@ def _add_people_commands(commands: Any) -> None:
     parser.add_argument("-j", "--jobs", type=_positive, default=1, help="how many rows at once")
     parser.add_argument("--repair", action="store_true", help="make missing and damaged files again")
     _add_stall_limit(parser)
+
+    parser = _add(commands, "retry", _retry, "have the next run ask quarantined items again")
+    parser.add_argument("--dataset", nargs="+", default=[], help="only of these datasets")
+    parser.add_argument("--suite", nargs="+", default=[], help="only of these suites, and of what they are made from")
+    parser.add_argument("--item", nargs="+", default=[], help="only these items (of whole videos: the videos' ids)")
+    parser.add_argument("--stage", nargs="+", default=[], choices=("source", "analysis", "video"), help="only these")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="only say what would be asked again")
 
     parser = _add(commands, "export", _export, "write a corpus in another program's layout")
     parser.add_argument("manifest", type=Path, help="a manifest of sources, videos or texts (perturbed captions)")
@@ -380,6 +390,22 @@ def _verify(options: argparse.Namespace) -> int:
         print(f"{path}: {good} rows check out, {len(findings)} do not, {quarantined} are quarantined")
         bad += len(findings)
     return 1 if bad else 0
+
+
+def _retry(options: argparse.Namespace) -> int:
+    from perturbations import retry
+
+    wanted = retry.Wanted(options.dataset, options.suite, options.stage, options.item)
+    asked = retry.find(Path(), wanted)
+    for row in asked:
+        print(f"  {row}")
+    if not options.dry_run:
+        retry.forget(Path(), asked)
+    parts = len({row.part for row in asked})
+    print(f"{len(asked)} quarantined rows in {parts} parts {'would be' if options.dry_run else 'are'} asked again")
+    if asked and not options.dry_run:
+        print("Now run snakemake: what was finished is kept.")
+    return 0
 
 
 def _preview(options: argparse.Namespace) -> int:
