@@ -24,7 +24,7 @@ class MediaError(PerturbationError):
 
 
 class CrashError(MediaError):
-    """A decoder or an encoder crashes on one video. Tried again; the clip's fault when it happens every time."""
+    """ffmpeg crashes or fails on one video. Tried again; the clip's fault when it happens every time."""
 
 
 class ToolError(PerturbationError):

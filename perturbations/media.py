@@ -464,7 +464,8 @@ def _failure(status: int, words: str, path: Path) -> PerturbationError:
         return CrashError(f"ffmpeg crashes: {processes.signal_name(number)}")
     if status < 0 or number in _KILLS:
         return ToolError(f"ffmpeg was killed by {processes.signal_name(number)}")
-    return MediaError(f"ffmpeg failed with exit status {status}: {words}")
+    # Interrupted while it opens its input, it says that the input is invalid: only trying again tells.
+    return CrashError(f"ffmpeg failed with exit status {status}: {words}")
 
 
 def _plain_words(said: str, path: Path) -> str:

@@ -70,8 +70,8 @@ STATUSES = [
     (139, "", CrashError),
     (127, "error while loading shared libraries: libx264.so: cannot open shared object file", ToolError),
     (244, "Error opening output: Cannot allocate memory", ToolError),
-    (183, "", MediaError),
-    (1, "moov atom not found", MediaError),
+    (183, "Error opening input: Invalid data found when processing input", CrashError),  # also after an early SIGTERM
+    (1, "moov atom not found", CrashError),
     (255, "Error opening output: Operation not permitted", OutputError),
     (228, "No space left on device", OutputError),
 ]
