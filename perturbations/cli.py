@@ -41,6 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PerturbationError as error:
         print(f"perturb: {error}", file=sys.stderr)
         return 1
+    except MemoryError:
+        print("perturb: memory ran out: give the job more (mem_mb); finished items are kept", file=sys.stderr)
+        return 1
     except BrokenPipeError:  # the reader of a list went away, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -96,6 +99,13 @@ def _add_people_commands(commands: Any) -> None:
     parser.add_argument("--fast", action="store_true", help="look at hashes and membership only; make nothing again")
     parser.add_argument("--repair", action="store_true", help="mend files and rows that can be made again")
     _add_stall_limit(parser)
+
+    parser = _add(commands, "retry", _retry, "have the next run ask quarantined items again")
+    parser.add_argument("--dataset", nargs="+", default=[], help="only of these datasets")
+    parser.add_argument("--suite", nargs="+", default=[], help="only of these suites, and of what they are made from")
+    parser.add_argument("--item", nargs="+", default=[], help="only these items (of whole videos: the videos' ids)")
+    parser.add_argument("--stage", nargs="+", default=[], choices=("source", "analysis", "video"), help="only these")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="only say what would be asked again")
 
     parser = _add(commands, "export", _export, "write a corpus in another program's layout")
     parser.add_argument("manifest", type=Path, help="a manifest of sources, videos or texts (perturbed captions)")
@@ -414,6 +424,22 @@ def _verify(options: argparse.Namespace) -> int:
         )
         problems += len(summary.findings)
     return 1 if problems else 0
+
+
+def _retry(options: argparse.Namespace) -> int:
+    from perturbations import retry
+
+    wanted = retry.Wanted(options.dataset, options.suite, options.stage, options.item)
+    asked = retry.find(Path(), wanted)
+    for row in asked:
+        print(f"  {row}")
+    if not options.dry_run:
+        retry.forget(Path(), asked)
+    parts = len({row.part for row in asked})
+    print(f"{len(asked)} quarantined rows in {parts} parts {'would be' if options.dry_run else 'are'} asked again")
+    if asked and not options.dry_run:
+        print("Now run snakemake: what was finished is kept.")
+    return 0
 
 
 def _preview(options: argparse.Namespace) -> int:
@@ -852,9 +878,9 @@ def _check(options: argparse.Namespace) -> int:
         lines = [f"  {item!r}: {reasons[item]}" for item in items[:20]]
         rest = [f"  and {len(items) - 20} more"] if len(items) > 20 else []
         raise ManifestError(
-            f"{len(items)} items are quarantined, max_quarantine allows {options.allowed}. Mend them, leave them out "
-            f"with `subset`, or raise max_quarantine in config.yaml. All of them: {options.quarantine}\n"
-            + "\n".join(lines + rest)
+            f"{len(items)} items are quarantined, max_quarantine allows {options.allowed}. Mend them and run "
+            "`perturb retry`, leave them out with `subset`, or raise max_quarantine in config.yaml. All of them: "
+            f"{options.quarantine}\n" + "\n".join(lines + rest)
         )
     storage.write_text(options.output, f"{len(items)} quarantined, {options.allowed} allowed\n")
     return 0

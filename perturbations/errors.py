@@ -25,6 +25,17 @@ class MediaError(PerturbationError):
     """One video cannot be decoded or encoded. The item is quarantined, the shard goes on."""
 
 
+class CrashError(MediaError):
+    """ffmpeg crashes or fails on one video. Tried again; the clip's fault when it happens every time."""
+
+
+class ToolError(PerturbationError):
+    """A worker or ffmpeg was killed, cannot be started, or found no memory. Tried again, then stops the job.
+
+    Never a clip's fault: finished items are kept, and no item is quarantined.
+    """
+
+
 class OutputError(PerturbationError):
     """A result cannot be written (full disk, no permission). Stops the job; finished items are kept."""
 

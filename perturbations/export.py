@@ -81,7 +81,7 @@ def vtr_tta_videos(
         return _export(*task, num_frames, size)
 
     written, failed = 0, []
-    outcomes = supervise.run(work, tasks, stall_limit_s=stall_limit_s)
+    outcomes = supervise.run(work, tasks, stall_limit_s=stall_limit_s, name=lambda task: repr(task[1].item_id))
     for outcome in logged(outcomes, len(tasks), "videos exported"):
         written += bool(outcome.result)
         if outcome.error is not None:

@@ -6,6 +6,7 @@ on one thread: results of libx264 depend on the thread count, and the jobs alrea
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -14,11 +15,11 @@ import stat
 import subprocess
 import tempfile
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,8 +31,8 @@ import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
-from perturbations import containers, limits, storage
-from perturbations.errors import MediaError, OutputError
+from perturbations import containers, limits, processes, storage
+from perturbations.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
 from perturbations.storage import OUTPUT_ERRNOS, Profile, output_errors
 
 Image = NDArray[np.uint8]
@@ -376,7 +377,8 @@ def encode_with_ffmpeg(
     `frames` hold `pix_fmt` pictures of `size` (width, height) as `decode` gives them. They travel to ffmpeg as raw
     video in NUT, which keeps each frame's time. `arguments` are ffmpeg-python output arguments; with `fps_mode="cfr"`
     the encoder counts frames at the rate of `timing`, for codecs that know no other clock.
-    Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses.
+    Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses, `ToolError` when
+    it is killed or cannot be started.
     """
     import ffmpeg
 
@@ -428,7 +430,8 @@ def transcode_with_ffmpeg(
 
     To the bit what `encode_with_ffmpeg` writes of the frames of a clip that is `transcodable`, with nothing to pipe.
     `arguments` are ffmpeg-python output arguments; `tick` is called while frames come out.
-    Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses.
+    Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses, `ToolError` when
+    it is killed or cannot be started.
     """
     import ffmpeg
 
@@ -443,7 +446,7 @@ def transcode_with_ffmpeg(
         assert process.stdout is not None
         for line in process.stdout:
             name, _, value = line.decode().strip().partition("=")
-            if name == "frame" and int(value) > taken:  # it also speaks when it hangs
+            if name == "frame" and value.isdigit() and int(value) > taken:  # it also speaks when it hangs
                 taken = int(value)
                 tick()
     return taken
@@ -454,7 +457,7 @@ def _ffmpeg(output: Any, path: Path, *, stdin: int, stdout: int) -> Iterator[sub
     """Run an ffmpeg-python graph that writes `path`; at the end ffmpeg is gone, and has succeeded."""
     command = output.global_args("-nostdin", "-hide_banner", "-loglevel", "error").overwrite_output()
     with tempfile.TemporaryFile() as words:
-        process = subprocess.Popen(command.compile(cmd=ffmpeg_program()), stdin=stdin, stdout=stdout, stderr=words)
+        process = _started(command.compile(cmd=ffmpeg_program()), stdin=stdin, stdout=stdout, stderr=words)
         try:
             yield process
             process.wait()
@@ -464,11 +467,41 @@ def _ffmpeg(output: Any, path: Path, *, stdin: int, stdout: int) -> Iterator[sub
                 process.wait()
         if process.returncode != 0:
             words.seek(0)
-            said = _plain_words(words.read().decode(errors="replace"), path)
-            too_large = process.returncode == -signal.SIGXFSZ
-            if too_large or any(os.strerror(code) in said for code in OUTPUT_ERRNOS):
-                raise OutputError(f"cannot write {path}: {said or 'the file is too large'}")
-            raise MediaError(f"ffmpeg failed with exit status {process.returncode}: {said}")
+            raise _failure(process.returncode, _plain_words(words.read().decode(errors="replace"), path), path)
+
+
+def _started(command: Sequence[str], **streams: Any) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(command, preexec_fn=partial(processes.end_with, os.getpid()), **streams)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolError(f"ffmpeg cannot be started: {error}") from error
+
+
+_INTERRUPTED = 255  # of ffmpeg itself, after SIGTERM or SIGINT
+_HARD_EXIT = 123  # after more than three of them
+_SHELL_CANNOT = (126, 127)
+_SHELL_SIGNAL = 128
+_KILLS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU}
+_OF_MEMORY = 256 - errno.ENOMEM
+
+
+def _failure(status: int, words: str, path: Path) -> PerturbationError:
+    """What ffmpeg's exit status, negative for a signal, and its words mean."""
+    if status == -signal.SIGXFSZ or any(os.strerror(code) in words for code in OUTPUT_ERRNOS):
+        return OutputError(f"cannot write {path}: {words or 'the file is too large'}")
+    if status in _SHELL_CANNOT:  # the system's loader, or a script that stands for the program
+        return ToolError(f"ffmpeg cannot be started, exit status {status}: {words}")
+    if status == _OF_MEMORY or os.strerror(errno.ENOMEM) in words:
+        return ToolError(f"ffmpeg ran out of memory: {words}")
+    if status in (_INTERRUPTED, _HARD_EXIT):
+        return ToolError(f"ffmpeg was interrupted, exit status {status}: {words}")
+    number = status - _SHELL_SIGNAL if status > 0 and not words else -status
+    if number in processes.CRASHES:
+        return CrashError(f"ffmpeg crashes: {processes.signal_name(number)}")
+    if status < 0 or number in _KILLS:
+        return ToolError(f"ffmpeg was killed by {processes.signal_name(number)}")
+    # Interrupted while it opens its input, it says that the input is invalid: only trying again tells.
+    return CrashError(f"ffmpeg failed with exit status {status}: {words}")
 
 
 def _plain_words(said: str, path: Path) -> str:
@@ -517,10 +550,35 @@ def _write_nut(frames: Iterable[Frame], target: _Pipe, timing: Timing, size: tup
 
 @cache
 def ffmpeg_program() -> str:
-    """The ffmpeg that encodes: the pinned build that comes with imageio-ffmpeg, so that all machines agree."""
+    """The ffmpeg that encodes: the pinned build that comes with imageio-ffmpeg, so that all machines agree.
+
+    Raises `ToolError` when it is not there. The variable IMAGEIO_FFMPEG_EXE names another one; none is taken unasked.
+    """
     import imageio_ffmpeg
 
-    return str(imageio_ffmpeg.get_ffmpeg_exe())
+    with suppress(RuntimeError):
+        program = str(imageio_ffmpeg.get_ffmpeg_exe())
+        if os.environ.get("IMAGEIO_FFMPEG_EXE") or Path(imageio_ffmpeg.__file__).parent in Path(program).parents:
+            return program
+    raise ToolError(
+        "the ffmpeg that comes with imageio-ffmpeg is missing or does not run: install it again with "
+        "`pip install --force-reinstall imageio-ffmpeg`, or name another one by the variable IMAGEIO_FFMPEG_EXE"
+    )
+
+
+def check_ffmpeg(encoder: str) -> None:
+    """Raise `ToolError` when ffmpeg cannot be started or lacks an encoder: before any clip, not at each."""
+    program = ffmpeg_program()
+    command = [program, "-nostdin", "-hide_banner", "-h", f"encoder={encoder}"]
+    with _started(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        words = process.communicate()[0].decode(errors="replace")
+    if process.returncode != 0:
+        raise ToolError(f"{program} does not run, exit status {process.returncode}: {' '.join(words.split())[:300]}")
+    if not words.startswith(f"Encoder {encoder} "):
+        raise ToolError(
+            f"{program} has no encoder {encoder}: install imageio-ffmpeg again, or name a full build by the variable "
+            "IMAGEIO_FFMPEG_EXE"
+        )
 
 
 def is_constant_rate(path: Path) -> bool:
@@ -593,6 +651,10 @@ def _open(path: Path) -> Iterator[av.container.InputContainer]:
             yield container
     except FileNotFoundError as error:
         raise MediaError("no such file") from error
+    except av.error.MemoryError as error:
+        if not processes.memory_is_left():
+            raise
+        raise MediaError(f"cannot be decoded: {error.strerror or error}") from None  # damaged, it asks for too much
     except av.error.FFmpegError as error:
         _check_refused_size(error)
         raise MediaError(f"cannot be decoded: {error.strerror or error}") from error

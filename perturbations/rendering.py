@@ -374,6 +374,12 @@ def _decoded_stream(recipe: VideoRecipe, source: Source, only: Collection[int] |
             yield Frame(frame.image, round(seconds / source.timing.time_base), frame.position - source.first)
 
 
+def check_tools(recipe: VideoRecipe) -> None:
+    """Raise `ToolError` when a recipe needs an ffmpeg that is not there or lacks its encoder."""
+    if method(recipe) == "codec":
+        media.check_ffmpeg(registry.resolve(recipe.entry.kernel)(**recipe.params)["vcodec"])
+
+
 def encode_stream(recipe: VideoRecipe, source: Source, path: Path, tick: Tick) -> None:
     """Write the stream of a codec recipe: the encoder's own output, never decoded and encoded again."""
     arguments = registry.resolve(recipe.entry.kernel)(**recipe.params)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from perturbations import analyses, guidance, media, pipeline, rows, storage, supervise
+from perturbations import analyses, guidance, locking, media, pipeline, rendering, rows, storage, supervise
 from perturbations.errors import MediaError
 from perturbations.facts import Cut
 from perturbations.journal import Analysed, Journal, Measured
@@ -76,7 +76,7 @@ def run_sources(
             prepare(clip)
         return source_row(dataset, clip, tick)
 
-    for outcome in supervise.run(work, listed, stall_limit_s=stall_limit_s):
+    for outcome in supervise.run(work, listed, stall_limit_s=stall_limit_s, name=lambda clip: repr(clip.item_id)):
         if outcome.error is None:
             assert outcome.result is not None
             yield outcome.result
@@ -103,15 +103,16 @@ def run_videos(
     Paths in rows are relative to `root`. `known` is what guided recipes need of the clips. `videos` are the rows of the
     whole videos, where clips are cut from those.
     """
+    rendering.check_tools(recipe)
     expected: list[VideoRow] = []
     failed: list[VideoRow] = []
+    targets: list[Path] = []
     cuts = Cuts(videos) if recipe.whole_videos else None
     for source in sources:
         target = target_of(recipe, folder, source.item_id)
         row = _expected(recipe, source, target.relative_to(root).as_posix() if target else None, known, cuts)
         (expected if row.stage is None else failed).append(row)
-        if target:
-            storage.remove_leftovers(target)
+        targets += [target] if target else []
 
     def work(task: Sequence[VideoRow], tick: Tick) -> list[Measured | str]:
         (row,) = task
@@ -122,7 +123,8 @@ def run_videos(
     yield from failed
     # Clips of one video follow each other: they share what was decoded or encoded of it.
     expected.sort(key=lambda row: (row.source_path, row.start_s or 0.0, row.item_id))
-    with storage.scratch_directory() as scratch:
+    with locking.one_job(journal), storage.scratch_directory() as scratch:
+        _remove_leftovers(targets)
         finished = Journal(journal, Measured, {row.recipe_id for row in expected})
         for row, outcome in _resumed(expected, work, 1, finished, root, stall_limit_s):
             if isinstance(outcome, str):
@@ -222,27 +224,38 @@ def run_analysis(
     """
     suffix = analyses.extension(recipe)
     expected = []
+    targets: list[Path] = []
     for source in sources:
         target = folder / (storage.file_stem(source.item_id) + suffix) if suffix else None
         expected.append(rows.expected_analysis(recipe, source, target.relative_to(root).as_posix() if target else None))
-        if target:
-            storage.remove_leftovers(target)
+        targets += [target] if target else []
     by_item = {source.item_id: source for source in sources}
     analyse = analyses.analyser(recipe, captions or {})
 
     def work(task: Sequence[AnalysisRow], tick: Tick) -> list[Analysed | str]:
         clips = [source_of(by_item[row.item_id]) for row in task]
-        targets = [root / row.path if row.path else None for row in task]
-        return [str(found) if isinstance(found, MediaError) else found for found in analyse(clips, targets, tick)]
+        kept = [root / row.path if row.path else None for row in task]
+        return [str(found) if isinstance(found, MediaError) else found for found in analyse(clips, kept, tick)]
 
-    finished = Journal(journal, Analysed, {row.recipe_id for row in expected})
     together = analyses.clips_at_once(recipe)
-    for row, outcome in _resumed(expected, work, together, finished, root, stall_limit_s):
-        if isinstance(outcome, str):
-            log.warning("quarantined %r: %s", row.item_id, outcome)
-            yield rows.quarantined(row, "analysis", outcome)
-        else:
-            yield rows.complete_analysis(row, outcome)
+    with locking.one_job(journal):
+        _remove_leftovers(targets)
+        finished = Journal(journal, Analysed, {row.recipe_id for row in expected})
+        for row, outcome in _resumed(expected, work, together, finished, root, stall_limit_s):
+            if isinstance(outcome, str):
+                log.warning("quarantined %r: %s", row.item_id, outcome)
+                yield rows.quarantined(row, "analysis", outcome)
+            else:
+                yield rows.complete_analysis(row, outcome)
+
+
+def _remove_leftovers(targets: Sequence[Path]) -> None:
+    for target in targets:
+        storage.remove_leftovers(target)
+
+
+def _names(items: Sequence[VideoRow | AnalysisRow]) -> str:
+    return ", ".join(repr(item.item_id) for item in items)
 
 
 Item = TypeVar("Item", VideoRow, AnalysisRow)
@@ -270,7 +283,7 @@ def _resumed(
     if len(todo) < len(expected):
         log.info("%d of %d were finished before and are kept", len(expected) - len(todo), len(expected))
     tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
-    for outcome in supervise.run(work, tasks, stall_limit_s=stall_limit_s):
+    for outcome in supervise.run(work, tasks, stall_limit_s=stall_limit_s, name=_names):
         if outcome.error is None:
             results = outcome.result or []
         elif len(outcome.task) == 1:

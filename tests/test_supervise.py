@@ -1,28 +1,31 @@
-"""A task that hangs, crashes or fails costs one task."""
+"""A task that fails, crashes or hangs again and again costs one task; a worker that is killed costs none."""
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import os
-import select
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import cv2
 import numpy as np
-import psutil
 import pytest
+from waiting import PATIENCE_S, is_gone, pause, wait_for
 
 from perturbations import progress, supervise
-from perturbations.errors import ConfigError, ManifestError, MediaError, OutputError
+from perturbations.errors import ConfigError, CrashError, ManifestError, MediaError, OutputError, ToolError
 from perturbations.supervise import Outcome, Tick
 
-PATIENCE_S = 60.0
 STALL_S = 0.5
 
 
@@ -33,24 +36,6 @@ def run(work: Callable[[Any, Tick], Any], tasks: list[Any], limit_s: float = PAT
 def doing(actions: dict[str, Callable[[Tick], Any]]) -> Callable[[str, Tick], Any]:
     """Work that does something at some tasks, and gives the others back."""
     return lambda task, tick: actions[task](tick) if task in actions else task.upper()
-
-
-def wait_for(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        pause(0.01)
-
-
-def pause(seconds: float) -> None:
-    select.select([], [], [], seconds)
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def raising(error: BaseException) -> Callable[[Tick], Any]:
@@ -115,11 +100,77 @@ def test_an_unforeseen_exception_says_where_in_one_line() -> None:
     assert "\n" not in outcomes[1].error
 
 
-def test_a_lack_of_memory_is_the_tasks_own() -> None:
-    outcomes = run(doing({"a": raising(MemoryError())}), ["a", "b"])
+class OutOfMemoryError(RuntimeError):
+    """As PyTorch calls its own."""
+
+
+def caused_by(cause: Exception) -> Exception:
+    error = MediaError("cannot be decoded")
+    error.__cause__ = cause
+    return error
+
+
+NO_FAULT_OF_THE_DATA = {
+    "memory": (MemoryError(), "memory ran out"),
+    "memory of a library": (OutOfMemoryError("40 GiB"), "memory ran out: 40 GiB"),
+    "memory, said otherwise": (caused_by(MemoryError()), "memory ran out"),
+    "no process": (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "the system refused"),
+    "no thread": (RuntimeError("can't start new thread"), "can't start new thread"),
+    "accelerator": (RuntimeError("CUDA error: device-side assert"), "CUDA error"),
+    "library": (ImportError("libGL.so.1: cannot open shared object file"), "a library cannot be loaded: libGL"),
+    "ffmpeg": (ToolError("ffmpeg was killed by SIGTERM"), "ffmpeg was killed by SIGTERM"),
+}
+
+
+@pytest.mark.parametrize("name", NO_FAULT_OF_THE_DATA)
+def test_what_is_no_fault_of_the_data_is_tried_again_and_then_stops_the_run(name: str, tmp_path: Path) -> None:
+    error, reason = NO_FAULT_OF_THE_DATA[name]
+    seen = []
+
+    def fail(tick: Tick) -> None:
+        with (tmp_path / "tries").open("a") as file:
+            file.write("x")
+        raise error
+
+    outcomes = supervise.run(
+        doing({"b": fail}), ["a", "b", "c"], stall_limit_s=PATIENCE_S, name=lambda task: f"<{task}>"
+    )
+    with pytest.raises(ToolError) as caught:
+        seen += [outcome.task for outcome in outcomes]
+    assert str(caught.value).startswith(f"<b>: {reason}")
+    assert "3 times. That is no fault of the item's" in str(caught.value)
+    assert (tmp_path / "tries").read_text() == "xxx"
+
+
+def test_an_opencv_without_memory_is_no_fault_of_the_data() -> None:
+    with pytest.raises(ToolError, match="memory ran out.*Insufficient memory"):
+        run(doing({"a": lambda tick: cv2.resize(np.zeros((1, 1), np.uint8), (2**30, 2**30))}), ["a"])
+
+
+def test_a_lack_of_memory_that_passes_costs_nothing(tmp_path: Path) -> None:
+    def fail_once(tick: Tick) -> str:
+        if not (tmp_path / "failed").exists():
+            (tmp_path / "failed").touch()
+            raise MemoryError
+        return "done"
+
+    assert run(doing({"a": fail_once}), ["a", "b"]) == [Outcome("a", "done", None), Outcome("b", "B", None)]
+
+
+def test_a_result_that_cannot_be_sent_is_the_tasks_own() -> None:
+    outcomes = run(doing({"a": lambda tick: threading.Lock()}), ["a", "b"])
     assert outcomes[0].error is not None
-    assert "MemoryError" in outcomes[0].error
+    assert "cannot pickle" in outcomes[0].error
     assert outcomes[1].result == "B"
+
+
+def test_no_process_for_a_worker_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    with pytest.raises(ToolError, match="no worker process can be started: Resource temporarily unavailable"):
+        run(lambda task, tick: task, [1])
 
 
 @pytest.mark.parametrize("error", [OutputError("the disk is full"), ConfigError("no"), ManifestError("no")])
@@ -150,20 +201,126 @@ def crash(number: int) -> Callable[[Tick], None]:
     return crashing
 
 
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL])
-def test_a_crash_costs_one_task(number: signal.Signals) -> None:
-    outcomes = run(doing({"b": crash(number), "d": crash(number)}), ["a", "b", "c", "d"])
-    assert [one.result for one in outcomes] == ["A", None, "C", None]
-    assert outcomes[1].error is not None
-    assert number.name in outcomes[1].error
-    assert ("memory" in outcomes[1].error) == (number == signal.SIGKILL)
+@dataclass(frozen=True)
+class Counted:
+    """Counts the tries of a task in a file, and does something at some of them."""
+
+    folder: Path
+    act: Callable[[Tick], Any]
+    times: int = 1000
+
+    def __call__(self, tick: Tick) -> str:
+        tries = self.tries() + 1
+        (self.folder / "tries").write_text(str(tries))
+        if tries <= self.times:
+            self.act(tick)
+        return "in the end"
+
+    def tries(self) -> int:
+        path = self.folder / "tries"
+        return int(path.read_text()) if path.exists() else 0
 
 
-def test_an_exit_costs_one_task() -> None:
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL])
+def test_a_crash_at_every_try_is_the_tasks_own(number: signal.Signals, tmp_path: Path) -> None:
+    crashing = Counted(tmp_path, crash(number))
+    outcomes = run(doing({"b": crashing, "d": crashing}), ["a", "b", "c"])
+    assert [one.result for one in outcomes] == ["A", None, "C"]
+    assert outcomes[1].error == f"its decoder crashes: {number.name}, 3 times"
+    assert crashing.tries() == 3
+
+
+def test_a_program_that_crashes_at_every_try_is_the_tasks_own(tmp_path: Path) -> None:
+    crashing = Counted(tmp_path, raising(CrashError("ffmpeg crashes: SIGSEGV")))
+    outcomes = run(doing({"a": crashing}), ["a", "b"])
+    assert [one.error for one in outcomes] == ["ffmpeg crashes: SIGSEGV, 3 times", None]
+    assert crashing.tries() == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU, signal.SIGRTMIN])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_killed_worker_costs_nothing(number: int, times: int, tmp_path: Path) -> None:
+    outcomes = run(doing({"b": Counted(tmp_path, crash(number), times)}), ["a", "b", "c"])
+    assert outcomes == [Outcome("a", "A", None), Outcome("b", "in the end", None), Outcome("c", "C", None)]
+
+
+def test_a_crash_that_does_not_come_again_costs_nothing(tmp_path: Path) -> None:
+    outcomes = run(doing({"b": Counted(tmp_path, crash(signal.SIGSEGV), 2)}), ["a", "b"])
+    assert outcomes[1] == Outcome("b", "in the end", None)
+
+
+def test_a_worker_that_is_killed_at_every_try_stops_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    killed = Counted(tmp_path, crash(signal.SIGKILL))
+    seen = []
+    with pytest.raises(ToolError, match="'b': its worker process was killed by SIGKILL, perhaps for want of memory, 3"):
+        for outcome in supervise.run(doing({"b": killed}), ["a", "b", "c"], stall_limit_s=PATIENCE_S):
+            seen.append(outcome)
+    assert seen == [Outcome("a", "A", None)]
+    assert killed.tries() == 3
+    assert [one.getMessage().endswith("trying again") for one in caplog.records] == [True, True]
+
+
+def test_each_task_has_its_own_tries(tmp_path: Path) -> None:
+    tasks = ["a", "b", "c", "d"]
+    for name in tasks:
+        (tmp_path / name).mkdir()
+    actions = {name: Counted(tmp_path / name, crash(signal.SIGKILL), 2) for name in tasks}
+    assert run(doing(actions), tasks) == [Outcome(name, "in the end", None) for name in tasks]
+
+
+def test_a_worker_killed_in_the_middle_of_its_answer_costs_nothing(tmp_path: Path) -> None:
+    class Half:
+        """Its bytes do not all fit into the pipe, and its sender dies."""
+
+        def __reduce__(self) -> Any:
+            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            return bytes, (bytes(2**20),)
+
+    def answer(tick: Tick) -> Any:
+        if (tmp_path / "pid").exists():
+            return "in the end"
+        (tmp_path / "pid").write_text(str(os.getpid()))
+        return Half()
+
+    outcomes = supervise.run(doing({"b": answer}), ["a", "b"], stall_limit_s=PATIENCE_S)
+    assert next(outcomes).result == "A"
+    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
+    pid = int((tmp_path / "pid").read_text())
+    wait_for(lambda: is_gone(pid))  # nobody reads meanwhile
+    assert list(outcomes) == [Outcome("b", "in the end", None)]
+
+
+def test_a_worker_killed_after_its_last_answer_costs_nothing() -> None:
+    def work(task: str, tick: Tick) -> str:
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        return task
+
+    assert run(work, ["a"]) == [Outcome("a", "a", None)]
+
+
+def test_a_pipe_that_outlives_the_worker_does_not_hide_its_death(tmp_path: Path) -> None:
+    def fork_and_die(tick: Tick) -> None:
+        if os.fork() == 0:  # holds the pipe's end open
+            os.setpgid(0, 0)
+            while os.getppid() != 1 and not (tmp_path / "over").exists():
+                pause(0.01)
+            os._exit(0)
+        crash(signal.SIGKILL)(tick)
+
+    try:
+        outcomes = run(doing({"a": Counted(tmp_path, fork_and_die, 1)}), ["a"])
+    finally:
+        (tmp_path / "over").touch()
+    assert outcomes == [Outcome("a", "in the end", None)]
+
+
+def test_an_exit_at_every_try_costs_one_task() -> None:
     outcomes = run(doing({"a": lambda tick: os._exit(3), "c": lambda tick: sys.exit(4)}), ["a", "b", "c"])
-    assert [one.error is None for one in outcomes] == [False, True, False]
-    assert outcomes[0].error is not None
-    assert "exit status 3" in outcomes[0].error
+    assert [one.error for one in outcomes] == [
+        "its worker process ended with exit status 3, 3 times",
+        None,
+        "its worker process ended with exit status 4, 3 times",
+    ]
 
 
 def read_forever(path: Path) -> Callable[[Tick], None]:
@@ -182,8 +339,24 @@ def test_a_hanging_task_is_killed_and_the_rest_goes_on(how: str, tmp_path: Path)
     started = time.monotonic()
     outcomes = run(doing({"b": hanging}), ["a", "b", "c"], STALL_S)
     assert [one.result for one in outcomes] == ["A", None, "C"]
-    assert outcomes[1].error == "no progress for 0.5 s: killed"
-    assert STALL_S <= time.monotonic() - started < 20
+    assert outcomes[1].error == "no progress for 0.5 s, 2 times"
+    assert 2 * STALL_S <= time.monotonic() - started < 20
+
+
+def test_a_hang_that_passes_costs_nothing(tmp_path: Path) -> None:
+    outcomes = run(doing({"a": Counted(tmp_path, lambda tick: signal.pause(), 1)}), ["a", "b"], STALL_S)
+    assert outcomes == [Outcome("a", "in the end", None), Outcome("b", "B", None)]
+
+
+def test_time_in_which_the_whole_job_was_stopped_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A laptop that slept, a job that was suspended: between two looks at the clock hours have passed."""
+    monkeypatch.setattr(supervise, "time", SimpleNamespace(monotonic=count(step=10_000).__next__))
+
+    def work(task: str, tick: Tick) -> str:
+        pause(3 * supervise._POLL_S)
+        return task
+
+    assert run(work, ["a", "b"], PATIENCE_S) == [Outcome("a", "a", None), Outcome("b", "b", None)]
 
 
 def test_a_slow_task_that_makes_progress_is_not_killed() -> None:

@@ -1,0 +1,81 @@
+"""Why a process or a call failed: killed from outside, crashed by itself, short of memory. Standard library only.
+
+A process that somebody killed, or that found no memory, says nothing about the clip it worked on. A process that
+crashes by itself may have been brought down by the clip's own bytes: the same clip, tried again, shows it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import signal
+import sys
+
+CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
+"""Signals that a program brings upon itself."""
+
+_PASSING = {errno.EAGAIN, errno.EPIPE, errno.ECONNRESET, errno.ECHILD}
+_ACCELERATOR = ("CUDA", "cuDNN", "CUBLAS", "HIP ")
+_REFUSALS = ("can't allocate memory", "out of memory", "can't start new thread")
+_NO_MEMORY_IN_OPENCV = -4
+_PROBE_BYTES = 256 * 2**20
+_PR_SET_PDEATHSIG = 1
+# Looked up here, because little is safe between fork and exec.
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL` of 9; `signal 35` where the number has no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def tool_failure(error: BaseException) -> str | None:
+    """Why an exception is the machine's doing and not the data's; None where it may be the data's."""
+    words = " ".join(str(error).split())[:300]
+    if _is_short_of_memory(error):
+        return f"memory ran out: {words}" if words else "memory ran out"
+    if isinstance(error, ImportError):
+        return f"a library cannot be loaded: {words}"
+    if isinstance(error, OSError) and error.errno in _PASSING:
+        return f"the system refused: {words}"
+    if isinstance(error, RuntimeError) and (words.startswith(_ACCELERATOR) or any(it in words for it in _REFUSALS)):
+        return words
+    return None
+
+
+def _is_short_of_memory(error: BaseException | None) -> bool:
+    """Also when the error was raised from one that was."""
+    while error is not None:
+        of_opencv = type(error).__module__ == "cv2" and getattr(error, "code", 0) == _NO_MEMORY_IN_OPENCV
+        of_system = isinstance(error, OSError) and error.errno == errno.ENOMEM
+        of_torch = type(error).__name__ == "OutOfMemoryError"
+        if isinstance(error, MemoryError) or of_opencv or of_system or of_torch:
+            return True
+        error = error.__cause__
+    return False
+
+
+def memory_is_left() -> bool:
+    """Whether this process still gets 256 MiB: if so, what was refused was asked too much."""
+    try:
+        mmap.mmap(-1, _PROBE_BYTES).close()
+    except OSError:
+        return False
+    return True
+
+
+def end_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent dies, however that dies; end at once where it is gone.
+
+    Without it a killed job's child would go on while the job is already being run again. Linux only; elsewhere it
+    does nothing.
+    """
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)

@@ -1,0 +1,345 @@
+"""Killed ffmpegs and workers cost no clip: each is tried again, and what cannot go on stops with a reason."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from clips import HEIGHT, TIMING, WIDTH, make, noise, source_row, timed
+from waiting import PATIENCE_S, is_gone, wait_for
+
+from perturbations import locking, media, processes, recipe, registry, shards, supervise
+from perturbations.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
+
+H264 = {"vcodec": "libx264", "preset": "ultrafast", "pix_fmt": "yuv444p", "threads": 1, "fflags": "+bitexact"}
+
+
+def own_ffmpegs() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "ffmpeg" in child.name()]
+
+
+def encoded(path: Path, frames: Iterator[media.Frame]) -> bytes:
+    media.encode_with_ffmpeg(frames, path, TIMING, (WIDTH, HEIGHT), "rgb24", H264)
+    return path.read_bytes()
+
+
+def hit(number: int, frames: Iterator[media.Frame], at: int) -> Iterator[media.Frame]:
+    """Frames, and a signal to the ffmpeg that takes them."""
+    for frame in frames:
+        if frame.position == at:
+            for process in own_ffmpegs():
+                process.send_signal(number)
+        yield frame
+
+
+# --- what became of ffmpeg -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "words"),
+    [
+        (signal.SIGKILL, ToolError, "killed by SIGKILL"),
+        (signal.SIGHUP, ToolError, "killed by SIGHUP"),
+        (signal.SIGSEGV, CrashError, "crashes: SIGSEGV"),
+        (signal.SIGABRT, CrashError, "crashes: SIGABRT"),
+        (signal.SIGXFSZ, OutputError, "too large"),
+    ],
+)
+def test_a_signal_is_told_from_a_bad_clip(number: int, kind: type[Exception], words: str, tmp_path: Path) -> None:
+    with pytest.raises(kind, match=words):
+        encoded(tmp_path / "a.mp4", hit(number, timed(noise(40)), 20))
+
+
+STATUSES = [
+    (-signal.SIGTERM, "", ToolError),
+    (-signal.SIGRTMIN, "", ToolError),
+    (255, "", ToolError),  # ffmpeg's own, after SIGTERM
+    (255, "Error writing trailer: Immediate exit requested", ToolError),
+    (123, "Received > 3 system signals, hard exiting", ToolError),
+    (137, "", ToolError),  # a script's, whose ffmpeg was killed
+    (143, "", ToolError),
+    (139, "", CrashError),
+    (127, "error while loading shared libraries: libx264.so: cannot open shared object file", ToolError),
+    (244, "Error opening output: Cannot allocate memory", ToolError),
+    (183, "Error opening input: Invalid data found when processing input", CrashError),  # also after an early SIGTERM
+    (1, "moov atom not found", CrashError),
+    (255, "Error opening output: Operation not permitted", OutputError),
+    (228, "No space left on device", OutputError),
+]
+
+
+@pytest.mark.parametrize(("status", "words", "kind"), STATUSES)
+def test_an_exit_status_is_of_one_class(status: int, words: str, kind: type[PerturbationError]) -> None:
+    assert type(media._failure(status, words, Path("a.mp4"))) is kind
+
+
+def test_an_interrupted_ffmpeg_is_no_fault_of_the_clip(tmp_path: Path) -> None:
+    """It catches SIGTERM, closes its file as if all were well, and tells by its exit status alone."""
+
+    def interrupted() -> Iterator[media.Frame]:
+        for frame in timed(noise(400)):
+            if frame.position == 300:  # by then it runs
+                (process,) = own_ffmpegs()
+                process.terminate()
+            yield frame
+
+    with pytest.raises(ToolError, match="ffmpeg was (interrupted, exit status 255|killed by SIGTERM)"):
+        encoded(tmp_path / "a.mp4", interrupted())
+
+
+def test_an_ffmpeg_that_cannot_be_started_is_no_fault_of_the_clip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unreadable = tmp_path / "no-program"
+    unreadable.write_text("no program")
+    unreadable.chmod(0o644)
+    for program in (str(tmp_path / "nowhere"), str(unreadable)):
+        monkeypatch.setattr(media, "ffmpeg_program", lambda program=program: program)
+        with pytest.raises(ToolError, match="ffmpeg cannot be started: .*no"):
+            encoded(tmp_path / "a.mp4", timed(noise(2)))
+
+
+def test_no_other_ffmpeg_is_taken_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import imageio_ffmpeg
+
+    other = str(shutil.copy(media.ffmpeg_program(), tmp_path / "ffmpeg"))
+    monkeypatch.delenv("IMAGEIO_FFMPEG_EXE", raising=False)
+    find = media.ffmpeg_program.__wrapped__
+    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: other)
+    with pytest.raises(ToolError, match="pip install --force-reinstall imageio-ffmpeg"):
+        find()
+    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", other)
+    assert find() == other
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [("exit 0", "has no encoder libx264"), ("echo broken; exit 3", "does not run, exit status 3: broken")],
+)
+def test_what_a_recipe_needs_of_ffmpeg_is_looked_for_before_any_clip(
+    script: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    media.check_ffmpeg("libx264")
+    rows = [source_row(make(tmp_path / "clip.mp4"))]
+    program = tmp_path / "ffmpeg"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(media, "ffmpeg_program", lambda: str(program))
+    with pytest.raises(ToolError, match=words):
+        list(run(tmp_path, rows))
+    assert not list((tmp_path / "corpus").rglob("*"))
+
+
+def test_a_file_that_asks_for_too_much_memory_is_at_fault_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(tmp_path / "clip.mp4")
+
+    def refused(*arguments: Any, **options: Any) -> None:
+        raise media.av.error.MemoryError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(media.av, "open", refused)
+    with pytest.raises(MediaError, match="cannot be decoded: Cannot allocate memory") as caught:
+        media.probe(path)
+    assert processes.tool_failure(caught.value) is None
+    monkeypatch.setattr(processes, "memory_is_left", lambda: False)
+    with pytest.raises(MemoryError):
+        media.probe(path)
+
+
+# --- a hundred kills -------------------------------------------------------------------------------------------------
+
+
+class Killer:
+    """Kills a task's process now and then, at most twice a task; remembers in files, which outlive the workers."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder = folder
+        self.seed = seed
+        folder.mkdir()
+
+    def wants(self, task: int) -> int | None:
+        """The signal to send now, if any."""
+        tries = len(list(self.folder.glob(f"{task}-*")))
+        if tries == 2:
+            return None
+        (self.folder / f"{task}-{tries}").touch()
+        return random.Random(f"{self.seed} {task} {tries}").choice([signal.SIGKILL, signal.SIGTERM])
+
+    def kills(self) -> int:
+        return len(list(self.folder.iterdir()))
+
+
+def test_eighty_killed_workers_cost_nothing(tmp_path: Path) -> None:
+    tasks = list(range(40))
+    killer = Killer(tmp_path / "kills", 1)
+
+    def work(task: int, tick: supervise.Tick) -> list[int]:
+        numbers = []
+        number = killer.wants(task)
+        at = random.Random(f"{task} {number}").randrange(50)
+        for step in range(50):
+            tick()
+            numbers.append(task * step)
+            if number is not None and step == at:
+                os.kill(os.getpid(), number)
+                signal.pause()
+        return numbers
+
+    outcomes = list(supervise.run(work, tasks, stall_limit_s=PATIENCE_S))
+    assert killer.kills() == 80
+    assert outcomes == [supervise.Outcome(task, [task * step for step in range(50)], None) for task in tasks]
+
+
+def test_twenty_killed_ffmpegs_cost_nothing(tmp_path: Path) -> None:
+    tasks = list(range(10))
+    killer = Killer(tmp_path / "kills", 2)
+    undisturbed = {task: encoded(tmp_path / f"{task}.mp4", timed(noise(60, seed=task))) for task in tasks}
+
+    def work(task: int, tick: supervise.Tick) -> bytes:
+        number = killer.wants(task)
+        frames = timed(noise(60, seed=task))
+        at = random.Random(f"{task} {number}").randrange(60)
+        return encoded(tmp_path / "made.mp4", frames if number is None else hit(number, frames, at))
+
+    outcomes = list(supervise.run(work, tasks, stall_limit_s=PATIENCE_S))
+    assert killer.kills() == 20
+    assert {outcome.task: outcome.result for outcome in outcomes} == undisturbed
+
+
+# --- nothing goes on after its job -----------------------------------------------------------------------------------
+
+
+def run(root: Path, rows: list[dict[str, Any]], entry: str = "mlvp/h264_compression") -> Iterator[dict[str, Any]]:
+    """A shard's job."""
+    tier = recipe.storage_settings({"tier": "video", "profile": "high"})
+    made = recipe.make(registry.get(entry), 3, variant="released", seed=0, storage=tier)
+    where = {"root": root, "folder": root / "corpus", "journal": root / "work" / "s1.jsonl"}
+    return shards.run_videos(made, rows, **where, stall_limit_s=PATIENCE_S)
+
+
+JOB = """
+import subprocess, sys
+from pathlib import Path
+from perturbations import media, supervise
+
+def work(task, tick):
+    # Like a transcode: it reads nothing from us, and what it writes to is gone.
+    command = ["-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25", "-re", "-t", "1000", "-f", "null", "-"]
+    output = type("Graph", (), {})()
+    output.global_args = lambda *a: output
+    output.overwrite_output = lambda: output
+    output.compile = lambda cmd: [cmd, "-nostdin", "-v", "error", *command]
+    with media._ffmpeg(output, Path("none"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        print(process.pid, flush=True)
+        process.wait()
+
+list(supervise.run(work, ["a"], stall_limit_s=1000))
+"""
+
+
+@pytest.mark.parametrize("victim", ["job", "worker"])
+def test_no_ffmpeg_outlives_its_job_or_its_worker(victim: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", JOB], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as job:
+        assert job.stdout is not None
+        ffmpeg = int(job.stdout.readline())
+        (worker,) = psutil.Process(job.pid).children()
+        (job if victim == "job" else worker).kill()
+        wait_for(lambda: is_gone(ffmpeg))
+        wait_for(lambda: is_gone(worker.pid))
+        job.kill()
+
+
+# --- two jobs on one shard -------------------------------------------------------------------------------------------
+
+HOLDER = """
+import sys
+from pathlib import Path
+from perturbations import locking
+
+with locking.one_job(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.readline()
+    Path(sys.argv[1]).write_text("finished by the other job")
+"""
+
+
+def holding(journal: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(journal)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+@pytest.mark.parametrize("end", ["finished", "killed"])
+def test_a_second_job_waits_for_the_first(end: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    journal = tmp_path / "work" / "s1.jsonl"
+    with holding(journal) as first:
+        assert first.stdin is not None
+        waiting = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(journal)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert waiting.stderr is not None
+        assert waiting.stdout is not None
+        assert f"process {first.pid} on " in waiting.stderr.readline()
+        assert waiting.poll() is None
+        if end == "killed":
+            first.kill()
+        else:
+            first.communicate("\n")
+        assert waiting.stdout.readline() == "held\n"
+        assert journal.exists() == (end == "finished")
+        waiting.communicate("\n")
+
+
+def test_a_process_does_not_wait_for_itself(tmp_path: Path) -> None:
+    journal = tmp_path / "s1.jsonl"
+    with locking.one_job(journal):
+        with pytest.raises(ToolError, match="this process already works on the shard"), locking.one_job(journal):
+            pass
+        with locking.one_job(tmp_path / "s2.jsonl"):
+            pass
+    with locking.one_job(journal):
+        pass
+
+
+def test_where_nothing_can_be_locked_the_job_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(file: Any, how: int) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(locking.fcntl, "flock", refuse)
+    with locking.one_job(tmp_path / "s1.jsonl"):
+        pass
+    assert "cannot be locked ([Errno 38] Function not implemented): going on" in caplog.text
+
+
+def test_two_jobs_on_one_shard_make_each_clip_once(tmp_path: Path) -> None:
+    """The second waits for the first, and finds its clips in the journal."""
+    rows = [source_row(make(tmp_path / f"{name}.mp4"), name) for name in "abc"]
+    first = run(tmp_path, rows, "mlvp/gaussian_noise")
+    done = [next(first)]
+    with pytest.raises(ToolError, match="already works"):
+        next(run(tmp_path, rows, "mlvp/gaussian_noise"))
+    done += first
+    made = {path: path.stat().st_ino for path in (tmp_path / "corpus").iterdir()}
+    assert list(run(tmp_path, rows, "mlvp/gaussian_noise")) == done
+    assert {path: path.stat().st_ino for path in (tmp_path / "corpus").iterdir()} == made
