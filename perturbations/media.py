@@ -30,7 +30,7 @@ import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
-from perturbations import containers
+from perturbations import containers, formats
 from perturbations.errors import MediaError, OutputError
 from perturbations.storage import OUTPUT_ERRNOS, Profile, output_errors
 
@@ -398,7 +398,7 @@ def transcode_with_ffmpeg(
 
     # Raw frames in a pipe say nothing of their pixels' shape and colours, which the stream would repeat.
     untold = "setsar=0,setparams=range=unspecified:color_primaries=unknown:color_trc=unknown:colorspace=unknown"
-    output = ffmpeg.input(f"file:{source}", r=str(frame_rate), threads=1).output(
+    output = ffmpeg.input(f"file:{source}", r=str(frame_rate), threads=1, **formats.INPUT_OPTIONS).output(
         f"file:{path}", map=f"0:{index}", map_metadata=-1, vf=untold, **_constant(frame_rate), **arguments
     )
     output = output.global_args("-progress", "pipe:1", "-stats_period", "1")
@@ -518,9 +518,6 @@ def video_bitrate(path: Path) -> float:
     return float(8 * total / end) if end else float("nan")
 
 
-_NOT_VIDEO = ("concat", "dash", "hls", "tty")  # what libav shows of text files
-
-
 @contextmanager
 def _open(path: Path) -> Iterator[av.container.InputContainer]:
     try:
@@ -530,9 +527,11 @@ def _open(path: Path) -> Iterator[av.container.InputContainer]:
             raise MediaError("the file is empty")
         containers.check_length(path)
         # The prefix keeps libav from reading a name such as "concat:..." or "http:..." as a protocol.
-        with av.open(f"file:{path}", "r", metadata_errors="replace") as container:
-            if container.format.name in _NOT_VIDEO:
-                raise MediaError("a text or a list of other files, not a video")
+        try:
+            container = av.open(f"file:{path}", "r", metadata_errors="replace", options=dict(formats.INPUT_OPTIONS))
+        except av.error.ArgumentError as error:
+            raise MediaError(formats.NOT_READ) from error
+        with container:
             yield container
     except FileNotFoundError as error:
         raise MediaError("no such file") from error

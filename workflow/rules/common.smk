@@ -16,9 +16,22 @@ wildcard_constraints:
     analysis="motion|main_object|embedding|caption_embedding",
 
 
+def without_braces(what, path):
+    """A path as text. Snakemake takes braces in the paths that it tracks, or works in, for wildcards."""
+    if set("{}") & set(str(path)):
+        raise WorkflowError(f"{what}: rename {path}; Snakemake takes the braces for wildcards")
+    return str(path)
+
+
+without_braces("the working directory", Path.cwd())
+
+
+# Whatever stands in a command is quoted (`{params.x:q}`; a list item by item), and what comes from config.yaml gets
+# there through a function, because Snakemake takes braces in a plain string of `params` for wildcards.
 # With conda the command is in the rule's environment, otherwise beside the Python that runs Snakemake.
 if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
-    shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
+    folder_of_python = shlex.quote(str(Path(sys.executable).parent))
+    shell.prefix(f"export PATH={folder_of_python.replace('{', '{{').replace('}', '}}')}:$PATH; ")
 
 
 @cache
@@ -118,6 +131,15 @@ def inputs_of(wildcards):
     if made.get("whole_videos"):
         inputs["whole"] = whole_parts(wildcards.dataset, wildcards.shard)
     return inputs
+
+
+def input_options(wildcards, input):
+    """What `inputs_of` names, as a command's options."""
+    return [
+        word
+        for name in input.keys()
+        for word in (f"--{name}", *([input[name]] if isinstance(input[name], str) else input[name]))
+    ]
 
 
 @cache

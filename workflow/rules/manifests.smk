@@ -29,9 +29,9 @@ rule sources_manifest:
     message:
         "writing the sources manifest of {wildcards.dataset}"
     shell:
-        "perturb merge sources --dataset {params.dataset} --shards work/{wildcards.dataset}/shards"
-        " --parts work/{wildcards.dataset}/sources --rejected {input.rejected}"
-        " --output {output} 2> {log}"
+        "perturb merge sources --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
+        " --parts work/{wildcards.dataset:q}/sources --rejected {input.rejected:q}"
+        " --output {output:q} 2> {log:q}"
 
 
 rule videos_manifest:
@@ -58,17 +58,17 @@ rule videos_manifest:
         runtime=30,
     params:
         dataset=dataset_of,
-        scenarios=lambda wildcards: " ".join(
+        scenarios=lambda wildcards: [
             f"{name}/{severity}" for name, severity in recipe.scenarios(CONFIG, wildcards.suite)
-        ),
+        ],
         config_digest=lambda wildcards: recipe.config_digest(CONFIG, dataset_of(wildcards)),
     message:
         "writing the manifest of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb merge videos --dataset {params.dataset} --shards work/{wildcards.dataset}/shards"
-        " --parts work/{wildcards.dataset}/{wildcards.suite} --scenarios {params.scenarios}"
-        " --sources {input.sources} --quarantine {output.quarantine} --card {output.card}"
-        " --config-digest {params.config_digest} --output {output.videos} 2> {log}"
+        "perturb merge videos --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
+        " --parts work/{wildcards.dataset:q}/{wildcards.suite:q} --scenarios {params.scenarios:q}"
+        " --sources {input.sources:q} --quarantine {output.quarantine:q} --card {output.card:q}"
+        " --config-digest {params.config_digest:q} --output {output.videos:q} 2> {log:q}"
 
 
 # Rows that point at videos which the single scenarios hold.
@@ -92,8 +92,8 @@ rule mixes:
     message:
         "mixing severities and types of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb mix --videos {input.videos} --sources {input.sources} --severities {output.severities}"
-        " --types {output.types} 2> {log}"
+        "perturb mix --videos {input.videos:q} --sources {input.sources:q} --severities {output.severities:q}"
+        " --types {output.types:q} 2> {log:q}"
 
 
 rule check_quarantine:
@@ -116,4 +116,4 @@ rule check_quarantine:
     message:
         "checking the quarantine of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb check {input} --allowed {params.allowed} --output {output} 2> {log}"
+        "perturb check {input:q} --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
