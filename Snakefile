@@ -5,7 +5,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from perturbations import config as configuration
-from perturbations import captions, evaluation, plan, recipe, registry
+from perturbations import captions, evaluation, plan, recipe, registry, shown
 from perturbations.errors import PerturbationError
 
 min_version("9.0")
@@ -17,7 +17,7 @@ configfile: "config.yaml"
 try:
     CONFIG = configuration.parse(config)
 except PerturbationError as error:
-    raise WorkflowError(str(error)) from None
+    raise WorkflowError(shown.lines(str(error))) from None
 
 
 include: "workflow/rules/common.smk"

@@ -16,7 +16,7 @@ from typing import Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from perturbations import __version__
+from perturbations import __version__, shown
 from perturbations.errors import ConfigError, ManifestError, MediaError, PerturbationError
 
 log = logging.getLogger("perturbations")
@@ -27,18 +27,20 @@ Command = Callable[[argparse.Namespace], int]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; 0 when it did its work, 1 when it could not, 2 when it was called wrongly."""
     options = _parser().parse_args(arguments)
-    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     command: Command = options.command
     try:
         return command(options)
     except PerturbationError as error:
-        print(f"perturb: {error}", file=sys.stderr)
+        print(f"perturb: {shown.lines(str(error))}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader of a list went away, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"perturb: {error}", file=sys.stderr)
+        print(f"perturb: {shown.lines(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("perturb: interrupted; finished items are kept", file=sys.stderr)
@@ -376,7 +378,7 @@ def _verify(options: argparse.Namespace) -> int:
             path, jobs=options.jobs, stall_limit_s=options.stall_limit, repair=options.repair
         )
         for found in findings:
-            print(f"  {found}")
+            print(f"  {shown.line(str(found))}")
         print(f"{path}: {good} rows check out, {len(findings)} do not, {quarantined} are quarantined")
         bad += len(findings)
     return 1 if bad else 0
@@ -700,7 +702,7 @@ def _export(options: argparse.Namespace) -> int:
         stall_limit_s=options.stall_limit,
     )
     for found in (*done.quarantined, *done.failed):
-        print(f"  {found}")
+        print(f"  {shown.line(str(found))}")
     print(
         f"{options.output}: {done.written} videos written, {done.kept} were there, {len(done.failed)} failed, "
         f"{len(done.quarantined)} are quarantined"

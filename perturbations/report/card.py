@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perturbations import recipe, registry
+from perturbations import recipe, registry, shown
 from perturbations.guidance import offline_roles
 from perturbations.models import text_roles
 
@@ -29,7 +29,7 @@ def comparability(videos: Sequence[Row], texts: Sequence[Row] = ()) -> str:
     own = {one["perturbation"] for one in told if not recipe.is_published(one)}
     reasons = []
     if stand_ins:
-        listed = ", ".join(f"{name} ({role})" for name, role in sorted(stand_ins))
+        listed = ", ".join(f"{shown.name(name)} ({shown.name(role)})" for name, role in sorted(stand_ins))
         reasons.append(f"offline backends made {listed}")
     if calibrated:
         reasons.append("severities are calibrated")
@@ -51,16 +51,18 @@ def card(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
         "tags": ["robustness", "perturbation", "video-text-retrieval"],
     }
     lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in front.items()), "---", ""]
-    lines += [f"# {front['pretty_name']}", ""]
+    lines += [f"# {shown.name(front['pretty_name'])}", ""]
     if suite:
         lines += [f"After {suite.reference}.", ""]
     lines += [
         f"- {len(made)} of {len(rows)} clips complete: {len({row['item_id'] for row in made})} items, "
         f"{len({row['perturbation'] for row in rows})} perturbations, severities "
         + ", ".join(map(str, sorted({row["severity"] for row in rows}))),
-        f"- variant: {one.get('variant')}; seed: {one.get('seed')}; storage: {one.get('storage')}",
+        f"- variant: {shown.name(one.get('variant'))}; seed: {one.get('seed')}; "
+        f"storage: {shown.name(one.get('storage'))}",
         f"- {comparability(rows)}",
-        f"- made by perturbations {about.get('package_version')}; configuration {about.get('config_digest')}",
+        f"- made by perturbations {shown.name(about.get('package_version'))}; "
+        f"configuration {shown.name(about.get('config_digest'))}",
         "",
         "| perturbation | level | clips | offline stand-ins for | PSNR against clean, dB, by severity |",
         "|---|---|---|---|---|",
@@ -71,7 +73,8 @@ def card(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
         of_it = [row for row in made if row["perturbation"] == name]
         roles = sorted({role for row in of_it for role in offline_roles(row["backend"])})
         level = registry.get(f"{one['suite']}/{name}").level
-        lines.append(f"| {name} | {level} | {counts[name]} | {', '.join(roles) or 'none'} | {_psnr(of_it)} |")
+        stand_ins = ", ".join(map(shown.name, roles)) or "none"
+        lines.append(f"| {name} | {level} | {counts[name]} | {stand_ins} | {_psnr(of_it)} |")
     return "\n".join(lines) + "\n"
 
 

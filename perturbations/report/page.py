@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 import pandas as pd
 
-from perturbations import manifest, registry, storage
+from perturbations import manifest, registry, shown, storage
 from perturbations.errors import ManifestError
 from perturbations.models import text_roles
 from perturbations.report import figures
@@ -131,6 +131,7 @@ def write(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=False,
+        finalize=lambda value: shown.line(value) if type(value) is str else value,
     )
     text = environment.get_template("page.html.j2").render(
         title="Retrieval under perturbation", summary=_summary(frame), banner=_banner(frame), sections=sections

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from perturbations import captions, registry
+from perturbations import captions, registry, shown
 from perturbations.models import text_roles
 from perturbations.recipe import digest
 from perturbations.text import tables
@@ -48,9 +48,10 @@ def of_examples() -> str:
 def of_corpus(rows: Sequence[Row]) -> str:
     """The page of one corpus of perturbed captions, from the rows of its `texts` manifest."""
     one = rows[0] if rows else {}
-    lines = [f"# Captions of {one.get('dataset', '')} under {one.get('suite', '')}", ""]
+    lines = [f"# Captions of {shown.name(one.get('dataset', ''))} under {shown.name(one.get('suite', ''))}", ""]
     lines += [
-        f"{len(rows):,} rows; variant {one.get('variant')}, seed {one.get('seed')}. Pairs are of the middle severity."
+        f"{len(rows):,} rows; variant {shown.name(one.get('variant'))}, seed {one.get('seed')}. "
+        "Pairs are of the middle severity."
     ]
     return "\n".join([*lines, *_entries(rows, level=2)]) + "\n"
 
@@ -92,7 +93,9 @@ def _about(entry: registry.Perturbation) -> list[str]:
 
 
 def _counted(entry: registry.Perturbation, severity: int, rows: Sequence[Row]) -> str:
-    parameters = ", ".join(f"{name} {_number(value)}" for name, value in _parameters(rows[0]).items()) or "none"
+    parameters = (
+        ", ".join(shown.name(f"{name} {_number(value)}") for name, value in _parameters(rows[0]).items()) or "none"
+    )
     changed = sum(row["changed"] for row in rows) / len(rows)
     accepted = f"{sum(row['accepted'] for row in rows) / len(rows):.1%}" if entry.gated else ""
     similar = [row["similarity"] for row in rows if row["similarity"] is not None]
@@ -116,10 +119,4 @@ def _pairs(rows: Sequence[Row]) -> list[str]:
     if not changed:
         return ["No caption changed."]
     lines = ["| before | after |", "|---|---|"]
-    return lines + [f"| {_cell(row['source_text'])} | {_cell(row['text'])} |" for row in changed]
-
-
-def _cell(text: str) -> str:
-    """A caption as Markdown shows it literally, on one line."""
-    shown = "".join(f"\\{one}" if one in "\\`*_[]<>|#&~" else one for one in text)
-    return " ".join(shown.split()) or "(nothing)"
+    return lines + [f"| {shown.markdown(row['source_text'])} | {shown.markdown(row['text'])} |" for row in changed]

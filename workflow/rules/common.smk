@@ -41,7 +41,7 @@ def plan_of(dataset):
         configuration.check_backend_files(CONFIG.backends)
         return plan.make(dataset, CONFIG, Path("work") / dataset)
     except PerturbationError as error:
-        raise WorkflowError(str(error)) from None
+        raise WorkflowError(shown.lines(str(error))) from None
 
 
 def dataset_of(wildcards):
@@ -175,7 +175,7 @@ def caption_shards(dataset):
     try:
         return plan.captions(dataset, CONFIG, Path("work") / dataset)
     except PerturbationError as error:
-        raise WorkflowError(str(error)) from None
+        raise WorkflowError(shown.lines(str(error))) from None
 
 
 def text_recipe(wildcards):
@@ -246,7 +246,7 @@ def check_calibration(suite, dataset):
         for name, severity in recipe.scenarios(CONFIG, suite):
             recipe.from_config(CONFIG, dataset, suite, name, severity)
     except PerturbationError as error:
-        raise WorkflowError(str(error)) from None
+        raise WorkflowError(shown.lines(str(error))) from None
 
 
 def calibrated_entries():
