@@ -142,7 +142,7 @@ def draw(table: Table, path: Path) -> None:
     figure.supxlabel("severity", fontsize=9)
     figure.supylabel("mean SSIM against the clean clip", fontsize=9)
     figure.suptitle(
-        f"Published and calibrated severities on {table['dataset']} ({len(table['sample'])} clips)",
+        f"Published and calibrated severities on {shown.line(table['dataset'])} ({len(table['sample'])} clips)",
         fontsize=11,
         parse_math=False,
     )

@@ -552,13 +552,15 @@ def _texts(options: argparse.Namespace) -> int:
 
 def _merge_texts(options: argparse.Namespace) -> int:
     from perturbations import captions, manifest, storage
+    from perturbations import parts as damaged
     from perturbations.progress import logged
     from perturbations.report import card, text_catalogue
 
     names = sorted(path.stem for path in options.captions.glob("*.jsonl"))
     parts = [options.parts / scenario / f"{shard}.parquet" for scenario in options.scenarios for shard in names]
     about = {**_about(options.output), "config_digest": options.config_digest}
-    rows = manifest.merge(parts, manifest.TEXTS)
+    with damaged.mended(parts):
+        rows = manifest.merge(parts, manifest.TEXTS)
     about["comparability"] = card.comparability([], rows)
     manifest.write(options.output, manifest.TEXTS, rows, about)
     counted = list(logged(captions.statistics(rows), len(options.scenarios), "perturbations counted"))
@@ -582,20 +584,21 @@ def _combine(options: argparse.Namespace) -> int:
 
 def _merge(options: argparse.Namespace) -> int:
     from perturbations import manifest, storage
+    from perturbations import parts as damaged
     from perturbations.report import card
 
     names = sorted(path.stem for path in options.shards.glob("*.jsonl"))
     parts = [options.parts / scenario / f"{shard}.parquet" for scenario in options.scenarios for shard in names]
     about = _about(options.output)
+    kind = manifest.KINDS[options.kind]
+    with damaged.mended(parts):
+        rows = manifest.merge(parts, kind)
     if options.kind == "sources":
-        rows = manifest.merge(parts, manifest.SOURCES) + _rejected_rows(options.dataset, options.rejected)
-        manifest.write(options.output, manifest.SOURCES, rows, about)
-        return 0
-    if options.kind == "analyses":
-        manifest.write(options.output, manifest.ANALYSES, manifest.merge(parts, manifest.ANALYSES), about)
+        rows += _rejected_rows(options.dataset, options.rejected)
+    if options.kind != "videos":
+        manifest.write(options.output, kind, rows, about)
         return 0
     about["config_digest"] = options.config_digest
-    rows = manifest.merge(parts, manifest.VIDEOS)
     about["comparability"] = card.comparability(rows)
     manifest.write(options.output, manifest.VIDEOS, rows, about)
     storage.write_text(options.card, card.card(rows, about))
@@ -760,11 +763,15 @@ def _evaluate(options: argparse.Namespace) -> int:
 
 def _merge_results(options: argparse.Namespace) -> int:
     from perturbations import manifest
+    from perturbations import parts as damaged
 
     about = _about(options.output)
-    manifest.write(options.output, manifest.RESULTS, manifest.merge(options.parts, manifest.RESULTS), about)
+    with damaged.mended(options.parts):
+        rows = manifest.merge(options.parts, manifest.RESULTS)
+    manifest.write(options.output, manifest.RESULTS, rows, about)
     ranks = [path.with_suffix(".ranks.parquet") for path in options.parts]
-    manifest.concatenate(ranks, options.ranks, manifest.RANKS, about)
+    with damaged.mended(ranks):
+        manifest.concatenate(ranks, options.ranks, manifest.RANKS, about)
     return 0
 
 

@@ -133,7 +133,7 @@ def _choice(recipe: Recipe, dataset: str, item_id: str) -> float:
 @lru_cache(maxsize=2)
 def images(role: str, folder: Path) -> tuple[Path, ...]:
     """The images in a folder and below it, sorted by their path. Raises `ConfigError` when there is none."""
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES)
+    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES and path.is_file())
     if not found:
         raise ConfigError(f"backends.{role}.images: no image in {folder}; known: {', '.join(sorted(_SUFFIXES))}")
     return tuple(found)

@@ -452,13 +452,16 @@ def concatenate(parts: Sequence[Path], output: Path, kind: Kind, metadata: Mappi
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
+_ANEW = "where the workflow made it: delete it and run snakemake again, which makes it anew"
+
+
 def _read_schema(path: Path) -> pa.Schema:
     try:
         return pq.read_schema(path)
     except FileNotFoundError as error:
         raise ManifestError(f"no such manifest: {path}") from error
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise ManifestError(f"{path} is not a Parquet file: {error}") from error
+        raise ManifestError(f"{path} is not a Parquet file: {error}; {_ANEW}") from error
 
 
 def _described(path: Path, schema: pa.Schema) -> dict[str, Any]:
@@ -490,4 +493,4 @@ def _read_table(path: Path, kind: Kind | None) -> pa.Table:
     try:
         return pq.read_table(path, page_checksum_verification=True)
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise ManifestError(f"{path} cannot be read: {error}") from error
+        raise ManifestError(f"{path} cannot be read: {error}; {_ANEW}") from error

@@ -11,10 +11,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from perturbations import config as configuration
-from perturbations import datasets, storage
+from perturbations import datasets, jsontext, storage
+from perturbations.errors import ManifestError
 from perturbations.recipe import canonical
 
 T = TypeVar("T")
@@ -143,8 +144,32 @@ def list_path(root: Path, shard: str) -> Path:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a list file."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    """The objects of a list file. Raises `ManifestError` where it holds anything else."""
+    rows = []
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        try:
+            row = jsontext.parse(line)
+        except ValueError:
+            row = None
+        if not _is_listed(row):
+            raise ManifestError(f"{path}, line {number}, lists no item: run snakemake again, which writes it anew")
+        rows.append(row)
+    return rows
+
+
+_TEXTS = ("item_id", "caption_id", "text", "path", "error", "source_video_id", "split")
+_NUMBERS = ("bytes", "start_s", "end_s")
+
+
+def _is_listed(row: object) -> TypeGuard[dict[str, Any]]:
+    """Whether it is a line as `make` and `captions` write them: of an item, a caption, or what was rejected."""
+    if not isinstance(row, dict) or not {"item_id"} < set(row) <= {*_TEXTS, *_NUMBERS}:
+        return False
+    if not {"path", "error", "text"} & set(row) or ("path" in row and not set(_NUMBERS) <= set(row)):
+        return False
+    return all(isinstance(row.get(name, ""), str) for name in _TEXTS) and all(
+        row.get(name) is None or type(row[name]) in (int, float) for name in _NUMBERS
+    )
 
 
 @dataclass(frozen=True)

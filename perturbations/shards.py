@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from perturbations import analyses, guidance, manifest, media, pipeline, registry, storage, supervise
+from perturbations import analyses, guidance, jsontext, manifest, media, pipeline, registry, storage, supervise
 from perturbations.errors import MediaError
 from perturbations.media import Frame
 from perturbations.progress import Tick, no_tick, ticking
@@ -352,9 +352,9 @@ class _Journal:
             return None
         if row["path"] is not None:
             target = self._root / row["path"]
-            if not target.is_file() or target.stat().st_size != done["bytes"]:
+            if not target.is_file() or target.stat().st_size != done.get("bytes"):
                 return None
-            if storage.sha256(target) != done["sha256"]:
+            if storage.sha256(target) != done.get("sha256"):
                 return None
         return {**done, **row}
 
@@ -372,6 +372,8 @@ def _whole_lines(path: Path, wanted: set[str]) -> Iterator[Row]:
         # The id stands first, so that other shards' lines need not be parsed.
         if line[:RECIPE_ID_LENGTH] in wanted:
             try:
-                yield json.loads(line[RECIPE_ID_LENGTH:])
+                row = jsontext.parse(line[RECIPE_ID_LENGTH:])
             except ValueError:
                 continue  # cut short by a kill
+            if isinstance(row, dict) and row.get("recipe_id") == line[:RECIPE_ID_LENGTH]:
+                yield row

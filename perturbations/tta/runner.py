@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from perturbations import evaluation, manifest, media, retrieval, storage
+from perturbations import evaluation, jsontext, manifest, media, retrieval, storage
 from perturbations.api import open_clip, plain_row
-from perturbations.errors import ManifestError
-from perturbations.models.loading import find_checkpoint, library
+from perturbations.errors import ConfigError, ManifestError
+from perturbations.models.loading import find_checkpoint, library, load_part, read_config
 from perturbations.progress import logged
 from perturbations.recipe import canonical, digest, is_published
 from perturbations.tta import adapt, backbones, encode_gallery, frames
@@ -189,13 +189,17 @@ def load(settings: Mapping[str, Any], folder: str, checkpoint: Path | None, devi
         settings["model"], folder, checkpoint=checkpoint, revision=settings["revision"], device=device
     )
     found = find_checkpoint(folder, settings["revision"])
-    tokenizer = transformers.AutoTokenizer.from_pretrained(found.folder, local_files_only=True, trust_remote_code=False)
-    described = json.loads((found.folder / "config.json").read_text())
+    tokenizer = load_part(transformers.AutoTokenizer, found)
+    described = read_config(found)
     weights = [checkpoint] if checkpoint is not None else sorted(found.folder.glob("*.safetensors"))
     weights = weights or sorted(found.folder.glob("*.bin"))
     sha256 = digest([storage.sha256(path) for path in weights])
-    most_tokens = min(tokenizer.model_max_length, described["text_config"].get("max_position_embeddings", 77))
-    return Backbone(model, tokenizer, most_tokens, described["vision_config"]["image_size"], sha256)
+    try:
+        most_tokens = min(tokenizer.model_max_length, described["text_config"].get("max_position_embeddings", 77))
+        image_size = int(described["vision_config"]["image_size"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{found.folder}/config.json does not say the sizes of its texts and pictures") from error
+    return Backbone(model, tokenizer, most_tokens, image_size, sha256)
 
 
 def write_gallery(path: Path, backbone: Backbone, sources: Sequence[Row], num_frames: int) -> None:
@@ -209,7 +213,10 @@ def write_gallery(path: Path, backbone: Backbone, sources: Sequence[Row], num_fr
 
 def read_gallery(path: Path, backbone: Backbone) -> Gallery:
     """What `write_gallery` wrote, on the model's device."""
-    features = library("safetensors.torch", package="safetensors").load_file(path)["features"]
+    try:
+        features = library("safetensors.torch", package="safetensors").load_file(path)["features"]
+    except (OSError, KeyError, library("safetensors").SafetensorError) as error:
+        raise ManifestError(f"{path} holds no encoded clips ({error}); delete it and run snakemake again") from error
     return Gallery("t2v", features.to(backbone.model.device))
 
 
@@ -434,17 +441,28 @@ def _restored(made: Mapping[str, Any]) -> tuple[Row, list[Row], Row]:
     return row, ranks, {**scenario, "occurrence": made["occurrence"], "heatmap": made["heatmap"]}
 
 
+def _is_whole(made: dict[str, Any]) -> bool:
+    """Whether a line of a journal holds what `_restored` takes."""
+    row, ranks, query_ids = (made.get(name) for name in ("row", "ranks", "query_ids"))
+    return (
+        isinstance(row, dict)
+        and made.get("key") == row.get("recipe_id")
+        and set(row) <= set(manifest.RESULTS.schema.names)
+        and isinstance(ranks, list)
+        and all(type(one) is int for one in ranks)
+        and isinstance(query_ids, list)
+        and all(isinstance(one, str) for one in query_ids)
+        and len(ranks) == len(query_ids)
+        and isinstance(made.get("occurrence"), list)
+        and isinstance(made.get("heatmap"), list)
+    )
+
+
 def _finished(journal: Path) -> dict[str, dict[str, Any]]:
     if not journal.is_file():
         journal.parent.mkdir(parents=True, exist_ok=True)
         return {}
-    done = {}
-    for line in journal.read_text(encoding="utf-8").split("\n"):
-        try:
-            made = json.loads(line)
-        except ValueError:
-            continue  # cut short by a kill
-        done[made["key"]] = made
+    done = {str(made["key"]): made for made in jsontext.journal(journal) if _is_whole(made)}
     # Anew, so that a line cut short does not swallow the next one.
     storage.write_text(journal, "".join(json.dumps(made) + "\n" for made in done.values()))
     return done
