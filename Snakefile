@@ -16,6 +16,7 @@ from perturbations import (
     plan,
     recipe,
     registry,
+    shown,
 )
 from perturbations.errors import PerturbationError
 
@@ -35,7 +36,7 @@ configfile: "config.yaml"
 try:
     CONFIG = configuration.parse(config)
 except PerturbationError as error:
-    raise WorkflowError(str(error)) from None
+    raise WorkflowError(shown.lines(str(error))) from None
 
 
 include: "workflow/rules/common.smk"

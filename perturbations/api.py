@@ -238,7 +238,7 @@ def typed_row(row: Any) -> ClipRow | SourceRow:
 
     Raises `ManifestError` where it lacks what rows of its kind have.
     """
-    if isinstance(row, SourceRow) or (isinstance(row, ClipRow) and row.storage != SOURCE_STORAGE):
+    if isinstance(row, SourceRow | VideoRow):
         return row
     if isinstance(row, ClipRow):
         row = values_of(row)

@@ -6,7 +6,6 @@ clips of a sample.
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,10 +30,10 @@ from perturbations import (
 )
 from perturbations.analysis import motion, neighbours
 from perturbations.errors import ConfigError
+from perturbations.manifest.kinds import CompleteSource
 from perturbations.media import Image
 from perturbations.pipeline import MEASURED_FRAMES
 from perturbations.progress import logged, no_tick
-from perturbations.manifest.kinds import CompleteSource
 from perturbations.recipe import AnalysedGuide, StyleGuide, Unstored, VideoRecipe
 from perturbations.registry import Perturbation
 from perturbations.rendering import Source

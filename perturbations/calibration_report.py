@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from perturbations import shown
 from perturbations.calibration import TOLERANCE, rises
 from perturbations.calibration_table import Table
 from perturbations.storage import atomic_path
@@ -55,7 +56,7 @@ def text(table: Table) -> str:
         (abs(one["attained"] - one["target"]) for key in exact for one in full[key]["severities"].values()), default=0.0
     )
     lines = [
-        f"# Severities of even distortion on {table['dataset']}",
+        f"# Severities of even distortion on {shown.name(table['dataset'])}",
         "",
         f"Mean SSIM of the perturbed against the clean clip: {table['frames']} frames each of {len(table['sample'])} "
         f"clips, seed {table['seed']}, perturbations {table['package_version']}. "
@@ -141,7 +142,9 @@ def draw(table: Table, path: Path) -> None:
     figure.supxlabel("severity", fontsize=9)
     figure.supylabel("mean SSIM against the clean clip", fontsize=9)
     figure.suptitle(
-        f"Published and calibrated severities on {table['dataset']} ({len(table['sample'])} clips)", fontsize=11
+        f"Published and calibrated severities on {shown.line(table['dataset'])} ({len(table['sample'])} clips)",
+        fontsize=11,
+        parse_math=False,
     )
     with atomic_path(path) as temporary:
         figure.savefig(temporary, pil_kwargs={"optimize": True})

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from perturbations import __version__, limits
+from perturbations import __version__, limits, shown
 from perturbations.errors import ConfigError, ManifestError, MediaError, PerturbationError
 
 if TYPE_CHECKING:
@@ -33,13 +33,15 @@ _MOST_SHOWN = 100
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; 0 when it did its work, 1 when it could not, 2 when it was called wrongly."""
     options = _parser().parse_args(arguments)
-    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     command: Command = options.command
     try:
         limits.use(limits.parse(options.limits))
         return command(options)
     except PerturbationError as error:
-        print(f"perturb: {error}", file=sys.stderr)
+        print(f"perturb: {shown.lines(str(error))}", file=sys.stderr)
         return 1
     except MemoryError:
         print("perturb: memory ran out: give the job more (mem_mb); finished items are kept", file=sys.stderr)
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"perturb: {error}", file=sys.stderr)
+        print(f"perturb: {shown.lines(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("perturb: interrupted; finished items are kept", file=sys.stderr)
@@ -412,11 +414,11 @@ def _verify(options: argparse.Namespace) -> int:
     problems = 0
     for summary in run.verify(options.paths, wanted):
         for finding in summary.findings[:_MOST_SHOWN]:
-            print(f"  {finding}")
+            print(f"  {shown.line(str(finding))}")
         if len(summary.findings) > _MOST_SHOWN:
             print(f"  and {len(summary.findings) - _MOST_SHOWN} more of {summary.path}")
         for remark, count in summary.remarks.items():
-            print(f"  {summary.path}: {count} rows: {remark}")
+            print(f"  {summary.path}: {count} rows: {shown.line(remark)}")
         mended = f", {summary.mended} mended" if summary.mended else ""
         print(
             f"{summary.path}: {summary.rows} rows, {summary.incomplete} of them quarantined or missing; "
@@ -779,7 +781,7 @@ def _export(options: argparse.Namespace) -> int:
         stall_limit_s=options.stall_limit,
     )
     for found in (*done.quarantined, *done.failed):
-        print(f"  {found}")
+        print(f"  {shown.line(str(found))}")
     print(
         f"{options.output}: {done.written} videos written, {done.kept} were there, {len(done.failed)} failed, "
         f"{len(done.quarantined)} are quarantined"
@@ -846,7 +848,9 @@ def _merge_results(options: argparse.Namespace) -> int:
     about = _about(options.output)
     rows = [row for part in options.parts for row in sets.read_part(part, RESULTS)]
     files.write(options.output, RESULTS, rows, about)
-    files.concatenate([path.with_suffix(".ranks.parquet") for path in options.parts], options.ranks, RANKS, about)
+    ranks = [path.with_suffix(".ranks.parquet") for path in options.parts]
+    sets.check_parts(ranks, RANKS)
+    files.concatenate(ranks, options.ranks, RANKS, about)
     return 0
 
 

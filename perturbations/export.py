@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import logging
+import math
 import re
 import zipfile
 from collections import Counter, defaultdict
@@ -24,6 +25,7 @@ import torch
 from perturbations import media, storage, supervise
 from perturbations.api import open_clip
 from perturbations.errors import ManifestError, MediaError
+from perturbations.export_names import check_folders, for_spreadsheets, is_file_name, one_file_for
 from perturbations.manifest import files as manifest_files
 from perturbations.manifest import locations
 from perturbations.manifest.kinds import COMPLETE, SOURCES, TEXTS, VIDEOS, ClipRow, CompleteSource, SourceRow, TextRow
@@ -39,7 +41,7 @@ NAMES = "names.csv"
 _NAMES = {"mlvp/gaussian_noise": "gaussian", "mlvp/impulse_noise": "impulse"}
 """Where vtr_tta's name is another."""
 
-_LONGEST_NAME = 230  # bytes; file systems allow 255, and the temporary name needs some
+_OVERHEAD = 2**20  # bytes of a file beside its frames
 _NOT_LOADED = {"1012_Unbreakable_00.05.16.065-00.05.21.941"}
 """Clips of LSMDC's list that the loaders leave out."""
 
@@ -74,6 +76,8 @@ def vtr_tta_videos(
     rows: list[ClipRow | SourceRow] = [locations.located(row, root) for row in manifest_files.read_rows(path, kind)]
     complete = [row for row in rows if isinstance(row, ClipRow | CompleteSource) and row.status == COMPLETE]
     _check_rows(path, complete, num_frames)
+    stored = [Path(row.path) for row in complete if isinstance(row, ClipRow) and row.path]
+    check_folders(output, {_scenario(row) for row in rows}, stored)
     files = _file_names(rows, output)
     tasks = [(files[_scenario(row), row.item_id], row) for row in complete]
 
@@ -128,14 +132,17 @@ def _file_names(rows: Iterable[ClipRow | SourceRow], output: Path) -> dict[tuple
     for scenario, members in ids.items():
         folder = output / scenario
         looked_for = {item_id: item_id.replace("/", "_").replace("\\", "_") for item_id in members}
-        shared = Counter(looked_for.values())
+        _same_file = one_file_for(folder, looked_for.values())
+        shared = Counter(map(_same_file, looked_for.values()))
         table = io.StringIO()
         for item_id, name in sorted(looked_for.items()):
-            found = shared[name] == 1 and "\0" not in name and 0 < len(name.encode()) <= _LONGEST_NAME
+            found = shared[_same_file(name)] == 1 and is_file_name(name)
             stem = name if found else "~" + storage.sha256_of(item_id.encode())[:32]
             files[scenario, item_id] = folder / f"{stem}.pt"
             if stem != item_id:
-                csv.writer(table, lineterminator="\n").writerow([item_id, f"{stem}.pt", "yes" if found else "no"])
+                csv.writer(table, lineterminator="\n").writerow(
+                    [for_spreadsheets(item_id), for_spreadsheets(f"{stem}.pt"), "yes" if found else "no"]
+                )
         if table.getvalue():
             storage.write_text_if_changed(folder / NAMES, f"video_id,file,found_by_loader\n{table.getvalue()}")
         else:
@@ -181,10 +188,12 @@ def _sampled(row: ClipRow | CompleteSource, num_frames: int) -> np.ndarray:
 
 def _holds(file: Path, told: Mapping[str, str], shape: tuple[int, ...]) -> bool:
     """Whether a file of an earlier run is whole, and of this row."""
-    if not file.is_file():
-        return False
+    if file.is_symlink() or not file.is_file() or file.stat().st_size > 4 * math.prod(shape) + _OVERHEAD:
+        return False  # nothing larger is unpacked
     try:
         with zipfile.ZipFile(file) as archive:  # torch does not look at the checksums
+            if any(one.compress_type != zipfile.ZIP_STORED for one in archive.infolist()):
+                return False
             if archive.testzip() is not None:
                 return False
         held = torch.load(file, map_location="cpu", weights_only=True)

@@ -140,7 +140,7 @@ def _choice(recipe: VideoRecipe, dataset: str, item_id: str) -> float:
 @lru_cache(maxsize=2)
 def images(role: str, folder: Path) -> tuple[Path, ...]:
     """The images in a folder and below it, sorted by their path. Raises `ConfigError` when there is none."""
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES)
+    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES and path.is_file())
     if not found:
         raise ConfigError(f"backends.{role}.images: no image in {folder}; known: {', '.join(sorted(_SUFFIXES))}")
     return tuple(found)
@@ -186,7 +186,7 @@ def photograph(sha256: str | None, path: str | None) -> Image | None:
 
 def _donor_facts(recipe: VideoRecipe, guide: DonorGuide, query: AnalysisRow, known: Known) -> DonorFacts:
     """The nearest clip of the corpus that is not the clip itself, nor the same file or the same frames again."""
-    donors, vectors = known.corpus(recipe.seed, int(recipe.params["donors"]))
+    donors, vectors = known.corpus(recipe.seed, _number_of_donors(recipe))
     same = np.array([_is_the_same(row, query) for row in donors], bool)
     found = neighbours.nearest(query.vector or (), vectors, same) if len(donors) else None
     if found is None:
@@ -202,6 +202,12 @@ def _donor_facts(recipe: VideoRecipe, guide: DonorGuide, query: AnalysisRow, kno
         sha256=row.source_sha256,
     )
     return DonorFacts(donor=donor, similarity=round(found.similarity, 6), files=DonorFiles(donor=row.source_path))
+
+
+def _number_of_donors(recipe: VideoRecipe) -> int:
+    number = recipe.params["donors"]
+    assert isinstance(number, int)
+    return number
 
 
 def _is_the_same(row: AnalysisRow, query: AnalysisRow) -> bool:

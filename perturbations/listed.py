@@ -1,4 +1,4 @@
-"""The list files that planning writes for jobs: one JSON object per line. Standard library only: Snakemake plans with it."""
+"""The list files that planning writes for jobs: one JSON object per line. Standard library only: planning uses it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from perturbations import storage
+from perturbations import jsontext, storage
 from perturbations.errors import ManifestError
 
 
@@ -58,14 +58,18 @@ Line = TypeVar("Line", ListedClip, ListedCaption, RejectedItem)
 def read(path: Path, line: type[Line]) -> list[Line]:
     """The lines of a list file. Raises `ManifestError` for a file that planning did not write."""
     try:
-        text = path.read_text(encoding="utf-8")
-        return [_line(line, json.loads(each)) for each in text.splitlines()]
+        lines = path.read_bytes().splitlines()
     except FileNotFoundError:
-        raise ManifestError(f"no such list file: {path}; snakemake writes it when it plans") from None
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise ManifestError(
-            f"{path} is not a list of {line.__name__}: {str(error)[:200]}; snakemake writes it anew when it plans"
-        ) from None
+        raise ManifestError(f"no such list file: {path}; run snakemake again, which writes it") from None
+    records = []
+    for number, text in enumerate(lines, start=1):
+        try:
+            records.append(_line(line, jsontext.parse(text)))
+        except (ValueError, TypeError) as error:
+            raise ManifestError(
+                f"{path}, line {number}, lists no item: run snakemake again, which writes it anew ({str(error)[:200]})"
+            ) from None
+    return records
 
 
 def read_folder(folder: Path, line: type[Line]) -> dict[str, list[Line]]:
@@ -112,8 +116,8 @@ def write_recipes(path: Path, recipes: Recipes) -> None:
 def read_recipes(path: Path) -> Recipes:
     """What `write_recipes` wrote. Raises `ManifestError` for anything else."""
     try:
-        pairs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        recipes = {str(name): str(text) for name, text in pairs}
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+        pairs = [jsontext.parse(line) for line in path.read_bytes().splitlines()]
+        recipes = {str(pair[0]): str(pair[1]) for pair in pairs if isinstance(pair, list)}
+    except (OSError, ValueError, TypeError, IndexError) as error:
         raise ManifestError(f"{path} holds no recipes: {error}; snakemake writes it anew when it plans") from None
     return recipes

@@ -31,7 +31,7 @@ import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
-from perturbations import containers, limits, processes, storage
+from perturbations import containers, formats, limits, processes, storage
 from perturbations.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
 from perturbations.storage import OUTPUT_ERRNOS, Profile, output_errors
 
@@ -437,7 +437,7 @@ def transcode_with_ffmpeg(
 
     # Raw frames in a pipe say nothing of their pixels' shape and colours, which the stream would repeat.
     untold = "setsar=0,setparams=range=unspecified:color_primaries=unknown:color_trc=unknown:colorspace=unknown"
-    output = ffmpeg.input(f"file:{source}", r=str(frame_rate), threads=1).output(
+    output = ffmpeg.input(f"file:{source}", r=str(frame_rate), threads=1, **formats.INPUT_OPTIONS).output(
         f"file:{path}", map=f"0:{index}", map_metadata=-1, vf=untold, **_constant(frame_rate), **arguments
     )
     output = output.global_args("-progress", "pipe:1", "-stats_period", "1")
@@ -631,7 +631,6 @@ _LEAST_FRAME_BYTES = 8
 """What a frame takes in a container at least: smaller files need not be counted."""
 _NO_NUMBERS = (1 << 30, (1 << 32) - 1)
 """How many frames a file declares whose writer could not go back to the header of an AVI or an IVF."""
-_NOT_VIDEO = ("concat", "dash", "hls", "tty")  # what libav shows of text files
 
 
 @contextmanager
@@ -644,10 +643,12 @@ def _open(path: Path) -> Iterator[av.container.InputContainer]:
         containers.check_length(path)
         # The prefix keeps libav from reading a name such as "concat:..." or "http:..." as a protocol.
         # libav decodes first frames to learn about a stream, and would do so whatever their size.
-        too_large = {"max_pixels": str(limits.current().frame_pixels)}
-        with av.open(f"file:{path}", "r", metadata_errors="replace", options=too_large) as container:
-            if container.format.name in _NOT_VIDEO:
-                raise MediaError("a text or a list of other files, not a video")
+        options = {**formats.INPUT_OPTIONS, "max_pixels": str(limits.current().frame_pixels)}
+        try:
+            container = av.open(f"file:{path}", "r", metadata_errors="replace", options=options)
+        except av.error.ArgumentError as error:
+            raise MediaError(formats.NOT_READ) from error
+        with container:
             yield container
     except FileNotFoundError as error:
         raise MediaError("no such file") from error

@@ -1,7 +1,8 @@
-"""The parts of all shards become one manifest: exactly what was listed, under every scenario, by the current recipes."""
+"""The parts of all shards become one manifest: exactly what was listed, under each scenario, by the current recipe."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,7 +38,10 @@ def sources(dataset: str, shards: Path, parts: Path, rejected: Path) -> list[Sou
         rows.rejected_source(dataset, item.item_id, item.split, item.error, missing=item.missing)
         for item in listed.read(rejected, RejectedItem)
     ]
-    return described + unused
+    every = described + unused
+    if problem := sets.difference(Counter(row.item_id for row in every), {row.item_id for row in every}):
+        raise ManifestError(f"the lists of {dataset}: {problem}")
+    return every
 
 
 def analyses(sources: Path, shards: Path, parts: Path, text: str) -> list[AnalysisRow]:

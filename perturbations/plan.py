@@ -169,11 +169,6 @@ def list_path(root: Path, shard: str) -> Path:
     return root / "shards" / f"{shard}.jsonl"
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a list file."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 class _Captions:
     """The captions of a listing by number. There may be a million: they stay with their items."""
 

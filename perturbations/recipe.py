@@ -23,7 +23,9 @@ from perturbations.storage import PROFILES
 
 RECIPE_ID_LENGTH = 32
 
-Parameter = bool | int | float | str
+Parameter = bool | int | float | str | list[str] | list[int]
+"""A caption's kernel may take lists: tags of words, positions in a sentence."""
+
 Parameters = Mapping[str, Parameter]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -234,7 +236,7 @@ class VideoRecipe(Record):
 
 
 class TextRecipe(Record):
-    """What determines a perturbed caption but the caption itself; `players` are the names of those who play its roles."""
+    """What determines a perturbed caption but the caption itself; `players` names those who play its roles."""
 
     suite: str
     perturbation: str
@@ -326,8 +328,8 @@ def _declared(recipe: VideoRecipe | TextRecipe, kind: registry.Kind) -> registry
         raise ManifestError(f"a recipe of {kind}s asks for {entry.key}, which is of the kind {entry.kind}")
     if recipe.version != entry.version:
         raise ManifestError(
-            f"made by version {recipe.version} of {entry.key}, this package has version {entry.version}: make it again, "
-            "or open it with the package that made it"
+            f"made by version {recipe.version} of {entry.key}, this package has version {entry.version}: make it "
+            "again, or open it with the package that made it"
         )
     return entry
 
@@ -363,7 +365,8 @@ def make(
     """
     parameters = perturbation.parameters(severity, variant)
     for name, value in (replaced or {}).items():
-        parameters[name] = float(value) if isinstance(parameters[name], float) else value
+        whole = isinstance(parameters[name], float) and isinstance(value, int)
+        parameters[name] = float(value) if whole else value
     tier = storage
     if whole_videos and perturbation.method == "codec" and isinstance(storage, StoredVideo):
         # A clip cut from an encoder's stream is not encoded with loss a second time.

@@ -14,7 +14,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from perturbations import guidance, media, registry, rng, storage
+from perturbations import guidance, limits, media, registry, rng, storage
 from perturbations.analysis import motion
 from perturbations.errors import MediaError
 from perturbations.facts import Cut, Facts, parse_cut, parse_facts
@@ -418,6 +418,7 @@ def source_of(row: CompleteSource | VideoRow) -> Source:
     if (info.width, info.height) != (row.width, row.height):
         raise MediaError(f"{path} has {info.width}x{info.height} pixels, the row says {row.width}x{row.height}")
     most = max(num_frames, cut.num_frames if cut else 0)
+    limits.check_frames(most)
     if info.declared_frames is not None and most > 2 * info.declared_frames + 100:  # containers may be a few off
         raise MediaError(f"{path} has {info.declared_frames} frames, the row says {most}")
     return Source(

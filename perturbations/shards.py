@@ -13,9 +13,9 @@ from perturbations import analyses, guidance, locking, media, pipeline, renderin
 from perturbations.errors import MediaError
 from perturbations.facts import Cut
 from perturbations.journal import Analysed, Journal, Measured
+from perturbations.listed import ListedClip
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.media import Frame
-from perturbations.listed import ListedClip
 from perturbations.progress import Tick, no_tick, ticking
 from perturbations.recipe import AnalysisRecipe, VideoRecipe
 from perturbations.rendering import Source, cut_of, source_of

@@ -108,7 +108,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
     "text.mp4": (lambda path: said(path, "this is no video\n" * 99), "cannot be decoded"),
     "page.mp4": (lambda path: said(path, "<!DOCTYPE html><html><body>404</body></html>"), "cannot be decoded"),
     "text.txt": (lambda path: said(path, "this is no video\n" * 99), "not a video"),
-    "subtitles.mp4": (lambda path: said(path, "1\n00:00:00,000 --> 00:00:01,000\nhi\n"), "there is no video stream"),
+    "subtitles.mp4": (lambda path: said(path, "1\n00:00:00,000 --> 00:00:01,000\nhi\n"), "not a video"),
     "concatenation.mp4": (concatenation, "a list of other files"),
     "playlist.m3u8": (playlist, "a list of other files"),
     "sound.m4a": (audio_only, "there is no video stream"),

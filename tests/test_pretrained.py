@@ -54,7 +54,9 @@ def of_config(raw: dict[str, Any], key: str, variant: str = "released", severity
     )
 
 
-def run_analysis(made: recipe.AnalysisRecipe, sources: list[CompleteSource], folder: Path, **options: Any) -> list[AnalysisRow]:
+def run_analysis(
+    made: recipe.AnalysisRecipe, sources: list[CompleteSource], folder: Path, **options: Any
+) -> list[AnalysisRow]:
     journal = folder / f"{made.analysis}.jsonl"
     journal.parent.mkdir(exist_ok=True)
     return list(

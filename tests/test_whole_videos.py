@@ -65,9 +65,7 @@ def test_a_clip_is_a_part_of_its_perturbed_video(finished: Project) -> None:
     for _, row in made.iterrows():
         cut = json.loads(row.cut)
         (video,) = (
-            one
-            for _, one in whole.iterrows()
-            if (one.item_id, one.perturbation) == (cut["video_id"], row.perturbation)
+            one for _, one in whole.iterrows() if (one.item_id, one.perturbation) == (cut["video_id"], row.perturbation)
         )
         frames = open_clip(video)
         assert len(frames) == cut["num_frames"] == video["frame_count"]

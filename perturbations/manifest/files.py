@@ -1,4 +1,4 @@
-"""Parquet manifests: how they are written, read and checked. Files are deterministic: the same rows give the same bytes."""
+"""Parquet manifests: how they are written, read and checked. The same rows give the same bytes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,11 @@ def table_of(kind: Kind[Row], rows: Iterable[Row]) -> pa.Table:
 def concatenate(parts: Sequence[Path], output: Path, kind: Kind[Any], about: About | None = None) -> None:
     """Write the rows of parts that have no key in common as one manifest, as `write` does; for millions of them."""
     table = pa.concat_tables([_read_table(part, kind) for part in parts])
-    table = table.sort_by([(name, "ascending") for name in kind.key], null_placement="at_start")
+    # Empty keys come first, as `write` sorts them; so a column of its own says which are empty.
+    filled = [pc.is_valid(table[name]) for name in kind.key]
+    keyed = pa.table([*filled, *(table[name] for name in kind.key)], [str(place) for place in range(2 * len(kind.key))])
+    pairs = [(str(place), "ascending") for at in range(len(kind.key)) for place in (at, at + len(kind.key))]
+    table = table.take(pc.sort_indices(keyed, sort_keys=pairs))
     _write_table(output, kind, table, about)
 
 
@@ -113,11 +117,15 @@ def _sort_key(row: object, kind: Kind[Any]) -> tuple[tuple[bool, Any], ...]:
 
 def read_rows(path: Path, kind: Kind[Row]) -> list[Row]:
     """The rows of a manifest. Raises `ManifestError` when it is not a whole manifest of that kind."""
+    check(path, kind)
+    return rows_as_stored(path, kind)
+
+
+def check(path: Path, kind: Kind[Any]) -> None:
+    """Raise `ManifestError` when a file is not a whole manifest of that kind."""
     table = _read_table(path, kind)
-    described = read_metadata(path)
-    if describe(kind, table)["content_sha256"] != described.get("content_sha256"):
+    if describe(kind, table)["content_sha256"] != read_metadata(path).get("content_sha256"):
         raise ManifestError(f"{path} was changed after it was written: its content hash is another")
-    return _rows_of(path, kind, table)
 
 
 def rows_as_stored(path: Path, kind: Kind[Row]) -> list[Row]:
@@ -131,6 +139,8 @@ def _rows_of(path: Path, kind: Kind[Row], table: pa.Table) -> list[Row]:
     columns = [table[name].to_pylist() for name in names]
     if "vector" in names:
         place = names.index("vector")
+        if any(None in value for value in columns[place] if value is not None):
+            raise ManifestError(f"{path} has a row whose column 'vector' has an empty place")
         columns[place] = [None if value is None else tuple(value) for value in columns[place]]
     statuses = columns[names.index("status")] if "status" in names else [None] * table.num_rows
     lines = zip(*columns, strict=True)
@@ -168,7 +178,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
 def kind_of(path: Path) -> Kind[Any]:
     """The kind of a manifest. Raises `ManifestError` when it is none."""
     name = read_metadata(path).get("kind")
-    if name not in KINDS:
+    if not isinstance(name, str) or name not in KINDS:
         raise ManifestError(f"{path} says it is a manifest of kind '{name}'; known: {sorted(KINDS)}")
     return KINDS[name]
 
@@ -217,13 +227,16 @@ def read_captions(path: str | Path, *, accepted_only: bool = True) -> pd.DataFra
     return frame[frame["accepted"]].reset_index(drop=True) if accepted_only else frame
 
 
+_ANEW = "where the workflow made it: delete it and run snakemake again, which makes it anew"
+
+
 def _read_schema(path: Path) -> pa.Schema:
     try:
         return pq.read_schema(path)
     except FileNotFoundError as error:
         raise ManifestError(f"no such manifest: {path}") from error
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise ManifestError(f"{path} is not a Parquet file: {error}") from error
+        raise ManifestError(f"{path} is not a Parquet file: {error}; {_ANEW}") from error
 
 
 def _described(path: Path, schema: pa.Schema) -> dict[str, Any]:
@@ -252,6 +265,8 @@ def _read_table(path: Path, kind: Kind[Any]) -> pa.Table:
     if not schema.remove_metadata().equals(expected):
         raise ManifestError(f"{path} does not have the columns of {kind.name} manifests: {expected.names}")
     try:
-        return pq.read_table(path, page_checksum_verification=True)
+        table = pq.read_table(path, page_checksum_verification=True)
+        table.validate(full=True)
+        return table
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise ManifestError(f"{path} cannot be read: {error}") from error
+        raise ManifestError(f"{path} cannot be read: {error}; {_ANEW}") from error

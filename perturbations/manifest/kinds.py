@@ -463,7 +463,7 @@ _CONVERSIONS: dict[type, Callable[[Any], Any]] = {int: int, float: float, str: s
 def _typed(kind: str, column: Column, value: Any) -> Any:
     """A value in its column's type: a DataFrame turns whole numbers into floats where others are missing."""
     fits = {
-        int: isinstance(value, int | float) and not isinstance(value, bool) and float(value).is_integer(),
+        int: isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0 and abs(value) < 2**63,
         float: isinstance(value, int | float) and not isinstance(value, bool),
         str: isinstance(value, str),
         bool: isinstance(value, bool),

@@ -45,10 +45,11 @@ def confined(root: Path, relative: str) -> Path:
     if plain.is_absolute() or ".." in plain.parts or "\0" in relative or not plain.parts:
         raise ManifestError(f"the path {relative[:200]!r} leaves the corpus' folder {root}")
     path = root / plain
-    resolved = path.parent.resolve() / path.name
-    if resolved.is_symlink():
-        resolved = resolved.resolve()
-    allowed = [root.resolve(), *(folder.resolve() for folder in _linked())]
+    try:
+        resolved = path.resolve()
+        allowed = [root.resolve(), *(folder.resolve() for folder in _linked())]
+    except (OSError, RuntimeError) as error:
+        raise ManifestError(f"the path {relative[:200]!r} leads nowhere: {error}") from None
     if not any(resolved.is_relative_to(folder) for folder in allowed):
         raise ManifestError(
             f"the path {relative[:200]!r} leaves the corpus' folder {root} by a symbolic link, to {resolved}; where "

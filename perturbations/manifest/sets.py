@@ -135,6 +135,15 @@ def read_part(path: Path, kind: Kind[Row]) -> list[Row]:
         raise ManifestError(f"{error}{_removed(path)}") from None
 
 
+def check_parts(parts: Iterable[Path], kind: Kind[Any]) -> None:
+    """Make sure of parts that are not read row by row; a damaged one is removed. Raises `ManifestError`."""
+    for path in parts:
+        try:
+            files.check(path, kind)
+        except ManifestError as error:
+            raise ManifestError(f"{error}{_removed(path)}") from None
+
+
 def merge(parts: Mapping[Path, Collection[Any]], kind: Kind[Row], key: Sequence[str]) -> list[Row]:
     """All rows of several parts, each of which must hold exactly the rows of the given keys.
 
@@ -181,8 +190,12 @@ def difference(keys: Counter[Any], expected: Collection[Any]) -> str | None:
 
 
 def _removed(path: Path) -> str:
-    """Remove a part that cannot be used; says so, for a message. Only what a job wrote is removed."""
-    if "work" not in path.resolve().parts or not path.exists():
+    """Remove a part that cannot be used; says so, for a message. Only what a job wrote below `work` is removed."""
+    try:
+        below = path.resolve().relative_to(Path().resolve()).parts
+    except ValueError:
+        return ""
+    if below[:1] != ("work",) or not path.is_file():
         return ""
     path.unlink()
     return " (removed)"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perturbations.errors import ConfigError
-from perturbations.models.loading import runtime
+from perturbations.models.loading import read_weights, runtime
 
 Image = npt.NDArray[np.uint8]
 
@@ -168,9 +168,6 @@ def load(
 
 def _state(role: str, path: Path, sha256: str) -> dict[str, Any]:
     import hashlib
-    import pickle
-
-    import torch
 
     if not path.is_file():
         raise ConfigError(f"backends.style.{role}: no such file: {path}; {_SOURCE}")
@@ -178,12 +175,7 @@ def _state(role: str, path: Path, sha256: str) -> dict[str, Any]:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != sha256:
         raise ConfigError(f"backends.style.{role}: {path} has the SHA-256 {found}, the configuration says {sha256}")
-    if path.suffix == ".safetensors":
-        from safetensors.torch import load_file
-
-        return dict(load_file(path))
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise ConfigError(f"backends.style.{role}: {path} is not a file of weights: {str(error)[:200]}") from error
-    return dict(state)
+        return read_weights(path)
+    except ConfigError as error:
+        raise ConfigError(f"backends.style.{role}: {path} is not a file of weights: {error}") from error

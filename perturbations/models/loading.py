@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import json
+import math
 import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from perturbations import jsontext
 from perturbations.errors import ConfigError
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -109,9 +111,10 @@ def load_model(model_class: Any, checkpoint: Checkpoint, *, device: Any, dtype: 
             runs no code from the file).
     """
     safetensors = library("safetensors")
-    expected, actual = model_class.config_class.model_type, _model_type(checkpoint)
+    expected, actual = model_class.config_class.model_type, str(read_config(checkpoint)["model_type"])
     if actual != expected:
         raise ConfigError(_broken(checkpoint, model_class.__name__, f"it is {actual!r}, not {expected!r}"))
+    _check_size(model_class, checkpoint)
     try:
         model, report = model_class.from_pretrained(
             checkpoint.folder,
@@ -121,7 +124,7 @@ def load_model(model_class: Any, checkpoint: Checkpoint, *, device: Any, dtype: 
             trust_remote_code=False,
             output_loading_info=True,
         )
-    except (OSError, ValueError, RuntimeError, safetensors.SafetensorError) as error:
+    except (OSError, ValueError, TypeError, RuntimeError, ImportError, safetensors.SafetensorError) as error:
         raise ConfigError(_broken(checkpoint, model_class.__name__, str(error))) from error
     # The library fills gaps with random numbers and a warning; captions and boxes would look plausible.
     if report["missing_keys"]:
@@ -136,7 +139,7 @@ def load_part(part_class: Any, checkpoint: Checkpoint) -> Any:
     """A tokenizer or image processor from the checkpoint's folder; ConfigError where files are missing or damaged."""
     try:
         return part_class.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, ImportError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, ImportError) as error:
         raise ConfigError(_broken(checkpoint, part_class.__name__, str(error))) from error
 
 
@@ -175,12 +178,116 @@ def files_sha256(paths: list[Path], root: Path) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def _model_type(checkpoint: Checkpoint) -> str:
+def read_config(checkpoint: Checkpoint) -> dict[str, Any]:
+    """A model's `config.json`.
+
+    Raises:
+        ConfigError: it is missing or no JSON, does not say what model it is, or asks for code from a hub.
+    """
     # The library replaces a file that is not there by its defaults, which are the largest model.
+    path = checkpoint.folder / "config.json"
     try:
-        return str(json.loads((checkpoint.folder / "config.json").read_text())["model_type"])
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(_broken(checkpoint, "a model", f"config.json does not say what it is ({error!r})")) from error
+        if path.stat().st_size > _LONGEST_CONFIG:
+            raise ValueError(f"{path.stat().st_size} bytes; at most {_LONGEST_CONFIG} are read")
+        config = jsontext.parse(path.read_bytes())
+        if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+            raise ValueError("no `model_type`")
+    except (OSError, ValueError) as error:
+        raise ConfigError(_broken(checkpoint, "a model", f"config.json does not say what it is ({error})")) from error
+    for key, value in _settings(config):
+        # Attention can be a kernel's name on a hub, whose code the library then fetches and runs.
+        if "implementation" in key and isinstance(value, str) and value not in _ATTENTION:
+            raise ConfigError(_broken(checkpoint, "a model", f"config.json asks for the code {key}: {value!r}"))
+    return config
+
+
+_LONGEST_CONFIG = 4 * 2**20  # bytes
+_ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention", "grouped_mm", "batched_mm")
+_MOST_LABELS = 100_000
+_MANY_LAYERS = 1000  # allowed whatever the weights hold: some settings only sound like a number of layers
+
+
+def _settings(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Keys and values of a `config.json` and of the objects in it."""
+    pending: list[Any] = [config]
+    while pending:
+        held = pending.pop()
+        if isinstance(held, dict):
+            yield from held.items()
+            pending += held.values()
+        elif isinstance(held, list):
+            pending += held
+
+
+def _check_size(model_class: Any, checkpoint: Checkpoint) -> None:
+    """Raise `ConfigError` when `config.json` describes a model far larger than the weights beside it.
+
+    What the weights lack would be allocated and filled before it is noticed that it is missing.
+    """
+    held, tensors = _held(checkpoint, model_class.__name__)
+    for key, value in _settings(read_config(checkpoint)):
+        number = value if isinstance(value, int) and not isinstance(value, bool) else 0
+        layers = ("layers" in key or key == "depth") and number > max(tensors, _MANY_LAYERS)
+        if layers or (key == "num_labels" and number > _MOST_LABELS) or abs(number) >= 2**40:
+            raise ConfigError(_broken(checkpoint, model_class.__name__, f"config.json says {key}: {number}"))
+    torch = library("torch")
+    try:
+        config = model_class.config_class.from_pretrained(checkpoint.folder, local_files_only=True)
+        with torch.device("meta"):  # shapes only, no memory
+            described = sum(parameter.numel() for parameter in model_class(config).parameters())
+    except Exception as error:  # the library's classes check little: whatever nonsense makes them raise
+        raise ConfigError(_broken(checkpoint, model_class.__name__, f"config.json: {error}")) from error
+    if described > 2 * held + _SMALL:
+        reason = f"config.json describes {described:,} parameters, the weights hold {held:,}"
+        raise ConfigError(_broken(checkpoint, model_class.__name__, reason))
+
+
+_SMALL = 10_000_000  # parameters; so many may be missing, and are then named one by one
+
+
+def _held(checkpoint: Checkpoint, what: str) -> tuple[int, int]:
+    """How many numbers and how many tensors the weight files hold, by their headers."""
+    safetensors = library("safetensors")
+    numbers = tensors = 0
+    for path in checkpoint.folder.glob("*.safetensors"):
+        try:
+            with safetensors.safe_open(path, framework="np") as file:
+                for name in file.keys():  # noqa: SIM118  not a mapping
+                    shape = file.get_slice(name).get_shape()
+                    numbers += math.prod(shape)
+                    tensors += 1
+        except (OSError, ValueError, safetensors.SafetensorError) as error:
+            raise ConfigError(_broken(checkpoint, what, f"{path.name}: {error}")) from error
+    return numbers, tensors
+
+
+def read_weights(path: Path) -> dict[str, Any]:
+    """Named tensors of a .safetensors file, or of a torch file, bare or under `state_dict`; no code of it runs.
+
+    Raises:
+        ConfigError: the file is not there, is damaged, or holds anything that only running its code would load.
+    """
+    torch = library("torch")
+    if not path.is_file():
+        raise ConfigError(f"no checkpoint at {path}; download it and put it there, or name its place")
+    try:
+        if path.suffix == ".safetensors":
+            held = library("safetensors.torch", package="safetensors").load_file(path)
+        else:
+            held = torch.load(path, map_location="cpu", weights_only=True)
+    except library("safetensors").SafetensorError as error:
+        raise ConfigError(f"{path} is no sound safetensors file ({error}); fetch it again") from error
+    # A damaged or forged pickle makes the reader stumble in more ways than it has errors for.
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ConfigError(
+            f"{path} cannot be read as weights only ({reason}). Fetch it again if it is damaged; if it holds more than "
+            "tensors, save its `state_dict` alone, on a machine where you trust it: torch.save({'state_dict': ...})"
+        ) from error
+    state = held.get("state_dict", held) if isinstance(held, Mapping) else None
+    if not isinstance(state, Mapping) or not state or not all(isinstance(one, torch.Tensor) for one in state.values()):
+        raise ConfigError(f"{path} holds no named weights; expected a dictionary of tensors, bare or as `state_dict`")
+    return {str(name): value for name, value in state.items()}
 
 
 def _folder_checkpoint(folder: Path, revision: str | None) -> Checkpoint:

@@ -13,7 +13,7 @@ def pretrained(kind: Any, name: str) -> Any:
     Raises `BackendError` with the way out when it is neither.
     """
     try:
-        return kind.from_pretrained(name)
+        return kind.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise BackendError(
             f"the weights of {name} are not here and cannot be fetched. Download them where the hub can be reached "

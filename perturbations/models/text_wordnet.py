@@ -45,9 +45,12 @@ class WordNet:
                 "`dpkg -x` it and name its usr/share/wordnet in PERTURB_WORDNET"
             )
         self._folder = folder
-        self._index = {name: _Sorted(folder / f"index.{name}") for name in _FILES.values()}
-        self._data = {name: _mapped(folder / f"data.{name}") for name in _FILES.values()}
-        self._exceptions = {name: dict(_exceptions(folder / f"{name}.exc")) for name in _FILES.values()}
+        try:
+            self._index = {name: _Sorted(folder / f"index.{name}") for name in _FILES.values()}
+            self._data = {name: _mapped(folder / f"data.{name}") for name in _FILES.values()}
+            self._exceptions = {name: dict(_exceptions(folder / f"{name}.exc")) for name in _FILES.values()}
+        except (OSError, ValueError) as error:
+            raise _damaged(folder, error) from error
         self.synonyms = cache(self._synonyms)
 
     def _synonyms(self, word: str, tag: str | None) -> tuple[str, ...]:
@@ -82,10 +85,13 @@ class WordNet:
     def _used(self) -> dict[str, set[str]]:
         kinds = {"1": "noun", "2": "verb", "3": "adj", "4": "adv", "5": "adj"}
         used: dict[str, set[str]] = {}
-        for line in (self._folder / "cntlist.rev").read_text(encoding="utf-8").splitlines():
-            lemma, _, sense = line.split(" ")[0].partition("%")
-            if lemma.isascii() and lemma.isalpha() and lemma.islower() and len(lemma) > 2:
-                used.setdefault(kinds[sense[0]], set()).add(lemma)
+        try:
+            for line in (self._folder / "cntlist.rev").read_text(encoding="utf-8").splitlines():
+                lemma, _, sense = line.split(" ")[0].partition("%")
+                if lemma.isascii() and lemma.isalpha() and lemma.islower() and len(lemma) > 2:
+                    used.setdefault(kinds[sense[0]], set()).add(lemma)
+        except (OSError, ValueError, LookupError) as error:
+            raise _damaged(self._folder, error) from error
         return used
 
     def _bases(self, word: str, name: str) -> list[str]:
@@ -98,14 +104,27 @@ class WordNet:
         if line is None:
             return []
         fields = line.split()
-        return [int(offset) for offset in fields[6 + int(fields[3]) :]]
+        try:
+            return [int(offset) for offset in fields[6 + int(fields[3]) :]]
+        except (ValueError, LookupError) as error:
+            raise _damaged(self._folder, error) from error
 
     def _lemmas(self, offset: int, name: str) -> list[str]:
         data = self._data[name]
-        fields = data[offset : data.find(b"\n", offset)].decode("utf-8").split(" ")
-        count = int(fields[3], 16)
-        # "galore(ip)": a syntactic marker
-        return [fields[4 + 2 * at].partition("(")[0].lower() for at in range(count)]
+        try:
+            fields = data[offset : data.find(b"\n", offset)].decode("utf-8").split(" ")
+            count = int(fields[3], 16)
+            # "galore(ip)": a syntactic marker
+            return [fields[4 + 2 * at].partition("(")[0].lower() for at in range(count)]
+        except (ValueError, LookupError) as error:
+            raise _damaged(self._folder, error) from error
+
+
+def _damaged(folder: Path, error: Exception) -> BackendError:
+    return BackendError(
+        f"the files in {folder} are not WordNet 3.0's, or are damaged ({error}); install `wordnet-base`, or name "
+        "another folder in PERTURB_WORDNET"
+    )
 
 
 class _Sorted:
@@ -123,7 +142,7 @@ class _Sorted:
             end = data.find(b"\n", start)
             line = data[start:end]
             if line.startswith(wanted):
-                return line.decode("utf-8")
+                return line.decode("utf-8", "replace")
             if line < wanted:
                 low = end + 1
             else:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perturbations import recipe, registry
+from perturbations import recipe, registry, shown
 from perturbations.guidance import offline_roles
 from perturbations.manifest.kinds import COMPLETE, TextRow, VideoRow
 from perturbations.manifest.sets import Listed
@@ -30,7 +30,7 @@ def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = ()) -> 
     own = {row.perturbation for row in scenarios.values() if not recipe.is_published(row)}
     reasons = []
     if stand_ins:
-        listed = ", ".join(f"{name} ({role})" for name, role in sorted(stand_ins))
+        listed = ", ".join(f"{shown.name(name)} ({shown.name(role)})" for name, role in sorted(stand_ins))
         reasons.append(f"offline backends made {listed}")
     if calibrated:
         reasons.append("severities are calibrated")
@@ -50,18 +50,25 @@ def card(suite: registry.Suite, rows: Sequence[VideoRow], listed: Listed, about:
         "tags": ["robustness", "perturbation", "video-text-retrieval"],
     }
     lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in front.items()), "---", ""]
-    lines += [f"# {front['pretty_name']}", "", f"After {suite.reference}.", "", f"- {listed.sentence('clips')}"]
+    lines += [
+        f"# {shown.name(front['pretty_name'])}",
+        "",
+        f"After {suite.reference}.",
+        "",
+        f"- {listed.sentence('clips')}",
+    ]
     if rows:
         severities = ", ".join(map(str, sorted({row.severity for row in rows})))
         names = {row.perturbation for row in rows}
         lines += [
-            f"- {len(complete):,} of {listed.listed * listed.scenarios:,} videos: {len(names)} perturbations, severities "
-            f"{severities}",
-            f"- variant: {rows[0].variant}; seed: {rows[0].seed}; storage: {rows[0].storage}",
+            f"- {len(complete):,} of {listed.listed * listed.scenarios:,} videos; perturbations: {len(names)}, "
+            f"severities: {severities}",
+            f"- variant: {shown.name(rows[0].variant)}; seed: {rows[0].seed}; storage: {shown.name(rows[0].storage)}",
         ]
     lines += [
         f"- {comparability(rows)}",
-        f"- made by perturbations {about.get('package_version')}; configuration {about.get('config_digest')}",
+        f"- made by perturbations {shown.name(about.get('package_version'))}; "
+        f"configuration {shown.name(about.get('config_digest'))}",
         "",
         "| perturbation | level | clips | offline stand-ins for | PSNR against clean, dB, by severity |",
         "|---|---|---|---|---|",
@@ -71,7 +78,8 @@ def card(suite: registry.Suite, rows: Sequence[VideoRow], listed: Listed, about:
             continue
         of_it = [row for row in complete if row.perturbation == entry.name]
         roles = sorted({role for row in of_it for role in offline_roles(row.backend)})
-        lines.append(f"| {entry.name} | {entry.level} | {len(of_it)} | {', '.join(roles) or 'none'} | {_psnr(of_it)} |")
+        stand_ins = ", ".join(map(shown.name, roles)) or "none"
+        lines.append(f"| {entry.name} | {entry.level} | {len(of_it)} | {stand_ins} | {_psnr(of_it)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -67,6 +67,7 @@ def boxed(image: Image, objects: Sequence[DetectedObject]) -> Image:
         colour = MAIN if rank == 0 else OTHER
         cv2.rectangle(picture, (x0, y0), (x1 - 1, y1 - 1), colour, 4 if rank == 0 else 2)
         text = f"{found.label} {found.score:.2f}".strip()
+        text = text.encode("ascii", "replace").decode()[:80]  # the font has no others, and breaks on some
         (width, height), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, 0.6, 1)
         corner = (min(max(x0, 0), max(picture.shape[1] - width, 0)), max(y0, height + 6))
         cv2.rectangle(picture, (corner[0], corner[1] - height - 6), (corner[0] + width, corner[1]), colour, -1)

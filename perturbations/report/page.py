@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 import pandas as pd
 
-from perturbations import registry, storage
+from perturbations import registry, shown, storage
 from perturbations.errors import ManifestError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import (
@@ -141,6 +141,7 @@ def write(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=False,
+        finalize=lambda value: shown.line(value) if type(value) is str else value,
     )
     text = environment.get_template("page.html.j2").render(
         title="Retrieval under perturbation", summary=_summary(frame), banner=_banner(frame), sections=sections

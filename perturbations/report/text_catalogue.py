@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from perturbations import captions, registry
+from perturbations import captions, registry, shown
 from perturbations.listed import ListedCaption
 from perturbations.manifest.kinds import TextRow
 from perturbations.models import text_roles
@@ -50,8 +50,10 @@ def of_corpus(rows: Sequence[TextRow]) -> str:
     if not rows:
         return "# Captions\n\nNo caption is listed.\n"
     first = rows[0]
-    lines = [f"# Captions of {first.dataset} under {first.suite}", ""]
-    lines += [f"{len(rows):,} rows; variant {first.variant}, seed {first.seed}. Pairs are of the middle severity."]
+    lines = [f"# Captions of {shown.name(first.dataset)} under {shown.name(first.suite)}", ""]
+    lines += [
+        f"{len(rows):,} rows; variant {shown.name(first.variant)}, seed {first.seed}. Pairs are of the middle severity."
+    ]
     return "\n".join([*lines, *_entries(rows, level=2)]) + "\n"
 
 
@@ -92,7 +94,9 @@ def _about(entry: registry.Perturbation) -> list[str]:
 
 
 def _counted(entry: registry.Perturbation, severity: int, rows: Sequence[TextRow]) -> str:
-    parameters = ", ".join(f"{name} {_number(value)}" for name, value in _parameters(rows[0]).items()) or "none"
+    parameters = (
+        ", ".join(shown.name(f"{name} {_number(value)}") for name, value in _parameters(rows[0]).items()) or "none"
+    )
     changed = sum(row.changed for row in rows) / len(rows)
     accepted = f"{sum(row.accepted for row in rows) / len(rows):.1%}" if entry.gated else ""
     similar = [row.similarity for row in rows if row.similarity is not None]
@@ -116,10 +120,4 @@ def _pairs(rows: Sequence[TextRow]) -> list[str]:
     if not changed:
         return ["No caption changed."]
     lines = ["| before | after |", "|---|---|"]
-    return lines + [f"| {_cell(row.source_text)} | {_cell(row.text)} |" for row in changed]
-
-
-def _cell(text: str) -> str:
-    """A caption as Markdown shows it literally, on one line."""
-    shown = "".join(f"\\{one}" if one in "\\`*_[]<>|#&~" else one for one in text)
-    return " ".join(shown.split()) or "(nothing)"
+    return lines + [f"| {shown.markdown(row.source_text)} | {shown.markdown(row.text)} |" for row in changed]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from perturbations.errors import ConfigError
-from perturbations.models.loading import find_checkpoint, library, load_model
+from perturbations.models.loading import Checkpoint, find_checkpoint, library, load_model, read_config, read_weights
 from perturbations.tta.encoders import DualEncoder, clip4clip, xpool
 
 POOLINGS = ("clip4clip", "xpool")
@@ -51,8 +49,8 @@ def load(
         raise ConfigError(f"pooling {pooling!r} is unknown; allowed: {', '.join(POOLINGS)}")
     torch = library("torch")
     found = find_checkpoint(pretrained, revision)
-    model = load_model(_model_class(found.folder), found, device="cpu", dtype=torch.float32)
-    clip_state, pool_state = ({}, {}) if checkpoint is None else split_state(read_state(checkpoint))
+    model = load_model(_model_class(found), found, device="cpu", dtype=torch.float32)
+    clip_state, pool_state = ({}, {}) if checkpoint is None else split_state(read_weights(checkpoint))
     if clip_state:
         load_clip(model, clip_state)
     elif checkpoint is not None and pooling == "clip4clip":
@@ -65,33 +63,6 @@ def load(
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from error
     return clip4clip(model) if pooling == "clip4clip" else xpool(model, pool_state)
-
-
-def read_state(path: Path) -> dict[str, Tensor]:
-    """Named tensors of a .safetensors file, or of a torch file, bare or under `state_dict`.
-
-    Raises:
-        ConfigError: the file is not there, is damaged, or holds anything that only running its code would load.
-    """
-    torch = library("torch")
-    if not path.is_file():
-        raise ConfigError(f"no checkpoint at {path}; download it and put it there, or name its place")
-    try:
-        if path.suffix == ".safetensors":
-            return dict(library("safetensors.torch", package="safetensors").load_file(path))
-        held = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, ValueError, EOFError, OSError, pickle.UnpicklingError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ConfigError(
-            f"{path} cannot be read as weights only ({reason}). Fetch it again if it is damaged; if it holds more than "
-            "tensors, save its `state_dict` alone, on a machine where you trust it: torch.save({'state_dict': ...})"
-        ) from error
-    except library("safetensors").SafetensorError as error:
-        raise ConfigError(f"{path} is no sound safetensors file ({error}); fetch it again") from error
-    state = held.get("state_dict", held) if isinstance(held, Mapping) else None
-    if not isinstance(state, Mapping) or not state or not all(isinstance(one, Tensor) for one in state.values()):
-        raise ConfigError(f"{path} holds no named weights; expected a dictionary of tensors, bare or as `state_dict`")
-    return {str(name): value for name, value in state.items()}
 
 
 def split_state(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -132,12 +103,9 @@ def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     model.load_state_dict(kept, strict=False)
 
 
-def _model_class(folder: Path) -> Any:
+def _model_class(found: Checkpoint) -> Any:
     transformers = library("transformers")
-    try:
-        kind = json.loads((folder / "config.json").read_text()).get("model_type")
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{folder}/config.json does not say what model it is ({error})") from error
+    kind = read_config(found)["model_type"]
     if kind not in MODEL_CLASSES:
-        raise ConfigError(f"{folder} holds a {kind!r} model; allowed: {', '.join(MODEL_CLASSES)}")
+        raise ConfigError(f"{found.folder} holds a {kind!r} model; allowed: {', '.join(MODEL_CLASSES)}")
     return getattr(transformers, MODEL_CLASSES[kind])

@@ -18,12 +18,11 @@ from typing import Any
 
 import numpy as np
 import torch
-
 from pydantic import ConfigDict, ValidationError
 
 from perturbations import evaluation, media, retrieval, storage
 from perturbations.api import open_clip
-from perturbations.errors import ManifestError
+from perturbations.errors import ConfigError, ManifestError
 from perturbations.manifest.kinds import (
     COMPLETE,
     CaptionRow,
@@ -36,7 +35,7 @@ from perturbations.manifest.kinds import (
     SourceRow,
     TextRow,
 )
-from perturbations.models.loading import find_checkpoint, library
+from perturbations.models.loading import find_checkpoint, library, load_part, read_config
 from perturbations.progress import logged
 from perturbations.recipe import Record, canonical, digest, is_published
 from perturbations.tta import adapt, backbones, encode_gallery, frames
@@ -207,13 +206,17 @@ def load(settings: Mapping[str, Any], folder: str, checkpoint: Path | None, devi
         settings["model"], folder, checkpoint=checkpoint, revision=settings["revision"], device=device
     )
     found = find_checkpoint(folder, settings["revision"])
-    tokenizer = transformers.AutoTokenizer.from_pretrained(found.folder, local_files_only=True, trust_remote_code=False)
-    described = json.loads((found.folder / "config.json").read_text())
+    tokenizer = load_part(transformers.AutoTokenizer, found)
+    described = read_config(found)
     weights = [checkpoint] if checkpoint is not None else sorted(found.folder.glob("*.safetensors"))
     weights = weights or sorted(found.folder.glob("*.bin"))
     sha256 = digest([storage.sha256(path) for path in weights])
-    most_tokens = min(tokenizer.model_max_length, described["text_config"].get("max_position_embeddings", 77))
-    return Backbone(model, tokenizer, most_tokens, described["vision_config"]["image_size"], sha256)
+    try:
+        most_tokens = min(tokenizer.model_max_length, described["text_config"].get("max_position_embeddings", 77))
+        image_size = int(described["vision_config"]["image_size"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{found.folder}/config.json does not say the sizes of its texts and pictures") from error
+    return Backbone(model, tokenizer, most_tokens, image_size, sha256)
 
 
 def write_gallery(path: Path, backbone: Backbone, sources: Sequence[SourceRow], num_frames: int) -> None:
@@ -227,7 +230,10 @@ def write_gallery(path: Path, backbone: Backbone, sources: Sequence[SourceRow], 
 
 def read_gallery(path: Path, backbone: Backbone) -> Gallery:
     """What `write_gallery` wrote, on the model's device."""
-    features = library("safetensors.torch", package="safetensors").load_file(path)["features"]
+    try:
+        features = library("safetensors.torch", package="safetensors").load_file(path)["features"]
+    except (OSError, KeyError, library("safetensors").SafetensorError) as error:
+        raise ManifestError(f"{path} holds no encoded clips ({error}); delete it and run snakemake again") from error
     return Gallery("t2v", features.to(backbone.model.device))
 
 
@@ -448,10 +454,10 @@ def _measured(
     }
     return {
         "row": {name: value.item() if isinstance(value, np.generic) else value for name, value in row.items()},
-        "ranks": [int(one) for one in retrieval.ranks(similarities, asked.relevant)],
-        "query_ids": list(asked.query_ids),
-        "occurrence": retrieval.k_occurrence(similarities).tolist(),
-        "heatmap": np.round(similarities[:_HEATMAP, :_HEATMAP].astype(np.float64), 4).tolist(),
+        "ranks": tuple(int(rank) for rank in retrieval.ranks(similarities, asked.relevant)),
+        "query_ids": asked.query_ids,
+        "occurrence": tuple(retrieval.k_occurrence(similarities).tolist()),
+        "heatmap": tuple(map(tuple, np.round(similarities[:_HEATMAP, :_HEATMAP].astype(np.float64), 4).tolist())),
     }
 
 
@@ -468,7 +474,7 @@ class FinishedRun(Record):
     row: ResultRow
     ranks: tuple[int, ...]
     query_ids: tuple[str, ...]
-    occurrence: tuple[int, ...]
+    occurrence: tuple[float, ...]
     heatmap: tuple[tuple[float, ...], ...]
 
 

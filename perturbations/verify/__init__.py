@@ -1,0 +1,1 @@
+"""Are manifests, and the files that they name, still true?"""

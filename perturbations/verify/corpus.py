@@ -169,7 +169,7 @@ class Corpus:
         return None if row is None else parse_cut(row.cut)
 
     def _collection(self) -> Path | None:
-        """The folder below `corpora` that holds the files; None where the manifest lies elsewhere than a run puts it."""
+        """The folder below `corpora` that holds the files; None where the manifest lies elsewhere than in a run."""
         try:
             parts = self.manifest.path.resolve().relative_to(self.manifest.root / "manifests").parts
         except ValueError:

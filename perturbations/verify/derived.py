@@ -82,7 +82,7 @@ def _multimodal(tree: Tree, folder: Path, videos: Manifest) -> list[Any] | None:
 
 
 def check_derived(manifest: Manifest, expected: Sequence[Any]) -> list[Finding]:
-    """How a manifest differs from what follows from its neighbours. BLEU and METEOR need WordNet, or are not compared."""
+    """How a manifest differs from what follows from its neighbours. METEOR is compared where there is WordNet."""
     wanted = expected
     if manifest.kind.name == "text_statistics":
         held = {values(row, manifest.kind.key): row for row in manifest.rows}

@@ -38,9 +38,12 @@ class Finding:
 
 def name_of(row: object, key: Sequence[str]) -> str:
     """A row's key for people: `video7 fog 3`."""
-    return " ".join(
-        repr(value) if isinstance(value, str) and " " in value else str(value) for value in values(row, key)
-    )
+    return " ".join(_plain(value) for value in values(row, key))
+
+
+def _plain(value: Any) -> str:
+    text = str(value)
+    return text if text and text.isprintable() and " " not in text else repr(text)
 
 
 def values(row: object, names: Sequence[str]) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from perturbations import supervise
+from perturbations import machine, supervise
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import COMPLETE, RANKS, SOURCES, VIDEOS, SourceRow
 from perturbations.tools import tool_versions
@@ -28,7 +28,7 @@ _SLICE = 16
 
 @dataclass(frozen=True)
 class Options:
-    """How to verify: with how many processes, how long to wait for a silent clip, how thoroughly, and whether to mend."""
+    """How to verify: how many processes, how long to wait for a silent clip, how thoroughly, whether to mend."""
 
     jobs: int = 1
     stall_limit_s: float = 120.0
@@ -162,6 +162,9 @@ def _verify_videos(looked_at: Tree, manifest: Manifest, options: Options, summar
         if row is not None:
             corrected.append(row)
     summary.findings += corpus.findings
+    note = machine.note(str(manifest.about.get("cpu_features", "")))
+    if note and summary.findings:
+        summary.remarks[note] = len(tasks)
     return corrected if len(corrected) == len(tasks) and corpus.sources is not None else None
 
 
@@ -184,6 +187,10 @@ def _checked(check: Any, items: Sequence[Item], options: Options) -> Iterator[tu
             yield from zip(part, results, strict=True)
 
 
+def _named(item: Any) -> str:
+    return repr(getattr(item, "expected", item).item_id)
+
+
 def _check_slice(check: Any, items: Sequence[Any], stall_limit_s: float) -> list[Checked]:
-    outcomes = supervise.run(check, items, stall_limit_s=stall_limit_s)
+    outcomes = supervise.run(check, items, stall_limit_s=stall_limit_s, name=_named)
     return [outcome.result or Checked((outcome.error or "",), None) for outcome in outcomes]

@@ -109,6 +109,7 @@ class Tree:
         return self._known[path]
 
     def add(self, manifest: Manifest) -> None:
+        """Look at a manifest."""
         self.chosen.append(manifest)
         self._known[manifest.path] = manifest
 

@@ -22,13 +22,13 @@ rule analyses:
         stall_limit_s=CONFIG.stall_limit_s,
     params:
         recipe=lambda wildcards: analysis_recipe(wildcards).text,
-        captions=lambda wildcards, input: f"--captions {input.captions}" if input.captions else "",
+        captions=lambda wildcards, input: ["--captions", input.captions] if input.captions else [],
         folder="work/{dataset}/analyses/{analysis}/files",
     message:
         "{wildcards.analysis} of {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb analyse --recipe {params.recipe:q} --sources {input.sources} {params.captions}"
-        " --folder {params.folder} --output {output} --stall-limit {resources.stall_limit_s} 2> {log}"
+        "perturb analyse --recipe {params.recipe:q} --sources {input.sources:q} {params.captions:q}"
+        " --folder {params.folder:q} --output {output:q} --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
 
 
 # The same analysis of all clips: an index of donors, or a list of main objects to look at.
@@ -59,6 +59,6 @@ rule analyses_manifest:
     message:
         "writing the {wildcards.analysis} manifest of {wildcards.dataset}"
     shell:
-        "perturb merge analyses --dataset {params.dataset} --shards work/{wildcards.dataset}/shards"
-        " --parts work/{wildcards.dataset}/analyses/{wildcards.analysis} --sources work/{wildcards.dataset}/sources"
-        " --recipe {params.recipe:q} --output {output} 2> {log}"
+        "perturb merge analyses --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
+        " --parts work/{wildcards.dataset:q}/analyses/{wildcards.analysis:q} --sources work/{wildcards.dataset:q}/sources"
+        " --recipe {params.recipe:q} --output {output:q} 2> {log:q}"

@@ -23,12 +23,16 @@ rule calibration:
         runtime=480,
     params:
         seed=CONFIG.seed,
-        perturbations=" ".join(entry.key for entry in calibrated_entries()),
+        perturbations=lambda wildcards: [entry.key for entry in calibrated_entries()],
         # Not on the command line: a kernel that changed is measured again.
-        versions=recipe.canonical({entry.key: entry.version for entry in calibrated_entries()}),
-        paper=" ".join(name for name, suite in CONFIG.suites.items() if suite.variant == "paper"),
+        versions=lambda wildcards: recipe.canonical(
+            {entry.key: entry.version for entry in calibrated_entries()}
+        ),
+        paper=lambda wildcards: [
+            name for name, suite in CONFIG.suites.items() if suite.variant == "paper"
+        ],
     message:
         "solving severities of even distortion on {wildcards.dataset}"
     shell:
-        "perturb calibrate --sources {input} --perturbations {params.perturbations} --paper {params.paper}"
-        " --seed {params.seed} --output {output.table} --picture {output.picture} --report {output.report} 2> {log}"
+        "perturb calibrate --sources {input:q} --perturbations {params.perturbations:q} --paper {params.paper:q}"
+        " --seed {params.seed:q} --output {output.table:q} --picture {output.picture:q} --report {output.report:q} 2> {log:q}"

@@ -21,8 +21,8 @@ rule captions:
     message:
         "writing the captions of {wildcards.dataset}"
     shell:
-        "perturb captions --dataset {params.dataset} --captions {input.captions} --sources {input.sources}"
-        " --output {output.captions} --qrels {output.qrels} 2> {log}"
+        "perturb captions --dataset {params.dataset:q} --captions {input.captions:q} --sources {input.sources:q}"
+        " --output {output.captions:q} --qrels {output.qrels:q} 2> {log:q}"
 
 
 # Perturbed captions: one shard through one perturbation at one severity. No video is needed.
@@ -47,7 +47,7 @@ rule texts:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on the captions of"
         " {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb texts --dataset {wildcards.dataset} --recipe {params.recipe:q} --captions {input} --output {output} 2> {log}"
+        "perturb texts --dataset {wildcards.dataset:q} --recipe {params.recipe:q} --captions {input:q} --output {output:q} 2> {log:q}"
 
 
 rule texts_manifest:
@@ -81,9 +81,9 @@ rule texts_manifest:
     message:
         "writing the perturbed captions of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb merge-texts --dataset {wildcards.dataset} --captions work/{wildcards.dataset}/captions"
-        " --parts work/{wildcards.dataset}/{wildcards.suite}/captions --recipes {input.recipes}"
-        " --config-digest {params.config_digest} --output {output.texts} --statistics {output.statistics} --page {output.page} 2> {log}"
+        "perturb merge-texts --dataset {wildcards.dataset:q} --captions work/{wildcards.dataset:q}/captions"
+        " --parts work/{wildcards.dataset:q}/{wildcards.suite:q}/captions --recipes {input.recipes:q}"
+        " --config-digest {params.config_digest:q} --output {output.texts:q} --statistics {output.statistics:q} --page {output.page:q} 2> {log:q}"
 
 
 # Perturbed captions beside perturbed videos: rows, no pixels.
@@ -106,4 +106,4 @@ rule multimodal:
     message:
         "joining captions and videos of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb combine --videos {input.videos} --texts {input.texts} --output {output} 2> {log}"
+        "perturb combine --videos {input.videos:q} --texts {input.texts:q} --output {output:q} 2> {log:q}"

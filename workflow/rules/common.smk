@@ -16,12 +16,24 @@ wildcard_constraints:
     analysis="motion|main_object|embedding|caption_embedding",
 
 
+def without_braces(what, path):
+    """A path as text. Snakemake takes braces in the paths that it tracks, or works in, for wildcards."""
+    if set("{}") & set(str(path)):
+        raise WorkflowError(f"{what}: rename {path}; Snakemake takes the braces for wildcards")
+    return str(path)
+
+
+without_braces("the working directory", Path.cwd())
+
+
+# Whatever stands in a command is quoted (`{params.x:q}`; a list item by item), and what comes from config.yaml gets
+# there through a function, because Snakemake takes braces in a plain string of `params` for wildcards.
 # Limits decide when to give up on a file, never what a result is: so they are in no rule's parameters.
 EXPORTS = f"export {limits.ENVIRONMENT}={shlex.quote(CONFIG.limits.model_dump_json())}; "
 # With conda the command is in the rule's environment, otherwise beside the Python that runs Snakemake.
 if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
     EXPORTS += f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
-shell.prefix(EXPORTS)
+shell.prefix(EXPORTS.replace("{", "{{").replace("}", "}}"))
 
 
 @cache
@@ -31,7 +43,7 @@ def plan_of(dataset):
         configuration.check_backend_files(CONFIG.backends)
         return plan.make(dataset, CONFIG, Path("work") / dataset)
     except PerturbationError as error:
-        raise WorkflowError(str(error)) from None
+        raise WorkflowError(shown.lines(str(error))) from None
 
 
 def dataset_of(wildcards):
@@ -157,6 +169,15 @@ def text_recipes_file(wildcards):
     return str(path)
 
 
+def input_options(wildcards, input):
+    """What `inputs_of` names, as a command's options."""
+    return [
+        word
+        for name in input.keys()
+        for word in (f"--{name}", *([input[name]] if isinstance(input[name], str) else input[name]))
+    ]
+
+
 @cache
 def whole_parts(dataset, shard):
     """The parts that describe the videos of a shard's clips: a video that comes or goes changes no others."""
@@ -190,7 +211,7 @@ def caption_shards(dataset):
     try:
         return plan.captions(dataset, CONFIG, Path("work") / dataset)
     except PerturbationError as error:
-        raise WorkflowError(str(error)) from None
+        raise WorkflowError(shown.lines(str(error))) from None
 
 
 def text_recipe(wildcards):
@@ -261,7 +282,7 @@ def check_calibration(suite, dataset):
         for name, severity in recipe.scenarios(CONFIG, suite):
             recipe.from_config(CONFIG, dataset, suite, name, severity)
     except PerturbationError as error:
-        raise WorkflowError(str(error)) from None
+        raise WorkflowError(shown.lines(str(error))) from None
 
 
 def calibrated_entries():

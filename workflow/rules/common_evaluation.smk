@@ -52,17 +52,15 @@ def model_inputs(wildcards):
     if CONFIG.evaluation.pretrained is None:
         inputs["pretrained"] = DEMO_ENCODER
     if CONFIG.evaluation.checkpoint is not None:
-        inputs["checkpoint"] = str(CONFIG.evaluation.checkpoint)
+        inputs["checkpoint"] = without_braces("evaluation.checkpoint", CONFIG.evaluation.checkpoint)
     return inputs
 
 
 def model_options(wildcards):
     """The same as a command's options."""
     wanted = CONFIG.evaluation
-    said = ["--pretrained", wanted.pretrained or DEMO_ENCODER]
-    return shlex.join(
-        said + (["--checkpoint", str(wanted.checkpoint)] if wanted.checkpoint else [])
-    )
+    said = [f"--pretrained={wanted.pretrained or DEMO_ENCODER}"]
+    return said + ([f"--checkpoint={wanted.checkpoint}"] if wanted.checkpoint else [])
 
 
 def gallery_of(dataset):
@@ -130,7 +128,7 @@ def asking_options(wildcards, input):
     for name in ("gallery", "bank_captions", "bank_gallery"):
         if name in input.keys():
             said += [f"--{name.replace('_', '-')}", input[name]]
-    return shlex.join(said)
+    return said
 
 
 def gpus(wildcards):

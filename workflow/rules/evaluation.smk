@@ -18,12 +18,12 @@ rule demo_encoder:
         runtime=60,
     params:
         # `version` changes when the training does.
-        recipe=recipe.canonical({"version": 1, "seed": CONFIG.seed}),
+        recipe=lambda wildcards: recipe.canonical({"version": 1, "seed": CONFIG.seed}),
         seed=CONFIG.seed,
     message:
         "training a small dual encoder on drawn scenes"
     shell:
-        "perturb train-encoder --seed {params.seed} --output {output} 2> {log}"
+        "perturb train-encoder --seed {params.seed:q} --output {output:q} 2> {log:q}"
 
 
 rule gallery:
@@ -43,15 +43,15 @@ rule gallery:
         mem_mb=6000,
         runtime=240,
         gpu=gpus,
-        device=CONFIG.evaluation.device,
+        device=lambda wildcards: CONFIG.evaluation.device,
     params:
-        settings=recipe.canonical(evaluation.model_settings(CONFIG)),
+        settings=lambda wildcards: recipe.canonical(evaluation.model_settings(CONFIG)),
         model=model_options,
     message:
         "encoding the clean clips of {wildcards.dataset}"
     shell:
-        "perturb encode-gallery --settings {params.settings:q} {params.model} --sources {input.sources}"
-        " --device {resources.device} --output {output} 2> {log}"
+        "perturb encode-gallery --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
+        " --device {resources.device:q} --output {output:q} 2> {log:q}"
 
 
 # The device is a resource because it decides where a result is made, and not what it is.
@@ -73,7 +73,7 @@ rule evaluate:
         mem_mb=6000,
         runtime=1440,
         gpu=gpus,
-        device=CONFIG.evaluation.device,
+        device=lambda wildcards: CONFIG.evaluation.device,
     params:
         settings=lambda wildcards: recipe.canonical(
             evaluation.settings(CONFIG, wildcards.dataset, job_of(wildcards), wildcards.group)
@@ -83,9 +83,9 @@ rule evaluate:
     message:
         "{wildcards.direction}, {wildcards.corpus}, {wildcards.level}: {wildcards.group}, on {wildcards.dataset}"
     shell:
-        "perturb evaluate --settings {params.settings:q} {params.model} --sources {input.sources}"
-        " --captions {input.captions} {params.asking} --device {resources.device}"
-        " --output {output.results} --ranks {output.ranks} --pictures {output.pictures} 2> {log}"
+        "perturb evaluate --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
+        " --captions {input.captions:q} {params.asking:q} --device {resources.device:q}"
+        " --output {output.results:q} --ranks {output.ranks:q} --pictures {output.pictures:q} 2> {log:q}"
 
 
 rule results:
@@ -107,4 +107,4 @@ rule results:
     message:
         "writing the results of {wildcards.dataset}"
     shell:
-        "perturb merge-results --parts {input.parts} --output {output.results} --ranks {output.ranks} 2> {log}"
+        "perturb merge-results --parts {input.parts:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"

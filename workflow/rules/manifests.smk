@@ -29,9 +29,9 @@ rule sources_manifest:
     message:
         "writing the sources manifest of {wildcards.dataset}"
     shell:
-        "perturb merge sources --dataset {params.dataset} --shards work/{wildcards.dataset}/shards"
-        " --parts work/{wildcards.dataset}/sources --rejected {input.rejected}"
-        " --output {output} 2> {log}"
+        "perturb merge sources --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
+        " --parts work/{wildcards.dataset:q}/sources --rejected {input.rejected:q}"
+        " --output {output:q} 2> {log:q}"
 
 
 rule videos_manifest:
@@ -63,11 +63,11 @@ rule videos_manifest:
     message:
         "writing the manifest of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb merge-videos --dataset {params.dataset} --suite {wildcards.suite}"
-        " --shards work/{wildcards.dataset}/shards --parts work/{wildcards.dataset}/{wildcards.suite}"
-        " --recipes {input.recipes}"
-        " --sources {input.sources} --quarantine {output.quarantine} --card {output.card}"
-        " --config-digest {params.config_digest} --output {output.videos} 2> {log}"
+        "perturb merge-videos --dataset {params.dataset:q} --suite {wildcards.suite:q}"
+        " --shards work/{wildcards.dataset:q}/shards --parts work/{wildcards.dataset:q}/{wildcards.suite:q}"
+        " --recipes {input.recipes:q}"
+        " --sources {input.sources:q} --quarantine {output.quarantine:q} --card {output.card:q}"
+        " --config-digest {params.config_digest:q} --output {output.videos:q} 2> {log:q}"
 
 
 # Rows that point at videos which the single scenarios hold.
@@ -91,8 +91,8 @@ rule mixes:
     message:
         "mixing severities and types of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb mix --videos {input.videos} --sources {input.sources} --severities {output.severities}"
-        " --types {output.types} 2> {log}"
+        "perturb mix --videos {input.videos:q} --sources {input.sources:q} --severities {output.severities:q}"
+        " --types {output.types:q} 2> {log:q}"
 
 
 rule check_quarantine:
@@ -115,4 +115,4 @@ rule check_quarantine:
     message:
         "checking the quarantine of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb check {input} --allowed {params.allowed} --output {output} 2> {log}"
+        "perturb check {input:q} --allowed {params.allowed:q} --output {output:q} 2> {log:q}"

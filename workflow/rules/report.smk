@@ -26,12 +26,12 @@ rule report:
         mem_mb=2000,
         runtime=30,
     params:
-        datasets=shlex.join(CONFIG.datasets),
+        datasets=lambda wildcards: list(CONFIG.datasets),
     message:
         "writing manifests/report.html"
     shell:
-        "perturb report --results {input.results} --pictures {input.pictures} --datasets {params.datasets}"
-        " --output {output} 2> {log}"
+        "perturb report --results {input.results:q} --pictures {input.pictures:q} --datasets {params.datasets:q}"
+        " --output {output:q} 2> {log:q}"
 
 
 rule preview:
@@ -56,7 +56,7 @@ rule preview:
     message:
         "drawing a contact sheet of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb preview {input} --output {output} 2> {log}"
+        "perturb preview {input:q} --output {output:q} 2> {log:q}"
 
 
 rule main_object_preview:
@@ -81,4 +81,4 @@ rule main_object_preview:
     message:
         "drawing the main objects of {wildcards.dataset}"
     shell:
-        "perturb preview {input} --output {output} 2> {log}"
+        "perturb preview {input:q} --output {output:q} 2> {log:q}"

@@ -19,12 +19,12 @@ rule sources:
     params:
         dataset=dataset_of,
         # `version` changes when decoding does.
-        recipe=recipe.canonical({"version": 1}),
+        recipe=lambda wildcards: recipe.canonical({"version": 1}),
         demo=lambda wildcards: (
             "--demo" if CONFIG.datasets[dataset_of(wildcards)].adapter == "demo" else ""
         ),
     message:
         "reading the clips of {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb sources --dataset {params.dataset} --listed {input} {params.demo} --output {output}"
-        " --stall-limit {resources.stall_limit_s} 2> {log}"
+        "perturb sources --dataset {params.dataset:q} --listed {input:q} {params.demo:q} --output {output:q}"
+        " --stall-limit {resources.stall_limit_s:q} 2> {log:q}"

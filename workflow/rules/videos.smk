@@ -18,11 +18,11 @@ rule videos:
         stall_limit_s=CONFIG.stall_limit_s,
     params:
         recipe=lambda wildcards: recipe_of(wildcards).text,
-        inputs=lambda wildcards, input: " ".join(f"--{name} {input[name]}" for name in input.keys()),
+        inputs=input_options,
         corpus="corpora/{dataset}/{suite}/{perturbation}/{severity}",
     message:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on {wildcards.dataset},"
         " shard {wildcards.shard}"
     shell:
-        "perturb videos --recipe {params.recipe:q} {params.inputs} --corpus {params.corpus} --output {output}"
-        " --stall-limit {resources.stall_limit_s} 2> {log}"
+        "perturb videos --recipe {params.recipe:q} {params.inputs:q} --corpus {params.corpus:q} --output {output:q}"
+        " --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
