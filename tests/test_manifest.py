@@ -35,6 +35,7 @@ from perturbations.manifest.kinds import (
     RANKS,
     SOURCE_STORAGE,
     SOURCES,
+    TEXTS,
     VIDEOS,
     CaptionRow,
     CompleteSource,
@@ -223,8 +224,8 @@ def test_schemas_are_those_of_the_types() -> None:
     assert files.schema_of(ANALYSES).field("vector").type == pa.list_(pa.float32())
     assert files.schema_of(SOURCES).field("status").type == pa.string()
     assert files.schema_of(VIDEOS).field("psnr_db").type == pa.float64()
-    assert KINDS["texts"].row.__annotations__["accepted"] == "bool"
-    assert files.schema_of(KINDS["texts"]).field("accepted").type == pa.bool_()
+    assert TEXTS.row.__annotations__["accepted"] == "bool"
+    assert files.schema_of(TEXTS).field("accepted").type == pa.bool_()
     for kind in KINDS.values():
         assert names_of(kind) == [column.name for column in columns_of(kind.row)]
         assert set(names_of(kind)) == set(asdict(filled(kind.row)))
@@ -280,6 +281,14 @@ def test_a_value_of_another_type_is_named(column: str, value: Any) -> None:
     columns = {**values_of(filled(CompleteSource)), column: value}
     with pytest.raises(ManifestError, match=f"the column '{column}' of a row of sources cannot hold"):
         row_from(SOURCES, columns)
+
+
+@pytest.mark.parametrize("value", [1, 1.0, "true"])
+def test_a_flag_is_true_or_false(value: Any) -> None:
+    row = values_of(filled(TEXTS.row))
+    assert row_from(TEXTS, {**row, "accepted": False}).accepted is False
+    with pytest.raises(ManifestError, match="'accepted' of a row of texts cannot hold"):
+        row_from(TEXTS, {**row, "accepted": value})
 
 
 @pytest.mark.parametrize("value", ["1.0,2.0", 5, b"x"])
@@ -563,6 +572,11 @@ def test_a_path_below_the_root_is_allowed(path: str, tmp_path: Path) -> None:
 def test_a_path_that_leaves_the_root_is_refused(path: str, tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="leaves the corpus' folder"):
         locations.confined(tmp_path, path)
+
+
+def test_an_absolute_path_is_refused_wherever_it_leads(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="leaves the corpus' folder"):
+        locations.confined(tmp_path, str(tmp_path / "a.mp4"))
 
 
 @pytest.mark.parametrize(
