@@ -25,11 +25,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Workers inherit the environment.
-    if config.getoption("bare") and not hasattr(config, "workerinput"):
-        folder = tempfile.mkdtemp(prefix="bare-")
-        config.add_cleanup(lambda: shutil.rmtree(folder))
-        needs.hide(Path(folder))
+    if hasattr(config, "workerinput"):
+        return  # workers inherit the environment
+    folder = Path(tempfile.mkdtemp(prefix="perturbations-"))
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    if not _can_be_made(Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())):
+        os.environ["XDG_CACHE_HOME"] = str(folder / "cache")  # Snakemake's; users without a home do the same
+    if config.getoption("bare"):
+        needs.hide(folder)
+
+
+def _can_be_made(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
