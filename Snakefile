@@ -5,7 +5,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from perturbations import config as configuration
-from perturbations import captions, evaluation, plan, recipe, registry
+from perturbations import captions, evaluation, listed, plan, recipe, registry
 from perturbations.errors import PerturbationError
 
 min_version("9.0")

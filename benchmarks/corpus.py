@@ -10,15 +10,18 @@ The peers' seconds are those of MLVP's released code for its own output, 12 fram
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import shlex
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
-from perturbations import config, manifest, media, recipe, registry, shards, storage
+from perturbations import config, media, recipe, registry, shards, storage
+from perturbations.listed import ListedClip
+from perturbations.manifest import files
+from perturbations.manifest.kinds import SOURCES, VIDEOS
 
 PEER_S = {
     "gaussian_noise": (0.46, 0.45),
@@ -58,14 +61,14 @@ def transcode_cpu(videos: list[Path], arguments: str, folder: Path) -> float:
     return total / len(videos)
 
 
-def plain_arguments(made: recipe.Recipe) -> str:
+def plain_arguments(made: recipe.VideoRecipe) -> str:
     """The ffmpeg options of the same storage settings."""
-    if registry.get(f"{made['suite']}/{made['perturbation']}").method == "codec":
-        options = registry.resolve(made["kernel"])(**made["params"])
+    if made.entry.method == "codec":
+        options = registry.resolve(made.entry.kernel)(**made.params)
         return " ".join(f"-{name.replace('vcodec', 'c:v')} {value}" for name, value in options.items())
-    if made["storage"]["tier"] != "video":
+    if not isinstance(made.storage, recipe.StoredVideo):
         return "-c:v libx264rgb -preset ultrafast -qp 18"
-    profile = storage.PROFILES[made["storage"]["profile"]]
+    profile = storage.PROFILES[made.storage.profile]
     options_text = " ".join(f"-{name} {value}" for name, value in profile.options.items())
     return f"-c:v {profile.codec} -pix_fmt {profile.pix_fmt} {options_text}"
 
@@ -81,11 +84,9 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         folder = Path(name)
-        described = {path: shards.source_row("bench", {**_listed(path), "item_id": path.stem}) for path in videos}
-        rows = [
-            {**described[videos[index % len(videos)]], "item_id": f"clip-{index:03d}"} for index in range(options.shard)
-        ]
-        manifest.write(folder / "sources.parquet", manifest.SOURCES, rows)
+        described = [shards.source_row("bench", _listed(path)) for path in videos]
+        rows = [replace(described[index % len(videos)], item_id=f"clip-{index:03d}") for index in range(options.shard)]
+        files.write(folder / "sources.parquet", SOURCES, rows)
         print("| analysis, once a clip | full length | 12 frames |")
         print("|---|---|---|")
         for name in ANALYSES if any(registry.get(key).guide for key in options.perturbations) else ():
@@ -99,46 +100,44 @@ def main() -> None:
                 print(_line(key, severity, videos, folder, options.shard), flush=True)
 
 
-HIGH = {"tier": "video", "profile": "high"}
-TWELVE = {"tier": "frames", "num_frames": 12}
+HIGH = recipe.stored_video("high")
+TWELVE = recipe.StoredFrames(num_frames=12)
 ANALYSES = ("motion", "main_object", "embedding")
 
 
-def _analysed(name: str, tier: dict[str, object], folder: Path) -> float:
+def _analysed(name: str, tier: recipe.Storage, folder: Path) -> float:
     """CPU seconds of an analysis of the whole shard, whose part then lies in `folder`."""
-    made = recipe.analysis(name, config.Backends(), recipe.storage_settings(tier))
-    kind = str(tier["tier"])
-    command = [sys.executable, "-m", "perturbations", "analyse", "--recipe", json.dumps(made)]
-    command += ["--sources", "sources.parquet", "--folder", f"{name}-{kind}", "--output", f"{name}-{kind}.parquet"]
+    made = recipe.analysis(name, config.Backends(), tier)
+    part = f"{name}-{tier.tier}"
+    command = [sys.executable, "-m", "perturbations", "analyse", "--recipe", made.text]
+    command += ["--sources", "sources.parquet", "--folder", part, "--output", f"{part}.parquet"]
     return cpu_of(command, folder)
 
 
-def _listed(path: Path) -> dict[str, object]:
-    return {"path": str(path), "bytes": None, "start_s": None, "end_s": None, "source_video_id": path.stem}
+def _listed(path: Path) -> ListedClip:
+    return ListedClip(item_id=path.stem, source_video_id=path.stem, path=str(path))
 
 
 def _line(key: str, severity: int, videos: list[Path], folder: Path, shard: int) -> str:
-    def job(tier: dict[str, object], *flags: str) -> tuple[float, float]:
-        settings = recipe.storage_settings(tier)
-        made = recipe.make(registry.get(key), severity, variant="released", seed=0, storage=settings, donors="bench")
+    def job(tier: recipe.Storage, *flags: str) -> tuple[float, float]:
+        made = recipe.make(registry.get(key), severity, variant="released", seed=0, storage=tier, donors="bench")
         work = Path(tempfile.mkdtemp(dir=folder))
-        command = [sys.executable, "-m", "perturbations", "videos", "--recipe", json.dumps(made)]
+        command = [sys.executable, "-m", "perturbations", "videos", "--recipe", made.text]
         command += ["--sources", "../sources.parquet", "--corpus", "corpus", "--output", "part.parquet", *flags]
-        analysis = recipe.analysis_of(made)
-        if analysis is not None:
-            name = f"{analysis['analysis']}-{tier['tier']}"
+        if made.analysis is not None:
+            name = f"{made.analysis.analysis}-{tier.tier}"
             for path in (f"{name}.parquet", name):  # paths in the part start from the folder of the run
                 if (folder / path).exists():
                     (work / path).symlink_to(folder / path)
             command += ["--analysis", f"{name}.parquet"]
-            if made["guide"]["kind"] == "donor":
+            if made.donor_corpus is not None:
                 command += ["--donors", f"{name}.parquet"]
         cpu = cpu_of(command, work) / shard
-        size = sum(row["bytes"] for row in manifest.read_rows(work / "part.parquet")) / shard
+        size = sum(row.bytes or 0 for row in files.read_rows(work / "part.parquet", VIDEOS)) / shard
         subprocess.run(["rm", "-r", str(work)], check=True)
         return cpu, size
 
-    made = recipe.make(registry.get(key), severity, variant="released", seed=0, storage=recipe.storage_settings(HIGH))
+    made = recipe.make(registry.get(key), severity, variant="released", seed=0, storage=HIGH)
     plain = transcode_cpu(videos, plain_arguments(made), folder)
     unchecked, _ = job(HIGH, "--no-check")
     checked, _ = job(HIGH)

@@ -9,7 +9,6 @@ that they share count more than once.
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,10 @@ from pathlib import Path
 
 import psutil
 
-from perturbations import config, manifest, media, recipe, registry, shards
+from perturbations import config, media, recipe, registry, shards
+from perturbations.listed import ListedClip
+from perturbations.manifest import files
+from perturbations.manifest.kinds import COMPLETE, SOURCES, VIDEOS, CompleteSource
 
 
 def peak_mib(command: list[str], folder: Path) -> tuple[float, float]:
@@ -52,10 +54,10 @@ def _resident(process: psutil.Process) -> int:
         return 0
 
 
-def _described(name: str, path: Path, start_s: float | None = None, end_s: float | None = None) -> dict[str, object]:
-    listed = {"path": str(path), "bytes": None, "start_s": start_s, "end_s": end_s}
+def _described(name: str, path: Path, start_s: float | None = None, end_s: float | None = None) -> CompleteSource:
     item_id = name if start_s is None else f"{name}_{start_s:g}"
-    return shards.source_row("bench", {**listed, "item_id": item_id, "source_video_id": name})
+    clip = ListedClip(item_id=item_id, source_video_id=name, path=str(path), start_s=start_s, end_s=end_s)
+    return shards.source_row("bench", clip)
 
 
 _CLIPS, _CLIP_S = 8, 20.0
@@ -92,25 +94,25 @@ def main() -> None:
             check=True,
         )
         row = _described("long", clip)
-        manifest.write(folder / "sources.parquet", manifest.SOURCES, [row])
-        manifest.write(folder / "both.parquet", manifest.SOURCES, [row, _described("other", other)])
+        files.write(folder / "sources.parquet", SOURCES, [row])
+        files.write(folder / "both.parquet", SOURCES, [row, _described("other", other)])
         starts = [60 * options.minutes * (place + 0.5) / _CLIPS for place in range(_CLIPS)]
         clips = [_described("long", clip, start, start + _CLIP_S) for start in starts]
-        manifest.write(folder / "clips.parquet", manifest.SOURCES, clips)
-        print(f"{row['frame_count']} frames, {row['width']}x{row['height']}")
+        files.write(folder / "clips.parquet", SOURCES, clips)
+        print(f"{row.frame_count} frames, {row.width}x{row.height}")
         print("| analysis | peak MiB | seconds |")
         print("|---|---|---|")
         needed = {registry.get(key).guide for key in options.perturbations}
         for guide, analysis in (("motion", "motion"), ("main_object", "main_object"), ("donor", "embedding")):
             if guide in needed:
-                made = recipe.analysis(analysis, config.Backends(), {})
-                command = [sys.executable, "-m", "perturbations", "analyse", "--recipe", json.dumps(made)]
+                made = recipe.analysis(analysis, config.Backends(), recipe.stored_video("high"))
+                command = [sys.executable, "-m", "perturbations", "analyse", "--recipe", made.text]
                 command += ["--sources", "both.parquet", "--folder", analysis, "--output", f"{analysis}.parquet"]
                 peak, seconds = peak_mib(command, folder)
                 print(f"| {analysis} | {peak:.0f} | {seconds:.0f} |", flush=True)
         print("| perturbation | peak MiB | seconds | stored, dB |")
         print("|---|---|---|---|")
-        storage = recipe.storage_settings({"tier": "video", "profile": "high"})
+        storage = recipe.stored_video("high")
         for key in options.perturbations:
             entry = registry.get(key)
             for whole in (False, True) if registry.suite(entry.suite).whole_videos else (False,):
@@ -126,24 +128,25 @@ def main() -> None:
                 _measure(made, f"{key}, {_CLIPS} clips" if whole else key, folder)
 
 
-def _measure(made: recipe.Recipe, title: str, folder: Path) -> None:
-    whole = made.get("whole_videos", False)
-    command = [sys.executable, "-m", "perturbations", "videos", "--recipe", json.dumps(made)]
+def _measure(made: recipe.VideoRecipe, title: str, folder: Path) -> None:
+    whole = made.whole_videos
+    command = [sys.executable, "-m", "perturbations", "videos", "--recipe", made.text]
     command += ["--sources", "clips.parquet" if whole else "sources.parquet"]
     command += ["--whole", "sources.parquet"] if whole else []
     command += ["--corpus", "corpus", "--output", "part.parquet"]
-    if analysis_of := recipe.analysis_of(made):
-        command += ["--analysis", f"{analysis_of['analysis']}.parquet"]
-    if recipe.donor_corpus(made):
+    if made.analysis is not None:
+        command += ["--analysis", f"{made.analysis.analysis}.parquet"]
+    if made.donor_corpus is not None:
         command += ["--donors", "embedding.parquet"]
     peak, seconds = peak_mib(command, folder)
-    rows = manifest.read_rows(folder / "part.parquet")
+    rows = files.read_rows(folder / "part.parquet", VIDEOS)
     for row in rows:
-        if row["status"] != manifest.COMPLETE:
-            raise SystemExit(f"{title}: {row['error']}")
-        (folder / row["path"]).unlink()
+        if row.status != COMPLETE or row.path is None:
+            raise SystemExit(f"{title}: {row.error}")
+        (folder / row.path).unlink()
     (folder / "part.jsonl").unlink()
-    print(f"| {title} | {peak:.0f} | {seconds:.0f} | {min(row['storage_psnr_db'] for row in rows):.1f} |", flush=True)
+    least_db = min(row.storage_psnr_db for row in rows if row.storage_psnr_db is not None)
+    print(f"| {title} | {peak:.0f} | {seconds:.0f} | {least_db:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,17 @@ import argparse
 import resource
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from perturbations import analyses, config, guidance, media, pipeline, recipe, registry, rendering, shards
+from perturbations import rows as manifest_rows
+from perturbations.listed import ListedClip
+from perturbations.manifest.kinds import CompleteSource
+from perturbations.progress import no_tick
 
 PARTS = ("decode", "analysis", "kernel", "encode", "check", "overhead")
 
@@ -91,19 +95,24 @@ def instrument(watch: Stopwatch, clean: set[Path]) -> None:
     media.encode_with_ffmpeg = watch.function("encode", by_ffmpeg)
 
 
-def known_of(rows: list[dict[str, Any]], folder: Path, watch: Stopwatch) -> dict[str, guidance.Known]:
+HIGH = recipe.stored_video("high")
+
+
+def known_of(rows: Sequence[CompleteSource], folder: Path, watch: Stopwatch) -> dict[str, guidance.Known]:
     """Every analysis of every clip."""
     known = {}
     for name in ("motion", "main_object", "embedding"):
-        made = recipe.analysis(name, config.Backends(), {})
+        made = recipe.analysis(name, config.Backends(), HIGH)
         analyse = analyses.analyser(made, {})
         found = {}
         for row in rows:
-            target = folder / f"{name}-{row['item_id']}.parquet" if analyses.extension(made) else None
+            target = folder / f"{name}-{row.item_id}.parquet" if analyses.extension(made) else None
             with watch.part("analysis"):
-                (result,) = analyse([rendering.source_of(row)], [target], rendering.no_tick)
-            columns = analyses.row_of(made, row, str(target) if target else None)
-            found[row["item_id"]] = {**columns, **result, "status": "complete"}
+                (result,) = analyse([rendering.source_of(row)], [target], no_tick)
+            if isinstance(result, Exception):
+                raise result
+            expected = manifest_rows.expected_analysis(made, row, str(target) if target else None)
+            found[row.item_id] = manifest_rows.complete_analysis(expected, result)
         known[name] = guidance.Known(found, list(found.values()) if name == "embedding" else ())
         spent = watch.take()
         print(f"{name:24} {sum(spent.values()) / len(rows):7.2f}", flush=True)
@@ -123,26 +132,24 @@ def main() -> None:
     instrument(watch, set(videos))
     rows = []
     for path in videos:
-        listed = {"item_id": path.stem, "path": str(path), "bytes": None, "start_s": None, "end_s": None}
+        listed = ListedClip(item_id=path.stem, source_video_id=path.stem, path=str(path))
         rows.append(shards.source_row("bench", listed))
-    frames = sum(row["frame_count"] for row in rows)
+    frames = sum(row.frame_count for row in rows)
     print(f"{len(rows)} clips, {frames} frames; CPU seconds a clip\n")
     watch.take()
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         folder = Path(name)
         known = known_of(rows, folder, watch)
-        storage = recipe.storage_settings({"tier": "video", "profile": "high"})
         print(f"\n{'perturbation':24} severity " + " ".join(f"{part:>9}" for part in (*PARTS, "all")))
         for entry in registry.perturbations("mlvp", "video"):
             for severity in entry.severities:
-                made = recipe.make(entry, severity, variant="released", seed=0, storage=storage, donors="bench")
+                made = recipe.make(entry, severity, variant="released", seed=0, storage=HIGH, donors="bench")
                 for row in rows:
-                    analysis = recipe.analysis_of(made)
-                    about = known[analysis["analysis"]] if analysis else guidance.Known()
-                    facts = guidance.facts(made, row, about) if "guide" in made else {}
+                    about = known[made.analysis.analysis] if made.analysis else guidance.Known()
+                    facts = guidance.facts(made, row, about) if made.guide else None
                     source = replace(rendering.source_of(row), facts=facts)
-                    if analysis and analysis["analysis"] == "motion":
-                        source = replace(source, motion=Path(about.rows[row["item_id"]]["path"]))
+                    if made.follows_motion:
+                        source = replace(source, motion=Path(about.rows[row.item_id].path or ""))
                     pipeline.produce(made, source, folder / "out.mp4")
                 spent = watch.take()
                 TOTAL.append(spent)

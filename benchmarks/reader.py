@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import subprocess
 import sys
 import tempfile
@@ -19,20 +18,22 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from perturbations import manifest, recipe, registry, shards
+from perturbations import recipe, registry, shards
+from perturbations.listed import ListedClip
+from perturbations.manifest import files
+from perturbations.manifest.kinds import SOURCES, VIDEOS, VideoRow
 from perturbations.tta import frames, runner
 
-TIERS: dict[str, dict[str, object]] = {
-    "video/lossless": {"tier": "video", "profile": "lossless"},
-    "video/high": {"tier": "video", "profile": "high"},
-    "video/compatible": {"tier": "video", "profile": "compatible"},
-    "frames/12": {"tier": "frames", "num_frames": 12},
-    "recipe": {"tier": "recipe"},
+TIERS: dict[str, recipe.Storage] = {
+    "video/lossless": recipe.stored_video("lossless"),
+    "video/high": recipe.stored_video("high"),
+    "video/compatible": recipe.stored_video("compatible"),
+    "frames/12": recipe.StoredFrames(num_frames=12),
+    "recipe": recipe.Unstored(),
 }
 FRAMES, SIDE, BATCH = 12, 224, 16
 
@@ -46,7 +47,7 @@ def cpu_ms(work: Callable[[], object], repeats: int) -> float:
     return min(times)
 
 
-def read_all(rows: Sequence[dict[str, Any]]) -> list[np.ndarray]:
+def read_all(rows: Sequence[VideoRow]) -> list[np.ndarray]:
     return [runner.sampled(row, FRAMES) for row in rows]
 
 
@@ -66,26 +67,25 @@ def main() -> None:
     print("| tier | read | fit | prepared, of a batch of 16 | MB a clip |")
     print("|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name, contextlib.chdir(name):
-        listed = {"bytes": None, "start_s": None, "end_s": None}
-        sources = [shards.source_row("bench", {**listed, "item_id": one.stem, "path": str(one)}) for one in videos]
-        manifest.write(Path("sources.parquet"), manifest.SOURCES, sources)
-        for tier, settings in TIERS.items():
+        listed = [ListedClip(item_id=path.stem, source_video_id=path.stem, path=str(path)) for path in videos]
+        files.write(Path("sources.parquet"), SOURCES, [shards.source_row("bench", clip) for clip in listed])
+        for tier, storage in TIERS.items():
             made = recipe.make(
                 registry.get(options.perturbation),
                 options.severity,
                 variant="released",
                 seed=0,
-                storage=recipe.storage_settings(settings),
+                storage=storage,
             )
-            command = [sys.executable, "-m", "perturbations", "videos", "--recipe", json.dumps(made)]
+            command = [sys.executable, "-m", "perturbations", "videos", "--recipe", made.text]
             command += ["--sources", "sources.parquet", "--corpus", tier, "--output", "part.parquet"]
             subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-            rows = manifest.read_rows(Path("part.parquet"))
+            rows = files.read_rows(Path("part.parquet"), VIDEOS)
             read = cpu_ms(partial(read_all, rows), options.repeats) / len(rows)
             fit = cpu_ms(partial(fit_all, read_all(rows)), options.repeats) / len(rows)
             clips = runner.Clips([rows[index % len(rows)] for index in range(BATCH)], FRAMES, SIDE, Path())
             prepared = cpu_ms(partial(clips.batch, slice(0, BATCH)), options.repeats) / BATCH
-            size = sum(row["bytes"] or 0 for row in rows) / len(rows) / 1e6
+            size = sum(row.bytes or 0 for row in rows) / len(rows) / 1e6
             print(f"| {tier} | {read:.1f} | {fit:.1f} | {prepared:.1f} | {size:.2f} |", flush=True)
 
 

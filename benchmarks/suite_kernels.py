@@ -50,6 +50,8 @@ from scipy import ndimage
 from skimage import color, filters, util
 
 from perturbations import media, recipe, registry, rendering, rng, shards, storage
+from perturbations.listed import ListedClip
+from perturbations.progress import no_tick
 from perturbations.registry import Perturbation
 from perturbations.video import procedural_styles, style
 
@@ -387,15 +389,15 @@ def codec_runs(entry: Perturbation, severity: int, shape: tuple[int, int, int], 
     clip, target, rate = folder / "clip.mp4", folder / "out.mp4", Fraction(25)
     frames = (media.Frame(image, index, index) for index, image in enumerate(scene(LONG, *shape[1:])))
     media.encode(frames, clip, storage.PROFILES["compatible"], media.Timing(1 / rate, rate))
-    listed = {"item_id": "scene", "path": str(clip), "bytes": None, "start_s": None, "end_s": None}
+    listed = ListedClip(item_id="scene", source_video_id="scene", path=str(clip))
     source = rendering.source_of(shards.source_row("benchmark", listed))
-    made = recipe.make(entry, severity, variant="released", seed=0, storage={"tier": "recipe"})
-    arguments = registry.resolve(entry.kernel)(**made["params"])
+    made = recipe.make(entry, severity, variant="released", seed=0, storage=recipe.Unstored())
+    arguments = registry.resolve(entry.kernel)(**made.params)
     said = [part for name, value in arguments.items() for part in (f"-{name}", str(value))]
     quiet = ["-nostdin", "-hide_banner", "-loglevel", "error", "-y"]
     command = [media.ffmpeg_program(), *quiet, "-threads", "1", "-i", str(clip), "-an", *said, str(target)]
     return (
-        lambda: rendering.encode_stream(made, source, target, lambda: None),
+        lambda: rendering.encode_stream(made, source, target, no_tick),
         lambda: subprocess.run(command, check=True) is None,
         LONG,
     )

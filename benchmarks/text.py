@@ -23,11 +23,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from perturbations import registry
+from perturbations.listed import ListedCaption
 from perturbations.models import text_roles
 from perturbations.text.distance import bleu4, meteor
 from perturbations.text.pipeline import perturb_captions
 
-Captions = Sequence[dict[str, str]]
+Captions = Sequence[ListedCaption]
 
 # Schiappa et al., Tab. 6: BLEU-4, METEOR.
 PAPER = {
@@ -58,8 +59,8 @@ def read(dataset: str, path: str) -> Captions:
     with open(path, encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     if dataset == "msrvtt":
-        return [{"caption_id": row["key"], "item_id": row["video_id"], "text": row["sentence"]} for row in rows]
-    return [{"caption_id": str(at), "item_id": row["video_id"], "text": row["text"]} for at, row in enumerate(rows)]
+        return [ListedCaption(caption_id=row["key"], item_id=row["video_id"], text=row["sentence"]) for row in rows]
+    return [ListedCaption(caption_id=str(at), item_id=row["video_id"], text=row["text"]) for at, row in enumerate(rows)]
 
 
 def cpu_seconds() -> float:
@@ -75,14 +76,16 @@ def speed(dataset: str, captions: Captions) -> None:
         list(perturb_captions(captions[:1], entry.key, 1, seed=0, dataset=dataset))  # loads what it needs
         for severity in entry.severities:
             start = cpu_seconds()
-            rows = list(perturb_captions(captions, entry.key, severity, seed=0, dataset=dataset))
+            results = list(perturb_captions(captions, entry.key, severity, seed=0, dataset=dataset))
             seconds = cpu_seconds() - start
             total += seconds
-            share = {name: np.mean([row[name] for row in rows]) for name in ("changed", "accepted", "attempts")}
-            accepted = f"{share['accepted']:8.1%}" if entry.gated else f"{'':8}"
+            changed = np.mean([result.changed for result in results])
+            attempts = np.mean([result.attempts for result in results])
+            passed = np.mean([result.accepted for result in results])
+            accepted = f"{passed:8.1%}" if entry.gated else f"{'':8}"
             print(
-                f"{entry.key:38} {severity:>2} {len(rows) / seconds:>10.0f} {share['changed']:8.1%} {accepted} "
-                f"{share['attempts']:>6.1f}  {rows[0]['backend']}",
+                f"{entry.key:38} {severity:>2} {len(results) / seconds:>10.0f} {changed:8.1%} {accepted} "
+                f"{attempts:>6.1f}  {results[0].backend}",
                 flush=True,
             )
     print(f"all of it: {total / 60:.1f} CPU minutes")
@@ -93,8 +96,8 @@ def distance(dataset: str, captions: Captions) -> None:
     for entry in registry.perturbations("msrvtt_p", "text"):
         if entry.level not in PAPER[dataset]:
             continue
-        rows = perturb_captions(captions, entry.key, 1, seed=0, dataset=dataset)
-        pairs = [(caption["text"], row["text"]) for caption, row in zip(captions, rows, strict=True)]
+        results = perturb_captions(captions, entry.key, 1, seed=0, dataset=dataset)
+        pairs = [(caption.text, result.text) for caption, result in zip(captions, results, strict=True)]
         found = bleu4(pairs) or 0.0, meteor(pairs) or 0.0
         scores[entry.level].append(found)
         print(f"  {entry.name:28} {found[0]:.3f} {found[1]:.3f}", flush=True)
@@ -106,13 +109,13 @@ def distance(dataset: str, captions: Captions) -> None:
 
 def threshold(dataset: str, captions: Captions) -> None:
     encoder = text_roles.load("similarity", "offline")
-    clean = encoder.embed([caption["text"] for caption in captions])
+    clean = encoder.embed([caption.text for caption in captions])
     print(f"\n{'share at least as similar as':38}" + "".join(f"{value:>7}" for value in THRESHOLDS))
     for title, names in (("keeps the meaning", KEEP_MEANING), ("changes it", CHANGE_MEANING)):
         for name in names:
-            rows = list(perturb_captions(captions, f"msrvtt_p/{name}", 1, seed=0, dataset=dataset))
-            cosine = (clean * encoder.embed([row["text"] for row in rows])).sum(axis=1)
-            cosine = cosine[[row["changed"] for row in rows]]
+            results = list(perturb_captions(captions, f"msrvtt_p/{name}", 1, seed=0, dataset=dataset))
+            cosine = (clean * encoder.embed([result.text for result in results])).sum(axis=1)
+            cosine = cosine[[result.changed for result in results]]
             print(f"{title:18} {name:19}" + "".join(f"{np.mean(cosine >= value):7.0%}" for value in THRESHOLDS))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perturbations.api import list_perturbations, open_clip, perturb, perturb_text
-    from perturbations.manifest import read_captions, read_manifest
+    from perturbations.manifest.files import read_captions, read_manifest
 
 __version__ = "0.1.0"
 __all__ = [
@@ -30,8 +30,8 @@ _HOMES = {
     "open_clip": "api",
     "perturb": "api",
     "perturb_text": "api",
-    "read_captions": "manifest",
-    "read_manifest": "manifest",
+    "read_captions": "manifest.files",
+    "read_manifest": "manifest.files",
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -11,12 +10,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations import analyses, framefile, guidance, manifest, media, registry, rendering, storage
+from perturbations import analyses, framefile, guidance, media, registry, rendering, storage
 from perturbations.analysis import neighbours
 from perturbations.analysis.motion import Follower
 from perturbations.errors import ManifestError, UnknownPerturbationError
-from perturbations.mixes import CLEAN
-from perturbations.recipe import Recipe, make
+from perturbations.listed import ListedCaption
+from perturbations.manifest.kinds import (
+    COMPLETE,
+    SOURCE_STORAGE,
+    SOURCES,
+    VIDEOS,
+    ClipRow,
+    CompleteSource,
+    Kind,
+    SourceRow,
+    VideoRow,
+    row_from,
+    values_of,
+)
+from perturbations.recipe import AnalysedGuide, DonorGuide, StyleGuide, Unstored, VideoRecipe, make, parse
 from perturbations.text.pipeline import PerturbedText, perturb_captions, text_entry
 
 Frames = NDArray[np.uint8]
@@ -68,7 +80,7 @@ def perturb(
         raise UnknownPerturbationError(f"{name} perturbs captions, not videos; use perturb_text")
     if severity == 0:
         return frames.copy()
-    recipe = make(entry, severity, variant=variant, seed=seed, storage={"tier": "recipe"})
+    recipe = make(entry, severity, variant=variant, seed=seed, storage=Unstored())
     frames = np.ascontiguousarray(frames)
     if entry.method == "codec":
         return _through_codec(frames, recipe, dataset, item_id, fps)
@@ -88,33 +100,28 @@ def perturb(
 
 
 def _guide(
-    recipe: Recipe, frames: Frames, dataset: str, item_id: str, fps: float, donors: Sequence[Frames]
+    recipe: VideoRecipe, frames: Frames, dataset: str, item_id: str, fps: float, donors: Sequence[Frames]
 ) -> tuple[Any, Frames]:
     """What a guided kernel is told of a clip in memory, and the clip that a segment is taken from."""
-    settings = recipe.get("guide", {})
-    kind = settings.get("kind")
-    if kind == "main_object":
-        (found,) = analyses.main_objects(
-            settings["analysis"], [analyses.footage(settings["analysis"], list(frames), fps)]
-        )
-        return guidance.boxes(json.loads(found["result"]), len(frames)), frames
-    if kind == "style":
-        return guidance.stylizer(settings, guidance.style_facts(recipe, dataset, item_id)), frames
-    if kind == "frost":
-        return None, frames
-    if kind == "donor":
-        clips = [one for one in donors if not np.array_equal(one, frames)]
+    guide = recipe.guide
+    if isinstance(guide, AnalysedGuide):
+        if recipe.follows_motion:
+            return Follower(), frames
+        (found,) = analyses.main_objects(guide.analysis, [analyses.footage(guide.analysis, list(frames), fps)])
+        return guidance.boxes(guidance.main_object_facts(found.result or ""), len(frames)), frames
+    if isinstance(guide, StyleGuide):
+        return guidance.stylizer(guide, guidance.style_facts(recipe, dataset, item_id)), frames
+    if isinstance(guide, DonorGuide):
+        clips = [clip for clip in donors if not np.array_equal(clip, frames)]
         if not clips:
-            raise ValueError(
-                f"{recipe['suite']}/{recipe['perturbation']} takes a segment of another clip: give `donors`"
-            )
-        seen = [analyses.footage(settings["analysis"], list(clip), fps) for clip in (frames, *clips)]
-        own, *others = (row["vector"] for row in analyses.embeddings(settings["analysis"], seen))
+            raise ValueError(f"{recipe.key} takes a segment of another clip: give `donors`")
+        seen = [analyses.footage(guide.analysis, list(clip), fps) for clip in (frames, *clips)]
+        own, *others = (row.vector or () for row in analyses.embeddings(guide.analysis, seen))
         nearest = neighbours.nearest(own, others)
         assert nearest is not None
         donor = clips[nearest.position]
         return (len(donor), 1.0), donor
-    return (Follower() if kind == "motion" else None), frames
+    return None, frames
 
 
 def perturb_text(
@@ -147,10 +154,10 @@ def perturb_text(
         BackendError: no such backend, or a library, program or weight file it needs is missing.
     """
     entry = text_entry(name)
-    row = {"caption_id": item_id, "item_id": item_id, "text": text}
-    made = perturb_captions([row], entry.key, severity, seed=seed, dataset=dataset, variant=variant, backend=backend)
-    columns = next(made)
-    return PerturbedText(**{field: columns[field] for field in PerturbedText.__dataclass_fields__})
+    caption = ListedCaption(caption_id=item_id, item_id=item_id, text=text)
+    return next(
+        perturb_captions([caption], entry.key, severity, seed=seed, dataset=dataset, variant=variant, backend=backend)
+    )
 
 
 def _check_clip(frames: Frames, fps: float) -> None:
@@ -163,7 +170,7 @@ def _check_clip(frames: Frames, fps: float) -> None:
         raise ValueError(f"fps must be positive, not {fps}")
 
 
-def _through_codec(frames: Frames, recipe: Recipe, dataset: str, item_id: str, fps: float) -> Frames:
+def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: str, fps: float) -> Frames:
     rate = Fraction(fps).limit_denominator(1001)
     timing = media.Timing(1 / rate, rate)
     with storage.scratch_directory() as folder:
@@ -186,23 +193,30 @@ def open_clip(row: Any, indices: Sequence[int] | None = None) -> Frames:
     their order. Raises `ManifestError` for a quarantined row, `MediaError` when a file is missing or changed,
     `IndexError` for a position that the row does not hold.
     """
-    columns = plain_row(row)
-    if columns.get("status") != manifest.COMPLETE:
-        raise ManifestError(f"{columns.get('item_id')!r} was quarantined: {columns.get('error')}")
-    if columns.get("storage") == CLEAN:
-        columns = {name: columns[name] for name in columns if name != "source_path"}
-    if "source_path" not in columns:
-        source = rendering.source_of(columns)
+    clip = typed_row(row)
+    if clip.status != COMPLETE:
+        raise ManifestError(f"{clip.item_id!r} is not complete but {clip.status}: {clip.error}")
+    if isinstance(clip, SourceRow):
+        assert isinstance(clip, CompleteSource)
+        source = rendering.source_of(clip)
         return _collect(media.decode(source.clip, only=_only(indices, source.num_frames)), indices)
-    tier = columns["storage"].partition("/")[0]
+    tier = clip.storage.partition("/")[0]
     if tier == "frames":
-        stack = framefile.read(Path(columns["path"]))
+        stack = framefile.read(_stored_file(clip))
         _only(indices, len(stack))
         return stack if indices is None else stack[list(indices)]
-    only = _only(indices, columns["frame_count"])
+    only = _only(indices, clip.frame_count)
     if tier == "video":
-        return _collect(media.decode(media.Clip(Path(columns["path"])), only=only), indices)
-    return _collect(rendering.render(row_recipe(columns), rendering.source_of(columns), only=only), indices)
+        return _collect(media.decode(media.Clip(_stored_file(clip)), only=only), indices)
+    if not isinstance(clip, VideoRow):
+        raise ManifestError(f"{clip.item_id!r} has no frames: its storage is {clip.storage!r}")
+    return _collect(rendering.render(parse(clip.recipe), rendering.source_of(clip), only=only), indices)
+
+
+def _stored_file(row: ClipRow) -> Path:
+    if row.path is None:
+        raise ManifestError(f"the row of {row.item_id!r} names no file")
+    return Path(row.path)
 
 
 def _only(indices: Sequence[int] | None, held: int) -> set[int] | None:
@@ -219,36 +233,29 @@ def _collect(frames: Iterable[media.Frame], indices: Sequence[int] | None) -> Fr
     return np.stack([images[index] for index in (sorted(images) if indices is None else indices)])
 
 
-def plain_row(row: Any) -> dict[str, Any]:
-    """A manifest row as a dict of plain values, None where a DataFrame has a missing value."""
+def typed_row(row: Any) -> ClipRow | SourceRow:
+    """A row of a DataFrame, a dict or a row's own type, as a clip: a perturbed one, or a clean one.
+
+    Raises `ManifestError` where it lacks what rows of its kind have.
+    """
+    if isinstance(row, SourceRow) or (isinstance(row, ClipRow) and row.storage != SOURCE_STORAGE):
+        return row
+    if isinstance(row, ClipRow):
+        row = values_of(row)
     columns = row if isinstance(row, Mapping) else row._asdict() if hasattr(row, "_asdict") else row.to_dict()
-    return {name: None if _is_missing(value) else _plain(name, value) for name, value in columns.items()}
-
-
-# A missing value turns a whole column of a DataFrame into floats.
-_WHOLE = {
-    "frame_count",
-    "source_frame_count",
-    "stored_frames",
-    "width",
-    "height",
-    "severity",
-    "seed",
-    "bytes",
-    "rotation",
-}
+    plain = {str(name): None if _is_missing(value) else _plain(value) for name, value in columns.items()}
+    kind: Kind[Any] = VIDEOS if "recipe" in plain else SOURCES
+    if plain.get("storage") == SOURCE_STORAGE:
+        # A clean clip among perturbed ones.
+        plain |= {"split": "", "rotation": 0}
+        kind = SOURCES
+    typed: ClipRow | SourceRow = row_from(kind, plain)
+    return typed
 
 
 def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and np.isnan(value))
 
 
-def _plain(name: str, value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
-    return int(value) if name in _WHOLE else value
-
-
-def row_recipe(columns: Mapping[str, Any]) -> Recipe:
-    """The recipe that a `videos` row records."""
-    recipe: Recipe = json.loads(columns["recipe"])
-    return recipe
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -34,7 +34,8 @@ from perturbations.errors import ConfigError
 from perturbations.media import Image
 from perturbations.pipeline import MEASURED_FRAMES
 from perturbations.progress import logged, no_tick
-from perturbations.recipe import Recipe
+from perturbations.manifest.kinds import CompleteSource
+from perturbations.recipe import AnalysedGuide, StyleGuide, Unstored, VideoRecipe
 from perturbations.registry import Perturbation
 from perturbations.rendering import Source
 
@@ -59,11 +60,11 @@ Wanted = Mapping[str, str]
 """Perturbation -> variant."""
 
 
-def sample(rows: Sequence[Mapping[str, Any]], seed: int, dataset: str, clips: int = CLIPS) -> list[Source]:
-    """The clips to calibrate on: those with the smallest hashes of their ids. `rows` are of a sources manifest."""
-    by_item = {row["item_id"]: row for row in rows}
+def sample(rows: Sequence[CompleteSource], seed: int, dataset: str, clips: int = CLIPS) -> list[Source]:
+    """The clips to calibrate on: those with the smallest hashes of their ids."""
+    by_item = {row.item_id: row for row in rows}
     chosen = neighbours.subset(by_item, clips, lambda item_id: recipe.digest(["calibration", seed, dataset, item_id]))
-    return [rendering.source_of(dict(by_item[item_id])) for item_id in chosen]
+    return [rendering.source_of(by_item[item_id]) for item_id in chosen]
 
 
 def calibrate(
@@ -218,12 +219,10 @@ class _Search:
             return self.entry.parameters(asked, self.variant)
         return calibration_paths.parameters(self.entry, self.variant, asked)
 
-    def recipe_of(self, asked: float | int) -> Recipe:
+    def recipe_of(self, asked: float | int) -> VideoRecipe:
         """As the workflow makes it, but for the parameters: no realization depends on a severity."""
-        made = recipe.make(
-            self.entry, 1, variant=self.variant, seed=self.seed, storage={"tier": "recipe"}, donors="sample"
-        )
-        return {**made, "params": self.params(asked)}
+        made = recipe.make(self.entry, 1, variant=self.variant, seed=self.seed, storage=Unstored(), donors="sample")
+        return recipe.altered(made, params=dict(self.params(asked)))
 
     def learn(self, asked: Sequence[float | int], by_clip: Sequence[Sequence[float]]) -> None:
         for one, values in zip(asked, zip(*by_clip, strict=True), strict=False):
@@ -247,7 +246,6 @@ class _Search:
         chosen = choose(list(self.points.values()), wanted)
         mildest, strongest = self.extremes()
         return {
-            "kernel": self.entry.kernel,
             "version": self.entry.version,
             "variant": self.variant,
             "attainable": [_rounded(mildest), _rounded(strongest)],
@@ -286,13 +284,14 @@ def _donors(sources: Sequence[Source], entries: Iterable[Perturbation], seed: in
     guided = next((entry for entry in entries if entry.guide == "donor"), None)
     if guided is None:
         return {}
-    made = recipe.make(guided, 1, variant="released", seed=seed, storage={"tier": "recipe"}, donors="sample")
-    look = analyses.analyser(made["guide"]["analysis"], {})
+    made = recipe.make(guided, 1, variant="released", seed=seed, storage=Unstored(), donors="sample")
+    assert made.analysis is not None
+    look = analyses.analyser(made.analysis, {})
     vectors = []
     for row in look(sources, [None] * len(sources), no_tick):
         if isinstance(row, Exception):
             raise row
-        vectors.append(row["vector"])
+        vectors.append(row.vector or ())
     found = {}
     for source, vector in zip(sources, vectors, strict=True):
         same = np.array([other.sha256 == source.sha256 for other in sources])
@@ -316,34 +315,34 @@ class _Held:
         self._clean = [self._frames[place] for place in self._places]
         self._guides: dict[str, Any] = {}
 
-    def measure(self, recipes: Sequence[Recipe]) -> list[float]:
+    def measure(self, recipes: Sequence[VideoRecipe]) -> list[float]:
         """The SSIM of each of one perturbation's recipes."""
         method = rendering.method(recipes[0])
         if method == "temporal":
             return self._rearranged(recipes)
-        how: Callable[[Recipe], Iterable[Image]] = self._encoded if method == "codec" else self._changed
+        how: Callable[[VideoRecipe], Iterable[Image]] = self._encoded if method == "codec" else self._changed
         return [_mean_ssim(zip(self._clean, how(one), strict=True)) for one in recipes]
 
-    def _changed(self, made: Recipe) -> Iterable[Image]:
+    def _changed(self, made: VideoRecipe) -> Iterable[Image]:
         source = self.source
-        guide = self._guide(made) if "guide" in made else None
+        guide = self._guide(made) if made.guide is not None else None
         apply = rendering.applier(
             made, source.dataset, source.item_id, source.num_frames, source.height, source.width, guide
         )
         return (apply(self._frames[place], place) for place in self._places)
 
-    def _encoded(self, made: Recipe) -> Iterable[Image]:
+    def _encoded(self, made: VideoRecipe) -> Iterable[Image]:
         with storage.scratch_directory() as folder:
             path = Path(folder) / "clip.mp4"
             rendering.encode_stream(made, self.source, path, no_tick)
             frames = {frame.position: frame.image for frame in media.decode(media.Clip(path), only=set(self._places))}
         return (frames[place] for place in self._places)
 
-    def _rearranged(self, recipes: Sequence[Recipe]) -> list[float]:
+    def _rearranged(self, recipes: Sequence[VideoRecipe]) -> list[float]:
         """Temporal recipes make no pixels: one pass compares all pairs of frames that any of them needs."""
         shown = []
         for made in recipes:
-            guide = self._guide(made) if "guide" in made else None
+            guide = self._guide(made) if made.guide is not None else None
             plan = rendering.plan(made, self.source.dataset, self.source.item_id, self.source.num_frames, guide)
             clean_of = dict(zip(media.uniform_indices(MEASURED_FRAMES, len(plan)), self._sampled, strict=True))
             shown.append([(clean, plan[place]) for place, clean in clean_of.items()])
@@ -362,13 +361,14 @@ class _Held:
                     similarity[clean, position] = quality.ssim(self._frames[clean], image)
         return [statistics.fmean(similarity[pair] for pair in pairs) for pairs in shown]
 
-    def _guide(self, made: Recipe) -> Any:
-        kind = made["guide"]["kind"]
+    def _guide(self, made: VideoRecipe) -> Any:
+        assert made.guide is not None
+        kind = made.guide.kind
         if kind not in self._guides:
             self._guides[kind] = self._new_guide(kind, made)
         return self._guides[kind]
 
-    def _new_guide(self, kind: str, made: Recipe) -> Any:
+    def _new_guide(self, kind: str, made: VideoRecipe) -> Any:
         source = self.source
         if kind == "motion":
             moving = {
@@ -378,18 +378,18 @@ class _Held:
                 for place in self._places
             }
             return moving.__getitem__
-        if kind == "main_object":
-            (row,) = analyses.analyser(made["guide"]["analysis"], {})([source], [None], no_tick)
+        if isinstance(made.guide, AnalysedGuide):
+            (row,) = analyses.analyser(made.guide.analysis, {})([source], [None], no_tick)
             if isinstance(row, Exception):
                 raise row
-            return guidance.boxes(guidance.main_object_facts(json.loads(row["result"])), source.num_frames)
+            return guidance.boxes(guidance.main_object_facts(row.result or ""), source.num_frames)
         if kind == "donor":
             assert self._donor is not None
             return self._donor.num_frames, self._donor.fps / source.fps
-        if kind == "frost":
-            facts = guidance.frost_facts(made, source.dataset, source.item_id)
-            return guidance.photograph(facts["frost"], facts["files"]["image"])
-        return guidance.stylizer(made["guide"], guidance.style_facts(made, source.dataset, source.item_id))
+        if isinstance(made.guide, StyleGuide):
+            return guidance.stylizer(made.guide, guidance.style_facts(made, source.dataset, source.item_id))
+        facts = guidance.frost_facts(made, source.dataset, source.item_id)
+        return guidance.photograph(facts.frost, facts.files.image)
 
 
 def _decoded(source: Source, only: Collection[int]) -> dict[int, Image]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from perturbations import config as configuration
 from perturbations import registry
-from perturbations.recipe import Recipe, canonical, digest
-
-Row = dict[str, Any]
+from perturbations.listed import ListedCaption
+from perturbations.manifest.kinds import TextRow, TextStatisticsRow
+from perturbations.recipe import Parameters, TextRecipe, canonical, digest
 
 GENDER = "Bias"
 """The category of perturbations that need captions about men or women."""
@@ -35,7 +34,7 @@ def scenarios(config: configuration.Config, dataset: str, suite: str) -> list[tu
     return found
 
 
-def from_config(config: configuration.Config, suite: str, name: str, severity: int) -> Recipe:
+def from_config(config: configuration.Config, suite: str, name: str, severity: int) -> TextRecipe:
     """The recipe that `config.yaml` asks for."""
     wanted = config.suites[suite]
     return make(
@@ -55,8 +54,8 @@ def make(
     variant: str = "released",
     seed: int = 0,
     backend: str = "offline",
-    replaced: Mapping[str, Any] | None = None,
-) -> Recipe:
+    replaced: Parameters | None = None,
+) -> TextRecipe:
     """Everything that determines a perturbed caption but the caption itself.
 
     `replaced` holds parameters that take the place of the published ones. Raises `UnknownPerturbationError` for a
@@ -65,72 +64,101 @@ def make(
     from perturbations.models import text_roles
 
     roles = [*entry.roles, *(["similarity"] if entry.gated else [])]
-    return {
-        "suite": entry.suite,
-        "perturbation": entry.name,
-        "severity": severity,
-        "variant": variant,
-        "params": {**entry.parameters(severity, variant), **(replaced or {})},
-        "kernel": entry.kernel,
-        "version": entry.version,
-        "gated": entry.gated,
-        "backend": backend,
-        "players": {role: text_roles.ROLES[role][backend].name for role in roles},
-        "seed": seed,
-    }
+    return TextRecipe.model_validate(
+        {
+            "suite": entry.suite,
+            "perturbation": entry.name,
+            "severity": severity,
+            "variant": variant,
+            "params": {**entry.parameters(severity, variant), **(replaced or {})},
+            "version": entry.version,
+            "gated": entry.gated,
+            "backend": backend,
+            "players": {role: text_roles.ROLES[role][backend].name for role in roles},
+            "seed": seed,
+        }
+    )
 
 
-def run(recipe: Recipe, dataset: str, captions: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield the row of every caption; each has `caption_id`, `item_id` and `text`.
+def run(recipe: TextRecipe, dataset: str, captions: Sequence[ListedCaption]) -> Iterator[TextRow]:
+    """Yield the row of every caption.
 
     Raises `BackendError` when something that the backend needs is missing.
     """
     from perturbations.text.pipeline import perturb_captions
 
-    made = perturb_captions(
+    entry = registry.get(recipe.key)
+    results = perturb_captions(
         captions,
-        f"{recipe['suite']}/{recipe['perturbation']}",
-        recipe["severity"],
-        seed=recipe["seed"],
+        recipe.key,
+        recipe.severity,
+        seed=recipe.seed,
         dataset=dataset,
-        variant=recipe["variant"],
-        backend=recipe["backend"],
-        parameters=recipe["params"],
+        variant=recipe.variant,
+        backend=recipe.backend,
+        parameters=recipe.params,
     )
-    about = {"params": canonical(recipe["params"]), "recipe": canonical(recipe)}
-    for caption, row in zip(captions, made, strict=True):
-        key = {"recipe": recipe, "dataset": dataset, "caption_id": row["caption_id"], "text": caption["text"]}
-        yield {**row, **about, "source_text": caption["text"], "recipe_id": digest(key)}
+    for caption, result in zip(captions, results, strict=True):
+        yield TextRow(
+            dataset=dataset,
+            caption_id=caption.caption_id,
+            item_id=caption.item_id,
+            suite=recipe.suite,
+            perturbation=recipe.perturbation,
+            severity=recipe.severity,
+            level=entry.level,
+            variant=recipe.variant,
+            params=canonical(recipe.params),
+            backend=result.backend,
+            seed=recipe.seed,
+            source_text=caption.text,
+            text=result.text,
+            changed=result.changed,
+            similarity=result.similarity,
+            attempts=result.attempts,
+            accepted=result.accepted,
+            recipe=recipe.text,
+            recipe_id=text_id(recipe, dataset, caption),
+        )
 
 
-def statistics(rows: Iterable[Row]) -> Iterator[Row]:
-    """One row a perturbation and severity: how many captions changed, what the gate did, how far they went.
+def text_id(recipe: TextRecipe, dataset: str, caption: ListedCaption) -> str:
+    """The identity of a perturbed caption."""
+    return digest([recipe.text, dataset, caption.caption_id, caption.text])
+
+
+def statistics(rows: Iterable[TextRow]) -> Iterator[TextStatisticsRow]:
+    """One row per perturbation and severity: how many captions changed, what the gate did, how far they went.
 
     BLEU-4 and METEOR compare the perturbed captions with the originals, as Schiappa et al. do in Tab. 6.
     """
     from perturbations.text import distance
 
-    groups: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    groups: dict[tuple[str, int], list[TextRow]] = defaultdict(list)
     for row in rows:
-        groups[row["perturbation"], row["severity"]].append(row)
+        groups[row.perturbation, row.severity].append(row)
     for (name, severity), members in groups.items():
-        one = members[0]
-        pairs = [(row["source_text"], row["text"]) for row in members]
-        similarities = [row["similarity"] for row in members if row["similarity"] is not None]
-        yield {
-            **{column: one[column] for column in ("dataset", "suite", "level", "variant", "backend")},
-            "perturbation": name,
-            "severity": severity,
-            "captions": len(members),
-            "changed": sum(row["changed"] for row in members),
-            "accepted": sum(row["accepted"] for row in members),
-            "similarity_mean": _mean(similarities),
-            "similarity_min": min(similarities, default=None),
-            "attempts_mean": _mean([row["attempts"] for row in members]),
-            "attempts_max": max(row["attempts"] for row in members),
-            "bleu4": distance.bleu4(pairs),
-            "meteor": distance.meteor(pairs),
-        }
+        first = members[0]
+        pairs = [(row.source_text, row.text) for row in members]
+        similarities = [row.similarity for row in members if row.similarity is not None]
+        yield TextStatisticsRow(
+            dataset=first.dataset,
+            suite=first.suite,
+            perturbation=name,
+            severity=severity,
+            level=first.level,
+            variant=first.variant,
+            backend=first.backend,
+            captions=len(members),
+            changed=sum(row.changed for row in members),
+            accepted=sum(row.accepted for row in members),
+            similarity_mean=_mean(similarities),
+            similarity_min=min(similarities, default=None),
+            attempts_mean=_mean([row.attempts for row in members]),
+            attempts_max=max(row.attempts for row in members),
+            bleu4=distance.bleu4(pairs),
+            meteor=distance.meteor(pairs),
+        )
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # One thread a job; numpy's libraries read these when they load.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -19,9 +19,15 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 from perturbations import __version__
 from perturbations.errors import ConfigError, ManifestError, MediaError, PerturbationError
 
+if TYPE_CHECKING:
+    from perturbations.listed import ListedClip
+    from perturbations.manifest.kinds import AnalysisRow, CompleteSource
+
 log = logging.getLogger("perturbations")
 
 Command = Callable[[argparse.Namespace], int]
+
+_MOST_SHOWN = 100
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,7 +88,8 @@ def _add_people_commands(commands: Any) -> None:
         "paths", nargs="*", type=Path, default=[Path("manifests")], help="manifests, or folders of them"
     )
     parser.add_argument("-j", "--jobs", type=_positive, default=1, help="how many rows at once")
-    parser.add_argument("--repair", action="store_true", help="make missing and damaged files again")
+    parser.add_argument("--fast", action="store_true", help="look at hashes and membership only; make nothing again")
+    parser.add_argument("--repair", action="store_true", help="mend files and rows that can be made again")
     _add_stall_limit(parser)
 
     parser = _add(commands, "export", _export, "write a corpus in another program's layout")
@@ -173,9 +180,10 @@ def _add_rule_commands(commands: Any) -> None:
     parser = _add(
         commands, "merge-texts", _merge_texts, "(rule) merge perturbed captions, and count what became of them"
     )
+    parser.add_argument("--dataset", required=True)
     parser.add_argument("--captions", type=Path, required=True, help="folder of the shards' list files")
-    parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, one a shard")
-    parser.add_argument("--scenarios", nargs="+", required=True, help="folders below it, PERTURBATION/SEVERITY")
+    parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, PERTURBATION/SEVERITY/SHARD")
+    parser.add_argument("--recipes", type=Path, required=True, help="the recipes of all scenarios, JSON")
     parser.add_argument("--config-digest", required=True, help="the configuration's hash")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--statistics", type=Path, required=True)
@@ -186,17 +194,26 @@ def _add_rule_commands(commands: Any) -> None:
     parser.add_argument("--texts", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
 
-    parser = _add(commands, "merge", _merge, "(rule) merge the parts of a manifest")
-    parser.add_argument("kind", choices=("sources", "analyses", "videos"))
+    parser = _add(commands, "merge", _merge, "(rule) merge the parts of a manifest of sources or analyses")
+    parser.add_argument("kind", choices=("sources", "analyses"))
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--shards", type=Path, required=True, help="folder of the shards' list files")
-    parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, one a shard")
-    parser.add_argument("--scenarios", nargs="*", default=["."], help="videos: folders below it, PERTURBATION/SEVERITY")
+    parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, one per shard")
     parser.add_argument("--rejected", type=Path, help="sources: what was listed but cannot be used")
-    parser.add_argument("--sources", type=Path, help="videos: the sources manifest")
-    parser.add_argument("--quarantine", type=Path, help="videos: where to write the quarantine manifest")
-    parser.add_argument("--card", type=Path, help="videos: where to write the dataset card")
-    parser.add_argument("--config-digest", help="videos: the configuration's hash")
+    parser.add_argument("--sources", type=Path, help="analyses: folder of the parts of the sources, one per shard")
+    parser.add_argument("--recipe", help="analyses: the analysis's JSON")
+    parser.add_argument("--output", type=Path, required=True)
+
+    parser = _add(commands, "merge-videos", _merge_videos, "(rule) merge the parts of a corpus, and write its card")
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--suite", required=True)
+    parser.add_argument("--shards", type=Path, required=True, help="folder of the shards' list files")
+    parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, PERTURBATION/SEVERITY/SHARD")
+    parser.add_argument("--recipes", type=Path, required=True, help="the recipes of all scenarios, JSON")
+    parser.add_argument("--sources", type=Path, required=True, help="the sources manifest")
+    parser.add_argument("--quarantine", type=Path, required=True, help="where to write the quarantine manifest")
+    parser.add_argument("--card", type=Path, required=True, help="where to write the dataset card")
+    parser.add_argument("--config-digest", required=True, help="the configuration's hash")
     parser.add_argument("--output", type=Path, required=True)
 
     parser = _add(commands, "mix", _mix, "(rule) write the mixed manifests: views of a videos manifest")
@@ -338,18 +355,23 @@ def _video(options: argparse.Namespace) -> int:
     if options.output.exists() and options.output.samefile(options.input):
         raise ConfigError(f"the output {options.output} is the input itself")
     entry = registry.get(options.perturbation)
-    storage_tier = recipe.storage_settings({"tier": "video", "profile": options.profile})
     made = recipe.make(
-        entry, options.severity, variant=options.variant, seed=options.seed, storage=storage_tier, donors="--donors"
+        entry,
+        options.severity,
+        variant=options.variant,
+        seed=options.seed,
+        storage=recipe.stored_video(options.profile),
+        donors="--donors",
     )
     source = shards.source_with_facts(made, *_rows_from(options))
-    row = pipeline.produce(made, source, options.output)
-    lossy = "exact" if row["storage_psnr_db"] == float("inf") else f"{row['storage_psnr_db']:.1f} dB"
-    print(f"{options.output}: {row['stored_frames']} frames, {row['bytes'] / 1e6:.2f} MB, stored {lossy}")
+    measured = pipeline.produce(made, source, options.output)
+    decibel = measured.storage_psnr_db
+    lossy = "exact" if decibel == float("inf") else f"{decibel:.1f} dB"
+    print(f"{options.output}: {measured.stored_frames} frames, {(measured.bytes or 0) / 1e6:.2f} MB, stored {lossy}")
     return 0
 
 
-def _rows_from(options: argparse.Namespace) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _rows_from(options: argparse.Namespace) -> tuple[CompleteSource, list[CompleteSource]]:
     """The rows of the input and of the donors, as a sources manifest has them."""
     item_id = options.item_id if options.item_id is not None else options.input.stem
     return _row_of(options.dataset, options.input, item_id), [
@@ -357,10 +379,11 @@ def _rows_from(options: argparse.Namespace) -> tuple[dict[str, Any], list[dict[s
     ]
 
 
-def _row_of(dataset: str, path: Path, item_id: str) -> dict[str, Any]:
+def _row_of(dataset: str, path: Path, item_id: str) -> CompleteSource:
     from perturbations import shards
+    from perturbations.listed import ListedClip
 
-    listed = {"item_id": item_id, "path": str(path), "bytes": None, "start_s": None, "end_s": None}
+    listed = ListedClip(item_id=item_id, source_video_id=item_id, path=str(path))
     try:
         return shards.source_row(dataset, listed)
     except MediaError as error:
@@ -368,26 +391,33 @@ def _row_of(dataset: str, path: Path, item_id: str) -> dict[str, Any]:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from perturbations import verify
+    from perturbations.verify import run
 
-    bad = 0
-    for path in verify.find_manifests(options.paths):
-        good, quarantined, findings = verify.verify(
-            path, jobs=options.jobs, stall_limit_s=options.stall_limit, repair=options.repair
+    wanted = run.Options(jobs=options.jobs, stall_limit_s=options.stall_limit, fast=options.fast, repair=options.repair)
+    problems = 0
+    for summary in run.verify(options.paths, wanted):
+        for finding in summary.findings[:_MOST_SHOWN]:
+            print(f"  {finding}")
+        if len(summary.findings) > _MOST_SHOWN:
+            print(f"  and {len(summary.findings) - _MOST_SHOWN} more of {summary.path}")
+        for remark, count in summary.remarks.items():
+            print(f"  {summary.path}: {count} rows: {remark}")
+        mended = f", {summary.mended} mended" if summary.mended else ""
+        print(
+            f"{summary.path}: {summary.rows} rows, {summary.incomplete} of them quarantined or missing; "
+            f"{len(summary.findings)} problems{mended}"
         )
-        for found in findings:
-            print(f"  {found}")
-        print(f"{path}: {good} rows check out, {len(findings)} do not, {quarantined} are quarantined")
-        bad += len(findings)
-    return 1 if bad else 0
+        problems += len(summary.findings)
+    return 1 if problems else 0
 
 
 def _preview(options: argparse.Namespace) -> int:
-    from perturbations import manifest
+    from perturbations.manifest import files
+    from perturbations.manifest.kinds import ANALYSES
     from perturbations.report import objects, preview
 
     is_manifest = options.input.suffix == ".parquet"
-    if is_manifest and manifest.read_metadata(options.input)["kind"] == manifest.ANALYSES.name:
+    if is_manifest and files.kind_of(options.input) == ANALYSES:
         objects.from_manifest(options.input, options.output, item=options.item)
     elif is_manifest:
         preview.from_manifest(
@@ -447,70 +477,78 @@ def _schema(options: argparse.Namespace) -> int:
 
 
 def _sources(options: argparse.Namespace) -> int:
-    from perturbations import manifest, plan, shards
+    from perturbations import listed, shards
+    from perturbations.manifest import files
+    from perturbations.manifest.kinds import SOURCES
     from perturbations.progress import logged
 
-    listed = plan.read_lines(options.listed)
+    clips = listed.read(options.listed, listed.ListedClip)
     rows = shards.run_sources(
-        options.dataset, listed, stall_limit_s=options.stall_limit, prepare=_draw_demo if options.demo else None
+        options.dataset, clips, stall_limit_s=options.stall_limit, prepare=_draw_demo if options.demo else None
     )
-    manifest.write(options.output, manifest.SOURCES, list(logged(rows, len(listed), "clips")))
+    files.write(options.output, SOURCES, list(logged(rows, len(clips), "clips")))
     return 0
 
 
-def _draw_demo(listed: dict[str, Any]) -> None:
+def _draw_demo(listed: ListedClip) -> None:
     from fractions import Fraction
 
     from perturbations import demo, media, storage
 
     rate = Fraction(demo.FPS)
-    pictures = demo.frames(int(listed["item_id"].rpartition("-")[2]))
+    pictures = demo.frames(int(listed.item_id.rpartition("-")[2]))
     frames = (media.Frame(image, index, index) for index, image in enumerate(pictures))
-    with storage.atomic_path(Path(listed["path"])) as temporary:
+    with storage.atomic_path(Path(listed.path)) as temporary:
         media.encode(frames, temporary, storage.PROFILES["compatible"], media.Timing(1 / rate, rate))
 
 
 def _videos(options: argparse.Namespace) -> int:
-    from perturbations import guidance, manifest, shards
+    from perturbations import guidance, recipe, shards
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, VIDEOS
     from perturbations.progress import logged
 
-    sources = _complete(options.sources, manifest.SOURCES)
-    known = guidance.Known(_by_item(options.analysis), _complete(options.donors, manifest.ANALYSES))
+    sources = _complete_sources(options.sources)
+    donors = [] if options.donors is None else sets.read_part(options.donors, ANALYSES)
+    known = guidance.Known(_by_item(options.analysis), [row for row in donors if row.status == COMPLETE])
     rows = shards.run_videos(
-        json.loads(options.recipe),
+        recipe.parse(options.recipe),
         sources,
         known=known,
-        videos=manifest.merge(options.whole, manifest.SOURCES),
+        videos=[row for path in options.whole for row in sets.read_part(path, SOURCES)],
         root=Path(),
         folder=options.corpus,
         journal=options.output.with_suffix(".jsonl"),
         stall_limit_s=options.stall_limit,
         check=not options.no_check,
     )
-    manifest.write(options.output, manifest.VIDEOS, list(logged(rows, len(sources), "clips")))
+    files.write(options.output, VIDEOS, list(logged(rows, len(sources), "clips")))
     return 0
 
 
-def _complete(path: Path | None, kind: Any) -> list[dict[str, Any]]:
-    from perturbations import manifest
+def _complete_sources(path: Path) -> list[CompleteSource]:
+    from perturbations.manifest import kinds, sets
 
-    rows = [] if path is None else manifest.read_rows(path, kind)
-    return [row for row in rows if row["status"] == manifest.COMPLETE]
+    rows = sets.read_part(path, kinds.SOURCES)
+    return [row for row in rows if isinstance(row, kinds.CompleteSource)]
 
 
-def _by_item(path: Path | None) -> dict[str, dict[str, Any]]:
-    from perturbations import manifest
+def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
+    from perturbations.manifest import sets
+    from perturbations.manifest.kinds import ANALYSES
 
-    return {} if path is None else {row["item_id"]: row for row in manifest.read_rows(path, manifest.ANALYSES)}
+    return {} if path is None else {row.item_id: row for row in sets.read_part(path, ANALYSES)}
 
 
 def _analyse(options: argparse.Namespace) -> int:
-    from perturbations import manifest, shards
+    from perturbations import recipe, shards
+    from perturbations.manifest import files
+    from perturbations.manifest.kinds import ANALYSES
     from perturbations.progress import logged
 
-    sources = _complete(options.sources, manifest.SOURCES)
+    sources = _complete_sources(options.sources)
     rows = shards.run_analysis(
-        json.loads(options.recipe),
+        recipe.parse_analysis(options.recipe),
         sources,
         root=Path(),
         folder=options.folder,
@@ -518,138 +556,144 @@ def _analyse(options: argparse.Namespace) -> int:
         stall_limit_s=options.stall_limit,
         captions=_by_item(options.captions),
     )
-    manifest.write(options.output, manifest.ANALYSES, list(logged(rows, len(sources), "clips")))
+    files.write(options.output, ANALYSES, list(logged(rows, len(sources), "clips")))
     return 0
 
 
 def _captions(options: argparse.Namespace) -> int:
-    from perturbations import manifest, plan
+    from perturbations import listed
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import CAPTIONS, COMPLETE, QRELS, SOURCES, CaptionRow, QrelRow
 
-    captions = [{"dataset": options.dataset, **line} for line in plan.read_lines(options.captions)]
-    sources = manifest.read_rows(options.sources, manifest.SOURCES)
-    complete = {row["item_id"] for row in sources if row["status"] == manifest.COMPLETE}
-    qrels = [
-        {"query_id": caption["caption_id"], "corpus_id": caption["item_id"], "score": 1}
-        for caption in captions
-        if caption["item_id"] in complete
+    captions = [
+        CaptionRow(dataset=options.dataset, caption_id=line.caption_id, item_id=line.item_id, text=line.text)
+        for line in listed.read(options.captions, listed.ListedCaption)
     ]
-    manifest.write(options.output, manifest.CAPTIONS, captions, _about(options.output))
-    manifest.write(options.qrels, manifest.QRELS, qrels, _about(options.qrels))
+    sources = sets.read_part(options.sources, SOURCES)
+    complete = {row.item_id for row in sources if row.status == COMPLETE}
+    qrels = [
+        QrelRow(query_id=caption.caption_id, corpus_id=caption.item_id, score=1)
+        for caption in captions
+        if caption.item_id in complete
+    ]
+    about = {"dataset": options.dataset, "set": sets.of_sources(sources).columns()}
+    files.write(options.output, CAPTIONS, captions, {**_about(options.output), **about})
+    files.write(options.qrels, QRELS, qrels, {**_about(options.qrels), **about})
     return 0
 
 
 def _texts(options: argparse.Namespace) -> int:
-    from perturbations import captions, manifest, plan
+    from perturbations import captions, listed, recipe
+    from perturbations.manifest import files
+    from perturbations.manifest.kinds import TEXTS
     from perturbations.progress import logged
 
-    listed = plan.read_lines(options.captions)
-    rows = captions.run(json.loads(options.recipe), options.dataset, listed)
-    manifest.write(options.output, manifest.TEXTS, list(logged(rows, len(listed), "captions")))
+    lines = listed.read(options.captions, listed.ListedCaption)
+    rows = captions.run(recipe.parse_text(options.recipe), options.dataset, lines)
+    files.write(options.output, TEXTS, list(logged(rows, len(lines), "captions")))
     return 0
 
 
 def _merge_texts(options: argparse.Namespace) -> int:
-    from perturbations import captions, manifest, storage
+    from perturbations import captions, merging, storage
+    from perturbations.manifest import files
+    from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS
     from perturbations.progress import logged
     from perturbations.report import card, text_catalogue
 
-    names = sorted(path.stem for path in options.captions.glob("*.jsonl"))
-    parts = [options.parts / scenario / f"{shard}.parquet" for scenario in options.scenarios for shard in names]
-    about = {**_about(options.output), "config_digest": options.config_digest}
-    rows = manifest.merge(parts, manifest.TEXTS)
-    about["comparability"] = card.comparability([], rows)
-    manifest.write(options.output, manifest.TEXTS, rows, about)
-    counted = list(logged(captions.statistics(rows), len(options.scenarios), "perturbations counted"))
-    manifest.write(options.statistics, manifest.TEXT_STATISTICS, counted, about)
+    rows, listed = merging.texts(options.dataset, options.captions, options.parts, options.recipes)
+    about = {**_about(options.output), "dataset": options.dataset, "set": listed.columns()}
+    about |= {"config_digest": options.config_digest, "comparability": card.comparability([], rows)}
+    files.write(options.output, TEXTS, rows, about)
+    scenarios = len({(row.perturbation, row.severity) for row in rows})
+    counted = list(logged(captions.statistics(rows), scenarios, "perturbations counted"))
+    files.write(options.statistics, TEXT_STATISTICS, counted, about)
     storage.write_text(options.page, text_catalogue.of_corpus(rows))
     return 0
 
 
 def _combine(options: argparse.Namespace) -> int:
-    from perturbations import manifest, mixes, registry
+    from perturbations import mixes, registry
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import MULTIMODAL, TEXTS, VIDEOS
     from perturbations.report import card
 
-    videos = manifest.read_rows(options.videos, manifest.VIDEOS)
-    texts = manifest.read_rows(options.texts, manifest.TEXTS)
-    combined = registry.suite(texts[0]["suite"]).combined if texts else None
+    videos = sets.read_part(options.videos, VIDEOS)
+    texts = sets.read_part(options.texts, TEXTS)
+    combined = registry.suite(texts[0].suite).combined if texts else None
     rows = [] if combined is None else list(mixes.multimodal(videos, texts, combined))
-    about = {**_about(options.output), "comparability": card.comparability(videos, texts)}
-    manifest.write(options.output, manifest.MULTIMODAL, rows, about)
+    described = files.read_metadata(options.videos)
+    about = {name: described[name] for name in ("dataset", "suite", "set")}
+    about |= {**_about(options.output), "comparability": card.comparability(videos, texts)}
+    files.write(options.output, MULTIMODAL, rows, about)
     return 0
 
 
 def _merge(options: argparse.Namespace) -> int:
-    from perturbations import manifest, storage
+    from perturbations import merging
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import ANALYSES, SOURCES
+
+    about = {**_about(options.output), "dataset": options.dataset}
+    if options.kind == "sources":
+        sources = merging.sources(options.dataset, options.shards, options.parts, options.rejected)
+        files.write(options.output, SOURCES, sources, {**about, "set": sets.of_sources(sources).columns()})
+    else:
+        rows = merging.analyses(options.sources, options.shards, options.parts, options.recipe)
+        files.write(options.output, ANALYSES, rows, about)
+    return 0
+
+
+def _merge_videos(options: argparse.Namespace) -> int:
+    from perturbations import listed, merging, registry, storage
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS
     from perturbations.report import card
 
-    names = sorted(path.stem for path in options.shards.glob("*.jsonl"))
-    parts = [options.parts / scenario / f"{shard}.parquet" for scenario in options.scenarios for shard in names]
-    about = _about(options.output)
-    if options.kind == "sources":
-        rows = manifest.merge(parts, manifest.SOURCES) + _rejected_rows(options.dataset, options.rejected)
-        manifest.write(options.output, manifest.SOURCES, rows, about)
-        return 0
-    if options.kind == "analyses":
-        manifest.write(options.output, manifest.ANALYSES, manifest.merge(parts, manifest.ANALYSES), about)
-        return 0
-    about["config_digest"] = options.config_digest
-    rows = manifest.merge(parts, manifest.VIDEOS)
-    about["comparability"] = card.comparability(rows)
-    manifest.write(options.output, manifest.VIDEOS, rows, about)
-    storage.write_text(options.card, card.card(rows, about))
-    sources = manifest.read_rows(options.sources, manifest.SOURCES)
-    failed = [row for row in (*sources, *rows) if row["status"] == manifest.QUARANTINED]
-    columns = set(manifest.QUARANTINE.schema.names)
-    quarantine = [{name: value for name, value in row.items() if name in columns} for row in failed]
-    manifest.write(options.quarantine, manifest.QUARANTINE, quarantine, about)
+    sources = sets.read_part(options.sources, SOURCES)
+    recipes = listed.read_recipes(options.recipes)
+    rows = merging.videos(sources, options.shards, options.parts, recipes)
+    members = sets.of_corpus(sources, rows, len(recipes))
+    about = {**_about(options.output), "dataset": options.dataset, "suite": options.suite, "set": members.columns()}
+    about |= {"config_digest": options.config_digest, "comparability": card.comparability(rows)}
+    files.write(options.output, VIDEOS, rows, about)
+    storage.write_text(options.card, card.card(registry.suite(options.suite), rows, members, about))
+    files.write(options.quarantine, QUARANTINE, sets.quarantine_of(sources, rows), about)
     return 0
 
 
 def _mix(options: argparse.Namespace) -> int:
-    from perturbations import manifest, mixes
+    from perturbations import mixes
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import MIXES, SOURCES, VIDEOS
     from perturbations.report import card
 
-    videos = manifest.read_rows(options.videos, manifest.VIDEOS)
-    sources = manifest.read_rows(options.sources, manifest.SOURCES)
-    for path, rows in (
-        (options.severities, mixes.mixed_severity(videos)),
-        (options.types, mixes.mixed_types(videos, sources)),
-    ):
-        manifest.write(path, manifest.MIXES, rows, {**_about(path), "comparability": card.comparability(videos)})
+    videos = sets.read_part(options.videos, VIDEOS)
+    sources = sets.read_part(options.sources, SOURCES)
+    described = files.read_metadata(options.videos)
+    about = {name: described[name] for name in ("dataset", "suite", "set")}
+    about["comparability"] = card.comparability(videos)
+    files.write(options.severities, MIXES, mixes.mixed_severity(videos), {**_about(options.severities), **about})
+    files.write(options.types, MIXES, mixes.mixed_types(videos, sources), {**_about(options.types), **about})
     return 0
-
-
-def _rejected_rows(dataset: str, path: Path) -> list[dict[str, Any]]:
-    from perturbations import plan, shards
-
-    return [shards.quarantined_source_row(dataset, line, "annotation", line["error"]) for line in plan.read_lines(path)]
 
 
 def _about(path: Path) -> dict[str, Any]:
     """What a manifest's file says of itself."""
-    import av
-    import cv2
-    import numpy as np
-    import pyarrow as pa
+    from perturbations.tools import tool_versions
 
     return {
         "root": os.path.relpath(Path().resolve(), path.parent.resolve()),
         "package_version": __version__,
-        "tools": {
-            "numpy": np.__version__,
-            "opencv": cv2.__version__,
-            "pyav": av.__version__,
-            "libavcodec": ".".join(map(str, av.library_versions["libavcodec"])),
-            "pyarrow": pa.__version__,
-        },
+        "tools": tool_versions(),
     }
 
 
 def _calibrate(options: argparse.Namespace) -> int:
-    from perturbations import calibration, calibration_report, calibration_table, manifest, registry, storage
+    from perturbations import calibration, calibration_report, calibration_table, registry, storage
 
-    rows = _complete(options.sources, manifest.SOURCES)
-    dataset = rows[0]["dataset"] if rows else ""
+    rows = _complete_sources(options.sources)
+    dataset = rows[0].dataset if rows else ""
     entries = [registry.get(name) for name in options.perturbations or ()] or registry.perturbations(kind="video")
     texts = [entry.key for entry in entries if entry.kind != "video"]
     if texts:
@@ -684,9 +728,11 @@ def _train_encoder(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     _need_models()
-    from perturbations import export, manifest
+    from perturbations import export
+    from perturbations.manifest import files
+    from perturbations.manifest.kinds import TEXTS
 
-    if manifest.read_metadata(options.manifest)["kind"] == manifest.TEXTS.name:
+    if files.kind_of(options.manifest) == TEXTS:
         if options.order is None:
             raise ConfigError("--order: captions are written in the order of the test split's file, which one?")
         made = export.vtr_tta_captions(options.manifest, options.output, options.order)
@@ -710,59 +756,64 @@ def _export(options: argparse.Namespace) -> int:
 
 def _encode_gallery(options: argparse.Namespace) -> int:
     _need_models()
-    from perturbations import manifest
+    from perturbations.manifest import sets
+    from perturbations.manifest.kinds import SOURCES
     from perturbations.tta import runner
 
     settings = json.loads(options.settings)
     backbone = runner.load(settings, options.pretrained, options.checkpoint, options.device)
-    rows = manifest.read_rows(options.sources, manifest.SOURCES)
+    rows = sets.read_part(options.sources, SOURCES)
     runner.write_gallery(options.output, backbone, rows, settings["num_frames"])
     return 0
 
 
 def _evaluate(options: argparse.Namespace) -> int:
     _need_models()
-    from perturbations import manifest, storage
+    from perturbations import storage
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import CAPTIONS, RANKS, RESULTS, SOURCES
     from perturbations.recipe import digest
     from perturbations.tta import runner
 
     shards = [] if options.shards is None else sorted(path.stem for path in options.shards.glob("*.jsonl"))
 
-    def asking(scenario: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
+    def asking(scenario: Mapping[str, Any]) -> tuple[list[Any], str]:
         if scenario["mix"] is not None:
-            files = [options.mixes / f"{scenario['mix']}.parquet"]
+            parts = [options.mixes / f"{scenario['mix']}.parquet"]
         elif options.parts is not None:
             folder = options.parts / scenario["perturbation"] / str(scenario["severity"])
-            files = [folder / f"{shard}.parquet" for shard in shards]
+            parts = [folder / f"{shard}.parquet" for shard in shards]
         else:
-            files = [options.sources if scenario["direction"] == "v2t" else options.captions]
-        return [row for file in files for row in manifest.read_rows(file)], digest(list(map(storage.sha256, files)))
+            parts = [options.sources if scenario["direction"] == "v2t" else options.captions]
+        rows = [row for part in parts for row in sets.read_part(part, files.kind_of(part))]
+        return rows, digest(list(map(storage.sha256, parts)))
 
     settings = json.loads(options.settings)
     rows, ranks, pictures = runner.evaluate(
         settings,
         runner.load(settings, options.pretrained, options.checkpoint, options.device),
-        sources=manifest.read_rows(options.sources, manifest.SOURCES),
-        captions=manifest.read_rows(options.captions, manifest.CAPTIONS),
+        sources=sets.read_part(options.sources, SOURCES),
+        captions=sets.read_part(options.captions, CAPTIONS),
         asking=asking,
         gallery=options.gallery,
-        bank_captions=manifest.read_rows(options.bank_captions, manifest.CAPTIONS) if options.bank_captions else (),
+        bank_captions=sets.read_part(options.bank_captions, CAPTIONS) if options.bank_captions else (),
         bank_gallery=options.bank_gallery,
         journal=options.output.with_suffix(".jsonl"),
     )
-    manifest.write(options.output, manifest.RESULTS, rows)
-    manifest.write(options.ranks, manifest.RANKS, ranks)
+    files.write(options.output, RESULTS, rows)
+    files.write(options.ranks, RANKS, ranks)
     storage.write_text(options.pictures, json.dumps(pictures))
     return 0
 
 
 def _merge_results(options: argparse.Namespace) -> int:
-    from perturbations import manifest
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import RANKS, RESULTS
 
     about = _about(options.output)
-    manifest.write(options.output, manifest.RESULTS, manifest.merge(options.parts, manifest.RESULTS), about)
-    ranks = [path.with_suffix(".ranks.parquet") for path in options.parts]
-    manifest.concatenate(ranks, options.ranks, manifest.RANKS, about)
+    rows = [row for part in options.parts for row in sets.read_part(part, RESULTS)]
+    files.write(options.output, RESULTS, rows, about)
+    files.concatenate([path.with_suffix(".ranks.parquet") for path in options.parts], options.ranks, RANKS, about)
     return 0
 
 
@@ -783,12 +834,14 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from perturbations import manifest, storage
+    from perturbations import storage
+    from perturbations.manifest import sets
+    from perturbations.manifest.kinds import QUARANTINE
 
-    rows = manifest.read_rows(options.quarantine, manifest.QUARANTINE)
-    items = sorted({row["item_id"] for row in rows})
+    rows = sets.read_part(options.quarantine, QUARANTINE)
+    items = sorted({row.item_id for row in rows})
     if len(items) > options.allowed:
-        reasons = {row["item_id"]: f"{row['stage']}: {row['error']}" for row in reversed(rows)}
+        reasons = {row.item_id: f"{row.stage}: {row.error}" for row in reversed(rows)}
         lines = [f"  {item!r}: {reasons[item]}" for item in items[:20]]
         rest = [f"  and {len(items) - 20} more"] if len(items) > 20 else []
         raise ManifestError(

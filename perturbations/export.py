@@ -17,21 +17,21 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from perturbations import manifest, media, storage, supervise
+from perturbations import media, storage, supervise
 from perturbations.api import open_clip
 from perturbations.errors import ManifestError, MediaError
+from perturbations.manifest import files as manifest_files
+from perturbations.manifest import locations
+from perturbations.manifest.kinds import COMPLETE, SOURCES, TEXTS, VIDEOS, ClipRow, CompleteSource, SourceRow, TextRow
 from perturbations.progress import logged
 from perturbations.tta import frames
-from perturbations.verify import Finding
+from perturbations.verify.findings import Finding, name_of
 
 log = logging.getLogger("perturbations")
-
-Row = dict[str, Any]
 
 NAMES = "names.csv"
 """Beside the files of a scenario: which ids could not be file names as they are."""
@@ -67,17 +67,17 @@ def vtr_tta_videos(
     Raises `ManifestError` for another kind of manifest, for two complete rows of one id and scenario, and where other
     frames were stored than are asked for.
     """
-    described = manifest.read_metadata(path)
-    if described["kind"] not in (manifest.VIDEOS.name, manifest.SOURCES.name):
-        raise ManifestError(f"{path} is a manifest of {described['kind']}; frames are exported from videos or sources")
-    root = manifest.manifest_root(path, described)
-    rows = [manifest.located(row, root) for row in manifest.read_rows(path)]
-    complete = [row for row in rows if row["status"] == manifest.COMPLETE]
+    kind = manifest_files.kind_of(path)
+    if kind not in (VIDEOS, SOURCES):
+        raise ManifestError(f"{path} is a manifest of {kind.name}; frames are exported from videos or sources")
+    root = locations.root_of(path, manifest_files.read_metadata(path))
+    rows: list[ClipRow | SourceRow] = [locations.located(row, root) for row in manifest_files.read_rows(path, kind)]
+    complete = [row for row in rows if isinstance(row, ClipRow | CompleteSource) and row.status == COMPLETE]
     _check_rows(path, complete, num_frames)
     files = _file_names(rows, output)
-    tasks = [(files[_scenario(row), row["item_id"]], row) for row in complete]
+    tasks = [(files[_scenario(row), row.item_id], row) for row in complete]
 
-    def work(task: tuple[Path, Row], tick: supervise.Tick) -> bool:
+    def work(task: tuple[Path, ClipRow | CompleteSource], tick: supervise.Tick) -> bool:
         return _export(*task, num_frames, size)
 
     written, failed = 0, []
@@ -85,34 +85,37 @@ def vtr_tta_videos(
     for outcome in logged(outcomes, len(tasks), "videos exported"):
         written += bool(outcome.result)
         if outcome.error is not None:
-            failed.append(Finding(outcome.task[1], outcome.error))
+            failed.append(_finding(path, outcome.task[1], outcome.error))
     quarantined = [
-        Finding(row, f"quarantined: {row['stage']}: {row['error']}")
-        for row in rows
-        if row["status"] != manifest.COMPLETE
+        _finding(path, row, f"{row.status}: {row.stage}: {row.error}") for row in rows if row.status != COMPLETE
     ]
     return Exported(written, len(tasks) - written - len(failed), tuple(failed), tuple(quarantined))
 
 
-def _check_rows(path: Path, rows: Iterable[Row], num_frames: int) -> None:
-    counted = Counter((_scenario(row), row["item_id"]) for row in rows)
+def _finding(path: Path, row: ClipRow | SourceRow, problem: str) -> Finding:
+    key = ("item_id", "perturbation", "severity") if isinstance(row, ClipRow) else ("item_id",)
+    return Finding(path, name_of(row, key), problem)
+
+
+def _check_rows(path: Path, rows: Iterable[ClipRow | CompleteSource], num_frames: int) -> None:
+    counted = Counter((_scenario(row), row.item_id) for row in rows)
     twice = [f"{item_id!r} in {scenario}" for (scenario, item_id), count in counted.items() if count > 1]
     if twice:
         raise ManifestError(f"{path} has complete rows more than once: {', '.join(twice[:5])}")
-    stored = {row["storage"] for row in rows if str(row.get("storage")).startswith("frames/")}
+    stored = {row.storage for row in rows if isinstance(row, ClipRow) and row.storage.startswith("frames/")}
     if other := stored - {f"frames/{num_frames}"}:
         raise ManifestError(f"{path} stores {', '.join(sorted(other))} only, not {num_frames} frames")
 
 
-def _scenario(row: Mapping[str, Any]) -> str:
+def _scenario(row: ClipRow | SourceRow | TextRow) -> str:
     """The name of its folder, or file of captions."""
-    if "perturbation" not in row:
+    if isinstance(row, SourceRow):
         return "clean"
-    name = _NAMES.get(f"{row['suite']}/{row['perturbation']}", row["perturbation"])
-    return f"{storage.file_stem(name)}_{row['severity']}"
+    name = _NAMES.get(f"{row.suite}/{row.perturbation}", row.perturbation or "")
+    return f"{storage.file_stem(name)}_{row.severity}"
 
 
-def _file_names(rows: Iterable[Row], output: Path) -> dict[tuple[str, str], Path]:
+def _file_names(rows: Iterable[ClipRow | SourceRow], output: Path) -> dict[tuple[str, str], Path]:
     """Each scenario's and id's file, named as the loader looks for it.
 
     Names that no file can have, and names that the loader would take for two ids, are replaced by a hash: better not
@@ -120,7 +123,7 @@ def _file_names(rows: Iterable[Row], output: Path) -> dict[tuple[str, str], Path
     """
     ids = defaultdict(set)
     for row in rows:
-        ids[_scenario(row)].add(row["item_id"])
+        ids[_scenario(row)].add(row.item_id)
     files = {}
     for scenario, members in ids.items():
         folder = output / scenario
@@ -149,9 +152,9 @@ def _remove_leftovers(folder: Path) -> None:
                 file.unlink(missing_ok=True)
 
 
-def _export(file: Path, row: Row, num_frames: int, size: int) -> bool:
+def _export(file: Path, row: ClipRow | CompleteSource, num_frames: int, size: int) -> bool:
     """Write one file; False when it is there already."""
-    told = {"video_id": row["item_id"], "frames_sha256": row["frames_sha256"]}
+    told = {"video_id": row.item_id, "frames_sha256": row.frames_sha256 or ""}
     if _holds(file, told, (num_frames, 3, size, size)):
         return False
     video = frames.transformed(_sampled(row, num_frames), size).contiguous()
@@ -163,17 +166,17 @@ def _export(file: Path, row: Row, num_frames: int, size: int) -> bool:
     return True
 
 
-def _sampled(row: Row, num_frames: int) -> np.ndarray:
-    tier = str(row.get("storage") or "").partition("/")[0]
+def _sampled(row: ClipRow | CompleteSource, num_frames: int) -> np.ndarray:
+    tier = row.storage.partition("/")[0] if isinstance(row, ClipRow) else ""
     if tier in ("video", "frames"):
-        stored = Path(row["path"])
+        stored = Path(row.path or "")
         if not stored.is_file():
             raise MediaError(f"the file is missing: {stored}; perturb verify --repair makes it again")
-        if storage.sha256(stored) != row["sha256"]:
+        if storage.sha256(stored) != row.sha256:
             raise MediaError(f"{stored} changed since it was made; perturb verify --repair makes it again")
     if tier == "frames":
         return open_clip(row)
-    return open_clip(row, media.uniform_indices(num_frames, row["frame_count"]))
+    return open_clip(row, media.uniform_indices(num_frames, row.frame_count))
 
 
 def _holds(file: Path, told: Mapping[str, str], shape: tuple[int, ...]) -> bool:
@@ -199,13 +202,13 @@ def vtr_tta_captions(path: Path, output: Path, order: Path) -> int:
 
     Raises `ManifestError` for another kind of manifest, or when a video of the split has no caption.
     """
-    kind = manifest.read_metadata(path)["kind"]
-    if kind != manifest.TEXTS.name:
-        raise ManifestError(f"{path} is a manifest of {kind}; captions are exported from texts")
+    kind = manifest_files.kind_of(path)
+    if kind != TEXTS:
+        raise ManifestError(f"{path} is a manifest of {kind.name}; captions are exported from texts")
     wanted = _order(order)
     scenarios: dict[str, dict[str, str]] = defaultdict(dict)
-    for row in sorted(manifest.read_rows(path, manifest.TEXTS), key=lambda row: _numbered(row["caption_id"])):
-        scenarios[_scenario(row)].setdefault(row["item_id"], row["text"] if row["accepted"] else row["source_text"])
+    for row in sorted(manifest_files.read_rows(path, TEXTS), key=lambda row: _numbered(row.caption_id)):
+        scenarios[_scenario(row)].setdefault(row.item_id, row.text if row.accepted else row.source_text)
     for name, texts in scenarios.items():
         if missing := [item_id for item_id in wanted if item_id not in texts]:
             raise ManifestError(

@@ -20,12 +20,25 @@ import numpy.typing as npt
 from perturbations import rng, storage
 from perturbations.analysis import motion, neighbours, tracking
 from perturbations.errors import ConfigError, MediaError
+from perturbations.facts import (
+    Donor,
+    DonorFacts,
+    DonorFiles,
+    Facts,
+    FrostFactFiles,
+    FrostFacts,
+    MainObjectFacts,
+    MotionFacts,
+    StyleFactFiles,
+    StyleFacts,
+    parse_main_objects,
+)
+from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource
 from perturbations.media import Clip
 from perturbations.models import adain
-from perturbations.recipe import Recipe, canonical, digest
+from perturbations.recipe import AnalysedGuide, DonorGuide, FrostGuide, StyleGuide, VideoRecipe, canonical, digest
 from perturbations.video import procedural_styles, style
 
-Row = dict[str, Any]
 Image = npt.NDArray[np.uint8]
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}
@@ -40,94 +53,88 @@ class Known:
         donors: the rows of the donor corpus, sorted by item; empty where no clip is inserted.
     """
 
-    rows: Mapping[str, Row] = field(default_factory=dict)
-    donors: Sequence[Row] = ()
-    _corpora: dict[tuple[int, int], tuple[list[Row], npt.NDArray[np.float64]]] = field(default_factory=dict)
+    rows: Mapping[str, AnalysisRow] = field(default_factory=dict)
+    donors: Sequence[AnalysisRow] = ()
+    _corpora: dict[tuple[int, int], tuple[list[AnalysisRow], npt.NDArray[np.float64]]] = field(default_factory=dict)
 
-    def corpus(self, seed: int, number: int) -> tuple[list[Row], npt.NDArray[np.float64]]:
+    def corpus(self, seed: int, number: int) -> tuple[list[AnalysisRow], npt.NDArray[np.float64]]:
         """So many donors and their vectors, chosen by a hash: one that comes or goes changes at most one other."""
         if (seed, number) not in self._corpora:
-            by_item = {row["item_id"]: row for row in self.donors}
-            dataset = self.donors[0]["dataset"] if self.donors else ""
+            by_item = {row.item_id: row for row in self.donors}
+            dataset = self.donors[0].dataset if self.donors else ""
             chosen = neighbours.subset(by_item, number, lambda item_id: digest([seed, dataset, item_id]))
             rows = [by_item[item_id] for item_id in chosen]
-            self._corpora[seed, number] = rows, np.array([row["vector"] for row in rows], np.float64)
+            self._corpora[seed, number] = rows, np.array([row.vector for row in rows], np.float64)
         return self._corpora[seed, number]
 
 
-def facts(recipe: Recipe, source: Row, known: Known) -> Row:
-    """The facts for one clip; `source` is its row of the sources manifest.
+def facts(recipe: VideoRecipe, source: CompleteSource, known: Known) -> Facts:
+    """The facts for one clip of a guided recipe.
 
     Raises `MediaError` when the clip's analysis failed or nothing suitable was found for it.
     """
-    kind = recipe["guide"]["kind"]
-    if kind == "style":
-        return style_facts(recipe, source["dataset"], source["item_id"])
-    if kind == "frost":
-        return frost_facts(recipe, source["dataset"], source["item_id"])
-    row = known.rows.get(source["item_id"])
+    if isinstance(recipe.guide, StyleGuide):
+        return style_facts(recipe, source.dataset, source.item_id)
+    if isinstance(recipe.guide, FrostGuide):
+        return frost_facts(recipe, source.dataset, source.item_id)
+    row = known.rows.get(source.item_id)
     if row is None:
         raise MediaError("its analysis is missing: run the workflow, which makes it")
-    if row["status"] != "complete":
-        raise MediaError(f"its analysis failed: {row['error']}")
-    if kind == "motion":
-        return {}
-    if kind == "main_object":
-        return main_object_facts(json.loads(row["result"]))
-    return _donor_facts(recipe, row, known)
+    if row.status != COMPLETE:
+        raise MediaError(f"its analysis failed: {row.error}")
+    if isinstance(recipe.guide, DonorGuide):
+        return _donor_facts(recipe, recipe.guide, row, known)
+    return MotionFacts() if recipe.follows_motion else main_object_facts(row.result or "")
 
 
-def backend_of(recipe: Recipe, known: Known, item_id: str) -> Row:
-    """Who played which role, for the row's column `backend`."""
-    if "guide" not in recipe or recipe["guide"]["kind"] == "motion":
-        return {}
-    kind = recipe["guide"]["kind"]
-    if kind == "frost":
-        return {"frost": {"backend": "offline" if recipe["guide"]["files"]["images"] is None else "photographs"}}
-    if kind == "style":
-        settings = recipe["guide"]
-        names = ("backend", "version", "encoder_sha256", "decoder_sha256", "device", "dtype")
-        return {"style": {name: settings[name] for name in names if name in settings}}
+def backend_of(recipe: VideoRecipe, known: Known, item_id: str) -> str:
+    """Who played which role, for the row's column `backend`: JSON."""
+    guide = recipe.guide
+    if guide is None or recipe.follows_motion:
+        return "{}"
+    if isinstance(guide, FrostGuide):
+        return canonical({"frost": {"backend": "offline" if guide.files.images is None else "photographs"}})
+    if isinstance(guide, StyleGuide):
+        return canonical({"style": guide.model_dump(mode="json", exclude_none=True, exclude={"kind", "files"})})
     row = known.rows.get(item_id)
-    found: Row = json.loads(row["backend"]) if row and row["backend"] else {}
-    return found
+    return row.backend if row and row.backend else "{}"
 
 
 def offline_roles(backend: str | None) -> list[str]:
     """The roles that an offline stand-in played, from a row's column `backend`."""
-    return [role for role, said in json.loads(backend or "{}").items() if said["backend"] == "offline"]
+    return [role for role, player in json.loads(backend or "{}").items() if player["backend"] == "offline"]
 
 
 # --- main object -----------------------------------------------------------------------------------------------------
 
 
-def main_object_facts(found: Row) -> Row:
+def main_object_facts(result: str) -> MainObjectFacts:
     """The part of a main-object analysis that the frames depend on: a box and a track in each analysed frame."""
-    return {name: found[name] for name in ("positions", "boxes", "tracks")}
+    objects = parse_main_objects(result)
+    return MainObjectFacts(positions=objects.positions, boxes=objects.boxes, tracks=objects.tracks)
 
 
 # --- style -----------------------------------------------------------------------------------------------------------
 
 
-def style_facts(recipe: Recipe, dataset: str, item_id: str) -> Row:
-    """Which style a clip is painted in: drawn once a clip, the same for all severities."""
+def style_facts(recipe: VideoRecipe, dataset: str, item_id: str) -> StyleFacts:
+    """Which style a clip is painted in: drawn once per clip, the same for all severities."""
+    assert isinstance(recipe.guide, StyleGuide)
     draw = _choice(recipe, dataset, item_id)
-    settings = recipe["guide"]["files"]
-    weights = {name: settings[name] for name in ("encoder", "decoder") if name in settings}
-    folder = settings["images"]
-    if folder is None:
+    where = recipe.guide.files
+    if where.images is None:
         names = procedural_styles.names()
-        return {"style": names[int(draw * len(names))], "files": {"image": None, **weights}}
-    paths = images("style", Path(folder))
-    path = paths[int(draw * len(paths))]
-    return {"style": storage.sha256(path), "files": {"image": str(path), **weights}}
+        name, image = names[int(draw * len(names))], None
+    else:
+        paths = images("style", Path(where.images))
+        path = paths[int(draw * len(paths))]
+        name, image = storage.sha256(path), str(path)
+    return StyleFacts(style=name, files=StyleFactFiles(image=image, encoder=where.encoder, decoder=where.decoder))
 
 
-def _choice(recipe: Recipe, dataset: str, item_id: str) -> float:
+def _choice(recipe: VideoRecipe, dataset: str, item_id: str) -> float:
     """A clip's number in [0, 1), the same for all severities."""
-    return float(
-        rng.generator(recipe["seed"], dataset, item_id, f"{recipe['suite']}/{recipe['perturbation']}").random()
-    )
+    return float(rng.generator(recipe.seed, dataset, item_id, recipe.key).random())
 
 
 @lru_cache(maxsize=2)
@@ -156,14 +163,15 @@ def _user_image(role: str, sha256: str, path: str) -> Image:
 # --- frost -----------------------------------------------------------------------------------------------------------
 
 
-def frost_facts(recipe: Recipe, dataset: str, item_id: str) -> Row:
-    """Which photograph of frost a clip gets, drawn once a clip; none where the kernel draws the ice itself."""
-    folder = recipe["guide"]["files"]["images"]
+def frost_facts(recipe: VideoRecipe, dataset: str, item_id: str) -> FrostFacts:
+    """Which photograph of frost a clip gets, drawn once per clip; none where the kernel draws the ice itself."""
+    assert isinstance(recipe.guide, FrostGuide)
+    folder = recipe.guide.files.images
     if folder is None:
-        return {"frost": None, "files": {"image": None}}
+        return FrostFacts(files=FrostFactFiles())
     paths = images("frost", Path(folder))
     path = paths[int(_choice(recipe, dataset, item_id) * len(paths))]
-    return {"frost": storage.sha256(path), "files": {"image": str(path)}}
+    return FrostFacts(frost=storage.sha256(path), files=FrostFactFiles(image=str(path)))
 
 
 @lru_cache(maxsize=4)
@@ -175,69 +183,77 @@ def photograph(sha256: str | None, path: str | None) -> Image | None:
 # --- donor -----------------------------------------------------------------------------------------------------------
 
 
-def _donor_facts(recipe: Recipe, query: Row, known: Known) -> Row:
+def _donor_facts(recipe: VideoRecipe, guide: DonorGuide, query: AnalysisRow, known: Known) -> DonorFacts:
     """The nearest clip of the corpus that is not the clip itself, nor the same file or the same frames again."""
-    donors, vectors = known.corpus(recipe["seed"], recipe["params"]["donors"])
+    donors, vectors = known.corpus(recipe.seed, int(recipe.params["donors"]))
     same = np.array([_is_the_same(row, query) for row in donors], bool)
-    found = neighbours.nearest(query["vector"], vectors, same) if len(donors) else None
+    found = neighbours.nearest(query.vector or (), vectors, same) if len(donors) else None
     if found is None:
-        raise MediaError(f"no other clip in the corpus `{recipe['guide']['corpus']}` to insert a segment of")
-    row, similarity = donors[found.position], found.similarity
-    names = ("dataset", "item_id", "start_s", "end_s", "frame_count", "fps")
-    donor = {**{name: row[name] for name in names}, "sha256": row["source_sha256"]}
-    return {"donor": donor, "similarity": round(similarity, 6), "files": {"donor": row["source_path"]}}
+        raise MediaError(f"no other clip in the corpus `{guide.corpus}` to insert a segment of")
+    row = donors[found.position]
+    donor = Donor(
+        dataset=row.dataset,
+        item_id=row.item_id,
+        start_s=row.start_s,
+        end_s=row.end_s,
+        frame_count=row.frame_count,
+        fps=row.fps,
+        sha256=row.source_sha256,
+    )
+    return DonorFacts(donor=donor, similarity=round(found.similarity, 6), files=DonorFiles(donor=row.source_path))
 
 
-def _is_the_same(row: Row, query: Row) -> bool:
+def _is_the_same(row: AnalysisRow, query: AnalysisRow) -> bool:
     return (
-        (row["dataset"], row["item_id"]) == (query["dataset"], query["item_id"])
-        or row["source_sha256"] == query["source_sha256"]
-        or row["source_frames_sha256"] == query["source_frames_sha256"]
+        (row.dataset, row.item_id) == (query.dataset, query.item_id)
+        or row.source_sha256 == query.source_sha256
+        or row.source_frames_sha256 == query.source_frames_sha256
     )
 
 
-def donor_clip(facts: Row) -> Clip:
+def donor_clip(facts: Facts | None) -> Clip:
     """The clip that a segment is taken from. Raises `MediaError` when its file is missing or changed."""
-    donor, path = facts["donor"], Path(facts["files"]["donor"])
-    if not path.is_file() or storage.sha256(path) != donor["sha256"]:
-        raise MediaError(f"the donor {donor['item_id']!r} is missing or changed: {path}")
-    return Clip(path, donor["start_s"], donor["end_s"])
+    assert isinstance(facts, DonorFacts)
+    donor, path = facts.donor, Path(facts.files.donor)
+    if not path.is_file() or storage.sha256(path) != donor.sha256:
+        raise MediaError(f"the donor {donor.item_id!r} is missing or changed: {path}")
+    return Clip(path, donor.start_s, donor.end_s)
 
 
 # --- guides ----------------------------------------------------------------------------------------------------------
 
 
-def guide_of(recipe: Recipe, source: Any) -> Any:
+def guide_of(recipe: VideoRecipe, source: Any) -> Any:
     """What the kernel takes, from the facts in `source.facts`; `source` is a `rendering.Source`."""
-    kind = recipe["guide"]["kind"]
-    if kind == "motion":
+    facts = source.facts
+    if isinstance(recipe.guide, AnalysedGuide) and recipe.follows_motion:
         if source.motion is not None:
             return motion.reader(source.motion, source.height, source.width)
         return motion.Follower()
-    if kind == "main_object":
-        return boxes(source.facts, source.num_frames)
-    if kind == "donor":
-        donor = source.facts["donor"]
-        return donor["frame_count"], donor["fps"] / source.fps
-    if kind == "frost":
-        return photograph(source.facts["frost"], source.facts["files"]["image"])
-    return stylizer(recipe["guide"], source.facts)
+    if isinstance(facts, MainObjectFacts):
+        return boxes(facts, source.num_frames)
+    if isinstance(facts, DonorFacts):
+        return facts.donor.frame_count, facts.donor.fps / source.fps
+    if isinstance(facts, FrostFacts):
+        return photograph(facts.frost, facts.files.image)
+    assert isinstance(recipe.guide, StyleGuide)
+    assert isinstance(facts, StyleFacts)
+    return stylizer(recipe.guide, facts)
 
 
-def boxes(facts: Row, num_frames: int) -> npt.NDArray[np.float64]:
+def boxes(facts: MainObjectFacts, num_frames: int) -> npt.NDArray[np.float64]:
     """The main object's box in every frame, num_frames x 4, NaN where there is none."""
-    return tracking.interpolate(facts["positions"], facts["boxes"], facts["tracks"], num_frames)
+    return tracking.interpolate(facts.positions, facts.boxes, facts.tracks, num_frames)
 
 
-def stylizer(settings: Recipe, facts: Row) -> Callable[..., Any]:
-    """The function (frame, alpha) -> frame that paints in a clip's style; `settings` are the recipe's.
+def stylizer(guide: StyleGuide, facts: StyleFacts) -> Callable[..., Any]:
+    """The function (frame, alpha) -> frame that paints in a clip's style.
 
     Raises `MediaError` for a style image that is missing or changed, `ConfigError` for weights that are not there.
     """
-    image = facts["files"]["image"]
-    if settings["backend"] == "offline":
-        return _offline_painter(facts["style"], image)
-    return _pretrained_painter(facts["style"], image, canonical(settings), canonical(facts["files"]))
+    if guide.backend == "offline":
+        return _offline_painter(facts.style, facts.files.image)
+    return _pretrained_painter(facts.style, facts.files.image, guide.text, facts.files.text)
 
 
 # The severities of a clip, and clips of one style, share a painter.
@@ -247,9 +263,9 @@ def _offline_painter(name: str, image: str | None) -> Callable[..., Any]:
 
 
 @lru_cache(maxsize=4)
-def _pretrained_painter(name: str, image: str | None, settings: str, files: str) -> Callable[..., Any]:
-    where = json.loads(files)
-    networks = _networks(settings, where["encoder"], where["decoder"])
+def _pretrained_painter(name: str, image: str | None, guide: str, files: str) -> Callable[..., Any]:
+    where = StyleFactFiles.model_validate_json(files)
+    networks = _networks(guide, where.encoder or "", where.decoder or "")
     statistics = networks.style(_style_image(name, image))
 
     def paint(frame: Image, alpha: float) -> Image:
@@ -261,13 +277,13 @@ def _pretrained_painter(name: str, image: str | None, settings: str, files: str)
 
 
 @lru_cache(maxsize=1)
-def _networks(settings: str, encoder: str, decoder: str) -> adain.Adain:
-    said = json.loads(settings)
+def _networks(guide: str, encoder: str, decoder: str) -> adain.Adain:
+    settings = StyleGuide.model_validate_json(guide)
     return adain.load(
         Path(encoder),
         Path(decoder),
-        encoder_sha256=said["encoder_sha256"],
-        decoder_sha256=said["decoder_sha256"],
-        device=said["device"],
-        dtype=said["dtype"],
+        encoder_sha256=settings.encoder_sha256 or "",
+        decoder_sha256=settings.decoder_sha256 or "",
+        device=settings.device or "cpu",
+        dtype=settings.dtype or "float32",
     )

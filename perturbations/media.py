@@ -30,7 +30,7 @@ import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
-from perturbations import containers
+from perturbations import containers, storage
 from perturbations.errors import MediaError, OutputError
 from perturbations.storage import OUTPUT_ERRNOS, Profile, output_errors
 
@@ -60,6 +60,18 @@ class VideoInfo:
     time_base: Fraction
     declared_frames: int | None
     declared_duration_s: float | None
+
+
+def sha256(path: Path) -> str:
+    """Hex SHA-256 of a video file. Raises `MediaError` when there is none, or something that is no regular file."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise MediaError(f"{path} is not a regular file")
+        return storage.sha256(path)
+    except FileNotFoundError as error:
+        raise MediaError(f"no such file: {path}") from error
+    except OSError as error:
+        raise MediaError(f"{path} cannot be read: {os.strerror(error.errno or 0)}") from error
 
 
 def uniform_indices(num_frames: int, total: int) -> list[int]:

@@ -11,10 +11,11 @@ import numpy as np
 
 from perturbations import framefile, media, quality, storage
 from perturbations.errors import MediaError
+from perturbations.journal import Measured
 from perturbations.media import Frame, Image
 from perturbations.progress import Tick, no_tick, ticking
-from perturbations.recipe import Recipe
-from perturbations.rendering import Row, Source, encode_stream, length, method, render, timing
+from perturbations.recipe import StoredFrames, StoredVideo, VideoRecipe
+from perturbations.rendering import Source, encode_stream, length, method, render, timing
 
 MEASURED_FRAMES = 12
 """PSNR and SSIM against the clean clip are taken over so many uniformly sampled frames."""
@@ -24,110 +25,187 @@ _KEPT_BYTES = 256 * 2**20
 Seen = Callable[[Frame, Image], None]
 
 
-def produce(recipe: Recipe, source: Source, target: Path, tick: Tick = no_tick, *, check: bool = True) -> Row:
+def produce(recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_tick, *, check: bool = True) -> Measured:
     """Make one corpus entry in the recipe's storage tier and return what was measured of it.
 
     `target` has the tier's extension and is whole or absent. The stored file is decoded again, its frames are
     hashed and compared with the intended ones, unless `check` is off (for benchmarks).
     Raises `MediaError` when the clip is at fault and `OutputError` when the disk is.
     """
-    tier = recipe["storage"]["tier"]
-    num_frames = length(recipe, source)
-    measured = _Measured(source, recipe, num_frames)
-    row: Row = {}
-    if method(recipe) == "temporal":
-        row = {"frame_count": num_frames, "duration_s": num_frames / source.fps}
-    if tier == "frames":
-        return {**row, **_produce_frames(recipe, source, target, tick, measured, num_frames)}
-    if tier == "recipe":
-        return {**row, **_produce_nothing(recipe, source, tick, measured, num_frames)}
-    if method(recipe) == "codec" and source.cut is None:
-        return _produce_stream(recipe, source, target, tick, check, measured)
-    return {**row, **_produce_video(recipe, source, target, tick, check, measured, num_frames)}
+    work = _Work(recipe, source, target, tick)
+    if isinstance(recipe.storage, StoredFrames):
+        return work.make_frames(recipe.storage.num_frames)
+    if not isinstance(recipe.storage, StoredVideo):
+        return work.make_nothing()
+    if work.is_stream:
+        return work.make_stream(check)
+    return work.make_video(recipe.storage.profile, check)
 
 
-def extension(recipe: Recipe) -> str | None:
+def measure(recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_tick) -> Measured:
+    """Measure an entry that `produce` made, anew: render it, and compare the file with what comes out.
+
+    Raises `MediaError` when the clip or the file cannot be read, or the file does not hold the intended frames.
+    """
+    work = _Work(recipe, source, target, tick)
+    if isinstance(recipe.storage, StoredFrames):
+        return work.measure_frames(recipe.storage.num_frames, framefile.read(target))
+    if not isinstance(recipe.storage, StoredVideo):
+        return work.make_nothing()
+    if work.is_stream:
+        return work.measure_stream(target)
+    return work.measure_video(target, work.intended(keep=False))
+
+
+def frames_sha256(path: Path, tick: Tick = no_tick) -> tuple[str, int]:
+    """The hash of a stored file's frames, and how many there are. Raises `MediaError`."""
+    if path.name.endswith(".npy.zst"):
+        stack = framefile.read(path)
+        return hashlib.sha256(np.ascontiguousarray(stack).data).hexdigest(), len(stack)
+    digest = hashlib.sha256()
+    count = 0
+    for frame in ticking(media.decode(media.Clip(path)), tick):
+        digest.update(frame.image.data)
+        count += 1
+    return digest.hexdigest(), count
+
+
+def extension(recipe: VideoRecipe) -> str | None:
     """The extension of a stored entry; None where nothing is stored."""
-    return {"video": ".mp4", "frames": ".npy.zst", "recipe": None}[recipe["storage"]["tier"]]
+    return {"video": ".mp4", "frames": ".npy.zst", "recipe": None}[recipe.storage.tier]
 
 
-def _produce_video(
-    recipe: Recipe, source: Source, target: Path, tick: Tick, check: bool, measured: _Measured, num_frames: int
-) -> Row:
-    def rendered(seen: Seen | None) -> Iterator[Frame]:
-        if method(recipe) == "pixel":
-            return render(recipe, source, tick=tick, seen=seen)
-        frames = render(recipe, source, tick=tick)
-        return frames if seen is None else measured.against_clean(frames, tick)
+class _Work:
+    """One clip on its way through one recipe."""
 
-    size = num_frames * source.height * source.width * 3
-    intended = _Twice(rendered, measured.see, keep=check and size <= _KEPT_BYTES)
-    with storage.atomic_path(target) as temporary:
-        profile = storage.PROFILES[recipe["storage"]["profile"]]
-        media.encode(intended.first(), temporary, profile, timing(recipe, source))
-        row: Row = {}
-        if check:
+    def __init__(self, recipe: VideoRecipe, source: Source, target: Path, tick: Tick) -> None:
+        self._recipe = recipe
+        self._source = source
+        self._target = target
+        self._tick = tick
+        self._num_frames = length(recipe, source)
+        self._distortion = _Distortion(source, recipe, self._num_frames)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the encoder's stream is stored as it is."""
+        return method(self._recipe) == "codec" and self._source.cut is None
+
+    def intended(self, *, keep: bool) -> _Twice:
+        """The perturbed frames, to be gone through once or twice; the first time they are measured."""
+        size = self._num_frames * self._source.height * self._source.width * 3
+        return _Twice(self._rendered, self._distortion.see, keep=keep and size <= _KEPT_BYTES)
+
+    def _rendered(self, seen: Seen | None) -> Iterator[Frame]:
+        if method(self._recipe) == "pixel":
+            return render(self._recipe, self._source, tick=self._tick, seen=seen)
+        frames = render(self._recipe, self._source, tick=self._tick)
+        return frames if seen is None else self._distortion.against_clean(frames, self._tick)
+
+    def make_video(self, profile: str, check: bool) -> Measured:
+        intended = self.intended(keep=check)
+        with storage.atomic_path(self._target) as temporary:
+            clock = timing(self._recipe, self._source)
+            media.encode(intended.first(), temporary, storage.PROFILES[profile], clock)
+            return self.measure_video(temporary, intended if check else None)
+
+    def measure_video(self, path: Path, intended: _Twice | None) -> Measured:
+        """Measure a file; against the intended frames where they are given."""
+        described = _file_columns(path)
+        if intended is not None:
             stored = quality.Distortion(structural=False)
-            pairs = zip(intended.second(), ticking(media.decode(media.Clip(temporary)), tick), strict=True)
-            frames = _compared(pairs, stored)
-            row = {**_hashed(frames, num_frames), "storage_psnr_db": stored.psnr_db}
-        return {**row, **measured.row(), **_file_row(temporary), "stored_frames": num_frames}
+            frames = intended.second() if intended.is_seen else intended.first()
+            pairs = zip(frames, ticking(media.decode(media.Clip(path)), self._tick), strict=True)
+            described |= {"frames_sha256": self._hash_of(_compared(pairs, stored), self._num_frames)}
+            described |= {"storage_psnr_db": stored.psnr_db}
+        return self._measured(self._num_frames, described)
+
+    def make_stream(self, check: bool) -> Measured:
+        with storage.atomic_path(self._target) as temporary:
+            encode_stream(self._recipe, self._source, temporary, self._tick)
+            if check:
+                return self.measure_stream(temporary)
+            return self._measured(self._num_frames, _file_columns(temporary))
+
+    def measure_stream(self, path: Path) -> Measured:
+        """Measure a file that is an encoder's stream."""
+        described = _file_columns(path)
+        frames = self._distortion.against_clean(ticking(media.decode(media.Clip(path)), self._tick), self._tick)
+        # The stream is the perturbed video, so nothing was lost in storing it.
+        described |= {"frames_sha256": self._hash_of(frames, self._num_frames), "storage_psnr_db": math.inf}
+        return self._measured(self._num_frames, described)
+
+    def make_frames(self, num_frames: int) -> Measured:
+        stack = self._sampled(num_frames)
+        with storage.atomic_path(self._target) as temporary:
+            with storage.output_errors(self._target):
+                framefile.write(temporary, stack)
+            return self._measured_frames(temporary, stack)
+
+    def measure_frames(self, num_frames: int, stored: Image) -> Measured:
+        """Measure the stored frames of a file."""
+        if not np.array_equal(self._sampled(num_frames), stored):
+            raise MediaError("the file does not hold the intended frames")
+        return self._measured_frames(self._target, stored)
+
+    def _sampled(self, num_frames: int) -> Image:
+        wanted = media.uniform_indices(num_frames, self._num_frames)
+        images = {frame.position: frame.image for frame in self._rendered_and_measured(set(wanted))}
+        _expect(len(images), len(set(wanted)))
+        return np.stack([images[index] for index in wanted])
+
+    def _measured_frames(self, path: Path, stack: Image) -> Measured:
+        described = {
+            "bytes": path.stat().st_size,
+            "sha256": storage.sha256(path),
+            "codec": "npy+zstd",
+            "pix_fmt": "rgb24",
+            "frames_sha256": hashlib.sha256(np.ascontiguousarray(stack).data).hexdigest(),
+            "storage_psnr_db": math.inf,
+        }
+        return self._measured(len(stack), described)
+
+    def make_nothing(self) -> Measured:
+        """Measure what is rendered on demand."""
+        hashed = self._hash_of(self._rendered_and_measured(None), self._num_frames)
+        return self._measured(0, {"frames_sha256": hashed, "storage_psnr_db": math.inf})
+
+    def _rendered_and_measured(self, only: Collection[int] | None) -> Iterator[Frame]:
+        recipe, source, tick = self._recipe, self._source, self._tick
+        if method(recipe) == "pixel":
+            return render(recipe, source, only=only, tick=tick, seen=self._distortion.see)
+        return self._distortion.against_clean(render(recipe, source, only=only, tick=tick), tick)
+
+    def _hash_of(self, frames: Iterable[Frame], expected: int) -> str:
+        digest = hashlib.sha256()
+        count = 0
+        for frame in frames:
+            digest.update(frame.image.data)
+            count += 1
+        _expect(count, expected)
+        return digest.hexdigest()
+
+    def _measured(self, stored_frames: int, described: dict[str, object]) -> Measured:
+        temporal = method(self._recipe) == "temporal"
+        duration_s = self._num_frames / self._source.fps if temporal else None
+        return Measured.model_validate(
+            {
+                "frame_count": self._num_frames,
+                "duration_s": duration_s,
+                "stored_frames": stored_frames,
+                "psnr_db": self._distortion.psnr_db,
+                "ssim": self._distortion.ssim,
+                **described,
+            }
+        )
 
 
-def _produce_stream(recipe: Recipe, source: Source, target: Path, tick: Tick, check: bool, measured: _Measured) -> Row:
-    with storage.atomic_path(target) as temporary:
-        encode_stream(recipe, source, temporary, tick)
-        row: Row = {}
-        if check:
-            frames = measured.against_clean(ticking(media.decode(media.Clip(temporary)), tick), tick)
-            # The stream is the perturbed video, so nothing was lost in storing it.
-            row = {**_hashed(frames, source.num_frames), "storage_psnr_db": math.inf, **measured.row()}
-        return {**row, **_file_row(temporary), "stored_frames": source.num_frames}
-
-
-def _produce_frames(
-    recipe: Recipe, source: Source, target: Path, tick: Tick, measured: _Measured, num_frames: int
-) -> Row:
-    wanted = stored_indices(recipe, num_frames)
-    images: dict[int, Image] = {}
-    for frame in _rendered_and_measured(recipe, source, measured, set(wanted), tick):
-        images[frame.position] = frame.image
-    _expect(len(images), len(set(wanted)))
-    stack = np.stack([images[index] for index in wanted])
-    with storage.atomic_path(target) as temporary:
-        with storage.output_errors(target):
-            framefile.write(temporary, stack)
-        size = {"bytes": temporary.stat().st_size, "sha256": storage.sha256(temporary)}
-    return {
-        **measured.row(),
-        **size,
-        "codec": "npy+zstd",
-        "pix_fmt": "rgb24",
-        "stored_frames": len(stack),
-        "frames_sha256": hashlib.sha256(stack.data).hexdigest(),
-        "storage_psnr_db": math.inf,
-    }
-
-
-def _produce_nothing(recipe: Recipe, source: Source, tick: Tick, measured: _Measured, num_frames: int) -> Row:
-    frames = _rendered_and_measured(recipe, source, measured, None, tick)
-    row = _hashed(frames, num_frames)
-    return {**row, **measured.row(), "stored_frames": 0, "storage_psnr_db": math.inf}
-
-
-def _rendered_and_measured(
-    recipe: Recipe, source: Source, measured: _Measured, only: Collection[int] | None, tick: Tick
-) -> Iterator[Frame]:
-    if method(recipe) == "pixel":
-        return render(recipe, source, only=only, tick=tick, seen=measured.see)
-    return measured.against_clean(render(recipe, source, only=only, tick=tick), tick)
-
-
-class _Measured:
+class _Distortion:
     """Distortion against the clean clip over uniformly sampled frames of both, as evaluators sample them."""
 
-    def __init__(self, source: Source, recipe: Recipe, num_frames: int) -> None:
-        sampled = recipe["storage"].get("num_frames", MEASURED_FRAMES)
+    def __init__(self, source: Source, recipe: VideoRecipe, num_frames: int) -> None:
+        stored = recipe.storage
+        sampled = stored.num_frames if isinstance(stored, StoredFrames) else MEASURED_FRAMES
         clean = media.uniform_indices(sampled, source.num_frames)
         self._source = source
         self._clean_of = dict(zip(media.uniform_indices(sampled, num_frames), clean, strict=True))
@@ -147,8 +225,15 @@ class _Measured:
                 self._distortion.add(clean[self._clean_of[frame.position]], frame.image)
             yield frame
 
-    def row(self) -> Row:
-        return {"psnr_db": self._distortion.psnr_db, "ssim": self._distortion.ssim}
+    @property
+    def psnr_db(self) -> float | None:
+        """Of all frames together; None where none was looked at."""
+        return None if math.isnan(self._distortion.psnr_db) else self._distortion.psnr_db
+
+    @property
+    def ssim(self) -> float | None:
+        """The frames' mean; None where none was looked at."""
+        return None if math.isnan(self._distortion.ssim) else self._distortion.ssim
 
 
 class _Twice:
@@ -158,8 +243,10 @@ class _Twice:
         self._rendered = rendered
         self._seen = seen
         self._kept: list[Frame] | None = [] if keep else None
+        self.is_seen = False
 
     def first(self) -> Iterator[Frame]:
+        self.is_seen = True
         for frame in self._rendered(self._seen):
             if self._kept is not None:
                 self._kept.append(frame)
@@ -178,32 +265,23 @@ def _compared(pairs: Iterable[tuple[Frame, Frame]], stored: quality.Distortion) 
         raise MediaError(f"the stored video does not hold the intended frames: {error}") from error
 
 
-def _hashed(frames: Iterable[Frame], expected: int) -> Row:
-    digest = hashlib.sha256()
-    count = 0
-    for frame in frames:
-        digest.update(frame.image.data)
-        count += 1
-    _expect(count, expected)
-    return {"frames_sha256": digest.hexdigest()}
-
-
 def _expect(count: int, expected: int) -> None:
     if count != expected:
         raise MediaError(f"{count} frames came out where {expected} were expected")
 
 
-def _file_row(path: Path) -> Row:
+def _file_columns(path: Path) -> dict[str, object]:
     info = media.probe(path)
+    bitrate = media.video_bitrate(path)
     return {
         "bytes": path.stat().st_size,
         "sha256": storage.sha256(path),
         "codec": info.codec,
         "pix_fmt": info.pix_fmt,
-        "bitrate_bps": media.video_bitrate(path),
+        "bitrate_bps": None if math.isnan(bitrate) else bitrate,
     }
 
 
-def stored_indices(recipe: Recipe, num_frames: int) -> list[int]:
+def stored_indices(storage: StoredFrames, num_frames: int) -> list[int]:
     """Which frames of the full-length clip the `frames` tier keeps."""
-    return media.uniform_indices(recipe["storage"]["num_frames"], num_frames)
+    return media.uniform_indices(storage.num_frames, num_frames)

@@ -103,7 +103,11 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
         _write_lines(list_path(root, shard), [member.line() for member in members])
     for stale in set((root / "shards").glob("*.jsonl")) - {list_path(root, shard) for shard in shards}:
         stale.unlink()
-    rejected = [{"item_id": one.item_id, "split": split, "error": one.reason} for one in (*listing.rejected, *missing)]
+    rejected = [
+        {"item_id": entry.item_id, "split": split, "error": entry.reason, "missing": is_missing}
+        for is_missing, entries in ((False, listing.rejected), (True, missing))
+        for entry in entries
+    ]
     _write_lines(root / "rejected.jsonl", sorted(rejected, key=canonical))
     captions = [
         {"caption_id": caption.caption_id, "item_id": item.item_id, "text": caption.text}

@@ -165,6 +165,12 @@ def _by_key() -> dict[str, Perturbation]:
     return {entry.key: entry for entry in perturbations()}
 
 
+def parameter_problems(entry: Perturbation, params: Parameters) -> list[str]:
+    """What is wrong with a kernel's parameters, one line for each."""
+    published = entry.released[0]
+    return [] if set(params) == set(published) else [f"parameters must be {sorted(published)}, not {sorted(params)}"]
+
+
 def resolve(dotted: str) -> Callable[..., Any]:
     """The function behind `module:function`."""
     module, _, name = dotted.partition(":")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
@@ -18,23 +17,15 @@ import numpy as np
 from perturbations import guidance, media, registry, rng, storage
 from perturbations.analysis import motion
 from perturbations.errors import MediaError
+from perturbations.facts import Cut, Facts, parse_cut, parse_facts
+from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import Frame, Image
 from perturbations.progress import Tick, no_tick, ticking
-from perturbations.recipe import Recipe, digest
+from perturbations.recipe import VideoRecipe, digest, parse
 
-Row = dict[str, Any]
 Apply = Callable[[Image, int], Image]
 
 cv2.setNumThreads(1)  # jobs fill the cores; a kernel's threads would only get in their way
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A clip's place in a video that is perturbed whole: whose draws it has, and which frames it is."""
-
-    video_id: str
-    first: int
-    num_frames: int  # of the video
 
 
 @dataclass(frozen=True)
@@ -54,7 +45,7 @@ class Source:
     width: int
     height: int
     timing: media.Timing
-    facts: Row = field(default_factory=dict)
+    facts: Facts | None = None
     motion: Path | None = None
     cut: Cut | None = None
     scratch: Path | None = None
@@ -84,57 +75,57 @@ class Source:
 
 
 def applier(
-    recipe: Recipe, dataset: str, item_id: str, num_frames: int, height: int, width: int, guide: Any = None
+    recipe: VideoRecipe, dataset: str, item_id: str, num_frames: int, height: int, width: int, guide: Any = None
 ) -> Apply:
     """The function (frame, index) -> frame of a pixel recipe on one clip, its randomness drawn.
 
     Frames are RGB uint8 height x width x 3. With `draw: clip` all frames share a realization.
     """
-    kernel = registry.resolve(recipe["kernel"])
-    told = (guide,) if "guide" in recipe else ()
+    kernel = registry.resolve(recipe.entry.kernel)
+    told = (guide,) if recipe.guide is not None else ()
 
     def bind(frame: int | None) -> Apply:
         realization = _realization(recipe, dataset, item_id, num_frames, height, width, frame)
-        apply: Apply = kernel(realization, *told, num_frames, height, width, **recipe["params"])
+        apply: Apply = kernel(realization, *told, num_frames, height, width, **recipe.params)
         return apply
 
-    if recipe["draw"] == "frame":
+    if recipe.draw == "frame":
         return lambda image, index: bind(index)(image, index)
     return bind(None)
 
 
 def _realization(
-    recipe: Recipe, dataset: str, item_id: str, num_frames: int, height: int, width: int, frame: int | None = None
+    recipe: VideoRecipe, dataset: str, item_id: str, num_frames: int, height: int, width: int, frame: int | None = None
 ) -> Any:
-    entry = registry.get(f"{recipe['suite']}/{recipe['perturbation']}")
+    entry = recipe.entry
     if entry.realization is None:
         return None
-    generator = rng.generator(recipe["seed"], dataset, item_id, entry.key, frame)
+    generator = rng.generator(recipe.seed, dataset, item_id, entry.key, frame)
     return registry.resolve(entry.realization)(generator, num_frames, height, width)
 
 
-def plan(recipe: Recipe, dataset: str, item_id: str, num_frames: int, guide: Any = None) -> list[int]:
+def plan(recipe: VideoRecipe, dataset: str, item_id: str, num_frames: int, guide: Any = None) -> list[int]:
     """Which frame stands where under a temporal recipe: i is the clip's frame i, ~i the donor's."""
-    kernel = registry.resolve(recipe["kernel"])
-    told = (guide,) if "guide" in recipe else ()
+    kernel = registry.resolve(recipe.entry.kernel)
+    told = (guide,) if recipe.guide is not None else ()
     realization = _realization(recipe, dataset, item_id, num_frames, 0, 0)
-    positions: list[int] = kernel(realization, *told, num_frames, **recipe["params"]).tolist()
+    positions: list[int] = kernel(realization, *told, num_frames, **recipe.params).tolist()
     return positions
 
 
-def _plan_of(recipe: Recipe, source: Source) -> list[int]:
-    guide = guidance.guide_of(recipe, source) if "guide" in recipe else None
+def _plan_of(recipe: VideoRecipe, source: Source) -> list[int]:
+    guide = guidance.guide_of(recipe, source) if recipe.guide is not None else None
     whole = source.whole
     positions = plan(recipe, whole.dataset, whole.item_id, whole.num_frames, guide)
     return positions if source.cut is None else positions[source.first : source.first + source.num_frames]
 
 
-def length(recipe: Recipe, source: Source) -> int:
+def length(recipe: VideoRecipe, source: Source) -> int:
     """How many frames the perturbed clip has."""
     return len(_plan_of(recipe, source)) if method(recipe) == "temporal" else source.num_frames
 
 
-def timing(recipe: Recipe, source: Source) -> media.Timing:
+def timing(recipe: VideoRecipe, source: Source) -> media.Timing:
     """The clock of the perturbed clip."""
     return _even(source.timing) if method(recipe) == "temporal" else source.timing
 
@@ -144,7 +135,7 @@ def _even(clock: media.Timing) -> media.Timing:
 
 
 def render(
-    recipe: Recipe,
+    recipe: VideoRecipe,
     source: Source,
     *,
     only: Collection[int] | None = None,
@@ -167,8 +158,10 @@ def render(
             yield frame._replace(image=image)
 
 
-def _changed(recipe: Recipe, source: Source, only: Collection[int] | None, tick: Tick) -> Iterator[tuple[Frame, Image]]:
-    guide = guidance.guide_of(recipe, source) if "guide" in recipe else None
+def _changed(
+    recipe: VideoRecipe, source: Source, only: Collection[int] | None, tick: Tick
+) -> Iterator[tuple[Frame, Image]]:
+    guide = guidance.guide_of(recipe, source) if recipe.guide is not None else None
     whole = source.whole
     apply = applier(recipe, whole.dataset, whole.item_id, whole.num_frames, source.height, source.width, guide)
     follower = guide if isinstance(guide, motion.Follower) else None
@@ -204,7 +197,7 @@ _MOST_DECODED = 4
 _INTRA = storage.Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "0", "g": "1"}, exact=True)
 
 
-def _arranged(recipe: Recipe, source: Source, only: Collection[int] | None, tick: Tick) -> Iterator[Frame]:
+def _arranged(recipe: VideoRecipe, source: Source, only: Collection[int] | None, tick: Tick) -> Iterator[Frame]:
     """The frames that a plan names, in its order, in bounded memory."""
     planned = list(enumerate(_plan_of(recipe, source)))
     wanted = [(place, position) for place, position in planned if only is None or place in only]
@@ -338,7 +331,7 @@ def _runs(wanted: Iterable[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
         yield run
 
 
-def _played(run: Sequence[tuple[int, int]], recipe: Recipe, source: Source, tick: Tick) -> Iterator[Frame]:
+def _played(run: Sequence[tuple[int, int]], recipe: VideoRecipe, source: Source, tick: Tick) -> Iterator[Frame]:
     from_donor = run[0][1] < 0
     positions = [~position if from_donor else position for _, position in run]
     if from_donor:
@@ -366,9 +359,9 @@ def fitted(image: Image, size: tuple[int, int]) -> Image:
 # --- codec -----------------------------------------------------------------------------------------------------------
 
 
-def _decoded_stream(recipe: Recipe, source: Source, only: Collection[int] | None, tick: Tick) -> Iterator[Frame]:
+def _decoded_stream(recipe: VideoRecipe, source: Source, only: Collection[int] | None, tick: Tick) -> Iterator[Frame]:
     whole = source.whole
-    name = digest([recipe, whole.sha256, whole.clip.start_s, whole.clip.end_s])
+    name = digest([recipe.text, whole.sha256, whole.clip.start_s, whole.clip.end_s])
     with _scratch_file(whole, name, lambda path: encode_stream(recipe, whole, path, tick)) as path:
         if source.cut is None:
             yield from ticking(media.decode(media.Clip(path), only=only), tick)
@@ -381,9 +374,9 @@ def _decoded_stream(recipe: Recipe, source: Source, only: Collection[int] | None
             yield Frame(frame.image, round(seconds / source.timing.time_base), frame.position - source.first)
 
 
-def encode_stream(recipe: Recipe, source: Source, path: Path, tick: Tick) -> None:
+def encode_stream(recipe: VideoRecipe, source: Source, path: Path, tick: Tick) -> None:
     """Write the stream of a codec recipe: the encoder's own output, never decoded and encoded again."""
-    arguments = registry.resolve(recipe["kernel"])(**recipe["params"])
+    arguments = registry.resolve(recipe.entry.kernel)(**recipe.params)
     arguments["pix_fmt"] = media.storable_pix_fmt(arguments["pix_fmt"], source.width, source.height)
     # 4:2:0 is encoded from the source's own planes, 4:4:4 from RGB frames.
     fed = "yuv420p" if arguments["pix_fmt"] == "yuv420p" else "rgb24"
@@ -400,51 +393,56 @@ def encode_stream(recipe: Recipe, source: Source, path: Path, tick: Tick) -> Non
     media.encode_with_ffmpeg(frames, path, clock, source.size, fed, arguments)
 
 
-def clip_of(row: Row, path: Path) -> media.Clip:
-    """The span of a video that a row is about."""
-    return media.Clip(path, row["start_s"], row["end_s"])
+def source_of(row: CompleteSource | VideoRow) -> Source:
+    """The clip behind a complete row of a `sources` manifest, or behind a row of a `videos` manifest.
 
-
-def source_of(row: Row, *, root: Path = Path()) -> Source:
-    """The clip behind a row of a `sources` manifest, or behind a row of a `videos` manifest.
-
-    Raises `MediaError` when the file is no longer the one that the row describes.
+    Raises `MediaError` when the file is no longer the one that the row describes, and `ManifestError` when the row
+    does not say what its recipe needs.
     """
-    in_videos = "source_path" in row
-    path = root / row["source_path" if in_videos else "path"]
-    expected = row["source_sha256" if in_videos else "sha256"]
-    info = media.probe(path)
-    if storage.sha256(path) != expected:
+    if isinstance(row, VideoRow):
+        path, sha256, num_frames = Path(row.source_path), row.source_sha256, row.source_frame_count
+        facts, cut = parse_facts(parse(row.recipe), row.guide), parse_cut(row.cut)
+    else:
+        path, sha256, num_frames = Path(row.path), row.sha256, row.frame_count
+        facts = cut = None
+    if media.sha256(path) != sha256:
         raise MediaError(f"{path} is not the file that the manifest describes: its content changed")
+    info = media.probe(path)
+    # A row may come from a stranger, and what kernels draw is as large as it says.
+    if (info.width, info.height) != (row.width, row.height):
+        raise MediaError(f"{path} has {info.width}x{info.height} pixels, the row says {row.width}x{row.height}")
+    most = max(num_frames, cut.num_frames if cut else 0)
+    if info.declared_frames is not None and most > 2 * info.declared_frames + 100:  # containers may be a few off
+        raise MediaError(f"{path} has {info.declared_frames} frames, the row says {most}")
     return Source(
-        dataset=row["dataset"],
-        item_id=row["item_id"],
-        clip=clip_of(row, path),
-        sha256=expected,
-        num_frames=row["source_frame_count" if in_videos else "frame_count"],
-        width=row["width"],
-        height=row["height"],
+        dataset=row.dataset,
+        item_id=row.item_id,
+        clip=media.Clip(path, row.start_s, row.end_s),
+        sha256=sha256,
+        num_frames=num_frames,
+        width=row.width,
+        height=row.height,
         timing=media.Timing(info.time_base, info.frame_rate.limit_denominator(1001)),
-        facts=json.loads(row.get("guide") or "{}"),
-        cut=Cut(**json.loads(row["cut"])) if row.get("cut") else None,
+        facts=facts,
+        cut=cut,
     )
 
 
-def cut_of(source: Row, video: Source) -> Cut:
-    """Where a clip, a row of a `sources` manifest, stands in its video.
+def cut_of(source: CompleteSource, video: Source) -> Cut:
+    """Where a clip stands in its video.
 
     Raises `MediaError` when the clip's frames are not found there.
     """
     times = _times(video)
     if len(times) != video.num_frames:
         raise MediaError(f"{len(times)} frames have a time where {video.num_frames} decode")
-    start = 0 if source["start_s"] is None else bisect_left(times, source["start_s"] - media.SAME_TIME_S)
-    end = len(times) if source["end_s"] is None else bisect_left(times, source["end_s"] - media.SAME_TIME_S)
-    if end - start != source["frame_count"]:
-        raise MediaError(f"the video has {end - start} frames in the clip's span, the clip has {source['frame_count']}")
-    return Cut(video.item_id, start, video.num_frames)
+    start = 0 if source.start_s is None else bisect_left(times, source.start_s - media.SAME_TIME_S)
+    end = len(times) if source.end_s is None else bisect_left(times, source.end_s - media.SAME_TIME_S)
+    if end - start != source.frame_count:
+        raise MediaError(f"the video has {end - start} frames in the clip's span, the clip has {source.frame_count}")
+    return Cut(video_id=video.item_id, first=start, num_frames=video.num_frames)
 
 
-def method(recipe: Recipe) -> str:
+def method(recipe: VideoRecipe) -> str:
     """ "pixel", "temporal" or "codec"."""
-    return registry.get(f"{recipe['suite']}/{recipe['perturbation']}").method
+    return recipe.entry.method

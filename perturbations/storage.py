@@ -106,6 +106,11 @@ def remove_leftovers(path: Path) -> None:
             Path(entry.path).unlink(missing_ok=True)
 
 
+def is_leftover(path: Path) -> bool:
+    """Whether a file is what an interrupted write left."""
+    return re.fullmatch(rf"\..*{re.escape(_TEMPORARY)}[0-9a-f]{{12}}(\..*)?", path.name, re.DOTALL) is not None
+
+
 @contextmanager
 def output_errors(path: Path) -> Iterator[None]:
     """Turn the system's refusals to write into `OutputError`; let everything else pass."""

@@ -13,6 +13,8 @@ import av
 import numpy as np
 
 from perturbations import guidance, media, recipe, shards, storage
+from perturbations.listed import ListedClip
+from perturbations.manifest.kinds import AnalysisRow, CompleteSource
 
 WIDTH, HEIGHT, FRAMES = 64, 48, 12
 RATE = Fraction(25)
@@ -178,35 +180,38 @@ def times(path: Path, **options: Any) -> list[Fraction]:
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def source_row(path: Path, item_id: str = "it") -> dict[str, Any]:
+def listed(path: Path, item_id: str = "it", **columns: Any) -> ListedClip:
+    """A clip as planning lists it."""
+    return ListedClip(item_id=item_id, source_video_id=item_id, path=str(path), **columns)
+
+
+def source_row(path: Path, item_id: str = "it", **columns: Any) -> CompleteSource:
     """A clip's row of the sources manifest."""
-    listed = {"item_id": item_id, "path": str(path), "bytes": None, "start_s": None, "end_s": None}
-    return shards.source_row("data", listed)
+    return shards.source_row("data", listed(path, item_id, **columns))
 
 
-def analysed(made: dict[str, Any], sources: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+def analysed(made: recipe.AnalysisRecipe, sources: Sequence[CompleteSource], folder: Path) -> list[AnalysisRow]:
     """The rows of an analysis, as the workflow makes them."""
     return list(
         shards.run_analysis(
             made,
             sources,
             root=folder,
-            folder=folder / made["analysis"],
-            journal=folder / f"{made['analysis']}.jsonl",
+            folder=folder / made.analysis,
+            journal=folder / f"{made.analysis}.jsonl",
             stall_limit_s=60,
         )
     )
 
 
 def known(
-    made: dict[str, Any], source: dict[str, Any], folder: Path, donors: Sequence[dict[str, Any]] = ()
+    made: recipe.VideoRecipe, source: CompleteSource, folder: Path, donors: Sequence[CompleteSource] = ()
 ) -> guidance.Known:
     """What a recipe must know of a clip; `donors` are source rows."""
-    analysis = recipe.analysis_of(made)
-    if analysis is None:
+    if made.analysis is None:
         return guidance.Known()
-    rows = {row["item_id"]: row for row in analysed(analysis, [source], folder)}
-    return guidance.Known(rows, analysed(analysis, donors, folder / "donors") if donors else [])
+    rows = {row.item_id: row for row in analysed(made.analysis, [source], folder)}
+    return guidance.Known(rows, analysed(made.analysis, donors, folder / "donors") if donors else [])
 
 
 def write_scene(path: Path, frames: np.ndarray, rate: Fraction = RATE) -> Path:

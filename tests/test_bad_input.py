@@ -23,10 +23,12 @@ from clips import (
     decoded,
     ffmpeg,
     images,
+    listed,
     make,
     noise,
     of_two_sizes,
     overwritten,
+    source_row,
     timed,
     with_cover,
 )
@@ -150,14 +152,10 @@ def test_a_broken_file_is_a_short_reason(broken: tuple[Path, str], capfd: pytest
 def test_a_broken_file_is_quarantined_and_the_next_one_is_not(broken: tuple[Path, str], tmp_path: Path) -> None:
     path, _reason = broken
     whole = make(tmp_path / "whole-one.mp4", frames=2)
-    listed = [
-        {"item_id": one.name, "source_video_id": "", "path": str(one), "bytes": None, "start_s": None, "end_s": None}
-        for one in (path, whole)
-    ]
-    first, second = shards.run_sources("data", listed, stall_limit_s=30)
-    assert (first["item_id"], first["status"], first["stage"]) == (path.name, "quarantined", "source")
-    assert first["error"]
-    assert (second["item_id"], second["status"], second["frame_count"]) == (whole.name, "complete", 2)
+    first, second = shards.run_sources("data", [listed(one, one.name) for one in (path, whole)], stall_limit_s=30)
+    assert (first.item_id, first.status, first.stage) == (path.name, "quarantined", "source")
+    assert first.error
+    assert (second.item_id, second.status, second.frame_count) == (whole.name, "complete", 2)
 
 
 @pytest.mark.parametrize("name", ["half-faststart.mp4", "half.mkv", "half.avi"])
@@ -236,8 +234,7 @@ def test_a_file_without_permission_is_a_short_reason(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", ["other", "damaged", "gone"])
 def test_a_source_that_is_no_longer_what_it_was_is_refused(change: str, tmp_path: Path) -> None:
     path = make(tmp_path / "a.mp4")
-    listed = {"item_id": "a", "path": str(path), "bytes": path.stat().st_size, "start_s": None, "end_s": None}
-    row = shards.source_row("data", listed)
+    row = source_row(path, bytes=path.stat().st_size)
     if change == "other":
         make(path, frames=5)
     elif change == "damaged":
@@ -250,9 +247,8 @@ def test_a_source_that_is_no_longer_what_it_was_is_refused(change: str, tmp_path
 
 def test_a_source_that_grows_while_the_run_starts_is_refused(tmp_path: Path) -> None:
     path = make(tmp_path / "a.mp4")
-    listed = {"item_id": "a", "path": str(path), "bytes": path.stat().st_size - 1, "start_s": None, "end_s": None}
     with pytest.raises(MediaError, match="the file changed"):
-        shards.source_row("data", listed)
+        source_row(path, bytes=path.stat().st_size - 1)
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"\x28\xb5\x2f\xfd" + bytes(50)])

@@ -33,6 +33,8 @@ from perturbations import (
 )
 from perturbations.calibration import TARGETS, Point
 from perturbations.errors import ConfigError
+from perturbations.manifest import files
+from perturbations.manifest.kinds import SOURCES, CompleteSource
 
 VISUAL = registry.perturbations(kind="video")
 STRENGTHS = st.floats(0, 1)
@@ -107,7 +109,7 @@ def scene(seed: int, frames: int = 30, height: int = 72, width: int = 96) -> np.
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
     """Two clips' rows of the sources manifest."""
     folder = tmp_path_factory.mktemp("clips")
     return [
@@ -117,7 +119,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def sources(rows: list[dict[str, Any]]) -> list[rendering.Source]:
+def sources(rows: list[CompleteSource]) -> list[rendering.Source]:
     return calibration.sample(rows, 0, "data")
 
 
@@ -167,20 +169,20 @@ SHOWN = (
 
 @pytest.mark.parametrize("key", SHOWN)
 def test_what_is_measured_is_the_ssim_of_the_row(
-    key: str, rows: list[dict[str, Any]], sources: list[rendering.Source], tmp_path: Path
+    key: str, rows: list[CompleteSource], sources: list[rendering.Source], tmp_path: Path
 ) -> None:
     entry = registry.get(key)
-    made = recipe.make(entry, 4, variant="released", seed=5, storage={"tier": "recipe"}, donors="sample")
-    source_rows = {row["item_id"]: row for row in rows}
+    made = recipe.make(entry, 4, variant="released", seed=5, storage=recipe.Unstored(), donors="sample")
+    source_rows = {row.item_id: row for row in rows}
     own, donor = (source_rows[source.item_id] for source in sources)
     known = clips.known(made, own, tmp_path, [donor])
     source = sources[0]
-    if "guide" in made:
+    if made.guide is not None:
         source = replace(source, facts=guidance.facts(made, own, known))
     row = pipeline.produce(made, source, tmp_path / "none")
     search = calibration._Search(entry, "released", 5)
     (measured,) = held(sources).measure([search.recipe_of(4)])
-    assert measured == pytest.approx(row["ssim"], abs=1e-12)
+    assert measured == pytest.approx(row.ssim, abs=1e-12)
 
 
 def test_a_donor_is_another_clip(sources: list[rendering.Source]) -> None:
@@ -193,13 +195,13 @@ def test_a_donor_is_another_clip(sources: list[rendering.Source]) -> None:
         calibration.calibrate([], {entry.key: "released"}, dataset="data", seed=0)
 
 
-def test_the_sample_depends_on_ids_and_not_on_their_order(rows: list[dict[str, Any]]) -> None:
-    many = [{**rows[0], "item_id": f"clip{number}"} for number in range(40)]
+def test_the_sample_depends_on_ids_and_not_on_their_order(rows: list[CompleteSource]) -> None:
+    many = [replace(rows[0], item_id=f"clip{number}") for number in range(40)]
     chosen = [source.item_id for source in calibration.sample(many, 0, "data", 5)]
     assert len(chosen) == 5
     assert chosen == [source.item_id for source in calibration.sample(many[::-1], 0, "data", 5)]
     assert chosen != [source.item_id for source in calibration.sample(many, 1, "data", 5)]
-    fewer = [row for row in many if row["item_id"] != chosen[0]]
+    fewer = [row for row in many if row.item_id != chosen[0]]
     assert len(set(chosen) & {source.item_id for source in calibration.sample(fewer, 0, "data", 5)}) == 4
 
 
@@ -298,7 +300,7 @@ def test_severities_are_even_monotonic_and_what_was_measured(
         assert attained == sorted(attained, reverse=True), key
         search = calibration._Search(registry.get(key), "released", 0)
         for severity, said in entry["severities"].items():
-            made = {**search.recipe_of(1), "params": said["params"]}
+            made = recipe.altered(search.recipe_of(1), params=said["params"])
             values = [calibration._Held(source, None).measure([made])[0] for source in sources]
             assert np.mean(values) == pytest.approx(said["attained"], abs=1e-4), (key, severity)
             assert np.std(values) == pytest.approx(said["spread"], abs=1e-4), (key, severity)
@@ -325,7 +327,7 @@ def test_kernels_that_cannot_reach_a_target_say_so(table: calibration_table.Tabl
 
 
 def test_the_same_clips_give_the_same_bytes(
-    table: calibration_table.Table, rows: list[dict[str, Any]], tmp_path: Path
+    table: calibration_table.Table, rows: list[CompleteSource], tmp_path: Path
 ) -> None:
     some = dict(list(FEW.items())[:2])
     again = calibration.calibrate(calibration.sample(rows[::-1], 0, "data"), some, dataset="data", seed=0)
@@ -381,7 +383,6 @@ def test_a_changed_table_is_read_anew(table: calibration_table.Table, tmp_path: 
     ("entry", "told"),
     [
         ({"version": 0}, "for the version 0, and it is 1 now"),
-        ({"kernel": "a:b"}, "for the kernel a:b, and it is"),
         ({"variant": "paper"}, "for the variant paper, and it is released now"),
         ({"severities": {}}, "holds no sigma for mlvp/gaussian_noise at severity 2"),
         ({"severities": {"2": {"params": {"amount": 1.0}}}}, "holds no sigma"),
@@ -419,8 +420,8 @@ def configured(**suite: Any) -> config.Config:
 
 def test_published_is_the_default_and_needs_no_table() -> None:
     made = recipe.from_config(configured(), "x", "mlvp", "gaussian_noise", 2)
-    assert made["params"] == {"sigma": 0.12}
-    assert made["variant"] == "released"
+    assert made.params == {"sigma": 0.12}
+    assert made.variant == "released"
     assert made == recipe.from_config(configured(severity="published"), "x", "mlvp", "gaussian_noise", 2)
 
 
@@ -430,9 +431,9 @@ def test_calibrated_recipes_hold_the_tables_numbers(table: calibration_table.Tab
     published = recipe.from_config(configured(), "x", "mlvp", "gaussian_noise", 2)
     made = recipe.from_config(asked, "x", "mlvp", "gaussian_noise", 2)
     solved = table["perturbations"][NOISE.key]["severities"]["2"]["params"]
-    assert made == {**published, "params": solved, "variant": "calibrated"}
+    assert made == recipe.altered(published, params=solved, variant="calibrated")
     own = configured(severity="calibrated", calibration=str(path), parameters={"gaussian_noise": {2: {"sigma": 0.5}}})
-    assert recipe.from_config(own, "x", "mlvp", "gaussian_noise", 2)["params"] == {"sigma": 0.5}
+    assert recipe.from_config(own, "x", "mlvp", "gaussian_noise", 2).params == {"sigma": 0.5}
 
 
 def test_a_changed_number_changes_its_own_recipes_only(table: calibration_table.Table, tmp_path: Path) -> None:
@@ -442,7 +443,7 @@ def test_a_changed_number_changes_its_own_recipes_only(table: calibration_table.
 
     def recipes() -> dict[tuple[str, int], str]:
         return {
-            (name, severity): recipe.canonical(recipe.from_config(asked, "x", "mlvp", name, severity))
+            (name, severity): recipe.from_config(asked, "x", "mlvp", name, severity).text
             for name in names
             for severity in range(1, 6)
         }
@@ -490,9 +491,7 @@ def test_the_report_names_what_is_not_monotonic(table: calibration_table.Table, 
 
 
 def test_captions_cannot_be_calibrated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from perturbations import manifest
-
-    manifest.write(tmp_path / "sources.parquet", manifest.SOURCES, [])
+    files.write(tmp_path / "sources.parquet", SOURCES, [])
     command = ["calibrate", "--sources", str(tmp_path / "sources.parquet"), "-o", str(tmp_path / "table.json"), "-p"]
     assert cli.main([*command, "msrvtt_p/keyboard"]) == 1
     assert "only visual perturbations can be calibrated, not msrvtt_p/keyboard" in capsys.readouterr().err
@@ -559,8 +558,7 @@ def test_real_clips(reference: Path) -> None:
     folder = reference / "data/msrvtt/videos"
     rows = []
     for path in sorted(folder.glob("*.mp4")):
-        listed = {"item_id": path.stem, "path": str(path), "bytes": None, "start_s": None, "end_s": None}
-        rows.append(shards.source_row("msrvtt", listed))
+        rows.append(shards.source_row("msrvtt", clips.listed(path, path.stem)))
     wanted = dict.fromkeys(
         ("mlvp/elastic_distortion", "mlvp/snow", "mlvp/gaussian_noise", "msrvtt_p/freeze"), "released"
     )

@@ -3,25 +3,72 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from perturbations import captions, recipe, registry
+from perturbations.manifest import sets
+from perturbations.manifest.kinds import QUARANTINED, TextRow, VideoRow
 from perturbations.report import card
 
 NUMBERS = "published numbers: "
 
 
-def video(key: str, severity: int = 3, variant: str = "released", **more: Any) -> dict[str, Any]:
+def video(key: str, severity: int = 3, variant: str = "released", **more: Any) -> VideoRow:
     entry = registry.get(key)
-    made = recipe.make(entry, severity, variant=variant, seed=0, storage={"tier": "recipe"}, **more)
-    return {**made, "params": recipe.canonical(made["params"]), "backend": "{}"}
+    made = recipe.make(entry, severity, variant=variant, seed=0, storage=recipe.Unstored(), **more)
+    return VideoRow(
+        dataset="data",
+        item_id="it",
+        suite=made.suite,
+        perturbation=made.perturbation,
+        severity=made.severity,
+        level=entry.level,
+        variant=made.variant,
+        draw=made.draw,
+        params=recipe.canonical(made.params),
+        backend="{}",
+        seed=made.seed,
+        recipe=made.text,
+        recipe_id="0",
+        storage="recipe",
+        width=64,
+        height=48,
+        fps=25.0,
+        frame_count=9,
+        duration_s=0.36,
+        source_path="it.mp4",
+        source_sha256="0",
+        source_frame_count=9,
+        status="complete",
+    )
 
 
-def text(key: str, backend: str = "offline", **more: Any) -> dict[str, Any]:
-    made = captions.make(registry.get(key), 1, backend=backend, **more)
-    return {**made, "params": recipe.canonical(made["params"]), "recipe": recipe.canonical(made)}
+def text(key: str, backend: str = "offline", **more: Any) -> TextRow:
+    entry = registry.get(key)
+    made = captions.make(entry, 1, backend=backend, **more)
+    return TextRow(
+        dataset="data",
+        caption_id="c",
+        item_id="it",
+        suite=made.suite,
+        perturbation=made.perturbation,
+        severity=made.severity,
+        level=entry.level,
+        variant=made.variant,
+        params=recipe.canonical(made.params),
+        backend=backend,
+        seed=made.seed,
+        source_text="a man sings",
+        text="a man sinfs",
+        changed=True,
+        attempts=1,
+        accepted=True,
+        recipe=made.text,
+        recipe_id="0",
+    )
 
 
 @pytest.mark.parametrize("variant", registry.VARIANTS)
@@ -33,8 +80,8 @@ def test_every_published_row_compares(variant: str) -> None:
 
 
 def test_stand_ins_calibrated_severities_and_own_parameters_do_not() -> None:
-    frost = {**video("mm_robustness/frost"), "backend": json.dumps({"frost": {"backend": "offline"}})}
-    calibrated = {**video("mlvp/fog"), "variant": "calibrated"}
+    frost = replace(video("mm_robustness/frost"), backend=json.dumps({"frost": {"backend": "offline"}}))
+    calibrated = replace(video("mlvp/fog"), variant="calibrated")
     own = video("mlvp/gaussian_noise", replaced={"sigma": 0.5})
     same = video("mlvp/gaussian_noise", replaced=registry.get("mlvp/gaussian_noise").parameters(3))
     said = "not comparable with published numbers: "
@@ -54,3 +101,22 @@ def test_captions_count_too() -> None:
     assert said == (
         f"not comparable with {NUMBERS}offline backends made back_trans (translator), synonym_replace (similarity)"
     )
+
+
+def test_the_card_says_what_became_of_every_listed_clip() -> None:
+    rows = [replace(video("mlvp/fog", severity), psnr_db=20.0 + severity) for severity in (1, 2)]
+    rows.append(replace(rows[0], item_id="other", status=QUARANTINED, psnr_db=None))
+    listed = sets.Listed(listed=1000, listed_sha256="0", complete=1, quarantined=1, missing=998, scenarios=2)
+    about = {"dataset": "data", "package_version": "1.2.3", "config_digest": "abc"}
+    lines = card.card(registry.suite("mlvp"), rows, listed, about).splitlines()
+    assert "- 1 of 1,000 listed clips complete; 1 quarantined; 998 missing" in lines
+    assert "- 2 of 2,000 videos: 1 perturbations, severities 1, 2" in lines
+    assert "| fog | " in lines[-1]
+    assert lines[-1].endswith("| 2 | none | 21.0 / 22.0 |")
+    assert "made by perturbations 1.2.3; configuration abc" in "\n".join(lines)
+
+
+def test_a_card_without_a_video_is_one() -> None:
+    listed = sets.Listed(listed=2, listed_sha256="0", complete=0, quarantined=0, missing=2, scenarios=5)
+    text = card.card(registry.suite("mlvp"), [], listed, {"dataset": "data"})
+    assert "0 of 2 listed clips complete; 2 missing" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,21 @@ import numpy as np
 import pytest
 from test_workflow import IDS, Project, new_project
 
-from perturbations import config, evaluation, manifest, read_manifest, recipe, registry
+from perturbations import captions as caption_recipes
+from perturbations import config, evaluation, read_manifest, recipe, registry
+from perturbations import rows as manifest_rows
 from perturbations.errors import ConfigError, ManifestError
+from perturbations.manifest import files
+from perturbations.manifest.kinds import (
+    RANKS,
+    RESULTS,
+    CaptionRow,
+    CompleteSource,
+    RankRow,
+    ResultRow,
+    SourceRow,
+    TextRow,
+)
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -93,16 +107,63 @@ def test_settings_that_cannot_be(wrong: dict[str, Any], message: str) -> None:
 # --- who asks whom ---------------------------------------------------------------------------------------------------
 
 
-def source(item_id: str, status: str = "complete") -> dict[str, Any]:
-    return {"item_id": item_id, "status": status}
+def source(item_id: str) -> CompleteSource:
+    return CompleteSource(
+        dataset="data",
+        split="",
+        item_id=item_id,
+        path=f"{item_id}.mp4",
+        bytes=1,
+        sha256="",
+        frames_sha256="",
+        codec="h264",
+        pix_fmt="yuv420p",
+        width=32,
+        height=24,
+        fps=25.0,
+        frame_count=6,
+        duration_s=0.24,
+        rotation=0,
+        status="complete",
+    )
 
 
-def caption(caption_id: str, item_id: str, **more: Any) -> dict[str, Any]:
-    return {"caption_id": caption_id, "item_id": item_id, "text": f"text {caption_id}", **more}
+def bad_source(item_id: str) -> SourceRow:
+    return manifest_rows.quarantined_source("data", clips.listed(Path("bad.mp4"), item_id), "no frames")
+
+
+def caption(caption_id: str, item_id: str) -> CaptionRow:
+    return CaptionRow(dataset="data", caption_id=caption_id, item_id=item_id, text=f"text {caption_id}")
+
+
+def perturbed_caption(caption_id: str, item_id: str, *, accepted: bool) -> TextRow:
+    entry = registry.get("mm_robustness/word_swap")
+    made = caption_recipes.make(entry, 3)
+    return TextRow(
+        dataset="data",
+        caption_id=caption_id,
+        item_id=item_id,
+        suite=made.suite,
+        perturbation=made.perturbation,
+        severity=made.severity,
+        level=entry.level,
+        variant=made.variant,
+        params=recipe.canonical(made.params),
+        backend="rules",
+        seed=made.seed,
+        source_text="as it was",
+        text=f"text {caption_id}",
+        changed=True,
+        similarity=0.95 if accepted else 0.1,
+        attempts=1,
+        accepted=accepted,
+        recipe=made.text,
+        recipe_id=caption_id,
+    )
 
 
 def test_videos_ask_for_any_of_their_captions() -> None:
-    sources = [source("b"), source("a"), source("bad", "quarantined"), source("mute")]
+    sources = [source("b"), source("a"), bad_source("bad"), source("mute")]
     captions = [caption("b-1", "b"), caption("a-1", "a"), caption("b-0", "b"), caption("bad-0", "bad")]
     asked = runner.of_videos([*sources, source("a2")], captions, sources)
     assert asked.query_ids == ("a", "b")
@@ -112,8 +173,13 @@ def test_videos_ask_for_any_of_their_captions() -> None:
 
 
 def test_captions_that_the_gate_refused_do_not_ask() -> None:
-    sources = [source("b"), source("a"), source("bad", "quarantined")]
-    captions = [caption("1", "b"), caption("0", "a", accepted=False), caption("2", "bad"), caption("3", "a")]
+    sources = [source("b"), source("a"), bad_source("bad")]
+    captions = [
+        perturbed_caption("1", "b", accepted=True),
+        perturbed_caption("0", "a", accepted=False),
+        perturbed_caption("2", "bad", accepted=True),
+        caption("3", "a"),
+    ]
     asked = runner.of_captions(captions, sources)
     assert asked.query_ids == ("1", "3")
     assert asked.gallery_ids == ("a", "b")
@@ -123,7 +189,7 @@ def test_captions_that_the_gate_refused_do_not_ask() -> None:
 
 def test_nobody_asks() -> None:
     with pytest.raises(ManifestError, match="no query is left"):
-        runner.of_videos([source("a", "quarantined")], [caption("1", "a")], [source("a")])
+        runner.of_videos([bad_source("a")], [caption("1", "a")], [source("a")])
 
 
 # --- what the model sees ---------------------------------------------------------------------------------------------
@@ -149,7 +215,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
     folder = tmp_path_factory.mktemp("clips")
     generator = np.random.default_rng(0)
     return [
@@ -181,8 +247,8 @@ def job(direction: str, methods: Sequence[str], seeds: Sequence[int] = (42,)) ->
 
 
 def run(
-    settings: Mapping[str, Any], model: Path, rows: list[dict[str, Any]], folder: Path, name: str = "journal"
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    settings: Mapping[str, Any], model: Path, rows: Sequence[CompleteSource], folder: Path, name: str = "journal"
+) -> tuple[list[ResultRow], list[RankRow], list[runner.Picture]]:
     backbone = runner.load(settings, str(model), None, "cpu")
     gallery = folder / "gallery.safetensors"
     runner.write_gallery(gallery, backbone, rows, settings["num_frames"])
@@ -203,13 +269,13 @@ METHODS = ("none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl")
 
 @pytest.mark.parametrize("direction", ["v2t", "t2v"])
 def test_every_method_gives_a_row_and_a_rank_a_query(
-    direction: str, model: Path, rows: list[dict[str, Any]], tmp_path: Path
+    direction: str, model: Path, rows: list[CompleteSource], tmp_path: Path
 ) -> None:
     results, ranks, pictures = run(job(direction, METHODS, [1, 2]), model, rows, tmp_path)
-    assert [(row["method"], row["seed"]) for row in results] == [(name, seed) for name in METHODS for seed in (1, 2)]
+    assert [(row.method, row.seed) for row in results] == [(name, seed) for name in METHODS for seed in (1, 2)]
     path = tmp_path / "results.parquet"
-    manifest.write(path, manifest.RESULTS, results)
-    manifest.write(tmp_path / "ranks.parquet", manifest.RANKS, ranks)
+    files.write(path, RESULTS, results)
+    files.write(tmp_path / "ranks.parquet", RANKS, ranks)
     read, places = read_manifest(path), read_manifest(tmp_path / "ranks.parquet")
     assert (read["r1"] <= read["r5"]).all()
     assert (read["queries"] == 5).all()
@@ -223,7 +289,7 @@ def test_every_method_gives_a_row_and_a_rank_a_query(
 
 
 def test_an_interrupted_job_goes_on_where_it_was(
-    model: Path, rows: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, rows: list[CompleteSource], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = job("v2t", ["none", "tcr", "hatvtr"])
     whole = run(settings, model, rows, tmp_path, "whole")
@@ -332,7 +398,7 @@ def test_the_report_shows_what_was_evaluated(evaluated: Project) -> None:
 )
 def test_results_say_whose_severities_they_have(changed: dict[str, str], said: str | None) -> None:
     entry = registry.get("mlvp/gaussian_noise")
-    about = {"suite": entry.suite, "perturbation": entry.name, "severity": 3, "variant": "released", "backend": "{}"}
-    published = {**about, "params": recipe.canonical(entry.parameters(3))}
-    found = runner._backends({"pretrained": None}, [published, {**published, **changed}])
+    made = recipe.make(entry, 3, variant="released", seed=0, storage=recipe.Unstored())
+    published = manifest_rows.expected_video(made, source("a"), None)
+    found = runner._backends({"pretrained": None}, [published, replace(published, **changed)])
     assert found == {"retrieval": "demo_encoder"} | ({"severities": said} if said else {})

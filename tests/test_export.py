@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ from PIL import Image
 
 torch = pytest.importorskip("torch")
 
-from perturbations import cli, export, manifest, open_clip, recipe, registry, shards  # noqa: E402
+from perturbations import captions, cli, export, open_clip, read_manifest, recipe, registry, shards  # noqa: E402
+from perturbations import rows as manifest_rows  # noqa: E402
 from perturbations.errors import ManifestError  # noqa: E402
+from perturbations.manifest import files  # noqa: E402
+from perturbations.manifest.kinds import CAPTIONS, SOURCES, TEXTS, VIDEOS, SourceRow, TextRow  # noqa: E402
 
 NAMES = ["video1", "a/b c", '..\\"quoted" 影片']
 
@@ -26,17 +30,18 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A manifest of three clips, the second of one frame, and of one that is quarantined."""
     folder = tmp_path_factory.mktemp("corpus")
     generator = np.random.default_rng(0)
-    rows = []
+    rows: list[SourceRow] = []
     for place, name in enumerate(NAMES):
         soft = generator.integers(0, 256, (1 if place == 1 else 30, 6, 8, 3), np.uint8).repeat(10, 1).repeat(10, 2)
         rows.append(clips.source_row(clips.write_scene(folder / f"{place}.mp4", soft), name))
-    rows.append({**rows[0], "item_id": "bad", "status": "quarantined", "stage": "source", "error": "no frames"})
-    manifest.write(folder / "sources.parquet", manifest.SOURCES, rows, {"root": "."})
+    bad = clips.listed(folder / "0.mp4", "bad")
+    rows.append(manifest_rows.quarantined_source("data", bad, "no frames"))
+    files.write(folder / "sources.parquet", SOURCES, rows, {"root": "."})
     return folder / "sources.parquet"
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = manifest.read_manifest(path).to_dict("records")
+    made: list[dict[str, Any]] = read_manifest(path).to_dict("records")
     return made
 
 
@@ -98,7 +103,7 @@ def test_quarantined_rows_are_told_and_left_out(
     assert cli.main(arguments) == 0
     said = capsys.readouterr().out.splitlines()
     assert said == [
-        "  data 'bad' source: quarantined: source: no frames",
+        f"  {sources}: bad: quarantined: source: no frames",
         f"{tmp_path}: 3 videos written, 0 were there, 0 failed, 1 are quarantined",
     ]
     assert len(list((tmp_path / "clean").glob("*.pt"))) == 3
@@ -107,15 +112,16 @@ def test_quarantined_rows_are_told_and_left_out(
 def test_a_clip_that_cannot_be_read_costs_no_other(
     sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = manifest.read_rows(sources)
-    gone = {**rows[0], "item_id": "gone", "path": "gone.mp4"}
-    changed = {**rows[0], "item_id": "changed", "sha256": "0" * 64}
+    rows = files.read_rows(sources, SOURCES)
+    sound = next(row for row in rows if row.status == "complete")
+    gone = replace(sound, item_id="gone", path="gone.mp4")
+    changed = replace(sound, item_id="changed", sha256="0" * 64)
     path = sources.with_name("damaged.parquet")
-    manifest.write(path, manifest.SOURCES, [gone, changed, *rows], {"root": "."})
+    files.write(path, SOURCES, [gone, changed, *rows], {"root": "."})
     arguments = ["export", str(path), "--format", "vtr_tta", "--size", "16", "-o", str(tmp_path)]
     assert cli.main(arguments) == 1
     said = capsys.readouterr().out
-    assert "'gone' source: no such file" in said
+    assert f"{path}: gone: no such file" in said
     assert "content changed" in said
     assert "3 videos written, 0 were there, 2 failed, 1 are quarantined" in said
     assert loaded(tmp_path / "clean", "video1").shape == (12, 3, 16, 16)
@@ -152,12 +158,12 @@ def test_another_shape_or_other_frames_are_written_anew(sources: Path, tmp_path:
     for num_frames, size in ((2, 16), (3, 16), (3, 24)):
         assert export.vtr_tta_videos(sources, tmp_path, num_frames=num_frames, size=size).written == 3
         assert loaded(tmp_path / "clean", "video1").shape == (num_frames, 3, size, size)
-    rows = manifest.read_rows(sources)
+    rows = files.read_rows(sources, SOURCES)
     other = sources.with_name("other.parquet")
-    manifest.write(
+    files.write(
         other,
-        manifest.SOURCES,
-        [{**row, "frames_sha256": "x"} if row["item_id"] == "video1" else row for row in rows],
+        SOURCES,
+        [replace(row, frames_sha256="x") if row.item_id == "video1" else row for row in rows],
         {"root": "."},
     )
     assert export.vtr_tta_videos(other, tmp_path, num_frames=3, size=24).written == 1
@@ -171,22 +177,22 @@ def test_leftovers_of_a_killed_run_are_removed(sources: Path, tmp_path: Path) ->
     assert not leftover.exists()
 
 
-TIERS: list[dict[str, Any]] = [
-    {"tier": "video", "profile": "lossless"},
-    {"tier": "frames", "num_frames": 4},
-    {"tier": "recipe"},
+TIERS: list[recipe.Storage] = [
+    recipe.stored_video("lossless"),
+    recipe.StoredFrames(num_frames=4),
+    recipe.Unstored(),
 ]
 
 
-def noisy(tier: dict[str, Any], path: Path, folder: Path) -> Path:
+def noisy(tier: recipe.Storage, path: Path, folder: Path) -> Path:
     """A manifest of one clip under noise."""
     entry = registry.get("mlvp/gaussian_noise")
-    made = recipe.make(entry, 5, variant="released", seed=0, storage=recipe.storage_settings(tier))
+    made = recipe.make(entry, 5, variant="released", seed=0, storage=tier)
     source = clips.source_row(path)
     rows = shards.run_videos(
         made, [source], root=folder, folder=folder / "files", journal=folder / "rows.jsonl", stall_limit_s=60
     )
-    manifest.write(folder / "videos.parquet", manifest.VIDEOS, list(rows), {"root": "."})
+    files.write(folder / "videos.parquet", VIDEOS, list(rows), {"root": "."})
     return folder / "videos.parquet"
 
 
@@ -203,16 +209,17 @@ def test_every_storage_tier_gives_the_same_frames(sources: Path, tmp_path: Path)
 
 
 def test_frames_that_were_not_stored_are_not_made_up(sources: Path, tmp_path: Path) -> None:
-    made = noisy({"tier": "frames", "num_frames": 4}, sources.parent / "0.mp4", tmp_path / "corpus")
+    made = noisy(recipe.StoredFrames(num_frames=4), sources.parent / "0.mp4", tmp_path / "corpus")
     with pytest.raises(ManifestError, match="frames/4 only, not 12"):
         export.vtr_tta_videos(made, tmp_path / "out")
 
 
 @pytest.mark.parametrize("tier", TIERS[:2], ids=["video", "frames"])
-def test_a_stored_file_that_changed_is_told(sources: Path, tmp_path: Path, tier: dict[str, Any]) -> None:
+def test_a_stored_file_that_changed_is_told(sources: Path, tmp_path: Path, tier: recipe.Storage) -> None:
     made = noisy(tier, sources.parent / "0.mp4", tmp_path)
-    (row,) = manifest.read_rows(made)
-    stored = tmp_path / row["path"]
+    (row,) = files.read_rows(made, VIDEOS)
+    assert row.path is not None
+    stored = tmp_path / row.path
     stored.write_bytes(stored.read_bytes() + b"x")
     (found,) = export.vtr_tta_videos(made, tmp_path / "out", num_frames=4, size=32).failed
     assert "changed since it was made" in str(found)
@@ -241,9 +248,9 @@ LOOKED_FOR = {"plain", "..", ".", ".._.._up", "l\nine", "q\"u,o'te", "影片", "
 
 
 def test_every_id_has_a_file_and_none_another_s(sources: Path, tmp_path: Path) -> None:
-    row = next(row for row in manifest.read_rows(sources) if row["item_id"] == "video1")
+    row = next(row for row in files.read_rows(sources, SOURCES) if row.item_id == "video1")
     path = sources.with_name("odd.parquet")
-    manifest.write(path, manifest.SOURCES, [{**row, "item_id": name} for name in ODD_NAMES], {"root": "."})
+    files.write(path, SOURCES, [replace(row, item_id=name) for name in ODD_NAMES], {"root": "."})
     out = tmp_path / "deep" / "out"
     assert export.vtr_tta_videos(path, out, num_frames=1, size=8).written == len(ODD_NAMES)
     clean = out / "clean"
@@ -268,33 +275,47 @@ def test_every_id_has_a_file_and_none_another_s(sources: Path, tmp_path: Path) -
 
 
 def test_an_id_listed_twice(sources: Path, tmp_path: Path) -> None:
-    rows = manifest.read_rows(sources)
-    quarantined = next(row for row in rows if row["status"] != "complete")
+    rows = files.read_rows(sources, SOURCES)
+    quarantined = next(row for row in rows if row.status != "complete")
     path = sources.with_name("twice.parquet")
     # An annotation file that lists a video twice makes the second a quarantined row.
-    manifest.write(path, manifest.SOURCES, [*rows, {**quarantined, "item_id": "video1"}], {"root": "."})
+    files.write(path, SOURCES, [*rows, replace(quarantined, item_id="video1")], {"root": "."})
     done = export.vtr_tta_videos(path, tmp_path, num_frames=1, size=8)
     assert (done.written, len(done.quarantined)) == (3, 2)
-    manifest.write(path, manifest.SOURCES, [*rows, *rows], {"root": "."})
+    files.write(path, SOURCES, [*rows, *rows], {"root": "."})
     with pytest.raises(ManifestError, match="more than once: .*'video1' in clean"):
         export.vtr_tta_videos(path, tmp_path)
 
 
-def text_row(item_id: str, text: str, accepted: bool = True, number: int = 0) -> dict[str, Any]:
-    about = {"suite": "mm_robustness", "perturbation": "word_swap", "severity": 3}
-    return {
-        **about,
-        "caption_id": f"{item_id}#{number}",
-        "item_id": item_id,
-        "source_text": "as it was",
-        "text": text,
-        "accepted": accepted,
-    }
+def text_row(item_id: str, text: str, accepted: bool = True, number: int = 0) -> TextRow:
+    entry = registry.get("mm_robustness/word_swap")
+    made = captions.make(entry, 3)
+    return TextRow(
+        dataset="data",
+        caption_id=f"{item_id}#{number}",
+        item_id=item_id,
+        suite=made.suite,
+        perturbation=made.perturbation,
+        severity=made.severity,
+        level=entry.level,
+        variant=made.variant,
+        params=recipe.canonical(made.params),
+        backend="rules",
+        seed=made.seed,
+        source_text="as it was",
+        text=text,
+        changed=True,
+        similarity=0.95 if accepted else 0.1,
+        attempts=1,
+        accepted=accepted,
+        recipe=made.text,
+        recipe_id="",
+    )
 
 
 def test_captions_are_pairs_in_the_order_of_the_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, order = tmp_path / "captions.parquet", tmp_path / "split.csv"
-    manifest.write(path, manifest.TEXTS, [text_row("v1", "swapped", True), text_row("v2", "too far", False)])
+    files.write(path, TEXTS, [text_row("v1", "swapped", True), text_row("v2", "too far", False)])
     order.write_text("key,video_id,sentence\n1,v2,x\n2,v1,y\n")
     arguments = ["export", str(path), "--format", "vtr_tta", "-o", str(tmp_path / "out")]
     assert cli.main(arguments) == 1
@@ -320,7 +341,7 @@ SPLITS = {
 def test_the_split_s_own_file_gives_the_order(tmp_path: Path, name: str) -> None:
     path, order = tmp_path / "captions.parquet", tmp_path / name
     rows = [text_row("v1", "été"), *(text_row("v2", f"caption {number}", number=number) for number in (10, 9, 2))]
-    manifest.write(path, manifest.TEXTS, rows)
+    files.write(path, TEXTS, rows)
     order.write_text(SPLITS[name])
     assert export.vtr_tta_captions(path, tmp_path, order) == 1
     written = (tmp_path / "word_swap_3.json").read_bytes()
@@ -331,7 +352,7 @@ def test_the_split_s_own_file_gives_the_order(tmp_path: Path, name: str) -> None
 @pytest.mark.parametrize("text", ["", "id,text\nv1,x\n", "\xff", None])
 def test_a_file_that_lists_no_split_is_refused(tmp_path: Path, text: str | None) -> None:
     path, order = tmp_path / "captions.parquet", tmp_path / "split.csv"
-    manifest.write(path, manifest.TEXTS, [text_row("v1", "x")])
+    files.write(path, TEXTS, [text_row("v1", "x")])
     if text is not None:
         order.write_bytes(text.encode("latin-1"))
     with pytest.raises(ManifestError, match="split.csv"):
@@ -340,6 +361,6 @@ def test_a_file_that_lists_no_split_is_refused(tmp_path: Path, text: str | None)
 
 def test_another_manifest_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "captions.parquet"
-    manifest.write(path, manifest.CAPTIONS, [])
+    files.write(path, CAPTIONS, [])
     with pytest.raises(ManifestError, match="manifest of captions"):
         export.vtr_tta_videos(path, tmp_path / "out")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,39 +18,89 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations import manifest, read_manifest
+from perturbations import read_manifest
 from perturbations.errors import ManifestError
-from perturbations.manifest import CAPTIONS, KINDS, QRELS, QUARANTINE, SOURCES, VIDEOS, Kind, Row
+from perturbations.manifest import files, locations, sets
+from perturbations.manifest.kinds import (
+    ANALYSES,
+    CAPTIONS,
+    COMPLETE,
+    KINDS,
+    MISSING,
+    MIXES,
+    MULTIMODAL,
+    QRELS,
+    QUARANTINE,
+    QUARANTINED,
+    RANKS,
+    SOURCE_STORAGE,
+    SOURCES,
+    VIDEOS,
+    CaptionRow,
+    CompleteSource,
+    Kind,
+    MixRow,
+    QrelRow,
+    QuarantineRow,
+    RankRow,
+    SourceRow,
+    VideoRow,
+    columns_of,
+    row_from,
+    values_of,
+)
 
-WHOLE = st.integers(-(2**63), 2**63 - 1)
-TEXT = st.text(max_size=12)
-VALUES = {
-    pa.string(): TEXT,
-    pa.int64(): WHOLE,
-    pa.bool_(): st.booleans(),
-    pa.float64(): st.floats(allow_nan=False),
-    pa.list_(pa.float32()): st.lists(st.floats(allow_nan=False, width=32), max_size=3),
+VALUES: dict[type, st.SearchStrategy[Any]] = {
+    str: st.text(max_size=12),
+    int: st.integers(-(2**63), 2**63 - 1),
+    bool: st.booleans(),
+    float: st.floats(allow_nan=False),
+    tuple: st.lists(st.floats(allow_nan=False, width=32), max_size=3).map(tuple),
 }
 
 
+def of_type(row: type[Any], **fixed: Any) -> st.SearchStrategy[Any]:
+    """Rows of a type: every column filled that must be, the others now and then."""
+    columns = {}
+    for column in columns_of(row):
+        values = VALUES[column.type] if column.words is None else st.sampled_from(column.words)
+        columns[column.name] = st.none() | values if column.optional else values
+    columns |= {name: st.just(value) for name, value in fixed.items()}
+    return st.fixed_dictionaries(columns).map(lambda values: row(**values))
+
+
 @st.composite
-def rows_of_a_kind(draw: st.DrawFn) -> tuple[Kind, list[Row]]:
-    """Rows with every column now and then, and distinct keys."""
+def rows_of_a_kind(draw: st.DrawFn) -> tuple[Kind[Any], list[Any]]:
+    """Rows with distinct keys."""
     kind = draw(st.sampled_from(list(KINDS.values())))
-    columns = {name: VALUES[kind.schema.field(name).type] for name in kind.schema.names}
-    required = {name: values for name, values in columns.items() if name in kind.key[:1]}
-    optional = {name: st.none() | values for name, values in columns.items() if name not in required}
-    row = st.fixed_dictionaries(required, optional=optional)
-    rows = st.lists(row, max_size=8, unique_by=lambda row: tuple(row.get(name) for name in kind.key))
-    return kind, draw(rows)
+    row = of_type(kind.row)
+    if kind.complete is not None:
+        row = row.filter(lambda drawn: drawn.status != COMPLETE) | of_type(kind.complete, status=COMPLETE)
+    return kind, draw(
+        st.lists(row, max_size=8, unique_by=lambda drawn: tuple(getattr(drawn, name) for name in kind.key))
+    )
 
 
-def captions(*ids: str) -> list[Row]:
-    return [{"dataset": "d", "caption_id": one, "item_id": f"i-{one}", "text": f"text of {one}"} for one in ids]
+def captions(*ids: str) -> list[CaptionRow]:
+    return [CaptionRow(dataset="d", caption_id=name, item_id=f"i-{name}", text=f"text of {name}") for name in ids]
 
 
-def complete(rows: list[Row], kind: Kind) -> list[Row]:
-    return [{name: row.get(name) for name in kind.schema.names} for row in rows]
+FILLED: dict[type, Any] = {str: "x", int: 1, bool: True, float: 1.0, tuple: ()}
+
+
+def filled(row: type[Any], **columns: Any) -> Any:
+    """A row whose other columns are empty where they may be."""
+    needed = {
+        column.name: FILLED[column.type] if column.words is None else column.words[0]
+        for column in columns_of(row)
+        if not column.optional
+    }
+    return row(**{**needed, **columns})
+
+
+def names_of(kind: Kind[Any]) -> list[str]:
+    names: list[str] = files.schema_of(kind).names
+    return names
 
 
 # --- written and read ------------------------------------------------------------------------------------------------
@@ -55,67 +108,194 @@ def complete(rows: list[Row], kind: Kind) -> list[Row]:
 
 @given(made=rows_of_a_kind(), random=st.randoms(use_true_random=False))
 def test_rows_come_back_in_one_order_whatever_the_order(
-    made: tuple[Kind, list[Row]], random: Any, tmp_path_factory: pytest.TempPathFactory
+    made: tuple[Kind[Any], list[Any]], random: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     kind, rows = made
     folder = tmp_path_factory.mktemp("manifest")
-    manifest.write(folder / "one.parquet", kind, rows)
+    files.write(folder / "one.parquet", kind, rows)
     random.shuffle(rows)
-    manifest.write(folder / "other.parquet", kind, (row for row in rows))
+    files.write(folder / "other.parquet", kind, (row for row in rows))
     assert (folder / "one.parquet").read_bytes() == (folder / "other.parquet").read_bytes()
-    found = manifest.read_rows(folder / "one.parquet", kind)
-    keys = [tuple((row[name] is not None, row[name]) for name in kind.key) for row in found]
+    found = files.read_rows(folder / "one.parquet", kind)
+    values = [[getattr(row, name) for name in kind.key] for row in found]
+    keys = [tuple((value is not None, value) for value in key) for key in values]
     assert keys == sorted(keys)
-    assert sorted(map(repr, found)) == sorted(map(repr, complete(rows, kind)))
-    assert list(found[0]) == kind.schema.names if found else True
+    assert sorted(map(repr, found)) == sorted(map(repr, rows))
+    assert files.rows_as_stored(folder / "one.parquet", kind) == found
 
 
 def test_keys_are_ordered_by_value_not_by_text(tmp_path: Path) -> None:
-    rows = [
-        {"item_id": "a", "suite": "s", "perturbation": "p", "severity": severity} for severity in (10, 9, None, 1, 2)
-    ]
-    manifest.write(tmp_path / "a.parquet", VIDEOS, rows)
-    assert [row["severity"] for row in manifest.read_rows(tmp_path / "a.parquet")] == [None, 1, 2, 9, 10]
+    rows = [filled(QuarantineRow, severity=severity) for severity in (10, 9, None, 1, 2)]
+    files.write(tmp_path / "a.parquet", QUARANTINE, rows)
+    found = files.read_rows(tmp_path / "a.parquet", QUARANTINE)
+    assert [row.severity for row in found] == [None, 1, 2, 9, 10]
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, 0.1, 1e300])
 def test_numbers_are_kept(value: float, tmp_path: Path) -> None:
-    manifest.write(tmp_path / "a.parquet", VIDEOS, [{"item_id": "a", "storage_psnr_db": value, "bytes": 2**60 + 1}])
-    (row,) = manifest.read_rows(tmp_path / "a.parquet", VIDEOS)
-    assert (row["storage_psnr_db"], row["bytes"]) == (value, 2**60 + 1)
+    files.write(tmp_path / "a.parquet", VIDEOS, [filled(VideoRow, storage_psnr_db=value, bytes=2**60 + 1)])
+    (row,) = files.read_rows(tmp_path / "a.parquet", VIDEOS)
+    assert (row.storage_psnr_db, row.bytes) == (value, 2**60 + 1)
 
 
 def test_metadata_comes_back(tmp_path: Path) -> None:
-    manifest.write(tmp_path / "a.parquet", CAPTIONS, [], {"root": "..", "tools": {"x": "1"}, "é": [1, 2]})
-    described = manifest.read_metadata(tmp_path / "a.parquet")
+    files.write(tmp_path / "a.parquet", CAPTIONS, [], {"root": "..", "tools": {"x": "1"}, "é": [1, 2]})
+    described = files.read_metadata(tmp_path / "a.parquet")
+    assert {len(described.pop(name)) for name in ("keys_sha256", "content_sha256")} == {64}
     assert described == {
         "kind": "captions",
-        "schema_version": manifest.SCHEMA_VERSION,
+        "schema_version": files.SCHEMA_VERSION,
         "root": "..",
         "tools": {"x": "1"},
         "é": [1, 2],
+        "rows": 0,
     }
+
+
+def test_a_manifest_counts_its_rows_by_status(tmp_path: Path) -> None:
+    statuses = (MISSING, QUARANTINED, MISSING)
+    rows = [filled(QuarantineRow, severity=place, status=status) for place, status in enumerate(statuses)]
+    files.write(tmp_path / "a.parquet", QUARANTINE, rows)
+    described = files.read_metadata(tmp_path / "a.parquet")
+    assert (described["rows"], described["statuses"]) == (3, {"missing": 2, "quarantined": 1})
+
+
+def test_hashes_tell_keys_from_content(tmp_path: Path) -> None:
+    def hashes(*rows: CaptionRow) -> tuple[str, str]:
+        files.write(tmp_path / "a.parquet", CAPTIONS, rows)
+        described = files.read_metadata(tmp_path / "a.parquet")
+        return described["keys_sha256"], described["content_sha256"]
+
+    first, second = captions("a", "b")
+    before = hashes(first, second)
+    other_text = hashes(first, replace(second, text="another"))
+    assert other_text[0] == before[0]
+    assert other_text[1] != before[1]
+    assert hashes(first, replace(second, caption_id="c"))[0] != before[0]
+    # A letter that moves from one cell to the next.
+    assert hashes(replace(first, text="ab"), replace(second, text="c")) != hashes(
+        replace(first, text="a"), replace(second, text="bc")
+    )
 
 
 def test_writing_again_replaces(tmp_path: Path) -> None:
     path = tmp_path / "new" / "a.parquet"
-    manifest.write(path, CAPTIONS, captions("a", "b"))
-    manifest.write(path, CAPTIONS, captions("c"))
-    assert manifest.read_rows(path) == captions("c")
+    files.write(path, CAPTIONS, captions("a", "b"))
+    files.write(path, CAPTIONS, captions("c"))
+    assert files.read_rows(path, CAPTIONS) == captions("c")
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_parts_concatenated_are_the_manifest_of_all_their_rows(tmp_path: Path) -> None:
+    rows = [
+        filled(RankRow, query_id=name, mix=mix, severity=severity)
+        for name in ("é", "b", "😀")
+        for mix, severity in (("mixed_types", None), (None, 10), (None, 9))
+    ]
+    for split in (0, 4):
+        files.write(tmp_path / "one", RANKS, rows[split:])
+        files.write(tmp_path / "two", RANKS, rows[:split])
+        files.concatenate([tmp_path / "one", tmp_path / "two"], tmp_path / "concatenated", RANKS, {"root": ".."})
+        files.write(tmp_path / "whole", RANKS, rows, {"root": ".."})
+        assert (tmp_path / "concatenated").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+# --- types and columns -----------------------------------------------------------------------------------------------
 
 
 def test_every_kind_has_its_key_among_its_columns() -> None:
     for kind in KINDS.values():
-        assert set(kind.key) <= set(kind.schema.names)
-        assert len(set(kind.schema.names)) == len(kind.schema.names)
+        assert set(kind.key) <= set(names_of(kind))
+        assert len(set(names_of(kind))) == len(names_of(kind))
 
 
 def test_every_column_is_explained() -> None:
     explained = (Path(__file__).parents[1] / "manifests" / "README.md").read_text()
     for kind in KINDS.values():
-        for name in kind.schema.names:
+        for name in names_of(kind):
             assert f"`{name}`" in explained, (kind.name, name)
+
+
+def test_schemas_are_those_of_the_types() -> None:
+    assert files.schema_of(QRELS) == pa.schema(
+        [("query_id", pa.string()), ("corpus_id", pa.string()), ("score", pa.int64())]
+    )
+    assert files.schema_of(ANALYSES).field("vector").type == pa.list_(pa.float32())
+    assert files.schema_of(SOURCES).field("status").type == pa.string()
+    assert files.schema_of(VIDEOS).field("psnr_db").type == pa.float64()
+    assert KINDS["texts"].row.__annotations__["accepted"] == "bool"
+    assert files.schema_of(KINDS["texts"]).field("accepted").type == pa.bool_()
+    for kind in KINDS.values():
+        assert names_of(kind) == [column.name for column in columns_of(kind.row)]
+        assert set(names_of(kind)) == set(asdict(filled(kind.row)))
+    # What a view adds stands first.
+    assert names_of(MIXES) == ["mix", "share", *names_of(VIDEOS)]
+    assert names_of(MULTIMODAL)[:2] == ["caption_id", "text_perturbation"]
+    assert names_of(MULTIMODAL)[10:] == names_of(VIDEOS)
+
+
+def test_what_may_be_empty_is_what_the_types_say() -> None:
+    by_name = {column.name: column for column in columns_of(SourceRow)}
+    complete = {column.name: column for column in columns_of(CompleteSource)}
+    assert by_name["sha256"].optional
+    assert not complete["sha256"].optional
+    assert complete["start_s"].optional
+    assert by_name["status"].words == ("complete", "quarantined", "missing")
+    assert by_name["stage"].words == ("annotation", "source", "analysis", "video")
+    assert by_name["error"].words is None
+
+
+def test_a_complete_source_is_known_by_its_type(tmp_path: Path) -> None:
+    rows = [filled(CompleteSource, item_id="a"), filled(SourceRow, item_id="b", status=QUARANTINED)]
+    files.write(tmp_path / "a.parquet", SOURCES, rows)
+    assert [type(row) for row in files.read_rows(tmp_path / "a.parquet", SOURCES)] == [CompleteSource, SourceRow]
+
+
+def test_a_row_is_made_from_columns_by_name() -> None:
+    row = filled(CompleteSource, item_id="a", fps=25.0, start_s=None)
+    assert row_from(SOURCES, values_of(row)) == row
+    # A DataFrame turns whole numbers into floats where others are missing, and has columns of its own.
+    assert row_from(SOURCES, {**values_of(row), "width": 1.0, "fps": 25, "mine": 3}) == row
+    assert type(row_from(SOURCES, {**values_of(row), "status": "missing"})) is SourceRow
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("item_id", 7),
+        ("item_id", b"a"),
+        ("frame_count", "12"),
+        ("frame_count", 12.5),
+        ("frame_count", math.inf),
+        ("frame_count", math.nan),
+        ("frame_count", True),
+        ("fps", "25"),
+        ("fps", True),
+        ("rotation", []),
+        ("status", "lost"),
+        ("stage", "lunch"),
+    ],
+)
+def test_a_value_of_another_type_is_named(column: str, value: Any) -> None:
+    columns = {**values_of(filled(CompleteSource)), column: value}
+    with pytest.raises(ManifestError, match=f"the column '{column}' of a row of sources cannot hold"):
+        row_from(SOURCES, columns)
+
+
+@pytest.mark.parametrize("value", ["1.0,2.0", 5, b"x"])
+def test_a_vector_is_a_sequence(value: Any) -> None:
+    row = values_of(filled(ANALYSES.row))
+    assert row_from(ANALYSES, {**row, "vector": np.array([1.0, 2.0])}).vector == (1.0, 2.0)
+    with pytest.raises(ManifestError, match="'vector' of a row of analyses cannot hold"):
+        row_from(ANALYSES, {**row, "vector": value})
+
+
+def test_a_lacking_column_is_named() -> None:
+    columns = values_of(filled(CompleteSource))
+    del columns["sha256"]
+    with pytest.raises(ManifestError, match="a row of sources lacks the column 'sha256'"):
+        row_from(SOURCES, columns)
+    assert row_from(SOURCES, {**columns, "status": "missing"}).sha256 is None
 
 
 # --- read by others --------------------------------------------------------------------------------------------------
@@ -123,29 +303,35 @@ def test_every_column_is_explained() -> None:
 
 def test_pandas_and_pyarrow_read_it_plainly(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    manifest.write(path, CAPTIONS, captions("b", "a"))
-    assert pd.read_parquet(path).to_dict("records") == captions("a", "b")
-    assert pq.read_table(path).to_pylist() == captions("a", "b")
+    files.write(path, CAPTIONS, captions("b", "a"))
+    expected = [values_of(row) for row in captions("a", "b")]
+    assert pd.read_parquet(path).to_dict("records") == expected
+    assert pq.read_table(path).to_pylist() == expected
     assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_an_empty_manifest_has_all_columns(kind: Kind, tmp_path: Path) -> None:
-    manifest.write(tmp_path / "a.parquet", kind, [])
+def test_an_empty_manifest_has_all_columns(kind: Kind[Any], tmp_path: Path) -> None:
+    files.write(tmp_path / "a.parquet", kind, [])
     frame = read_manifest(tmp_path / "a.parquet")
-    assert list(frame.columns) == kind.schema.names
+    assert list(frame.columns) == names_of(kind)
     assert len(frame) == 0
-    assert manifest.read_rows(tmp_path / "a.parquet", kind) == []
+    assert files.read_rows(tmp_path / "a.parquet", kind) == []
+    assert files.kind_of(tmp_path / "a.parquet") is kind
 
 
-@pytest.mark.parametrize("root", [None, "..", "../.."])
-def test_read_manifest_makes_paths_absolute(root: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "manifests" / "data" / "videos.parquet"
+@pytest.mark.parametrize(
+    ("root", "below"), [(None, "manifests/data"), ("..", "manifests"), ("../..", "manifests/data")]
+)
+def test_read_manifest_makes_paths_absolute(
+    root: str | None, below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / below / "videos.parquet"
     rows = [
-        {"item_id": "a", "path": "corpora/a b.mp4", "source_path": "/elsewhere/a.mp4"},
-        {"item_id": "b", "path": None, "source_path": "../b.mp4"},
+        filled(VideoRow, item_id="a", path="corpora/a b.mp4", source_path="/elsewhere/a.mp4"),
+        filled(VideoRow, item_id="b", path=None, source_path="../b.mp4"),
     ]
-    manifest.write(path, VIDEOS, rows, {} if root is None else {"root": root})
+    files.write(path, VIDEOS, rows, {} if root is None else {"root": root})
     monkeypatch.chdir(path.parent)
     for name in (path, str(path), "videos.parquet"):
         frame = read_manifest(name)
@@ -154,10 +340,14 @@ def test_read_manifest_makes_paths_absolute(root: str | None, tmp_path: Path, mo
         assert pd.isna(frame["path"].iloc[1])
         assert frame["source_path"].tolist() == ["/elsewhere/a.mp4", f"{base}/../b.mp4"]
         assert frame.attrs["kind"] == "videos"
+    located = [locations.located(row, base) for row in files.read_rows(path, VIDEOS)]
+    assert [row.path for row in located] == [str(base / "corpora" / "a b.mp4"), None]
+    assert [row.source_path for row in located] == ["/elsewhere/a.mp4", f"{base}/../b.mp4"]
 
 
 def test_read_manifest_leaves_other_columns_alone(tmp_path: Path) -> None:
-    manifest.write(tmp_path / "a.parquet", SOURCES, [{"item_id": "a", "path": "a.mp4", "width": 3, "fps": 2.5}])
+    row = filled(SourceRow, item_id="a", path="a.mp4", width=3, fps=2.5)
+    files.write(tmp_path / "a.parquet", SOURCES, [replace(row, status=QUARANTINED)])
     row = read_manifest(tmp_path / "a.parquet").iloc[0]
     assert (row["item_id"], row["width"], row["fps"]) == ("a", 3, 2.5)
     assert read_manifest(tmp_path / "a.parquet")["width"].dtype == np.int64
@@ -166,16 +356,19 @@ def test_read_manifest_leaves_other_columns_alone(tmp_path: Path) -> None:
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
-def test_an_unknown_column_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match=r"captions manifests have no column \['colour'\]"):
-        manifest.write(tmp_path / "a.parquet", CAPTIONS, [*captions("a"), {**captions("b")[0], "colour": "red"}])
+@pytest.mark.parametrize(
+    "row", [QrelRow(query_id="q", corpus_id="c", score=1), replace(captions("b")[0], text=7)], ids=["kind", "type"]
+)
+def test_what_is_no_row_of_the_kind_is_not_written(row: Any, tmp_path: Path) -> None:
+    with pytest.raises((AttributeError, TypeError)):
+        files.write(tmp_path / "a.parquet", CAPTIONS, [*captions("a"), row])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_another_kind_is_named(tmp_path: Path) -> None:
-    manifest.write(tmp_path / "a.parquet", CAPTIONS, captions("a"))
+    files.write(tmp_path / "a.parquet", CAPTIONS, captions("a"))
     with pytest.raises(ManifestError, match=r"a\.parquet is a manifest of captions, not of qrels"):
-        manifest.read_rows(tmp_path / "a.parquet", QRELS)
+        files.read_rows(tmp_path / "a.parquet", QRELS)
 
 
 def described_as(path: Path, described: Any, table: pa.Table | None = None) -> Path:
@@ -187,7 +380,7 @@ def described_as(path: Path, described: Any, table: pa.Table | None = None) -> P
 
 
 def good(path: Path) -> Path:
-    manifest.write(path, CAPTIONS, captions("a"))
+    files.write(path, CAPTIONS, captions("a"))
     return path
 
 
@@ -206,8 +399,8 @@ def folder(path: Path) -> Path:
     return path
 
 
-VERSION = manifest.SCHEMA_VERSION
-REFUSED = {
+VERSION = files.SCHEMA_VERSION
+REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "missing": (lambda path: path, "no such manifest: .*a.parquet"),
     "folder": (folder, "a.parquet is not a Parquet file"),
     "empty": (lambda path: with_text(path, b""), "a.parquet is not a Parquet file"),
@@ -219,9 +412,10 @@ REFUSED = {
         f"schema version {VERSION + 1}, this package reads {VERSION}",
     ),
     "garbled": (lambda path: described_as(path, b"{"), "does not describe itself"),
+    "list": (lambda path: described_as(path, []), "does not describe itself"),
     "kind": (
         lambda path: described_as(path, {"kind": "wishes", "schema_version": VERSION}),
-        "kind 'wishes'; known: .*captions",
+        "kind 'wishes'; known: .*captions|a manifest of wishes, not of captions",
     ),
     "columns": (
         lambda path: described_as(path, {"kind": "captions", "schema_version": VERSION}),
@@ -231,7 +425,7 @@ REFUSED = {
         lambda path: described_as(
             path,
             {"kind": "captions", "schema_version": VERSION},
-            pa.table({name: [1] for name in CAPTIONS.schema.names}),
+            pa.table({name: [1] for name in names_of(CAPTIONS)}),
         ),
         "does not have the columns of captions manifests",
     ),
@@ -242,15 +436,15 @@ REFUSED = {
 def test_what_is_no_manifest_is_named(name: str, tmp_path: Path) -> None:
     maker, reason = REFUSED[name]
     path = maker(tmp_path / "a.parquet")
-    for read in (manifest.read_rows, read_manifest):
+    for read in (lambda path: files.read_rows(path, CAPTIONS), read_manifest):
         with pytest.raises(ManifestError, match=reason):
             read(path)
 
 
 def test_damage_is_never_read_as_something_else(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    manifest.write(path, CAPTIONS, captions(*map(str, range(200))))
-    whole, rows = path.read_bytes(), manifest.read_rows(path)
+    files.write(path, CAPTIONS, captions(*map(str, range(200))))
+    whole, rows = path.read_bytes(), files.read_rows(path, CAPTIONS)
     generator = np.random.default_rng(0)
     refused = 0
     for _ in range(150):
@@ -259,49 +453,320 @@ def test_damage_is_never_read_as_something_else(tmp_path: Path) -> None:
         damaged[start : start + 4] = generator.bytes(4)
         path.write_bytes(damaged)
         try:
-            assert manifest.read_rows(path) == rows  # what was hit is not looked at
+            assert files.read_rows(path, CAPTIONS) == rows  # what was hit is not looked at
         except ManifestError as error:
             assert str(path) in str(error)
             refused += 1
     assert refused > 100
 
 
+def edited(path: Path, **cells: Sequence[Any]) -> None:
+    """Write other cells in place of a manifest's columns, as another program would; what it says of itself stays."""
+    table = pq.read_table(path)
+    for name, values in cells.items():
+        place = table.column_names.index(name)
+        table = table.set_column(place, table.schema.field(name), pa.array(values, table.schema.field(name).type))
+    pq.write_table(table, path)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        {"item_id": ["a", "c"]},
+        {"item_id": ["b", "a"]},
+        {"error": [None, None]},
+        {"error": ["", ""]},
+        {"severity": [1, 0]},
+        {"status": ["missing", "missing"]},
+    ],
+    ids=str,
+)
+def test_a_changed_cell_is_noticed(cells: dict[str, Sequence[Any]], tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    before = {"item_id": ["a", "b"], "error": [None, ""], "severity": [1, None], "status": ["missing", "quarantined"]}
+    lines = zip(*before.values(), strict=True)
+    rows = [filled(QuarantineRow, **dict(zip(before, values, strict=True))) for values in lines]
+    files.write(path, QUARANTINE, rows)
+    edited(path, **before)
+    assert files.read_rows(path, QUARANTINE) == rows, "only cells count, not the file's bytes"
+    edited(path, **cells)
+    with pytest.raises(ManifestError, match=r"a\.parquet was changed after it was written"):
+        files.read_rows(path, QUARANTINE)
+    assert len(files.rows_as_stored(path, QUARANTINE)) == 2
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_row_taken_out_is_noticed(lost: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    files.write(path, CAPTIONS, captions("a", "b"))
+    pq.write_table(pq.read_table(path).take([1 - lost]), path)
+    with pytest.raises(ManifestError, match="was changed after it was written"):
+        files.read_rows(path, CAPTIONS)
+
+
+EMPTY: dict[str, tuple[Kind[Any], Any, str]] = {
+    "text": (CAPTIONS, replace(captions("a")[0], text=None), "a row whose column 'text' is empty"),
+    "status": (QUARANTINE, filled(QuarantineRow, status=None), "a row whose column 'status' is empty"),
+    "complete": (SOURCES, filled(SourceRow, status=COMPLETE), "a complete row whose column 'path' is empty"),
+    "word": (QUARANTINE, filled(QuarantineRow, status="lost"), "'status' holds 'lost'; known: complete, quarantined"),
+    "stage": (SOURCES, filled(SourceRow, status=MISSING, stage="lunch"), "'stage' holds 'lunch'; known: annotation"),
+    "mix": (MIXES, filled(MixRow, mix="cocktail"), "'mix' holds 'cocktail'; known: mixed_severity, mixed_types"),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_cell_that_no_type_allows_is_named(name: str, tmp_path: Path) -> None:
+    kind, row, reason = EMPTY[name]
+    files.write(tmp_path / "a.parquet", kind, [row])
+    for read in (files.read_rows, files.rows_as_stored):
+        with pytest.raises(ManifestError, match=reason):
+            read(tmp_path / "a.parquet", kind)
+
+
+# --- where files are -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("root", "below", "expected"),
+    [
+        (None, "anywhere", "anywhere"),
+        (".", "anywhere", "anywhere"),
+        ("..", "manifests", "."),
+        ("../..", "manifests/data", "."),
+        ("../../..", "manifests/data/mlvp", "."),
+        ("../..", "work/parts", "."),
+    ],
+)
+def test_the_root_is_the_folder_that_holds_manifests(
+    root: str | None, below: str, expected: str, tmp_path: Path
+) -> None:
+    described = {} if root is None else {"root": root}
+    assert locations.root_of(tmp_path / below / "a.parquet", described) == (tmp_path / expected).resolve()
+
+
+@pytest.mark.parametrize(
+    "root", ["/", "/etc", "..", "../../..", "../" * 99, "corpora", "../other", "../../manifests", 5, None, ["..", ".."]]
+)
+def test_another_root_is_refused(root: Any, tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match=r"says that its root is .*(no folder above it|does not lie in)"):
+        locations.root_of(tmp_path / "manifests" / "data" / "a.parquet", {"root": root})
+
+
+@pytest.mark.parametrize("path", ["corpora/a.mp4", "a b.mp4", "corpora/видео/…", "corpora/..a", "corpora/a\nb", "-"])
+def test_a_path_below_the_root_is_allowed(path: str, tmp_path: Path) -> None:
+    assert locations.confined(tmp_path, path) == tmp_path / path
+
+
+@pytest.mark.parametrize(
+    "path", ["", ".", "/etc/passwd", "//a", "..", "../a.mp4", "corpora/../../a.mp4", "corpora/..", "a\0b", "corpora/\0"]
+)
+def test_a_path_that_leaves_the_root_is_refused(path: str, tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="leaves the corpus' folder"):
+        locations.confined(tmp_path, path)
+
+
+@pytest.mark.parametrize(
+    "path", ["folder/a.mp4", "folder/deep/a.mp4", "a.mp4", "indirect.mp4", "dangling.mp4", "folder"]
+)
+def test_a_link_that_leaves_the_root_is_refused_unless_its_folder_is_named(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    (outside / "deep").mkdir(parents=True)
+    (root / "folder").symlink_to(outside)
+    (root / "a.mp4").symlink_to(outside / "a.mp4")
+    (outside / "a.mp4").touch()
+    (root / "indirect.mp4").symlink_to("a.mp4")
+    (root / "dangling.mp4").symlink_to(outside / "nothing")
+    monkeypatch.delenv(locations.LINKED_VARIABLE, raising=False)
+    with pytest.raises(ManifestError, match="by a symbolic link, to .*outside.*PERTURB_LINKED"):
+        locations.confined(root, path)
+    monkeypatch.setenv(locations.LINKED_VARIABLE, os.pathsep.join([str(tmp_path / "other"), str(tmp_path / "outsid")]))
+    with pytest.raises(ManifestError, match="by a symbolic link"):
+        locations.confined(root, path)
+    monkeypatch.setenv(locations.LINKED_VARIABLE, os.pathsep.join([str(tmp_path / "other"), str(outside)]))
+    assert locations.confined(root, path) == root / path
+
+
+def test_a_link_inside_the_root_is_allowed(tmp_path: Path) -> None:
+    (tmp_path / "corpora").mkdir()
+    (tmp_path / "linked").symlink_to("corpora")
+    (tmp_path / "corpora" / "a.mp4").symlink_to("b.mp4")
+    for path in ("linked/b.mp4", "corpora/a.mp4", "linked/a.mp4"):
+        assert locations.confined(tmp_path, path) == tmp_path / path
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd"])
+def test_a_manifest_whose_rows_leave_the_corpus_is_refused(path: str, tmp_path: Path) -> None:
+    row = filled(VideoRow, path=path)
+    files.write(tmp_path / "a.parquet", VIDEOS, [row])
+    with pytest.raises(ManifestError, match="leaves the corpus' folder"):
+        read_manifest(tmp_path / "a.parquet")
+    with pytest.raises(ManifestError, match="leaves the corpus' folder"):
+        locations.located(row, tmp_path)
+    # A clean clip lies where its dataset has it.
+    clean = filled(MixRow, path=path, storage=SOURCE_STORAGE)
+    assert locations.located(clean, tmp_path).path == str(tmp_path / path)
+
+
+@pytest.mark.parametrize("guide", ["[]", "{", "5", '{"files": 5}', '{"files": {"image": 5}}', "[" * 10_000])
+def test_facts_that_are_none_are_refused(guide: str, tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="the column 'guide' holds"):
+        locations.located(filled(VideoRow, guide=guide), tmp_path)
+
+
+def test_the_files_of_facts_are_located(tmp_path: Path) -> None:
+    row = filled(VideoRow, guide='{"files":{"encoder":null,"image":"styles/é.png"},"style":"s"}')
+    told = json.loads(locations.located(row, tmp_path).guide or "")
+    assert told == {"files": {"encoder": None, "image": str(tmp_path / "styles/é.png")}, "style": "s"}
+
+
 # --- merging ---------------------------------------------------------------------------------------------------------
+
+CAPTION = ("caption_id",)
+
+
+def part(path: Path, *ids: str) -> Path:
+    files.write(path, CAPTIONS, captions(*ids))
+    return path
 
 
 def test_parts_are_merged(tmp_path: Path) -> None:
-    for name, ids in (("one", ("c", "a")), ("two", ()), ("three", ("b",))):
-        manifest.write(tmp_path / name, CAPTIONS, captions(*ids))
-    parts = [tmp_path / name for name in ("one", "two", "three")]
-    merged = manifest.merge(parts, CAPTIONS)
-    assert sorted(row["caption_id"] for row in merged) == ["a", "b", "c"]
-    manifest.write(tmp_path / "whole", CAPTIONS, merged)
-    assert manifest.read_rows(tmp_path / "whole") == captions("a", "b", "c")
+    groups = {"one": ("c", "a"), "two": (), "three": ("b",)}
+    merged = sets.merge({part(tmp_path / name, *ids): ids for name, ids in groups.items()}, CAPTIONS, CAPTION)
+    assert sorted(row.caption_id for row in merged) == ["a", "b", "c"]
+    files.write(tmp_path / "whole", CAPTIONS, merged)
+    assert files.read_rows(tmp_path / "whole", CAPTIONS) == captions("a", "b", "c")
 
 
 def test_splitting_into_parts_changes_no_byte(tmp_path: Path) -> None:
-    rows = captions(*"abcdefg")
+    ids = "abcdefg"
     for split in (1, 3, 6):
-        manifest.write(tmp_path / "one", CAPTIONS, rows[split:])
-        manifest.write(tmp_path / "two", CAPTIONS, rows[:split])
-        merged = manifest.merge([tmp_path / "one", tmp_path / "two"], CAPTIONS)
-        manifest.write(tmp_path / "merged", CAPTIONS, merged)
-        manifest.write(tmp_path / "whole", CAPTIONS, rows)
+        parts = {
+            part(tmp_path / "one", *ids[split:]): ids[split:],
+            part(tmp_path / "two", *ids[:split]): ids[:split],
+        }
+        files.write(tmp_path / "merged", CAPTIONS, sets.merge(parts, CAPTIONS, CAPTION))
+        part(tmp_path / "whole", *ids)
         assert (tmp_path / "merged").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 @pytest.mark.parametrize("apart", [True, False])
 def test_two_rows_with_one_key_are_named(apart: bool, tmp_path: Path) -> None:
-    twins = [{"query_id": "q7", "corpus_id": "c", "score": score} for score in (1, 2)]
-    manifest.write(tmp_path / "one", QRELS, twins[:1] if apart else twins)
-    manifest.write(tmp_path / "two", QRELS, twins[1:] if apart else [])
-    with pytest.raises(ManifestError, match=r"two rows of qrels have the key \{'query_id': 'q7', 'corpus_id': 'c'\}"):
-        manifest.merge([tmp_path / "one", tmp_path / "two"], QRELS)
+    twins = [QrelRow(query_id="q7", corpus_id="c", score=score) for score in (1, 2)]
+    files.write(tmp_path / "one", QRELS, twins[:1] if apart else twins)
+    files.write(tmp_path / "two", QRELS, twins[1:] if apart else [])
+    expected: Mapping[Path, Any] = {tmp_path / "one": [("q7", "c")], tmp_path / "two": []}
+    problem = "two holds what was not asked for:" if apart else "one holds twice"
+    with pytest.raises(ManifestError, match=rf"{problem} \('q7', 'c'\)"):
+        sets.merge(expected, QRELS, QRELS.key)
 
 
 def test_a_missing_part_is_named(tmp_path: Path) -> None:
-    manifest.write(tmp_path / "one", QUARANTINE, [])
+    files.write(tmp_path / "one", QUARANTINE, [])
     with pytest.raises(ManifestError, match="no such manifest: .*two"):
-        manifest.merge([tmp_path / "one", tmp_path / "two"], QUARANTINE)
+        sets.merge({tmp_path / "one": [], tmp_path / "two": []}, QUARANTINE, ("item_id",))
     with pytest.raises(ManifestError, match="is a manifest of quarantine, not of captions"):
-        manifest.merge([tmp_path / "one"], CAPTIONS)
+        sets.merge({tmp_path / "one": []}, CAPTIONS, CAPTION)
+
+
+def damaged_part(path: Path) -> None:
+    whole = part(path, "a", "b").read_bytes()
+    path.write_bytes(whole[:20] + b"x" * 9 + whole[29:])
+
+
+def edited_part(path: Path) -> None:
+    edited(part(path, "a", "b"), text=["other", "text"])
+
+
+def stale_part(path: Path) -> None:
+    described_as(path, {"kind": "captions", "schema_version": VERSION - 1})
+
+
+BAD_PARTS: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "damaged": (damaged_part, "bad cannot be read"),
+    "edited": (edited_part, "bad was changed after it was written"),
+    "stale": (stale_part, f"bad has schema version {VERSION - 1}"),
+    "short": (lambda path: part(path, "a"), "bad lacks 'b'"),
+    "other": (lambda path: part(path, "a", "c"), "bad lacks 'b'; holds what was not asked for: 'c'"),
+    "twice": (lambda path: part(path, "a", "a", "b"), "bad holds twice 'a'"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_PARTS)
+def test_a_part_that_cannot_be_used_is_removed_and_named(name: str, tmp_path: Path) -> None:
+    maker, reason = BAD_PARTS[name]
+    for top, removed in (("work", True), ("manifests", False)):
+        sound, bad = tmp_path / top / "sound", tmp_path / top / "bad"
+        part(sound, "x")
+        maker(bad)
+        with pytest.raises(ManifestError, match=reason) as caught:
+            sets.merge({sound: ["x"], bad: ["a", "b"]}, CAPTIONS, CAPTION)
+        assert str(bad) in str(caught.value)
+        assert str(sound) not in str(caught.value)
+        assert ("(removed)" in str(caught.value)) == removed
+        assert "Run snakemake again" in str(caught.value)
+        assert bad.exists() != removed
+        assert sound.exists()
+
+
+def test_every_bad_part_is_removed_and_the_first_are_named(tmp_path: Path) -> None:
+    parts = {part(tmp_path / "work" / f"part-{number}"): ["a"] for number in range(7)}
+    with pytest.raises(ManifestError) as caught:
+        sets.merge(parts, CAPTIONS, CAPTION)
+    assert "part-4 lacks 'a' (removed); and 2 more. Run snakemake again" in str(caught.value)
+    assert not any(path.exists() for path in parts)
+
+
+def test_a_damaged_part_that_is_read_alone_is_removed_too(tmp_path: Path) -> None:
+    path = tmp_path / "work" / "bad"
+    edited_part(path)
+    with pytest.raises(ManifestError, match=r"was changed after it was written.*\(removed\)"):
+        sets.read_part(path, CAPTIONS)
+    assert not path.exists()
+    with pytest.raises(ManifestError, match="no such manifest"):
+        sets.read_part(path, CAPTIONS)
+
+
+# --- sets ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_became_of_a_dataset_is_a_sentence() -> None:
+    listed = sets.Listed(listed=1000, listed_sha256="", complete=3, quarantined=0, missing=997)
+    assert listed.sentence("clips") == "3 of 1,000 listed clips complete; 997 missing"
+    both = replace(listed, complete=1, quarantined=2)
+    assert both.sentence("captions") == "1 of 1,000 listed captions complete; 2 quarantined; 997 missing"
+    assert replace(listed, complete=1000, missing=0).sentence("clips") == "1,000 of 1,000 listed clips complete"
+
+
+def listed_items() -> list[SourceRow]:
+    return [
+        filled(CompleteSource, item_id="a"),
+        filled(CompleteSource, item_id="b"),
+        filled(SourceRow, item_id="c", status=QUARANTINED, stage="source", error="broken"),
+        filled(SourceRow, item_id="d", status=MISSING, stage="annotation", error="no file"),
+    ]
+
+
+def test_each_listed_item_is_complete_quarantined_or_missing() -> None:
+    of_sources = sets.of_sources(listed_items())
+    assert (of_sources.listed, of_sources.complete, of_sources.quarantined, of_sources.missing) == (4, 2, 1, 1)
+    videos = [
+        filled(VideoRow, item_id="a", severity=1),
+        filled(VideoRow, item_id="a", severity=2),
+        filled(VideoRow, item_id="b", severity=1),
+        filled(VideoRow, item_id="b", severity=2, status=QUARANTINED, stage="video", error="failed"),
+    ]
+    of_corpus = sets.of_corpus(listed_items(), videos, 2)
+    assert (of_corpus.listed, of_corpus.complete, of_corpus.quarantined, of_corpus.missing) == (4, 1, 2, 1)
+    assert of_corpus.scenarios == 2
+    assert of_corpus.listed_sha256 == of_sources.listed_sha256 == sets.ids_sha256("dcba")
+    assert sets.ids_sha256(["ab", "c"]) != sets.ids_sha256(["a", "bc"])
+    assert sets.of_corpus(listed_items(), videos[:1], 1).complete == 1
+    quarantine = sets.quarantine_of(listed_items(), videos)
+    assert [(row.item_id, row.severity, row.status, row.error) for row in quarantine] == [
+        ("c", None, "quarantined", "broken"),
+        ("d", None, "missing", "no file"),
+        ("b", 2, "quarantined", "failed"),
+    ]

@@ -4,77 +4,106 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
 from perturbations import mixes, registry
+from perturbations.manifest.kinds import SOURCE_STORAGE, CompleteSource, MixRow, TextRow, VideoRow
 
 NAMES = ["fog", "snow", "style_transfer"]
 
 
-def rows(items: int, seed: int = 0, dataset: str = "data") -> list[dict[str, Any]]:
+def rows(items: int, seed: int = 0, dataset: str = "data") -> list[VideoRow]:
     return [
-        {
-            "dataset": dataset,
-            "item_id": f"i{item}",
-            "suite": "mlvp",
-            "perturbation": name,
-            "severity": severity,
-            "seed": seed,
-            "path": f"{name}/{severity}/i{item}",
-            "source_path": f"i{item}.mp4",
-            "source_sha256": "0",
-            "start_s": None,
-            "end_s": None,
-            "status": "complete",
-        }
+        VideoRow(
+            dataset=dataset,
+            item_id=f"i{item}",
+            suite="mlvp",
+            perturbation=name,
+            severity=severity,
+            level="frame",
+            variant="released",
+            draw="clip",
+            params="{}",
+            backend="{}",
+            seed=seed,
+            recipe="{}",
+            recipe_id=f"{name}/{severity}",
+            path=f"{name}/{severity}/i{item}",
+            storage="video/high",
+            width=64,
+            height=48,
+            fps=25.0,
+            frame_count=9,
+            duration_s=0.36,
+            source_path=f"i{item}.mp4",
+            source_sha256="0",
+            source_frame_count=9,
+            status="complete",
+        )
         for item in range(items)
         for name in NAMES
         for severity in range(1, 6)
     ]
 
 
-def sources(items: int) -> list[dict[str, Any]]:
-    names = ("codec", "pix_fmt", "width", "height", "fps", "duration_s", "bytes", "sha256", "frames_sha256")
+def sources(items: int) -> list[CompleteSource]:
     return [
-        {"item_id": f"i{item}", "path": f"i{item}.mp4", "frame_count": 9, "status": "complete", **dict.fromkeys(names)}
+        CompleteSource(
+            dataset="data",
+            split="test",
+            item_id=f"i{item}",
+            path=f"i{item}.mp4",
+            bytes=100,
+            sha256="0",
+            frames_sha256="1",
+            codec="h264",
+            pix_fmt="yuv420p",
+            width=64,
+            height=48,
+            fps=25.0,
+            frame_count=9,
+            duration_s=0.36,
+            rotation=0,
+            status="complete",
+        )
         for item in range(items)
     ]
 
 
-def chosen(made: Any) -> dict[tuple[Any, ...], Any]:
-    return {(row["share"], row["item_id"], row.get("perturbation")): row["severity"] for row in made}
+def chosen(made: Iterable[MixRow]) -> dict[tuple[float | None, str, str | None], int]:
+    return {(row.share, row.item_id, row.perturbation): row.severity for row in made}
 
 
 def test_mixed_severity_has_each_item_once_a_perturbation_at_any_severity() -> None:
     made = list(mixes.mixed_severity(rows(400)))
-    assert Counter(row["perturbation"] for row in made) == dict.fromkeys(NAMES, 400)
-    counts = Counter(row["severity"] for row in made)
+    assert Counter(row.perturbation for row in made) == dict.fromkeys(NAMES, 400)
+    counts = Counter(row.severity for row in made)
     assert set(counts) == {1, 2, 3, 4, 5}
     assert max(counts.values()) - min(counts.values()) < 90  # 240 each, standard deviation 14
     # An item's severity is drawn anew for each perturbation.
-    by_name = {name: [row["severity"] for row in made if row["perturbation"] == name] for name in NAMES}
+    by_name = {name: [row.severity for row in made if row.perturbation == name] for name in NAMES}
     assert by_name["fog"] != by_name["snow"]
 
 
 def test_mixed_types_perturbs_the_share_and_leaves_the_rest_clean() -> None:
     made = list(mixes.mixed_types(rows(50), sources(50)))
     for share in mixes.SHARES:
-        of_share = [row for row in made if row["share"] == share]
-        assert len({row["item_id"] for row in of_share}) == len(of_share) == 50
-        clean = [row for row in of_share if row["severity"] == 0]
+        of_share = [row for row in made if row.share == share]
+        assert len({row.item_id for row in of_share}) == len(of_share) == 50
+        clean = [row for row in of_share if row.severity == 0]
         assert len(clean) == 50 - round(share * 50)
-        assert all(row["path"] == f"{row['item_id']}.mp4" and row["storage"] == mixes.CLEAN for row in clean)
-    perturbed = {(row["perturbation"], row["severity"]) for row in made if row["severity"]}
+        assert all(row.path == f"{row.item_id}.mp4" and row.storage == SOURCE_STORAGE for row in clean)
+    perturbed = {(row.perturbation, row.severity) for row in made if row.severity}
     assert len(perturbed) > 10
 
 
 def test_an_item_keeps_what_became_of_it_from_share_to_share() -> None:
     made = list(mixes.mixed_types(rows(30), sources(30)))
     by_share = {
-        share: {row["item_id"]: row["path"] for row in made if row["share"] == share and row["severity"]}
-        for share in mixes.SHARES
+        share: {row.item_id: row.path for row in made if row.share == share and row.severity} for share in mixes.SHARES
     }
     assert by_share[0.2].items() < by_share[0.4].items() < by_share[0.6].items() < by_share[0.8].items()
 
@@ -99,24 +128,35 @@ def test_few_items(items: int) -> None:
 
 
 def test_a_quarantined_scenario_stays_a_row() -> None:
-    broken = [{**row, "status": "quarantined", "path": None} for row in rows(5)]
-    assert {row["status"] for row in mixes.mixed_severity(broken)} == {"quarantined"}
+    broken = [replace(row, status="quarantined", path=None) for row in rows(5)]
+    assert {row.status for row in mixes.mixed_severity(broken)} == {"quarantined"}
 
 
 # --- videos and captions ---------------------------------------------------------------------------------------------
 
 
-def perturbed_captions(names: list[str], items: int) -> list[dict[str, Any]]:
-    columns = ("changed", "similarity", "attempts", "accepted", "backend", "recipe_id")
+def perturbed_captions(names: list[str], items: int) -> list[TextRow]:
     return [
-        {
-            "caption_id": f"c{item}.{number}",
-            "item_id": f"i{item}",
-            "perturbation": name,
-            "severity": 1,
-            "text": f"{name} {item} {number}",
-            **dict.fromkeys(columns),
-        }
+        TextRow(
+            dataset="data",
+            caption_id=f"c{item}.{number}",
+            item_id=f"i{item}",
+            suite="msrvtt_p",
+            perturbation=name,
+            severity=1,
+            level="text",
+            variant="released",
+            params="{}",
+            backend="rules",
+            seed=0,
+            source_text=f"{item} {number}",
+            text=f"{name} {item} {number}",
+            changed=True,
+            attempts=1,
+            accepted=True,
+            recipe="{}",
+            recipe_id=f"text/{name}",
+        )
         for item in range(items)
         for number in range(2)
         for name in names
@@ -127,15 +167,16 @@ def test_combinations_join_a_caption_with_its_own_video() -> None:
     combined = registry.Combined(severity=3, video=("fog", "snow"), text=("typos", "tense"))
     captions = perturbed_captions(["typos", "tense", "ocr"], 4)
     made = list(mixes.multimodal(rows(3), captions, combined))
-    assert Counter((row["perturbation"], row["text_perturbation"]) for row in made) == {
+    assert Counter((row.perturbation, row.text_perturbation) for row in made) == {
         (video, text): 6 for video in ("fog", "snow") for text in ("typos", "tense")
     }
     for row in made:
-        assert row["severity"] == 3
-        assert row["path"] == f"{row['perturbation']}/3/{row['item_id']}"
-        number = row["item_id"][1:]
-        assert row["caption_id"].startswith(f"c{number}.")
-        assert row["text"].startswith(f"{row['text_perturbation']} {number}")
+        assert row.severity == 3
+        assert row.path == f"{row.perturbation}/3/{row.item_id}"
+        number = row.item_id[1:]
+        assert row.caption_id.startswith(f"c{number}.")
+        assert row.text.startswith(f"{row.text_perturbation} {number}")
+        assert (row.text_recipe_id, row.recipe_id) == (f"text/{row.text_perturbation}", f"{row.perturbation}/3")
 
 
 def test_the_papers_combinations() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,16 @@ import pytest
 import perturbations
 import perturbations.errors
 from perturbations import media, pipeline, recipe, registry, rendering, shards, storage
+from perturbations.manifest.kinds import VideoRow
 
 ENTRIES = registry.perturbations(kind="video")
 KEYS = [entry.key for entry in ENTRIES]
 
-LOSSLESS = {"tier": "video", "profile": "lossless"}
-HIGH = {"tier": "video", "profile": "high"}
-COMPATIBLE = {"tier": "video", "profile": "compatible"}
-FRAMES = {"tier": "frames", "num_frames": 5}
-RECIPE = {"tier": "recipe"}
+LOSSLESS = recipe.stored_video("lossless")
+HIGH = recipe.stored_video("high")
+COMPATIBLE = recipe.stored_video("compatible")
+FRAMES = recipe.StoredFrames(num_frames=5)
+RECIPE = recipe.Unstored()
 
 
 def scene(frames: int, height: int, width: int, seed: int = 0) -> np.ndarray:
@@ -52,7 +54,7 @@ def donor_frames() -> np.ndarray:
     return scene(9, 40, 72, seed=7)
 
 
-def made_row(key: str, severity: int, tier: dict[str, Any], path: Path, folder: Path, **options: Any) -> dict[str, Any]:
+def made_row(key: str, severity: int, tier: recipe.Storage, path: Path, folder: Path, **options: Any) -> VideoRow:
     """A manifest row as the workflow makes it."""
     source = clips.source_row(path)
     made = recipe.make(
@@ -60,7 +62,7 @@ def made_row(key: str, severity: int, tier: dict[str, Any], path: Path, folder: 
         severity,
         variant=options.get("variant", "released"),
         seed=options.get("seed", 0),
-        storage=recipe.storage_settings(tier),
+        storage=tier,
         donors="data",
     )
     donors = []
@@ -78,8 +80,8 @@ def made_row(key: str, severity: int, tier: dict[str, Any], path: Path, folder: 
         stall_limit_s=60,
         known=known,
     )
-    assert row["status"] == "complete", row["error"]
-    return {**row, "path": str(target) if row["path"] else None}
+    assert row.status == "complete", row.error
+    return replace(row, path=str(target) if row.path else None)
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -95,13 +97,13 @@ def test_all_tiers_hold_the_same_frames(key: str, severity: int, clip: tuple[Pat
     assert exact.shape[1:] == clean.shape[1:]
     if key != "mlvp/temporal_scrambling":
         assert len(exact) == len(clean)
-    assert all(row["frame_count"] == len(exact) for row in rows.values())
-    assert all(row["source_frame_count"] == len(clean) for row in rows.values())
+    assert all(row.frame_count == len(exact) for row in rows.values())
+    assert all(row.source_frame_count == len(clean) for row in rows.values())
     assert np.array_equal(exact, on_demand)
     assert np.array_equal(exact[media.uniform_indices(5, len(exact))], sampled)
     for row, frames in zip(rows.values(), (exact, on_demand, sampled), strict=True):
-        assert row["frames_sha256"] == hashlib.sha256(frames.tobytes()).hexdigest()
-        assert row["storage_psnr_db"] == math.inf
+        assert row.frames_sha256 == hashlib.sha256(frames.tobytes()).hexdigest()
+        assert row.storage_psnr_db == math.inf
     in_memory = perturbations.perturb(
         clean, key, severity, seed=0, item_id="it", dataset="data", fps=25, donors=[donor_frames()]
     )
@@ -113,7 +115,7 @@ def test_the_high_profile_keeps_40_db(key: str, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.mp4", scene(8, 96, 128))
     for severity in (1, 3, 5):
         row = made_row(key, severity, HIGH, path, tmp_path / str(severity))
-        assert row["storage_psnr_db"] >= 40
+        assert row.storage_psnr_db >= 40
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -121,10 +123,10 @@ def test_the_measured_psnr_is_the_real_one(key: str, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.mp4", scene(6, 48, 64))
     row = made_row(key, 3, COMPATIBLE, path, tmp_path / "out")
     stored = perturbations.open_clip(row).astype(float)
-    intended = perturbations.open_clip({**row, "storage": "recipe"}).astype(float)
+    intended = perturbations.open_clip(replace(row, storage="recipe")).astype(float)
     error = np.mean((stored - intended) ** 2)
     expected = math.inf if error == 0 else 10 * math.log10(255**2 / error)
-    assert row["storage_psnr_db"] == pytest.approx(expected)
+    assert row.storage_psnr_db == pytest.approx(expected)
 
 
 def test_a_long_clip_is_measured_like_a_short_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +134,7 @@ def test_a_long_clip_is_measured_like_a_short_one(tmp_path: Path, monkeypatch: p
     kept = made_row("mlvp/snow", 2, HIGH, path, tmp_path / "kept")
     monkeypatch.setattr(pipeline, "_KEPT_BYTES", 3 * 48 * 64 * 3)
     again = made_row("mlvp/snow", 2, HIGH, path, tmp_path / "again")
-    assert {**kept, "path": None} == {**again, "path": None}
+    assert replace(kept, path=None) == replace(again, path=None)
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -140,17 +142,17 @@ def test_the_row_is_the_same_every_time_and_differs_by_key(key: str, tmp_path: P
     path = write_clip(tmp_path / "clip.mp4", scene(5, 48, 64))
     one = made_row(key, 2, HIGH, path, tmp_path / "one")
     two = made_row(key, 2, HIGH, path, tmp_path / "two")
-    assert {**one, "path": None} == {**two, "path": None}
+    assert replace(one, path=None) == replace(two, path=None)
     other_seed = made_row(key, 2, HIGH, path, tmp_path / "three", seed=1)
-    assert other_seed["recipe_id"] != one["recipe_id"]
+    assert other_seed.recipe_id != one.recipe_id
     entry = registry.get(key)
     random = entry.realization is not None
     if entry.guide == "style":  # the seed chooses the style, which may be the same one
-        assert (other_seed["frames_sha256"] != one["frames_sha256"]) == (other_seed["guide"] != one["guide"])
+        assert (other_seed.frames_sha256 != one.frames_sha256) == (other_seed.guide != one.guide)
     elif entry.method == "temporal":
         pass  # of a few frames, two draws may choose the same
     else:
-        assert (other_seed["frames_sha256"] != one["frames_sha256"]) == random
+        assert (other_seed.frames_sha256 != one.frames_sha256) == random
 
 
 def test_h264_reaches_its_bitrate_in_both_variants(tmp_path: Path) -> None:
@@ -159,9 +161,9 @@ def test_h264_reaches_its_bitrate_in_both_variants(tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.mp4", frames // 2 + noise)
     for variant, pix_fmt in (("released", "yuv444p"), ("paper", "yuv420p")):
         row = made_row("mlvp/h264_compression", 1, HIGH, path, tmp_path / variant, variant=variant)
-        assert row["bitrate_bps"] == pytest.approx(500_000, rel=0.15)
-        assert (row["codec"], row["pix_fmt"]) == ("h264", pix_fmt)
-        assert row["storage_psnr_db"] == math.inf
+        assert row.bitrate_bps == pytest.approx(500_000, rel=0.15)
+        assert (row.codec, row.pix_fmt) == ("h264", pix_fmt)
+        assert row.storage_psnr_db == math.inf
 
 
 def test_a_source_that_changed_is_refused(tmp_path: Path) -> None:
@@ -179,8 +181,8 @@ def test_real_clips_reach_40_db_in_the_high_profile(reference: Path, tmp_path: P
             for severity in (1, 5) if entry.suite == "mlvp" else (5,):
                 folder = tmp_path / entry.name / str(severity)
                 row = made_row(entry.key, severity, HIGH, path, folder)
-                assert row["storage_psnr_db"] >= 40, (path.name, entry.key, severity)
-                assert row["stored_frames"] == row["frame_count"]
+                assert row.storage_psnr_db >= 40, (path.name, entry.key, severity)
+                assert row.stored_frames == row.frame_count
 
 
 @pytest.mark.parametrize("rate", [Fraction(7), Fraction(28), Fraction(2983, 100), Fraction(30000, 1001)], ids=str)
@@ -189,8 +191,8 @@ def test_mpeg_keeps_the_frames_of_any_rate(name: str, rate: Fraction, tmp_path: 
     """MPEG-2's header knows a few rates only: no frame is repeated or left out to have one of them."""
     path = write_clip(tmp_path / "clip.mp4", scene(60, 48, 64), rate)
     row = made_row(f"msrvtt_p/{name}", 3, HIGH, path, tmp_path / "out")
-    assert row["stored_frames"] == row["frame_count"] == 60
-    assert float(media.probe(Path(row["path"])).frame_rate) == pytest.approx(float(rate), rel=1e-6)
+    assert row.stored_frames == row.frame_count == 60
+    assert float(media.probe(Path(row.path)).frame_rate) == pytest.approx(float(rate), rel=1e-6)
 
 
 def test_a_transcode_that_lost_frames_is_made_again_from_frames(
@@ -200,7 +202,7 @@ def test_a_transcode_that_lost_frames_is_made_again_from_frames(
     pictures = (media.Frame(frame, index, index) for index, frame in enumerate(scene(20, 48, 64)))
     media.encode(pictures, path, storage.PROFILES["compatible"], media.Timing(Fraction(1, 25), Fraction(25)))
     source = rendering.source_of(clips.source_row(path))
-    made = recipe.make(registry.get("msrvtt_p/mpeg1"), 3, variant="released", seed=0, storage={"tier": "recipe"})
+    made = recipe.make(registry.get("msrvtt_p/mpeg1"), 3, variant="released", seed=0, storage=recipe.Unstored())
     transcode, taken, piped = media.transcode_with_ffmpeg, [], []
     encode = media.encode_with_ffmpeg
     monkeypatch.setattr(media, "transcode_with_ffmpeg", lambda *given: taken.append(transcode(*given)) or taken[-1])
@@ -241,8 +243,9 @@ def test_open_clip_opens_clean_clips(tmp_path: Path) -> None:
 
 
 def test_open_clip_refuses_a_quarantined_row() -> None:
-    with pytest.raises(perturbations.errors.ManifestError, match="'it' was quarantined: damaged"):
-        perturbations.open_clip({"item_id": "it", "status": "quarantined", "error": "damaged"})
+    row = {"dataset": "data", "split": "", "item_id": "it", "status": "quarantined", "error": "damaged"}
+    with pytest.raises(perturbations.errors.ManifestError, match="'it' is not complete but quarantined: damaged"):
+        perturbations.open_clip(row)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ import tiny_models
 from test_pipeline import scene
 
 import perturbations
-from perturbations import analyses, config, recipe, registry, shards
+from perturbations import analyses, config, guidance, recipe, registry, shards
+from perturbations.journal import Analysed
+from perturbations.manifest.kinds import AnalysisRow, CompleteSource
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,7 @@ def backends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def sources(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
     root = tmp_path_factory.mktemp("clips")
     return [
         clips.source_row(clips.write_scene(root / f"{name}.mp4", scene(9, 48, 64, seed)), name)
@@ -39,21 +41,21 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     ]
 
 
-def of_config(raw: dict[str, Any], key: str, variant: str = "released", severity: int = 3) -> dict[str, Any]:
+def of_config(raw: dict[str, Any], key: str, variant: str = "released", severity: int = 3) -> recipe.VideoRecipe:
     parsed = config.parse({"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}, "backends": raw})
     return recipe.make(
         registry.get(key),
         severity,
         variant=variant,
         seed=0,
-        storage={"tier": "recipe"},
+        storage=recipe.Unstored(),
         backends=parsed.backends,
         donors="data",
     )
 
 
-def run_analysis(made: dict[str, Any], sources: list[dict[str, Any]], folder: Path, **options: Any) -> list[Any]:
-    journal = folder / f"{made['analysis']}.jsonl"
+def run_analysis(made: recipe.AnalysisRecipe, sources: list[CompleteSource], folder: Path, **options: Any) -> list[AnalysisRow]:
+    journal = folder / f"{made.analysis}.jsonl"
     journal.parent.mkdir(exist_ok=True)
     return list(
         shards.run_analysis(
@@ -63,14 +65,14 @@ def run_analysis(made: dict[str, Any], sources: list[dict[str, Any]], folder: Pa
 
 
 def test_a_main_object_is_captioned_detected_tracked_and_ranked(
-    backends: dict[str, Any], sources: list[dict[str, Any]], tmp_path: Path
+    backends: dict[str, Any], sources: list[CompleteSource], tmp_path: Path
 ) -> None:
-    made = recipe.analysis_of(of_config(backends, "mlvp/main_object_occlusion"))
+    made = of_config(backends, "mlvp/main_object_occlusion").analysis
     assert made is not None
     rows = run_analysis(made, sources, tmp_path)
-    assert [row["status"] for row in rows] == ["complete"] * 3
+    assert [row.status for row in rows] == ["complete"] * 3
     for row in rows:
-        found = json.loads(row["result"])
+        found = json.loads(row.result)
         assert isinstance(found["caption"], str)
         assert len(found["positions"]) == len(found["objects"]) == len(found["boxes"]) == 12
         assert all(len(objects) <= 3 for objects in found["objects"])
@@ -78,7 +80,7 @@ def test_a_main_object_is_captioned_detected_tracked_and_ranked(
         for objects in found["objects"]:
             scores = [one["score"] for one in objects]
             assert scores == sorted(scores, reverse=True)
-        said = json.loads(row["backend"])["main_object"]
+        said = json.loads(row.backend)["main_object"]
         assert said["backend"] == "pretrained"
         assert {role: said[role]["name"] for role in ("captioner", "detector", "nouns")} == {
             "captioner": "qwen",
@@ -89,27 +91,27 @@ def test_a_main_object_is_captioned_detected_tracked_and_ranked(
 
 
 def test_the_whole_way_with_pretrained_backends(
-    backends: dict[str, Any], sources: list[dict[str, Any]], tmp_path: Path
+    backends: dict[str, Any], sources: list[CompleteSource], tmp_path: Path
 ) -> None:
     """Captions of the captioner are embedded, donors are looked up by them, and rows name every model."""
-    objects = recipe.analysis_of(of_config(backends, "mlvp/main_object_occlusion"))
+    objects = of_config(backends, "mlvp/main_object_occlusion").analysis
     inserted = of_config(backends, "mlvp/event_insertion")
-    query = recipe.analysis_of(inserted)
+    query = inserted.analysis
     assert objects is not None
     assert query is not None
-    assert query["analysis"] == "caption_embedding"
-    captions = {row["item_id"]: row for row in run_analysis(objects, sources, tmp_path)}
+    assert query.analysis == "caption_embedding"
+    captions = {row.item_id: row for row in run_analysis(objects, sources, tmp_path)}
     by_caption = run_analysis(query, sources, tmp_path, captions=captions)
-    paper = recipe.analysis_of(of_config(backends, "mlvp/event_insertion", "paper"))
+    paper = of_config(backends, "mlvp/event_insertion", "paper").analysis
     assert paper is not None
-    assert paper["analysis"] == "embedding"
+    assert paper.analysis == "embedding"
     by_frames = run_analysis(paper, sources, tmp_path)
     # A sentence may be empty with random weights, but it has a vector, and that is not the frames'.
-    assert by_caption[0]["vector"] != by_frames[0]["vector"]
+    assert by_caption[0].vector != by_frames[0].vector
     for key, known in (
-        ("mlvp/main_object_occlusion", shards.guidance.Known(captions)),
-        ("mlvp/event_insertion", shards.guidance.Known({row["item_id"]: row for row in by_caption}, by_frames)),
-        ("mlvp/style_transfer", shards.guidance.Known()),
+        ("mlvp/main_object_occlusion", guidance.Known(captions)),
+        ("mlvp/event_insertion", guidance.Known({row.item_id: row for row in by_caption}, by_frames)),
+        ("mlvp/style_transfer", guidance.Known()),
     ):
         made = of_config(backends, key)
         folder = tmp_path / key
@@ -125,39 +127,39 @@ def test_the_whole_way_with_pretrained_backends(
                 known=known,
             )
         )
-        assert [row["status"] for row in rows] == ["complete"], rows[0].get("error")
-        said = json.loads(rows[0]["backend"])
+        assert [row.status for row in rows] == ["complete"], rows[0].error
+        said = json.loads(rows[0].backend)
         assert said
         assert {one["backend"] for one in said.values()} == {"pretrained"}
         opened = perturbations.open_clip(rows[0])
-        assert len(opened) == rows[0]["frame_count"] == 9
+        assert len(opened) == rows[0].frame_count == 9
     assert said["style"]["encoder_sha256"] == backends["style"]["encoder_sha256"]
 
 
 def test_a_batch_that_fails_is_tried_clip_by_clip(
-    backends: dict[str, Any], sources: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backends: dict[str, Any], sources: list[CompleteSource], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = recipe.analysis_of(of_config(backends, "mlvp/main_object_occlusion"))
+    made = of_config(backends, "mlvp/main_object_occlusion").analysis
     assert made is not None
     calls: list[int] = []
 
-    def fails_together(recipe: Any, seen: Any) -> list[dict[str, Any]]:
+    def fails_together(recipe: Any, seen: Any) -> list[Analysed]:
         calls.append(len(seen))
         if len(seen) > 1:
             raise RuntimeError("out of memory")
-        return [{"result": "{}", "backend": "{}"}]
+        return [Analysed(result="{}", backend="{}")]
 
     monkeypatch.setattr(analyses, "main_objects", fails_together)
     rows = run_analysis(made, sources, tmp_path)
-    assert sorted(row["item_id"] for row in rows) == ["a", "b", "c"]
-    assert {row["status"] for row in rows} == {"complete"}
+    assert sorted(row.item_id for row in rows) == ["a", "b", "c"]
+    assert {row.status for row in rows} == {"complete"}
 
 
 def test_a_missing_model_stops_the_run_at_once(
-    backends: dict[str, Any], sources: list[dict[str, Any]], tmp_path: Path
+    backends: dict[str, Any], sources: list[CompleteSource], tmp_path: Path
 ) -> None:
     gone = {**backends, "embedding": {"backend": "pretrained", "clip": "nobody/nothing"}}
-    made = recipe.analysis_of(of_config(gone, "mlvp/event_insertion", "paper"))
+    made = of_config(gone, "mlvp/event_insertion", "paper").analysis
     assert made is not None
     with pytest.raises(perturbations.errors.ConfigError, match="hf download nobody/nothing"):
         run_analysis(made, sources, tmp_path)
@@ -167,7 +169,8 @@ def test_other_weights_make_another_recipe(backends: dict[str, Any]) -> None:
     style = of_config(backends, "mlvp/style_transfer")
     changed = {**backends, "style": {**backends["style"], "decoder_sha256": "0" * 64}}
     moved = {**backends, "style": {**backends["style"], "decoder": "/elsewhere/decoder.pth"}}
-    source = {"item_id": "a", "start_s": None, "end_s": None, "source_sha256": "0"}
-    ids = [recipe.recipe_id(of_config(one, "mlvp/style_transfer"), "d", source) for one in (backends, changed, moved)]
+    source = {"dataset": "d", "item_id": "a", "source_sha256": "0", "span": (None, None)}
+    ids = [recipe.recipe_id(of_config(one, "mlvp/style_transfer"), **source) for one in (backends, changed, moved)]
     assert ids[0] == ids[2] != ids[1]
-    assert style["guide"]["device"] == "cpu"
+    assert isinstance(style.guide, recipe.StyleGuide)
+    assert style.guide.device == "cpu"

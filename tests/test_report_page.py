@@ -14,23 +14,35 @@ import needs
 import numpy as np
 import pytest
 
-from perturbations import manifest, registry
+from perturbations import registry
 from perturbations.errors import ManifestError
+from perturbations.manifest import files as manifests
+from perturbations.manifest.kinds import (
+    QUARANTINE,
+    RESULTS,
+    TEXT_STATISTICS,
+    QuarantineRow,
+    ResultRow,
+    TextStatisticsRow,
+    columns_of,
+)
 from perturbations.report import page
 
 METHODS = ("none", "tcr", "hatvtr")
 NASTY = '<script>alert(1)</script>\n"quoted" видео 影片'
 
 
-def result(method: str, r1: float, **more: Any) -> dict[str, Any]:
+def result(method: str, r1: float, **more: Any) -> ResultRow:
     costs = {f"{part}_ms_{point}": 1.5 for part in ("encode", "adapt", "rerank", "total") for point in ("p50", "p95")}
-    hubs = {name: 0.25 for name in manifest.RESULTS.schema.names if name.startswith("hub_")}
+    hubs = {column.name: 0.25 for column in columns_of(ResultRow) if column.name.startswith("hub_")}
+    recalls = dict.fromkeys(("r5", "r10", "r50", "r100", "rsum"), 100.0)
+    counts = {"queries": 100, "missing_queries": 0, "gallery": 100, "median_rank": 1.0, "mean_rank": 2.0}
     scenario = {"suite": "clean", "perturbation": "clean", "severity": 0, "level": "clean", "direction": "v2t"}
-    return {
+    columns = {
         "dataset": "demo",
-        "mix": None,
-        "share": None,
         **scenario,
+        **recalls,
+        **counts,
         "model": "clip4clip",
         "setting": "qs",
         "method": method,
@@ -43,11 +55,15 @@ def result(method: str, r1: float, **more: Any) -> dict[str, Any]:
         "empty": 0,
         "non_finite": 0,
         "backend": json.dumps({"retrieval": "demo_encoder"}),
+        "queries_sha256": "q",
+        "manifest_sha256": "m",
         "checkpoint_sha256": "abc",
         "settings": "{}",
         "tools": "{}",
+        "recipe_id": "0",
         **more,
     }
+    return ResultRow(**columns)
 
 
 def picture(method: str, **more: Any) -> dict[str, Any]:
@@ -64,7 +80,7 @@ def picture(method: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def rows() -> list[dict[str, Any]]:
+def rows() -> list[ResultRow]:
     """Two directions, two suites, severities 1 and 5; hatvtr is best, and tied with tcr on clean queries."""
     made = []
     for direction, kind, suite in (("v2t", "video", "mlvp"), ("t2v", "text", "mm_robustness")):
@@ -82,25 +98,27 @@ def files(tmp_path: Path) -> dict[str, list[Path]]:
     folder = tmp_path / "manifests" / "demo" / "mlvp"
     folder.mkdir(parents=True)
     paths = {name: folder / name for name in ("results.parquet", "quarantine.parquet", "statistics.parquet")}
-    manifest.write(paths["results.parquet"], manifest.RESULTS, rows(), {"package_version": "1.2.3"})
-    bad = {"dataset": "demo", "item_id": NASTY, "status": "quarantined", "stage": "decode", "error": NASTY}
-    known = set(manifest.QUARANTINE.schema.names)
-    manifest.write(paths["quarantine.parquet"], manifest.QUARANTINE, [{key: bad[key] for key in bad if key in known}])
-    counted = {
-        "dataset": "demo",
-        "suite": "mm_robustness",
-        "perturbation": "word_swap",
-        "severity": 5,
-        "backend": "rules",
-        "captions": 1000,
-        "changed": 986,
-        "accepted": 999,
-        "similarity_mean": 0.9475,
-        "attempts_mean": 1.147,
-        "bleu4": 0.3125,
-        "meteor": 0.819,
-    }
-    manifest.write(paths["statistics.parquet"], manifest.TEXT_STATISTICS, [counted])
+    manifests.write(paths["results.parquet"], RESULTS, rows(), {"package_version": "1.2.3"})
+    bad = QuarantineRow(dataset="demo", item_id=NASTY, status="quarantined", stage="source", error=NASTY)
+    manifests.write(paths["quarantine.parquet"], QUARANTINE, [bad])
+    counted = TextStatisticsRow(
+        dataset="demo",
+        suite="mm_robustness",
+        perturbation="word_swap",
+        severity=5,
+        level="text",
+        variant="released",
+        backend="rules",
+        captions=1000,
+        changed=986,
+        accepted=999,
+        similarity_mean=0.9475,
+        attempts_mean=1.147,
+        attempts_max=9,
+        bleu4=0.3125,
+        meteor=0.819,
+    )
+    manifests.write(paths["statistics.parquet"], TEXT_STATISTICS, [counted])
     sheet = folder / "preview.png"
     cv2.imwrite(str(sheet), np.random.default_rng(0).integers(0, 256, (300, 2400, 3), dtype=np.uint8))
     pictures = folder / "adapted.pictures.json"
@@ -185,7 +203,7 @@ def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
     made = [result("none", 90.0)]
     for place, entry in enumerate(registry.perturbations("mlvp", "video")):
         made.append(result("none", float(place), suite="mlvp", perturbation=entry.name, severity=5, level=entry.level))
-    manifest.write(tmp_path / "results.parquet", manifest.RESULTS, made)
+    manifests.write(tmp_path / "results.parquet", RESULTS, made)
     page.write(tmp_path / "report.html", results=[tmp_path / "results.parquet"])
     table = read(tmp_path / "report.html").tables["mlvp at severity 5: R@1"]
     values = dict(zip([text for text, _ in table[1]][::-1], [text for text, _ in table[2]][::-1], strict=True))
@@ -209,7 +227,7 @@ def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_said_first(backend: dict[str, str], says: str | None, tmp_path: Path) -> None:
-    manifest.write(tmp_path / "r.parquet", manifest.RESULTS, [result("none", 1.0, backend=json.dumps(backend))])
+    manifests.write(tmp_path / "r.parquet", RESULTS, [result("none", 1.0, backend=json.dumps(backend))])
     page.write(tmp_path / "page.html", results=[tmp_path / "r.parquet"])
     text = (tmp_path / "page.html").read_text()
     assert ("Not comparable with published numbers" in text) == (says is not None)
@@ -256,6 +274,17 @@ def test_nothing_was_evaluated(tmp_path: Path) -> None:
     found = read(tmp_path / "report.html")
     assert not found.tables
     assert "Nothing was evaluated yet" in (tmp_path / "report.html").read_text()
+
+
+def test_what_was_not_measured_is_left_empty(tmp_path: Path) -> None:
+    unmeasured = {column.name: None for column in columns_of(ResultRow) if column.name.startswith(("hub_", "total_ms"))}
+    made = [result(method, 50.0 + place, **unmeasured) for place, method in enumerate(METHODS)]
+    manifests.write(tmp_path / "r.parquet", RESULTS, made)
+    page.write(tmp_path / "page.html", results=[tmp_path / "r.parquet"])
+    tables = read(tmp_path / "page.html").tables
+    (hubness,) = (table for name, table in tables.items() if "hubness" in name)
+    assert [line[0][0] for line in hubness[1:]] == list(METHODS)
+    assert {text for line in hubness[1:] for text, _ in line[1:]} == {""}
 
 
 def test_files_that_are_something_else(tmp_path: Path) -> None:

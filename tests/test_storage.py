@@ -20,8 +20,10 @@ from clips import HEIGHT, TIMING, WIDTH, cut, make, noise, timed
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perturbations import framefile, manifest, media, storage
+from perturbations import framefile, media, storage
 from perturbations.errors import MediaError, OutputError
+from perturbations.manifest import files
+from perturbations.manifest.kinds import CAPTIONS, CaptionRow
 
 # --- names -----------------------------------------------------------------------------------------------------------
 
@@ -232,8 +234,11 @@ def encode_with_ffmpeg(folder: Path) -> None:
 
 
 def write_manifest(folder: Path) -> None:
-    rows = [{"caption_id": str(index), "text": image.tobytes().hex()} for index, image in enumerate(noise(8))]
-    manifest.write(folder / "a.parquet", manifest.CAPTIONS, rows)
+    rows = [
+        CaptionRow(dataset="d", caption_id=str(index), item_id="i", text=image.tobytes().hex())
+        for index, image in enumerate(noise(8))
+    ]
+    files.write(folder / "a.parquet", CAPTIONS, rows)
 
 
 def write_frames(folder: Path) -> None:

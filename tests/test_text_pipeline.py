@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from text_support import ENTRIES, GIRL, KEYS, PERSON, msrvtt, role, youcook2
 
 import perturbations
-from perturbations import registry
+from perturbations import captions, registry
 from perturbations.errors import BackendError, UnknownPerturbationError
+from perturbations.listed import ListedCaption
 from perturbations.models import text_roles
 from perturbations.registry import Perturbation
 from perturbations.rng import seeded_globals
@@ -34,7 +35,8 @@ CAPTIONS = [
     "two dogs run over the big field",
     "Cats.",
 ]
-ROWS = [{"caption_id": f"c{at}", "item_id": f"v{at}", "text": text} for at, text in enumerate(CAPTIONS)]
+LISTED = [ListedCaption(caption_id=f"c{at}", item_id=f"v{at}", text=text) for at, text in enumerate(CAPTIONS)]
+MAN = [ListedCaption(caption_id="c", item_id="v", text="man")]
 
 
 def available(entry: Perturbation) -> str:
@@ -45,9 +47,9 @@ def available(entry: Perturbation) -> str:
 
 
 def perturbed(
-    key: str, rows: Sequence[dict[str, str]] = ROWS, severity: int = 1, **arguments: Any
-) -> list[dict[str, Any]]:
-    return list(pipeline.perturb_captions(rows, key, severity, **{"seed": 3, "dataset": "demo", **arguments}))
+    key: str, listed: Sequence[ListedCaption] = LISTED, severity: int = 1, **arguments: Any
+) -> list[pipeline.PerturbedText]:
+    return list(pipeline.perturb_captions(listed, key, severity, **{"seed": 3, "dataset": "demo", **arguments}))
 
 
 # --- rows and keys ----------------------------------------------------------------------------------------------------
@@ -56,32 +58,30 @@ def perturbed(
 @pytest.mark.parametrize("entry", ENTRIES, ids=KEYS)
 def test_every_perturbation_gives_a_row_a_caption(entry: Perturbation) -> None:
     for severity in (entry.severities[0], entry.severities[-1]):
-        rows = perturbed(available(entry), severity=severity)
-        assert [row["caption_id"] for row in rows] == [row["caption_id"] for row in ROWS]
-        for row, clean in zip(rows, ROWS, strict=True):
-            assert (row["dataset"], row["item_id"], row["severity"]) == ("demo", clean["item_id"], severity)
-            assert (row["suite"], row["perturbation"], row["level"]) == (entry.suite, entry.name, entry.level)
-            assert row["changed"] == (row["text"] != clean["text"])
-            assert row["backend"]
-            assert 1 <= row["attempts"] <= 100
-            assert (row["similarity"] is not None) == entry.gated
-            if entry.gated:
-                assert row["accepted"] == (row["similarity"] >= role("similarity").threshold)
+        available(entry)
+        rows = list(captions.run(captions.make(entry, severity, seed=3), "demo", LISTED))
+        assert [row.caption_id for row in rows] == [clean.caption_id for clean in LISTED]
+        for row, clean in zip(rows, LISTED, strict=True):
+            assert (row.dataset, row.item_id, row.severity) == ("demo", clean.item_id, severity)
+            assert (row.suite, row.perturbation, row.level) == (entry.suite, entry.name, entry.level)
+            assert row.changed == (row.text != clean.text)
+            assert row.backend
+            assert 1 <= row.attempts <= 100
+            assert (row.similarity is not None) == entry.gated
+            if row.similarity is not None:
+                assert row.accepted == (row.similarity >= role("similarity").threshold)
             else:
-                assert row["accepted"]
+                assert row.accepted
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=KEYS)
 def test_a_captions_result_depends_on_nothing_but_its_key(entry: Perturbation) -> None:
     key, severity = available(entry), 1 if entry.gated else entry.severities[-1]  # the gate's last tries cost seconds
-    whole = {row["caption_id"]: row for row in perturbed(key, severity=severity)}
-    shuffled = [ROWS[at] for at in (4, 1, 6, 0, 2)]
-    assert perturbed(key, shuffled, severity) == [whole[row["caption_id"]] for row in shuffled]
+    whole = perturbed(key, severity=severity)
+    order = (4, 1, 6, 0, 2)
+    assert perturbed(key, [LISTED[at] for at in order], severity) == [whole[at] for at in order]
     # other captions beside it, and calls before it
-    alone = perturbations.perturb_text(PERSON, key, severity, seed=3, item_id="c1", dataset="demo")
-    assert {
-        name: whole["c1"][name] for name in ("text", "changed", "similarity", "attempts", "accepted", "backend")
-    } == {name: getattr(alone, name) for name in alone.__dataclass_fields__}
+    assert perturbations.perturb_text(PERSON, key, severity, seed=3, item_id="c1", dataset="demo") == whole[1]
 
 
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if e.draw == "caption"], ids=lambda e: e.key)
@@ -240,17 +240,17 @@ UNGATED = [entry for entry in ENTRIES if not entry.gated]
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=KEYS)
 def test_odd_captions_give_sensible_rows(entry: Perturbation) -> None:
-    rows = [{"caption_id": str(at), "item_id": str(at), "text": text} for at, text in enumerate(ODD)]
+    listed = [ListedCaption(caption_id=str(at), item_id=str(at), text=text) for at, text in enumerate(ODD)]
     if entry.gated:  # the long ones cost the gate seconds each
-        rows = [row for row in rows if len(row["text"]) < 100][::2]
+        listed = [clean for clean in listed if len(clean.text) < 100][::2]
     severity = 1 if entry.gated else entry.severities[-1]
-    for row, clean in zip(perturbed(available(entry), rows, severity), rows, strict=True):
-        assert isinstance(row["text"], str)
-        assert row["changed"] == (row["text"] != clean["text"])
-        if not clean["text"].strip():
-            assert not row["changed"]
+    for result, clean in zip(perturbed(available(entry), listed, severity), listed, strict=True):
+        assert isinstance(result.text, str)
+        assert result.changed == (result.text != clean.text)
+        if not clean.text.strip():
+            assert not result.changed
         else:
-            assert row["text"].strip()
+            assert result.text.strip()
 
 
 # Not those that start a program: what it takes is tested above.
@@ -310,20 +310,20 @@ def test_a_hundred_tries_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the similarity of the product; the synonym is given, and far from the word."""
     players = {"wordnet": lambda word, tag: ("bicycle",), "similarity": role("similarity"), "tagger": role("tagger")}
     monkeypatch.setattr(text_roles, "load", lambda name, backend: players[name])
-    rows = perturbed("mm_robustness/synonym_replace", [{"caption_id": "c", "item_id": "v", "text": "man"}], 7)
-    assert [(row["attempts"], row["accepted"]) for row in rows] == [(100, False)]
+    results = perturbed("mm_robustness/synonym_replace", MAN, 7)
+    assert [(result.attempts, result.accepted) for result in results] == [(100, False)]
 
 
 def test_what_has_no_chance_in_it_is_tried_once() -> None:
     role("styler"), role("similarity")
-    rows = perturbed("mm_robustness/casual", [{"caption_id": "c", "item_id": "v", "text": "man"}])
-    assert [(row["text"], row["attempts"]) for row in rows] == [("guy", 1)]
+    results = perturbed("mm_robustness/casual", MAN)
+    assert [(result.text, result.attempts) for result in results] == [("guy", 1)]
 
 
 def test_an_unchanged_caption_passes() -> None:
     role("similarity")
-    row = perturbed("mm_robustness/word_swap", [{"caption_id": "c", "item_id": "v", "text": "man"}])[0]
-    assert (row["text"], row["similarity"], row["attempts"], row["accepted"]) == ("man", 1.0, 1, True)
+    (result,) = perturbed("mm_robustness/word_swap", MAN)
+    assert (result.text, result.similarity, result.attempts, result.accepted) == ("man", 1.0, 1, True)
 
 
 # --- the real captions ------------------------------------------------------------------------------------------------
@@ -343,9 +343,9 @@ def test_an_unchanged_caption_passes() -> None:
 def test_gender_changes_the_papers_share_of_msrvtt(reference: Path, name: str, variant: str, count: int) -> None:
     """33.8, 24.3, 53.2 and 52.8 % (Schiappa et al., Sec. 5), and what the corrected word table gives."""
     available(registry.get(f"msrvtt_p/{name}"))
-    rows = perturbed(f"msrvtt_p/{name}", msrvtt(reference), variant=variant)
-    assert len(rows) == 1000
-    assert sum(row["changed"] for row in rows) == count
+    results = perturbed(f"msrvtt_p/{name}", msrvtt(reference), variant=variant)
+    assert len(results) == 1000
+    assert sum(result.changed for result in results) == count
 
 
 # Per cent changed of the 1,000 MSR-VTT and the 3,350 YouCook2 captions, at least.
@@ -385,6 +385,6 @@ LEAST = {
 @pytest.mark.parametrize("name", LEAST)
 def test_no_perturbation_is_an_identity(reference: Path, name: str) -> None:
     available(registry.get(f"msrvtt_p/{name}"))
-    for least, captions in zip(LEAST[name], (msrvtt(reference), youcook2(reference)[::5]), strict=True):
-        rows = perturbed(f"msrvtt_p/{name}", captions)
-        assert 100 * sum(row["changed"] for row in rows) / len(rows) >= least
+    for least, listed in zip(LEAST[name], (msrvtt(reference), youcook2(reference)[::5]), strict=True):
+        results = perturbed(f"msrvtt_p/{name}", listed)
+        assert 100 * sum(result.changed for result in results) / len(results) >= least

@@ -20,6 +20,8 @@ from test_kernels import scene
 from test_workflow import Project
 
 from perturbations import config, media, open_clip, perturb, plan, read_manifest, recipe, registry, rendering
+from perturbations.errors import MediaError
+from perturbations.facts import Cut
 
 NTSC = Fraction(30000, 1001)
 NAMES = ["gaussian_noise", "rotate", "mpeg1", "mpeg2", "jumble", "box_jumble", "reverse_sampling", "freeze"]
@@ -59,18 +61,18 @@ def rows(project: Project, collection: str = "cooking") -> pd.DataFrame:
 def test_a_clip_is_a_part_of_its_perturbed_video(finished: Project) -> None:
     made, whole = rows(finished), rows(finished, "cooking/whole")
     assert (len(made), len(whole)) == (4 * len(NAMES), 2 * len(NAMES))
-    assert set(made["status"]) == set(whole["status"]) == {"complete"}
+    assert set(made["status"]) == set(whole.status) == {"complete"}
     for _, row in made.iterrows():
-        cut = json.loads(row["cut"])
+        cut = json.loads(row.cut)
         (video,) = (
             one
             for _, one in whole.iterrows()
-            if (one["item_id"], one["perturbation"]) == (cut["video_id"], row["perturbation"])
+            if (one.item_id, one.perturbation) == (cut["video_id"], row.perturbation)
         )
         frames = open_clip(video)
         assert len(frames) == cut["num_frames"] == video["frame_count"]
-        part = frames[cut["first"] : cut["first"] + row["frame_count"]]
-        assert np.array_equal(open_clip(row), part), (row["item_id"], row["perturbation"])
+        part = frames[cut["first"] : cut["first"] + row.frame_count]
+        assert np.array_equal(open_clip(row), part), (row.item_id, row.perturbation)
         assert np.array_equal(open_clip(row, [3, 0]), part[[3, 0]])
 
 
@@ -78,7 +80,7 @@ def test_frames_are_cut_where_the_annotation_says(finished: Project) -> None:
     """At 30000/1001 frames a second, second 1 comes 0.03 frames before frame 30."""
     made = rows(finished)
     places = {
-        row["item_id"]: (json.loads(row["cut"])["first"], row["frame_count"])
+        row.item_id: (json.loads(row.cut)["first"], row.frame_count)
         for _, row in made[made["perturbation"] == "freeze"].iterrows()
     }
     assert places == {
@@ -92,8 +94,8 @@ def test_frames_are_cut_where_the_annotation_says(finished: Project) -> None:
 def test_the_video_is_perturbed_as_by_the_api(finished: Project) -> None:
     clean = clips.images(finished.root / "videos/one.mp4")
     whole = rows(finished, "cooking/whole")
-    for _, row in whole[(whole["item_id"] == "one") & ~whole["perturbation"].isin(["mpeg1", "mpeg2"])].iterrows():
-        key = f"msrvtt_p/{row['perturbation']}"
+    for _, row in whole[(whole.item_id == "one") & ~whole.perturbation.isin(["mpeg1", "mpeg2"])].iterrows():
+        key = f"msrvtt_p/{row.perturbation}"
         expected = perturb(clean, key, 2, seed=0, item_id="one", fps=float(NTSC), dataset="cooking")
         assert np.array_equal(open_clip(row), expected), key
 
@@ -122,9 +124,9 @@ def test_every_tier_holds_the_same_frames(finished: Project, tmp_path: Path, tie
     ).exists()  # whole videos are a matter of full-length files
     full = rows(finished).set_index(["item_id", "perturbation"])
     for _, row in rows(project).iterrows():
-        frames = open_clip(full.loc[(row["item_id"], row["perturbation"])])
+        frames = open_clip(full.loc[(row.item_id, row.perturbation)])
         indices = media.uniform_indices(5, len(frames)) if tier["tier"] == "frames" else list(range(len(frames)))
-        assert np.array_equal(open_clip(row), frames[indices]), (row["item_id"], row["perturbation"])
+        assert np.array_equal(open_clip(row), frames[indices]), (row.item_id, row.perturbation)
     assert project.perturb("verify").returncode == 0
 
 
@@ -183,12 +185,12 @@ def test_a_video_that_is_damaged_after_a_clip_takes_that_clip_with_it(tmp_path: 
 def test_only_suites_of_whole_videos_cut_them() -> None:
     dataset = {"adapter": "youcook2", "annotations": "a.csv", "videos": "v"}
     parsed = config.parse({"datasets": {"y": dataset}, "suites": {"msrvtt_p": {}, "mm_robustness": {}, "mlvp": {}}})
-    assert recipe.from_config(parsed, "y", "msrvtt_p", "freeze", 1)["whole_videos"]
-    assert "whole_videos" not in recipe.from_config(parsed, plan.whole("y"), "msrvtt_p", "freeze", 1)
-    assert "whole_videos" not in recipe.from_config(parsed, "y", "mm_robustness", "fog", 1)
-    assert "whole_videos" not in recipe.from_config(parsed, "y", "mlvp", "fog", 1)
+    assert recipe.from_config(parsed, "y", "msrvtt_p", "freeze", 1).whole_videos
+    assert not recipe.from_config(parsed, plan.whole("y"), "msrvtt_p", "freeze", 1).whole_videos
+    assert not recipe.from_config(parsed, "y", "mm_robustness", "fog", 1).whole_videos
+    assert not recipe.from_config(parsed, "y", "mlvp", "fog", 1).whole_videos
     plain = config.parse({"datasets": {"d": {"adapter": "demo"}}, "suites": {"msrvtt_p": {}}})
-    assert "whole_videos" not in recipe.from_config(plain, "d", "msrvtt_p", "freeze", 1)
+    assert not recipe.from_config(plain, "d", "msrvtt_p", "freeze", 1).whole_videos
 
 
 # --- plans in little memory ------------------------------------------------------------------------------------------
@@ -209,7 +211,7 @@ def test_memory_changes_no_frame(
 ) -> None:
     """Few frames held, key frames taken for near: what goes back and forth, and what goes through a scratch file."""
     source = rendering.source_of(clips.source_row(long_clip))
-    made = recipe.make(entry, 2, variant="paper", seed=1, storage={"tier": "recipe"})
+    made = recipe.make(entry, 2, variant="paper", seed=1, storage=recipe.Unstored())
     expected = [frame.image for frame in rendering.render(made, source)]
     monkeypatch.setattr(rendering, "_HELD_BYTES", held * source.height * source.width * 3)
     for key_frames in (1, 12):
@@ -225,7 +227,7 @@ def test_memory_changes_no_frame(
 
 def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = rendering.source_of(clips.source_row(long_clip))
-    made = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, variant="released", seed=1, storage={"tier": "recipe"})
+    made = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, variant="released", seed=1, storage=recipe.Unstored())
     monkeypatch.setattr(rendering, "_HELD_BYTES", 7 * source.height * source.width * 3)
     decoded = []
     decode = media.decode
@@ -244,14 +246,14 @@ def test_clips_of_one_video_share_what_was_made_of_it(
     long_clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = recipe.make(
-        registry.get("msrvtt_p/mpeg2"), 1, variant="released", seed=0, storage={"tier": "recipe"}, whole_videos=True
+        registry.get("msrvtt_p/mpeg2"), 1, variant="released", seed=0, storage=recipe.Unstored(), whole_videos=True
     )
     encoded = []
     encode = rendering.encode_stream
     monkeypatch.setattr(rendering, "encode_stream", lambda *args: encoded.append(1) or encode(*args))
     whole = rendering.source_of(clips.source_row(long_clip))
     for first in (0, 31, 150):
-        cut = rendering.Cut("it", first, 200)
+        cut = Cut(video_id="it", first=first, num_frames=200)
         clip = media.Clip(long_clip, first / 25, (first + 20) / 25)
         source = replace(whole, clip=clip, num_frames=20, cut=cut, scratch=tmp_path)
         assert len(list(rendering.render(made, source))) == 20
@@ -280,8 +282,8 @@ def test_times_are_those_of_decoding(suffix: str, tmp_path: Path) -> None:
 
 
 def test_a_clip_that_is_not_in_its_video_is_said_so(long_clip: Path) -> None:
-    row = {**clips.source_row(long_clip), "start_s": 1.0, "end_s": 2.0}
-    with pytest.raises(media.MediaError, match="25 frames in the clip's span, the clip has 200"):
+    row = replace(clips.source_row(long_clip), start_s=1.0, end_s=2.0)
+    with pytest.raises(MediaError, match="25 frames in the clip's span, the clip has 200"):
         rendering.cut_of(row, rendering.source_of(clips.source_row(long_clip)))
 
 

@@ -16,8 +16,9 @@ import pytest
 from test_workflow import Project, tiny_clip
 from text_support import role
 
-from perturbations import captions, config, manifest, perturb_text, plan, read_captions, read_manifest, registry
+from perturbations import captions, config, listed, perturb_text, plan, read_captions, read_manifest, registry
 from perturbations.errors import BackendError, ManifestError
+from perturbations.manifest.kinds import TextStatisticsRow, columns_of
 from perturbations.models import text_roles
 from perturbations.report import text_catalogue
 from perturbations.text import distance
@@ -135,13 +136,11 @@ def test_results_do_not_depend_on_order_cores_or_shards(
     shards = plan.captions("tiny", config.parse({**finished.config, "datasets": absolute(finished)}), tmp_path / "work")
     assert len(shards) == len(TEXTS)
     made = captions.from_config(parsed, "msrvtt_p", "keyboard", 1)
-    alone = [
-        row
-        for shard in shards
-        for row in captions.run(made, "tiny", plan.read_lines(tmp_path / "work/captions" / f"{shard}.jsonl"))
-    ]
+    by_shard = listed.read_folder(tmp_path / "work/captions", listed.ListedCaption)
+    assert sorted(by_shard) == sorted(shards)
+    alone = [row for lines in by_shard.values() for row in captions.run(made, "tiny", lines)]
     together = texts(finished).query("perturbation == 'keyboard'").set_index("caption_id")
-    assert {row["caption_id"]: row["text"] for row in alone} == together["text"].to_dict()
+    assert {row.caption_id: row.text for row in alone} == together["text"].to_dict()
 
 
 def absolute(project: Project) -> dict[str, Any]:
@@ -286,7 +285,7 @@ def test_distances() -> None:
     assert distance.bleu4(SAME) == 1
     assert distance.bleu4([*SAME, *WORSE]) < 1
     assert distance.bleu4([]) is None
-    assert manifest.TEXT_STATISTICS.schema.field("bleu4").nullable
+    assert {column.name: column.optional for column in columns_of(TextStatisticsRow)}["bleu4"]
 
 
 def test_without_wordnet_there_is_no_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +294,7 @@ def test_without_wordnet_there_is_no_meteor(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(text_roles, "load", missing)
     assert distance.meteor(SAME) is None
-    assert manifest.TEXT_STATISTICS.schema.field("meteor").nullable
+    assert {column.name: column.optional for column in columns_of(TextStatisticsRow)}["meteor"]
 
 
 def test_distances_by_synonyms() -> None:

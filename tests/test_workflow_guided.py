@@ -89,7 +89,8 @@ def test_rows_say_what_the_frames_depend_on(finished: Project) -> None:
         assert word in attributes["comparability"]
     card = (finished.root / "manifests/tiny/mlvp/README.md").read_text()
     assert attributes["comparability"] in card
-    assert "48 of 48 clips complete" in card
+    assert "4 of 4 listed clips complete" in card
+    assert "48 of 48 videos" in card
 
 
 def test_without_stand_ins_a_corpus_is_comparable(tmp_path: Path) -> None:
@@ -279,8 +280,8 @@ def test_mixes_point_at_videos_that_are_there(finished: Project) -> None:
     perturbed = types[types["severity"] > 0]
     assert perturbed.groupby("share").size().to_dict() == {0.2: 1, 0.4: 2, 0.6: 2, 0.8: 3}
     for _, row in pd.concat([severities, perturbed]).iterrows():
-        single = videos.loc[(row["item_id"], row["perturbation"], row["severity"])]
-        assert (row["path"], row["recipe_id"]) == (single["path"], single["recipe_id"])
+        single = videos.loc[(row.item_id, row.perturbation, row.severity)]
+        assert (row.path, row.recipe_id) == (single["path"], single["recipe_id"])
     clean = types[types["severity"] == 0]
     assert all(len(open_clip(row)) == 8 for _, row in clean.iterrows())
     by_share = {share: set(rows["item_id"]) for share, rows in perturbed.groupby("share")}

@@ -64,7 +64,7 @@ def parts(names: set[str]) -> set[str]:
 def test_both_suites_are_made_and_check_out(finished: Project) -> None:
     assert len(videos_of(finished)) == 2 * 4 * 2
     assert len(videos_of(finished, "msrvtt_p")) == 2 * 2
-    draws = {row["perturbation"]: row["draw"] for _, row in videos_of(finished).iterrows()}
+    draws = {row.perturbation: row.draw for _, row in videos_of(finished).iterrows()}
     assert draws == {"gaussian_noise": "clip", "frost": "clip", "brightness": "none", "stylize": "clip"}
     assert set(videos_of(finished, "msrvtt_p").query("perturbation == 'shot_noise'")["draw"]) == {"frame"}
     assert finished.perturb("verify").returncode == 0
@@ -148,8 +148,8 @@ DRAWN = [
 @pytest.mark.parametrize("key", DRAWN)
 def test_mm_robustness_draws_by_the_clip_or_by_the_frame(key: str) -> None:
     def changed(draw: registry.Draw | None, num_frames: int = 4) -> list[bytes]:
-        made = recipe.make(registry.get(key), 3, variant="released", seed=0, storage={"tier": "recipe"}, draw=draw)
-        guide = (None,) if "guide" in made else ()
+        made = recipe.make(registry.get(key), 3, variant="released", seed=0, storage=recipe.Unstored(), draw=draw)
+        guide = (None,) if made.guide is not None else ()
         apply = rendering.applier(made, "data", "it", num_frames, 48, 64, *guide)
         return [apply(FRAMES[0], index).tobytes() for index in range(num_frames)]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from perturbations import registry
 from perturbations.errors import BackendError
+from perturbations.listed import ListedCaption
 from perturbations.models import text_roles
 
 ENTRIES = registry.perturbations(kind="text")
@@ -52,17 +53,17 @@ def outcomes(key: str, text: str, seeds: int, severity: int = 1) -> set[str]:
     return {function(text, generator(seed)) for seed in range(seeds)}
 
 
-def msrvtt(reference: Path) -> list[dict[str, str]]:
+def msrvtt(reference: Path) -> list[ListedCaption]:
     with (reference / "data/msrvtt/MSRVTT_JSFUSION_test.csv").open(encoding="utf-8") as file:
         return [
-            {"caption_id": row["key"], "item_id": row["video_id"], "text": row["sentence"]}
+            ListedCaption(caption_id=row["key"], item_id=row["video_id"], text=row["sentence"])
             for row in csv.DictReader(file)
         ]
 
 
-def youcook2(reference: Path) -> list[dict[str, str]]:
+def youcook2(reference: Path) -> list[ListedCaption]:
     with (reference / "data/youcook2/validation_youcook.csv").open(encoding="utf-8") as file:
         return [
-            {"caption_id": str(number), "item_id": row["video_id"], "text": row["text"]}
+            ListedCaption(caption_id=str(number), item_id=row["video_id"], text=row["text"])
             for number, row in enumerate(csv.DictReader(file))
         ]

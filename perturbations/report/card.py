@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perturbations import recipe, registry
 from perturbations.guidance import offline_roles
+from perturbations.manifest.kinds import COMPLETE, TextRow, VideoRow
+from perturbations.manifest.sets import Listed
 from perturbations.models import text_roles
 
-Row = dict[str, Any]
 
-
-def comparability(videos: Sequence[Row], texts: Sequence[Row] = ()) -> str:
+def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = ()) -> str:
     """Whether results on these rows, of videos or captions, compare with published ones, in one sentence."""
-    stand_ins = {(row["perturbation"], role) for row in videos for role in offline_roles(row["backend"])}
-    for one in {row["recipe"] for row in texts}:
-        made = json.loads(one)
-        offline = (role for role, player in made["players"].items() if player in text_roles.stand_ins())
-        stand_ins |= {(made["perturbation"], role) for role in offline}
-    rows = [*videos, *texts]
-    calibrated = any(row["variant"] == "calibrated" for row in rows)
-    columns = ("suite", "perturbation", "severity", "variant", "params")
-    scenarios = {tuple(row[name] for name in columns) for row in rows if row["variant"] != "calibrated"}
-    told = (dict(zip(columns, values, strict=True)) for values in scenarios)
-    own = {one["perturbation"] for one in told if not recipe.is_published(one)}
+    stand_ins = {(row.perturbation, role) for row in videos for role in offline_roles(row.backend)}
+    for text in {row.recipe for row in texts}:
+        parsed = recipe.parse_text(text)
+        offline = (role for role, player in parsed.players.items() if player in text_roles.stand_ins())
+        stand_ins |= {(parsed.perturbation, role) for role in offline}
+    rows: list[VideoRow | TextRow] = [*videos, *texts]
+    calibrated = any(row.variant == "calibrated" for row in rows)
+    scenarios = {
+        (row.suite, row.perturbation, row.severity, row.variant, row.params): row
+        for row in rows
+        if row.variant != "calibrated"
+    }
+    own = {row.perturbation for row in scenarios.values() if not recipe.is_published(row)}
     reasons = []
     if stand_ins:
         listed = ", ".join(f"{name} ({role})" for name, role in sorted(stand_ins))
@@ -40,44 +41,43 @@ def comparability(videos: Sequence[Row], texts: Sequence[Row] = ()) -> str:
     return "comparable with published numbers: no stand-in for a model was used"
 
 
-def card(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
+def card(suite: registry.Suite, rows: Sequence[VideoRow], listed: Listed, about: Mapping[str, Any]) -> str:
     """The card of a `videos` manifest, from its rows and its metadata. The same rows give the same text."""
-    suite = registry.suite(rows[0]["suite"]) if rows else None
-    made = [row for row in rows if row["status"] == "complete"]
-    one = rows[0] if rows else {}
+    complete = [row for row in rows if row.status == COMPLETE]
     front = {
-        "pretty_name": f"{suite.title if suite else ''} on {one.get('dataset', '')}",
+        "pretty_name": f"{suite.title} on {about.get('dataset', '')}",
         "task_categories": ["text-to-video-retrieval"],
         "tags": ["robustness", "perturbation", "video-text-retrieval"],
     }
     lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in front.items()), "---", ""]
-    lines += [f"# {front['pretty_name']}", ""]
-    if suite:
-        lines += [f"After {suite.reference}.", ""]
+    lines += [f"# {front['pretty_name']}", "", f"After {suite.reference}.", "", f"- {listed.sentence('clips')}"]
+    if rows:
+        severities = ", ".join(map(str, sorted({row.severity for row in rows})))
+        names = {row.perturbation for row in rows}
+        lines += [
+            f"- {len(complete):,} of {listed.listed * listed.scenarios:,} videos: {len(names)} perturbations, severities "
+            f"{severities}",
+            f"- variant: {rows[0].variant}; seed: {rows[0].seed}; storage: {rows[0].storage}",
+        ]
     lines += [
-        f"- {len(made)} of {len(rows)} clips complete: {len({row['item_id'] for row in made})} items, "
-        f"{len({row['perturbation'] for row in rows})} perturbations, severities "
-        + ", ".join(map(str, sorted({row["severity"] for row in rows}))),
-        f"- variant: {one.get('variant')}; seed: {one.get('seed')}; storage: {one.get('storage')}",
         f"- {comparability(rows)}",
         f"- made by perturbations {about.get('package_version')}; configuration {about.get('config_digest')}",
         "",
         "| perturbation | level | clips | offline stand-ins for | PSNR against clean, dB, by severity |",
         "|---|---|---|---|---|",
     ]
-    names = [entry.name for entry in suite.perturbations] if suite else []
-    counts = Counter(row["perturbation"] for row in made)
-    for name in (name for name in names if any(row["perturbation"] == name for row in rows)):
-        of_it = [row for row in made if row["perturbation"] == name]
-        roles = sorted({role for row in of_it for role in offline_roles(row["backend"])})
-        level = registry.get(f"{one['suite']}/{name}").level
-        lines.append(f"| {name} | {level} | {counts[name]} | {', '.join(roles) or 'none'} | {_psnr(of_it)} |")
+    for entry in suite.perturbations:
+        if not any(row.perturbation == entry.name for row in rows):
+            continue
+        of_it = [row for row in complete if row.perturbation == entry.name]
+        roles = sorted({role for row in of_it for role in offline_roles(row.backend)})
+        lines.append(f"| {entry.name} | {entry.level} | {len(of_it)} | {', '.join(roles) or 'none'} | {_psnr(of_it)} |")
     return "\n".join(lines) + "\n"
 
 
-def _psnr(rows: Sequence[Row]) -> str:
+def _psnr(rows: Sequence[VideoRow]) -> str:
     cells = []
-    for severity in sorted({row["severity"] for row in rows}):
-        values = [row["psnr_db"] for row in rows if row["severity"] == severity and row["psnr_db"] is not None]
+    for severity in sorted({row.severity for row in rows}):
+        values = [row.psnr_db for row in rows if row.severity == severity and row.psnr_db is not None]
         cells.append(f"{sum(values) / len(values):.1f}" if values else "-")
     return " / ".join(cells)

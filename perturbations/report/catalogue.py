@@ -19,6 +19,8 @@ import cv2
 import numpy as np
 
 from perturbations import demo, media, recipe, registry, shards, storage
+from perturbations.listed import ListedClip
+from perturbations.manifest.kinds import CompleteSource
 from perturbations.registry import Parameters, Perturbation, Suite
 from perturbations.report import preview
 from perturbations.report.sheet import Image, contact_sheet
@@ -218,8 +220,9 @@ def digests() -> dict[str, str]:
     }
 
 
-def _recipe(entry: Perturbation, severity: int) -> recipe.Recipe:
-    return recipe.make(entry, severity, variant="released", seed=_SEED, storage={"tier": "recipe"}, donors="demo")
+def _recipe(entry: Perturbation, severity: int) -> str:
+    made = recipe.make(entry, severity, variant="released", seed=_SEED, storage=recipe.Unstored(), donors="demo")
+    return made.text
 
 
 def _frames_sha256(scene: int) -> str:
@@ -229,21 +232,20 @@ def _frames_sha256(scene: int) -> str:
     return digest.hexdigest()
 
 
-def clips(folder: Path) -> list[dict[str, Any]]:
+def clips(folder: Path) -> list[CompleteSource]:
     """The clip that is perturbed and those that segments are taken from, written to `folder`: rows of sources."""
     return [_clip(scene, folder / f"scene-{scene}.mp4") for scene in (_SCENE, *_DONORS)]
 
 
-def _clip(scene: int, path: Path) -> dict[str, Any]:
+def _clip(scene: int, path: Path) -> CompleteSource:
     rate = Fraction(demo.FPS)
     frames = (media.Frame(image, index, index) for index, image in enumerate(demo.frames(scene)))
     # As the demo dataset has them.
     media.encode(frames, path, storage.PROFILES["compatible"], media.Timing(1 / rate, rate))
-    listed = {"item_id": path.stem, "path": str(path), "bytes": None, "start_s": None, "end_s": None}
-    return shards.source_row("demo", listed)
+    return shards.source_row("demo", ListedClip(item_id=path.stem, source_video_id=path.stem, path=str(path)))
 
 
-def strip(entry: Perturbation, rows: Sequence[dict[str, Any]]) -> Image:
+def strip(entry: Perturbation, rows: Sequence[CompleteSource]) -> Image:
     """The clip clean and under every severity, and a line of details below, RGB uint8; `rows` are those of `clips`."""
     clip, *donors = rows
     images = preview.images_of(entry, clip, donors, severities=entry.severities, seed=_SEED, variant="released")

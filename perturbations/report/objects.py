@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
 
-from perturbations import manifest, media
+from perturbations import media
 from perturbations.errors import ManifestError
+from perturbations.facts import DetectedObject, MainObjects, parse_main_objects
+from perturbations.manifest import files, locations
+from perturbations.manifest.kinds import ANALYSES, COMPLETE, AnalysisRow
 from perturbations.media import Image
 from perturbations.report.sheet import contact_sheet, write_png
 
@@ -26,47 +27,46 @@ def from_manifest(path: Path, output: Path, *, item: str | None) -> None:
 
     Raises `ManifestError` when it holds no main objects, or none of the item.
     """
-    root = manifest.manifest_root(path, manifest.read_metadata(path))
+    root = locations.root_of(path, files.read_metadata(path))
     rows = [
-        manifest.located(row, root)
-        for row in manifest.read_rows(path, manifest.ANALYSES)
-        if row["status"] == manifest.COMPLETE and row["analysis"] == "main_object" and item in (None, row["item_id"])
+        locations.located(row, root)
+        for row in files.read_rows(path, ANALYSES)
+        if row.status == COMPLETE and row.analysis == "main_object" and item in (None, row.item_id)
     ]
     if not rows:
         raise ManifestError(f"{path} holds no main object{'' if item is None else f' of {item!r}'}")
-    pictures = [(_label(row), _pictures(row)) for row in rows[:_CLIPS]]
+    shown = [(row, parse_main_objects(row.result or "")) for row in rows[:_CLIPS]]
+    pictures = [(_label(row, result), _pictures(row, result)) for row, result in shown]
     columns = [f"{number} of {_PICTURES}" for number in range(1, _PICTURES + 1)]
-    title = f"{rows[0]['dataset']}: main objects" + (f", {_CLIPS} of {len(rows)} clips" if len(rows) > _CLIPS else "")
+    title = f"{rows[0].dataset}: main objects" + (f", {_CLIPS} of {len(rows)} clips" if len(rows) > _CLIPS else "")
     write_png(contact_sheet(pictures, columns, title=title, cell_height=150), output)
 
 
-def _label(row: dict[str, Any]) -> str:
-    caption = json.loads(row["result"])["caption"]
-    return f"{row['item_id']}: {caption}" if caption else str(row["item_id"])
+def _label(row: AnalysisRow, result: MainObjects) -> str:
+    return f"{row.item_id}: {result.caption}" if result.caption else row.item_id
 
 
-def _pictures(row: dict[str, Any]) -> list[Image | None]:
-    found = json.loads(row["result"])
-    places = media.uniform_indices(min(_PICTURES, len(found["positions"])), len(found["positions"]))
-    positions = [found["positions"][place] for place in places]
-    clip = media.Clip(Path(row["source_path"]), row["start_s"], row["end_s"])
+def _pictures(row: AnalysisRow, result: MainObjects) -> list[Image | None]:
+    places = media.uniform_indices(min(_PICTURES, len(result.positions)), len(result.positions))
+    positions = [result.positions[place] for place in places]
+    clip = media.Clip(Path(row.source_path), row.start_s, row.end_s)
     images = {frame.position: frame.image for frame in media.decode(clip, only=set(positions))}
     drawn: list[Image | None] = [
-        boxed(images[position], found["objects"][place]) for place, position in zip(places, positions, strict=True)
+        boxed(images[position], result.objects[place]) for place, position in zip(places, positions, strict=True)
     ]
     return drawn + [None] * (_PICTURES - len(drawn))
 
 
-def boxed(image: Image, objects: Sequence[dict[str, Any]]) -> Image:
+def boxed(image: Image, objects: Sequence[DetectedObject]) -> Image:
     """A frame with its objects' boxes, best first: the main one thick, with its label and score."""
     # Drawn large, so that small clips can be read too.
     scale = max(1, round(300 / image.shape[0]))
     picture = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_NEAREST)
-    for rank, one in reversed(list(enumerate(objects))):
-        x0, y0, x1, y1 = (round(value * scale) for value in one["box"])
+    for rank, found in reversed(list(enumerate(objects))):
+        x0, y0, x1, y1 = (round(value * scale) for value in found.box)
         colour = MAIN if rank == 0 else OTHER
         cv2.rectangle(picture, (x0, y0), (x1 - 1, y1 - 1), colour, 4 if rank == 0 else 2)
-        text = f"{one['label']} {one['score']:.2f}".strip()
+        text = f"{found.label} {found.score:.2f}".strip()
         (width, height), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, 0.6, 1)
         corner = (min(max(x0, 0), max(picture.shape[1] - width, 0)), max(y0, height + 6))
         cv2.rectangle(picture, (corner[0], corner[1] - height - 6), (corner[0] + width, corner[1]), colour, -1)

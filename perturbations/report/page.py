@@ -16,8 +16,18 @@ import cv2
 import numpy as np
 import pandas as pd
 
-from perturbations import manifest, registry, storage
+from perturbations import registry, storage
 from perturbations.errors import ManifestError
+from perturbations.manifest import files
+from perturbations.manifest.kinds import (
+    QUARANTINE,
+    RESULTS,
+    TEXT_STATISTICS,
+    QuarantineRow,
+    ResultRow,
+    TextStatisticsRow,
+    columns_of,
+)
 from perturbations.models import text_roles
 from perturbations.report import figures
 from perturbations.retrieval import aggregate, robustness_scores
@@ -114,7 +124,7 @@ def write(
     import jinja2
 
     frame = _read(results)
-    failed = [row for path in quarantine for row in manifest.read_rows(path, manifest.QUARANTINE)]
+    failed = [row for path in quarantine for row in files.read_rows(path, QUARANTINE)]
     sections = [
         _results(frame),
         _severities(frame),
@@ -139,9 +149,9 @@ def write(
 
 
 def _read(paths: Sequence[Path]) -> pd.DataFrame:
-    names = manifest.RESULTS.schema.names
-    rows = [row for path in paths for row in manifest.read_rows(path, manifest.RESULTS)]
-    frame = pd.DataFrame(rows, columns=names)
+    names = [column.name for column in columns_of(ResultRow)]
+    rows = [row for path in paths for row in files.read_rows(path, RESULTS)]
+    frame = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)
     return frame.sort_values(["dataset", "method", "seed"], key=_order, kind="stable").reset_index(drop=True)
 
 
@@ -368,7 +378,7 @@ def _hubs(frame: pd.DataFrame, pictures: Sequence[Row]) -> list[Section]:
                 "Each row has its own scale, from white (least) to black; dark columns are hubs.",
             )
         )
-    hubness = [name for name in manifest.RESULTS.schema.names if name.startswith("hub_")]
+    hubness = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
     for (dataset, direction), rows in _groups(frame, "dataset", "direction"):
         perturbed = rows[rows["suite"] != "clean"]
         chosen = perturbed if len(perturbed) else rows
@@ -451,7 +461,9 @@ def _sheets(paths: Sequence[Path]) -> Section:
 def _gate(paths: Sequence[Path]) -> Section:
     parts = []
     for path in paths:
-        made = pd.DataFrame(manifest.read_rows(path, manifest.TEXT_STATISTICS))
+        columns = [column.name for column in columns_of(TextStatisticsRow)]
+        rows = files.read_rows(path, TEXT_STATISTICS)
+        made = pd.DataFrame([[getattr(row, name) for name in columns] for row in rows], columns=columns)
         if made.empty:
             continue
         share = {name: 100 * made[name] / made["captions"] for name in ("changed", "accepted")}
@@ -476,24 +488,22 @@ def _gate(paths: Sequence[Path]) -> Section:
     return Section("captions", "Captions and the gate", [text] if parts else ["No caption was perturbed yet."], parts)
 
 
-def _quarantined(rows: Sequence[Row]) -> Section:
+def _quarantined(rows: Sequence[QuarantineRow]) -> Section:
     if not rows:
         return Section("quarantine", "Quarantine", ["Nothing is quarantined."])
-    unique = list({(row["item_id"], row.get("stage"), row.get("error")): row for row in rows}.values())
-    texts = [
-        f"{_plural(len(rows), 'row')} of {_plural(len({row['item_id'] for row in rows}), 'item')} could not be made."
-    ]
+    unique = list({(row.item_id, row.stage, row.error): row for row in rows}.values())
+    texts = [f"{_plural(len(rows), 'row')} of {_plural(len({row.item_id for row in rows}), 'item')} could not be made."]
     if len(unique) > _MOST_LISTED:
         texts.append(f"The first {_MOST_LISTED} are listed; all are in the quarantine manifests.")
     body = [
-        Line(str(row["item_id"]), [Cell(str(row.get("stage") or "")), Cell(str(row.get("error") or ""))])
+        Line(row.item_id, [Cell(row.status), Cell(row.stage or ""), Cell(row.error or "")])
         for row in unique[:_MOST_LISTED]
     ]
     return Section(
         "quarantine",
         "Quarantine",
         texts,
-        [Table("quarantined items", [[Cell("item"), Cell("stage"), Cell("error")]], body)],
+        [Table("quarantined items", [[Cell("item"), Cell("status"), Cell("stage"), Cell("error")]], body)],
     )
 
 
@@ -509,7 +519,7 @@ def _provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
         "tools": frame["tools"],
     }
     said = {name: sorted(set(values.dropna())) for name, values in facts.items()}
-    about = [manifest.read_metadata(path) for path in paths]
+    about = [files.read_metadata(path) for path in paths]
     said["package"] = sorted({str(one["package_version"]) for one in about if "package_version" in one})
     body = [Line(name, [Cell("; ".join(map(str, values)))]) for name, values in said.items() if values]
     return Section(

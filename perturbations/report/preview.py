@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
 
-from perturbations import api, manifest, media, pipeline, recipe, registry, rendering, shards
+from perturbations import api, media, pipeline, recipe, registry, rendering, shards
 from perturbations.errors import ManifestError
+from perturbations.manifest import files, locations
+from perturbations.manifest.kinds import COMPLETE, VIDEOS, CompleteSource, VideoRow
 from perturbations.report.sheet import contact_sheet, write_png
 
 
 def from_video(
-    row: Mapping[str, Any],
-    donors: Sequence[Mapping[str, Any]],
+    row: CompleteSource,
+    donors: Sequence[CompleteSource],
     output: Path,
     *,
     names: Sequence[str] | None,
@@ -35,13 +37,13 @@ def from_video(
         images = images_of(registry.get(key), row, donors, severities=severities, seed=seed, variant=variant)
         rows.append((key.partition("/")[2], images))
     columns = ["clean", *(f"severity {severity}" for severity in severities)]
-    write_png(contact_sheet(rows, columns, title=row["item_id"]), output)
+    write_png(contact_sheet(rows, columns, title=row.item_id), output)
 
 
 def images_of(
     entry: registry.Perturbation,
-    row: Mapping[str, Any],
-    donors: Sequence[Mapping[str, Any]],
+    row: CompleteSource,
+    donors: Sequence[CompleteSource],
     *,
     severities: Sequence[int],
     seed: int,
@@ -51,15 +53,15 @@ def images_of(
 
     `row` and `donors` are rows of a sources manifest. Images are RGB uint8, as large as the clip or nearly so.
     """
-    clip = rendering.clip_of(dict(row), Path(row["path"]))
+    clip = media.Clip(Path(row.path), row.start_s, row.end_s)
     temporal = entry.method == "temporal"
     if temporal:
-        images = [tiled(_decoded(clip, row["frame_count"]))]
+        images = [tiled(_decoded(clip, row.frame_count))]
     else:
-        images = [next(iter(media.decode(clip, only={row["frame_count"] // 2}))).image]
+        images = [next(iter(media.decode(clip, only={row.frame_count // 2}))).image]
     for severity in severities:
-        made = recipe.make(entry, severity, variant=variant, seed=seed, storage={"tier": "recipe"}, donors="--donors")
-        source = shards.source_with_facts(made, dict(row), [dict(one) for one in donors])
+        made = recipe.make(entry, severity, variant=variant, seed=seed, storage=recipe.Unstored(), donors="--donors")
+        source = shards.source_with_facts(made, row, donors)
         length = rendering.length(made, source)
         positions = media.uniform_indices(_ROWS * _COLUMNS, length) if temporal else [length // 2]
         found = {one.position: one.image for one in rendering.render(made, source, only=set(positions))}
@@ -75,31 +77,36 @@ def from_manifest(
 
     Raises `ManifestError` when nothing of the item is complete.
     """
-    table = manifest.read_manifest(path)
-    complete = table[table["status"] == manifest.COMPLETE]
-    if item is not None:
-        complete = complete[complete["item_id"] == item]
-    if names is not None:
-        complete = complete[(complete["suite"] + "/" + complete["perturbation"]).isin(names)]
-    complete = complete[complete["severity"].isin(severities)]
-    if complete.empty:
+    root = locations.root_of(path, files.read_metadata(path))
+    complete = [
+        row
+        for row in files.read_rows(path, VIDEOS)
+        if row.status == COMPLETE
+        and item in (None, row.item_id)
+        and (names is None or f"{row.suite}/{row.perturbation}" in names)
+        and row.severity in severities
+    ]
+    if not complete:
         raise ManifestError(f"{path} has no complete row{'' if item is None else f' of {item!r}'} to draw")
-    chosen = complete[complete["item_id"] == complete["item_id"].iloc[0]]
-    shown = sorted(int(severity) for severity in chosen["severity"].unique())
-    in_order = [entry.name for entry in registry.perturbations(str(chosen["suite"].iloc[0]))]
-    clean = _clean(chosen.iloc[0])
-    rows = []
-    for name in sorted(chosen["perturbation"].unique(), key=in_order.index):
-        by_severity = {int(row["severity"]): row for _, row in chosen[chosen["perturbation"] == name].iterrows()}
-        if registry.get(f"{chosen['suite'].iloc[0]}/{name}").method == "temporal":
-            images = [_several(by_severity[one]) if one in by_severity else None for one in shown]
-            rows.append((name, [_several_clean(chosen.iloc[0]), *images]))
+    first = complete[0]
+    chosen = [locations.located(row, root) for row in complete if row.item_id == first.item_id]
+    by_name: dict[str, dict[int, VideoRow]] = defaultdict(dict)
+    for row in chosen:
+        by_name[row.perturbation][row.severity] = row
+    shown = sorted({row.severity for row in chosen})
+    in_order = [entry.name for entry in registry.perturbations(first.suite)]
+    clean = _clean(chosen[0])
+    lines = []
+    for name in sorted(by_name, key=in_order.index):
+        by_severity = by_name[name]
+        if registry.get(f"{first.suite}/{name}").method == "temporal":
+            images = [_several(by_severity[severity]) if severity in by_severity else None for severity in shown]
+            lines.append((name, [_several_clean(chosen[0]), *images]))
         else:
-            images = [_middle(by_severity[one]) if one in by_severity else None for one in shown]
-            rows.append((name, [clean, *images]))
+            images = [_middle(by_severity[severity]) if severity in by_severity else None for severity in shown]
+            lines.append((name, [clean, *images]))
     columns = ["clean", *(f"severity {severity}" for severity in shown)]
-    title = f"{chosen['dataset'].iloc[0]}: {chosen['item_id'].iloc[0]}"
-    write_png(contact_sheet(rows, columns, title=title), output)
+    write_png(contact_sheet(lines, columns, title=f"{first.dataset}: {first.item_id}"), output)
 
 
 # What happens in time does not show in one frame: six of them, in order, row by row.
@@ -115,15 +122,17 @@ def tiled(images: Sequence[media.Image]) -> media.Image:
     return np.asarray(np.vstack(rows), np.uint8)
 
 
-def _several(row: object) -> media.Image:
-    columns = api.plain_row(row)
-    held = columns["stored_frames"] or columns["frame_count"]
-    return tiled(list(api.open_clip(columns, media.uniform_indices(_ROWS * _COLUMNS, held))))
+def _several(row: VideoRow) -> media.Image:
+    held = row.stored_frames or row.frame_count
+    return tiled(list(api.open_clip(row, media.uniform_indices(_ROWS * _COLUMNS, held))))
 
 
-def _several_clean(row: object) -> media.Image:
-    columns = api.plain_row(row)
-    return tiled(_decoded(rendering.clip_of(columns, Path(columns["source_path"])), columns["source_frame_count"]))
+def _several_clean(row: VideoRow) -> media.Image:
+    return tiled(_decoded(_source_clip(row), row.source_frame_count))
+
+
+def _source_clip(row: VideoRow) -> media.Clip:
+    return media.Clip(Path(row.source_path), row.start_s, row.end_s)
 
 
 def _decoded(clip: media.Clip, num_frames: int) -> list[media.Image]:
@@ -132,20 +141,17 @@ def _decoded(clip: media.Clip, num_frames: int) -> list[media.Image]:
     return [images[position] for position in positions]
 
 
-def _middle(row: object) -> media.Image:
-    columns = api.plain_row(row)
-    held = columns["stored_frames"] or columns["frame_count"]
-    image: media.Image = api.open_clip(columns, [held // 2])[0]
+def _middle(row: VideoRow) -> media.Image:
+    held = row.stored_frames or row.frame_count
+    image: media.Image = api.open_clip(row, [held // 2])[0]
     return image
 
 
-def _clean(row: object) -> media.Image:
+def _clean(row: VideoRow) -> media.Image:
     """The clean clip's frame that stands where `_middle` looks."""
-    columns = api.plain_row(row)
-    made = api.row_recipe(columns)
-    position = columns["source_frame_count"] // 2
-    if made["storage"]["tier"] == "frames":
-        sampled = pipeline.stored_indices(made, columns["source_frame_count"])
+    stored = recipe.parse(row.recipe).storage
+    position = row.source_frame_count // 2
+    if isinstance(stored, recipe.StoredFrames):
+        sampled = pipeline.stored_indices(stored, row.source_frame_count)
         position = sampled[len(sampled) // 2]
-    clip = media.Clip(Path(columns["source_path"]), columns["start_s"], columns["end_s"])
-    return next(iter(media.decode(clip, only={position}))).image
+    return next(iter(media.decode(_source_clip(row), only={position}))).image

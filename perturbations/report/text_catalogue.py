@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from perturbations import captions, registry
+from perturbations.listed import ListedCaption
+from perturbations.manifest.kinds import TextRow
 from perturbations.models import text_roles
 from perturbations.recipe import digest
 from perturbations.text import tables
-
-Row = dict[str, Any]
 
 PAIRS = 10
 
@@ -20,7 +20,7 @@ PAIRS = 10
 def of_examples() -> str:
     """The catalogue of every suite on the package's own example sentences. Raises `BackendError`."""
     listed = [
-        {"caption_id": f"example-{number:02}", "item_id": f"example-{number:02}", "text": text}
+        ListedCaption(caption_id=f"example-{number:02}", item_id=f"example-{number:02}", text=text)
         for number, text in enumerate(tables.phrases("examples"))
     ]
     lines = [
@@ -45,24 +45,24 @@ def of_examples() -> str:
     return "\n".join(lines) + "\n"
 
 
-def of_corpus(rows: Sequence[Row]) -> str:
+def of_corpus(rows: Sequence[TextRow]) -> str:
     """The page of one corpus of perturbed captions, from the rows of its `texts` manifest."""
-    one = rows[0] if rows else {}
-    lines = [f"# Captions of {one.get('dataset', '')} under {one.get('suite', '')}", ""]
-    lines += [
-        f"{len(rows):,} rows; variant {one.get('variant')}, seed {one.get('seed')}. Pairs are of the middle severity."
-    ]
+    if not rows:
+        return "# Captions\n\nNo caption is listed.\n"
+    first = rows[0]
+    lines = [f"# Captions of {first.dataset} under {first.suite}", ""]
+    lines += [f"{len(rows):,} rows; variant {first.variant}, seed {first.seed}. Pairs are of the middle severity."]
     return "\n".join([*lines, *_entries(rows, level=2)]) + "\n"
 
 
-def _entries(rows: Iterable[Row], level: int) -> list[str]:
-    groups: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+def _entries(rows: Iterable[TextRow], level: int) -> list[str]:
+    groups: dict[str, dict[int, list[TextRow]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        groups[row["perturbation"]][row["severity"]].append(row)
+        groups[row.perturbation][row.severity].append(row)
     lines = []
     for name, by_severity in groups.items():
         (first, *_), *_ = by_severity.values()
-        entry = registry.get(f"{first['suite']}/{name}")
+        entry = registry.get(f"{first.suite}/{name}")
         lines += ["", f"{'#' * level} {name}", "", f"{_sentence(entry.summary)} {entry.level}. {entry.source}.", ""]
         lines += _about(entry)
         lines += [
@@ -91,32 +91,32 @@ def _about(entry: registry.Perturbation) -> list[str]:
     return lines
 
 
-def _counted(entry: registry.Perturbation, severity: int, rows: Sequence[Row]) -> str:
+def _counted(entry: registry.Perturbation, severity: int, rows: Sequence[TextRow]) -> str:
     parameters = ", ".join(f"{name} {_number(value)}" for name, value in _parameters(rows[0]).items()) or "none"
-    changed = sum(row["changed"] for row in rows) / len(rows)
-    accepted = f"{sum(row['accepted'] for row in rows) / len(rows):.1%}" if entry.gated else ""
-    similar = [row["similarity"] for row in rows if row["similarity"] is not None]
+    changed = sum(row.changed for row in rows) / len(rows)
+    accepted = f"{sum(row.accepted for row in rows) / len(rows):.1%}" if entry.gated else ""
+    similar = [row.similarity for row in rows if row.similarity is not None]
     similarity = f"{sum(similar) / len(similar):.2f}" if similar else ""
-    tries = f"{sum(row['attempts'] for row in rows) / len(rows):.1f}" if entry.gated else ""
+    tries = f"{sum(row.attempts for row in rows) / len(rows):.1f}" if entry.gated else ""
     return f"| {severity} | {parameters} | {changed:.1%} | {accepted} | {similarity} | {tries} |"
 
 
-def _parameters(row: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(row["params"])
-    return found
+def _parameters(row: TextRow) -> dict[str, Any]:
+    parameters: dict[str, Any] = json.loads(row.params)
+    return parameters
 
 
 def _number(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _pairs(rows: Sequence[Row]) -> list[str]:
+def _pairs(rows: Sequence[TextRow]) -> list[str]:
     """Ten captions that changed, fewer where fewer did, chosen by a hash of their ids."""
-    changed = sorted((row for row in rows if row["changed"]), key=lambda row: digest(row["caption_id"]))[:PAIRS]
+    changed = sorted((row for row in rows if row.changed), key=lambda row: digest(row.caption_id))[:PAIRS]
     if not changed:
         return ["No caption changed."]
     lines = ["| before | after |", "|---|---|"]
-    return lines + [f"| {_cell(row['source_text'])} | {_cell(row['text'])} |" for row in changed]
+    return lines + [f"| {_cell(row.source_text)} | {_cell(row.text)} |" for row in changed]
 
 
 def _cell(text: str) -> str:

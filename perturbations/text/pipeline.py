@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from perturbations import registry, rng
 from perturbations.errors import UnknownPerturbationError
+from perturbations.listed import ListedCaption
 from perturbations.models import text_roles
 from perturbations.text import gate
-
-Row = dict[str, Any]
 
 # Captions that are in memory, and in the gate, at a time.
 _CHUNK = 256
@@ -41,7 +40,7 @@ class PerturbedText:
 
 
 def perturb_captions(
-    rows: Iterable[Mapping[str, Any]],
+    captions: Iterable[ListedCaption],
     perturbation: str,
     severity: int,
     *,
@@ -50,11 +49,11 @@ def perturb_captions(
     variant: str = "released",
     backend: str | None = None,
     parameters: Mapping[str, Any] | None = None,
-) -> Iterator[Row]:
+) -> Iterator[PerturbedText]:
     """Put captions through one perturbation; a caption's result does not depend on the others.
 
     Args:
-        rows: captions, each with `caption_id`, `item_id` and `text`.
+        captions: ids and texts.
         perturbation: `suite/name` of a text perturbation.
         severity: 1 up to what the perturbation has; 0 leaves captions as they are.
         seed, dataset: with a caption's id and the perturbation, the generator's key.
@@ -63,33 +62,17 @@ def perturb_captions(
         parameters: the kernel's, in place of the published ones.
 
     Yields:
-        One row a caption, in order: its ids, what was done to it, and the fields of `PerturbedText`.
+        One result per caption, in order.
 
     Raises:
         UnknownPerturbationError: no such perturbation, severity or variant, or it perturbs no text.
         BackendError: no such backend, or something it needs is missing.
     """
     entry = text_entry(perturbation)
-    about = {
-        "suite": entry.suite,
-        "perturbation": entry.name,
-        "severity": severity,
-        "level": entry.level,
-        "variant": variant,
-        "seed": seed,
-    }
     perturbed = _perturber(entry, severity, variant, backend or "offline", parameters)
-    for chunk in _chunks(rows):
-        generators = [rng.generator(seed, dataset, str(row["caption_id"]), entry.key) for row in chunk]
-        results = perturbed([str(row["text"]) for row in chunk], generators)
-        for row, result in zip(chunk, results, strict=True):
-            yield {
-                "dataset": dataset,
-                "caption_id": row["caption_id"],
-                "item_id": row["item_id"],
-                **about,
-                **asdict(result),
-            }
+    for chunk in _chunks(captions):
+        generators = [rng.generator(seed, dataset, caption.caption_id, entry.key) for caption in chunk]
+        yield from perturbed([caption.text for caption in chunk], generators)
 
 
 def text_entry(key: str) -> registry.Perturbation:
@@ -100,8 +83,8 @@ def text_entry(key: str) -> registry.Perturbation:
     return entry
 
 
-def _chunks(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    remaining = iter(rows)
+def _chunks(captions: Iterable[ListedCaption]) -> Iterator[list[ListedCaption]]:
+    remaining = iter(captions)
     while chunk := list(itertools.islice(remaining, _CHUNK)):
         yield chunk
 

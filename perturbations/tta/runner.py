@@ -12,19 +12,33 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from perturbations import evaluation, manifest, media, retrieval, storage
-from perturbations.api import open_clip, plain_row
+from pydantic import ConfigDict, ValidationError
+
+from perturbations import evaluation, media, retrieval, storage
+from perturbations.api import open_clip
 from perturbations.errors import ManifestError
+from perturbations.manifest.kinds import (
+    COMPLETE,
+    CaptionRow,
+    ClipRow,
+    CompleteSource,
+    MixRow,
+    RankRow,
+    ResultRow,
+    ScenarioColumns,
+    SourceRow,
+    TextRow,
+)
 from perturbations.models.loading import find_checkpoint, library
 from perturbations.progress import logged
-from perturbations.recipe import canonical, digest, is_published
+from perturbations.recipe import Record, canonical, digest, is_published
 from perturbations.tta import adapt, backbones, encode_gallery, frames
 from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery
@@ -32,7 +46,8 @@ from perturbations.tta.recording import Counts, Timings
 
 log = logging.getLogger("perturbations")
 
-Row = dict[str, Any]
+Query = ClipRow | CompleteSource | CaptionRow | TextRow
+"""What asks: a perturbed or clean clip, a perturbed or clean caption."""
 
 _CHUNK = 32  # clips encoded at once for a gallery
 
@@ -44,50 +59,54 @@ class Retrieval:
     query_ids: tuple[str, ...]
     gallery_ids: tuple[str, ...]
     relevant: tuple[tuple[int, ...], ...]
-    rows: tuple[Row, ...]  # of the queries, in their order
+    rows: tuple[Query, ...]  # of the queries, in their order
     missing: int  # rows that do not ask: quarantined, not accepted, or without a counterpart
 
 
-def of_videos(videos: Sequence[Row], captions: Sequence[Row], sources: Sequence[Row]) -> Retrieval:
+def of_videos(
+    videos: Sequence[ClipRow | SourceRow], captions: Sequence[CaptionRow], sources: Sequence[SourceRow]
+) -> Retrieval:
     """Videos ask for their captions. The gallery holds the captions of every complete clip.
 
     Raises `ManifestError` when no query is left.
     """
     of_item, texts = _texts_of(captions, sources)
-    asked = sorted((row for row in videos if row["status"] == manifest.COMPLETE), key=lambda row: row["item_id"])
-    asked = [row for row in asked if of_item[row["item_id"]]]
+    complete = [row for row in videos if isinstance(row, ClipRow | CompleteSource) and row.status == COMPLETE]
+    asked = sorted((row for row in complete if of_item[row.item_id]), key=lambda row: row.item_id)
     return _retrieval(
-        [row["item_id"] for row in asked],
-        [row["caption_id"] for row in texts],
-        [of_item[row["item_id"]] for row in asked],
+        [row.item_id for row in asked],
+        [row.caption_id for row in texts],
+        [of_item[row.item_id] for row in asked],
         asked,
         len(videos) - len(asked),
     )
 
 
-def _texts_of(captions: Sequence[Row], sources: Sequence[Row]) -> tuple[dict[str, list[int]], list[Row]]:
+def _texts_of(
+    captions: Sequence[CaptionRow], sources: Sequence[SourceRow]
+) -> tuple[dict[str, list[int]], list[CaptionRow]]:
     """The captions of complete clips in the order of a gallery, and where each clip's are among them."""
-    complete = {row["item_id"] for row in sources if row["status"] == manifest.COMPLETE}
-    texts = sorted((row for row in captions if row["item_id"] in complete), key=lambda row: row["caption_id"])
+    complete = {row.item_id for row in sources if row.status == COMPLETE}
+    texts = sorted((row for row in captions if row.item_id in complete), key=lambda row: row.caption_id)
     of_item = defaultdict(list)
     for place, row in enumerate(texts):
-        of_item[row["item_id"]].append(place)
+        of_item[row.item_id].append(place)
     return of_item, texts
 
 
-def of_captions(captions: Sequence[Row], sources: Sequence[Row]) -> Retrieval:
+def of_captions(captions: Sequence[CaptionRow | TextRow], sources: Sequence[SourceRow]) -> Retrieval:
     """Captions ask for their clips. The gallery holds every complete clip; captions that did not pass the gate are out.
 
     Raises `ManifestError` when no query is left.
     """
-    clips = sorted((row for row in sources if row["status"] == manifest.COMPLETE), key=lambda row: row["item_id"])
-    places = {row["item_id"]: place for place, row in enumerate(clips)}
-    asked = [row for row in captions if row["item_id"] in places and row.get("accepted") is not False]
-    asked.sort(key=lambda row: row["caption_id"])
+    clips = sorted((row for row in sources if row.status == COMPLETE), key=lambda row: row.item_id)
+    places = {row.item_id: place for place, row in enumerate(clips)}
+    passed = [row for row in captions if row.item_id in places and not (isinstance(row, TextRow) and not row.accepted)]
+    asked = sorted(passed, key=lambda row: row.caption_id)
     return _retrieval(
-        [row["caption_id"] for row in asked],
-        [row["item_id"] for row in clips],
-        [[places[row["item_id"]]] for row in asked],
+        [row.caption_id for row in asked],
+        [row.item_id for row in clips],
+        [[places[row.item_id]] for row in asked],
         asked,
         len(captions) - len(asked),
     )
@@ -97,7 +116,7 @@ def _retrieval(
     query_ids: Sequence[str],
     gallery_ids: Sequence[str],
     relevant: Sequence[Sequence[int]],
-    rows: Sequence[Row],
+    rows: Sequence[Query],
     missing: int,
 ) -> Retrieval:
     if not query_ids:
@@ -111,7 +130,7 @@ def _retrieval(
 class Clips:
     """The sampled frames of clips, as the model takes them, read once and kept on disk: uint8 N x T x 3 x S x S."""
 
-    def __init__(self, rows: Sequence[Row], num_frames: int, size: int, folder: Path) -> None:
+    def __init__(self, rows: Sequence[ClipRow | CompleteSource], num_frames: int, size: int, folder: Path) -> None:
         shape = len(rows), num_frames, 3, size, size
         self._pixels = np.memmap(folder / "frames.npy", np.uint8, "w+", shape=shape)
 
@@ -135,20 +154,19 @@ def _readers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(torch.get_num_threads())
 
 
-def sampled(row: Row, num_frames: int) -> np.ndarray:
+def sampled(row: ClipRow | CompleteSource, num_frames: int) -> np.ndarray:
     """The uniformly sampled frames of a row, T x H x W x 3, whatever its storage tier."""
-    columns = plain_row(row)
-    if str(columns.get("storage", "")).startswith("frames/"):
-        stack = open_clip(columns)
+    if isinstance(row, ClipRow) and row.storage.startswith("frames/"):
+        stack = open_clip(row)
         return stack[media.uniform_indices(num_frames, len(stack))]
-    return open_clip(columns, media.uniform_indices(num_frames, columns["frame_count"]))
+    return open_clip(row, media.uniform_indices(num_frames, row.frame_count))
 
 
-def video_gallery(backbone: Backbone, sources: Sequence[Row], num_frames: int) -> Gallery:
+def video_gallery(backbone: Backbone, sources: Sequence[SourceRow], num_frames: int) -> Gallery:
     """Every complete clip's features, in the order of their ids; read and encoded in parts."""
-    clips = sorted((row for row in sources if row["status"] == manifest.COMPLETE), key=lambda row: row["item_id"])
+    clips = sorted((row for row in sources if isinstance(row, CompleteSource)), key=lambda row: row.item_id)
 
-    def read(row: Row) -> np.ndarray:
+    def read(row: CompleteSource) -> np.ndarray:
         return frames.resized(sampled(row, num_frames), backbone.image_size)
 
     def parts() -> Iterator[torch.Tensor]:
@@ -198,7 +216,7 @@ def load(settings: Mapping[str, Any], folder: str, checkpoint: Path | None, devi
     return Backbone(model, tokenizer, most_tokens, described["vision_config"]["image_size"], sha256)
 
 
-def write_gallery(path: Path, backbone: Backbone, sources: Sequence[Row], num_frames: int) -> None:
+def write_gallery(path: Path, backbone: Backbone, sources: Sequence[SourceRow], num_frames: int) -> None:
     """Encode a dataset's clean clips, so that every scenario of captions can ask them."""
     made = video_gallery(backbone, sources, num_frames)
     with storage.atomic_path(path) as temporary:
@@ -216,7 +234,7 @@ def read_gallery(path: Path, backbone: Backbone) -> Gallery:
 # --- a scenario ------------------------------------------------------------------------------------------------------
 
 
-Asking = Callable[[Mapping[str, Any]], tuple[Sequence[Row], str]]
+Asking = Callable[[Mapping[str, Any]], tuple[Sequence[Any], str]]
 """Of a scenario: its rows, and what their manifests hash to."""
 
 
@@ -224,14 +242,14 @@ def evaluate(
     settings: Mapping[str, Any],
     backbone: Backbone,
     *,
-    sources: Sequence[Row],
-    captions: Sequence[Row],
+    sources: Sequence[SourceRow],
+    captions: Sequence[CaptionRow],
     asking: Asking,
     gallery: Path | None,
-    bank_captions: Sequence[Row] = (),
+    bank_captions: Sequence[CaptionRow] = (),
     bank_gallery: Path | None = None,
     journal: Path,
-) -> tuple[list[Row], list[Row], list[Row]]:
+) -> tuple[list[ResultRow], list[RankRow], list[Picture]]:
     """Run a job's scenarios: its results' rows, its ranks' rows, and what a report draws of each.
 
     Args:
@@ -250,27 +268,30 @@ def evaluate(
     bank = None
     if direction == "v2t":
         _, texts = _texts_of(captions, sources)
-        clean = encode_gallery(backbone.model, backbone.tokens([row["text"] for row in texts]), "v2t")
+        clean = encode_gallery(backbone.model, backbone.tokens([row.text for row in texts]), "v2t")
         if bank_gallery is not None:
             bank = read_gallery(bank_gallery, backbone)
     else:
         assert gallery is not None
         clean = read_gallery(gallery, backbone)
         if bank_captions:
-            bank = encode_gallery(backbone.model, backbone.tokens([row["text"] for row in bank_captions]), "v2t")
-    rows, ranks, pictures = [], [], []
+            bank = encode_gallery(backbone.model, backbone.tokens([row.text for row in bank_captions]), "v2t")
+    rows: list[ResultRow] = []
+    ranks: list[RankRow] = []
+    pictures: list[Picture] = []
     done = _finished(journal)
     for scenario in settings["scenarios"]:
         found, manifest_sha256 = asking(scenario)
         chosen = [row for row in found if _is_asked(row, scenario)]
         asked = of_videos(chosen, captions, sources) if direction == "v2t" else of_captions(chosen, sources)
         log.info("%s", scenario_name(scenario))
-        about = {"manifest_sha256": manifest_sha256, "tools": canonical(_tools())}
-        for made in _run(settings, scenario, backbone, asked, clean, bank, journal, done):
-            row, of_queries, picture = _restored(made)
-            rows.append({**row, **about})
-            ranks += of_queries
-            pictures.append(picture)
+        for run in _run(settings, scenario, backbone, asked, clean, bank, journal, done):
+            row = replace(run.row, manifest_sha256=manifest_sha256, tools=canonical(_tools()))
+            columns = {field.name: getattr(row, field.name) for field in fields(ScenarioColumns)}
+            rows.append(row)
+            pairs = zip(run.query_ids, run.ranks, strict=True)
+            ranks += [RankRow(**columns, query_id=query_id, rank=rank) for query_id, rank in pairs]
+            pictures.append({**columns, "occurrence": run.occurrence, "heatmap": run.heatmap})
     return rows, ranks, pictures
 
 
@@ -282,14 +303,14 @@ def scenario_name(scenario: Mapping[str, Any]) -> str:
     return f"{scenario['direction']} {scenario['suite']}/{scenario['perturbation']} {severity}"
 
 
-def _is_asked(row: Row, scenario: Mapping[str, Any]) -> bool:
+def _is_asked(row: ClipRow | SourceRow | CaptionRow | TextRow, scenario: Mapping[str, Any]) -> bool:
     if scenario["suite"] == evaluation.CLEAN:
         return True
-    if scenario["mix"] == "mixed_types":
-        return bool(row["share"] == scenario["share"])
-    if row["perturbation"] != scenario["perturbation"]:
+    if isinstance(row, MixRow) and scenario["mix"] == "mixed_types":
+        return bool(row.share == scenario["share"])
+    if not isinstance(row, ClipRow | TextRow) or row.perturbation != scenario["perturbation"]:
         return False
-    return scenario["mix"] is not None or row["severity"] == scenario["severity"]
+    return scenario["mix"] is not None or row.severity == scenario["severity"]
 
 
 def _run(
@@ -300,21 +321,22 @@ def _run(
     gallery: Gallery,
     bank: Gallery | None,
     journal: Path,
-    done: dict[str, dict[str, Any]],
-) -> Iterator[dict[str, Any]]:
-    identity = digest([[row.get("frames_sha256") or row.get("recipe_id"), row.get("text")] for row in asked.rows])
+    done: dict[str, FinishedRun],
+) -> Iterator[FinishedRun]:
+    identity = digest([_identity(row) for row in asked.rows])
     rest = {name: value for name, value in settings.items() if name not in ("methods", "seeds", "scenarios")}
     told = {**rest, "scenario": scenario, "queries": identity, "ids": asked.query_ids, "relevant": asked.relevant}
     told |= {"gallery": [asked.gallery_ids, _sum(gallery)], "checkpoint": backbone.sha256, "tools": _tools()}
     shared = {
-        **{name: value for name, value in scenario.items() if name != "level"},
-        "level": scenario["level"],
+        **scenario,
         "model": settings["model"],
         "setting": settings["setting"],
         "queries_sha256": identity,
+        "manifest_sha256": "",
         "checkpoint_sha256": backbone.sha256,
         "backend": canonical(_backends(settings, asked.rows)),
         "settings": canonical(rest),
+        "tools": "",
     }
     with tempfile.TemporaryDirectory(prefix="perturb-") as folder:
         queries: Clips | list[str] | None = None
@@ -326,33 +348,40 @@ def _run(
                 if key not in done:
                     if queries is None:
                         queries = _queries(scenario, settings["num_frames"], asked, backbone, Path(folder))
-                    made = _measured(settings, scenario, backbone, asked, gallery, queries, method, seed, bank)
-                    row = {**shared, **made["row"], "recipe_id": key}
-                    done[key] = {"key": key, **made, "row": row}
+                    measured = _measured(settings, scenario, backbone, asked, gallery, queries, method, seed, bank)
+                    row = ResultRow(**shared, **measured.pop("row"), recipe_id=key)
+                    done[key] = FinishedRun(key=key, row=row, **measured)
                     with storage.output_errors(journal), journal.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(done[key]) + "\n")
-                    log.info("%s: R@1 %.1f %%", method, row["r1"])
+                        file.write(done[key].model_dump_json() + "\n")
+                    log.info("%s: R@1 %.1f %%", method, row.r1)
                 yield done[key]
+
+
+def _identity(row: Query) -> list[str | None]:
+    """What a query is: its frames, and its text."""
+    if isinstance(row, CaptionRow):
+        return [None, row.text]
+    return [row.recipe_id, row.text] if isinstance(row, TextRow) else [row.frames_sha256, None]
 
 
 def _sum(gallery: Gallery | None) -> str | None:
     return None if gallery is None else storage.sha256_of(gallery.features.cpu().numpy().tobytes())
 
 
-def _backends(settings: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, str]:
+def _backends(settings: Mapping[str, Any], rows: Sequence[Query]) -> dict[str, str]:
     """Who played a model's role, in making the queries and in retrieving; and whose severities are not the papers'."""
-    found = {"retrieval": "pretrained" if settings["pretrained"] else "demo_encoder"}
-    for said in sorted({str(row["backend"]) for row in rows if row.get("backend")}):
-        if said.startswith("{"):
-            found |= {role: one["backend"] for role, one in json.loads(said).items()}
+    players = {"retrieval": "pretrained" if settings["pretrained"] else "demo_encoder"}
+    perturbed = [row for row in rows if isinstance(row, ClipRow | TextRow) and row.params]
+    for backend in sorted({row.backend for row in perturbed if row.backend}):
+        if backend.startswith("{"):
+            players |= {role: player["backend"] for role, player in json.loads(backend).items()}
         else:
-            found["captions"] = said
-    perturbed = [row for row in rows if row.get("params")]
-    if any(row["variant"] == "calibrated" for row in perturbed):
-        found["severities"] = "calibrated"
+            players["captions"] = backend
+    if any(row.variant == "calibrated" for row in perturbed):
+        players["severities"] = "calibrated"
     elif not all(map(is_published, perturbed)):
-        found["severities"] = "own parameters"
-    return dict(sorted(found.items()))
+        players["severities"] = "own parameters"
+    return dict(sorted(players.items()))
 
 
 def _tools() -> dict[str, str]:
@@ -363,8 +392,9 @@ def _queries(
     scenario: Mapping[str, Any], num_frames: int, asked: Retrieval, backbone: Backbone, folder: Path
 ) -> Clips | list[str]:
     if scenario["direction"] == "v2t":
-        return Clips(asked.rows, num_frames, backbone.image_size, folder)
-    return [row["text"] for row in asked.rows]
+        clips = [row for row in asked.rows if isinstance(row, ClipRow | CompleteSource)]
+        return Clips(clips, num_frames, backbone.image_size, folder)
+    return [row.text for row in asked.rows if isinstance(row, CaptionRow | TextRow)]
 
 
 def _batches(queries: Clips | list[str], size: int, backbone: Backbone) -> Iterator[Any]:
@@ -425,26 +455,34 @@ def _measured(
     }
 
 
-def _restored(made: Mapping[str, Any]) -> tuple[Row, list[Row], Row]:
-    row = made["row"]
-    names = ("dataset", "suite", "perturbation", "severity", "mix", "share", "direction", "model", "method", "seed")
-    scenario = {name: row.get(name) for name in names}
-    pairs = zip(made["query_ids"], made["ranks"], strict=True)
-    ranks = [{**scenario, "query_id": query_id, "rank": rank} for query_id, rank in pairs]
-    return row, ranks, {**scenario, "occurrence": made["occurrence"], "heatmap": made["heatmap"]}
+Picture = dict[str, Any]
+"""What a report draws of one run: its scenario's columns, `occurrence` and `heatmap`."""
 
 
-def _finished(journal: Path) -> dict[str, dict[str, Any]]:
+class FinishedRun(Record):
+    """A finished scenario, method and seed, as a line of a journal keeps it."""
+
+    model_config = ConfigDict(allow_inf_nan=True, ser_json_inf_nan="constants")
+
+    key: str
+    row: ResultRow
+    ranks: tuple[int, ...]
+    query_ids: tuple[str, ...]
+    occurrence: tuple[int, ...]
+    heatmap: tuple[tuple[float, ...], ...]
+
+
+def _finished(journal: Path) -> dict[str, FinishedRun]:
     if not journal.is_file():
         journal.parent.mkdir(parents=True, exist_ok=True)
         return {}
     done = {}
-    for line in journal.read_text(encoding="utf-8").split("\n"):
+    for line in journal.read_text(encoding="utf-8", errors="replace").split("\n"):
         try:
-            made = json.loads(line)
-        except ValueError:
+            run = FinishedRun.model_validate_json(line)
+        except (ValidationError, RecursionError):
             continue  # cut short by a kill
-        done[made["key"]] = made
+        done[run.key] = run
     # Anew, so that a line cut short does not swallow the next one.
-    storage.write_text(journal, "".join(json.dumps(made) + "\n" for made in done.values()))
+    storage.write_text(journal, "".join(run.model_dump_json() + "\n" for run in done.values()))
     return done

@@ -21,13 +21,7 @@ rule analyses:
         runtime=240,
         stall_limit_s=CONFIG.stall_limit_s,
     params:
-        recipe=lambda wildcards: recipe.canonical(
-            recipe.analysis(
-                wildcards.analysis,
-                CONFIG.backends,
-                recipe.storage_settings(CONFIG.storage.model_dump()),
-            )
-        ),
+        recipe=lambda wildcards: analysis_recipe(wildcards).text,
         captions=lambda wildcards, input: f"--captions {input.captions}" if input.captions else "",
         folder="work/{dataset}/analyses/{analysis}/files",
     message:
@@ -44,6 +38,9 @@ rule analyses_manifest:
             "work/{{dataset}}/analyses/{{analysis}}/{shard}.parquet",
             shard=plan_of(wildcards.dataset).shards,
         ),
+        sources=lambda wildcards: expand(
+            "work/{{dataset}}/sources/{shard}.parquet", shard=plan_of(wildcards.dataset).shards
+        ),
     output:
         "manifests/{dataset}/{analysis}.parquet",
     log:
@@ -58,8 +55,10 @@ rule analyses_manifest:
         runtime=30,
     params:
         dataset=dataset_of,
+        recipe=lambda wildcards: analysis_recipe(wildcards).text,
     message:
         "writing the {wildcards.analysis} manifest of {wildcards.dataset}"
     shell:
         "perturb merge analyses --dataset {params.dataset} --shards work/{wildcards.dataset}/shards"
-        " --parts work/{wildcards.dataset}/analyses/{wildcards.analysis} --output {output} 2> {log}"
+        " --parts work/{wildcards.dataset}/analyses/{wildcards.analysis} --sources work/{wildcards.dataset}/sources"
+        " --recipe {params.recipe:q} --output {output} 2> {log}"

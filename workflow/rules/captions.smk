@@ -42,7 +42,7 @@ rule texts:
         mem_mb=lambda wildcards: 6000 if CONFIG.backends.captions.backend == "pretrained" else 1500,
         runtime=240,
     params:
-        recipe=lambda wildcards: recipe.canonical(text_recipe(wildcards)),
+        recipe=lambda wildcards: text_recipe(wildcards).text,
     message:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on the captions of"
         " {wildcards.dataset}, shard {wildcards.shard}"
@@ -57,6 +57,7 @@ rule texts_manifest:
             for name, severity in captions.scenarios(CONFIG, wildcards.dataset, wildcards.suite)
             for shard in caption_shards(wildcards.dataset)
         ],
+        recipes=text_recipes_file,
     output:
         texts="manifests/{dataset}/{suite}/captions.parquet",
         statistics="manifests/{dataset}/{suite}/caption_statistics.parquet",
@@ -76,16 +77,12 @@ rule texts_manifest:
         mem_mb=3000,
         runtime=60,
     params:
-        scenarios=lambda wildcards: " ".join(
-            f"{name}/{severity}"
-            for name, severity in captions.scenarios(CONFIG, wildcards.dataset, wildcards.suite)
-        ),
         config_digest=lambda wildcards: recipe.config_digest(CONFIG, wildcards.dataset),
     message:
         "writing the perturbed captions of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb merge-texts --captions work/{wildcards.dataset}/captions"
-        " --parts work/{wildcards.dataset}/{wildcards.suite}/captions --scenarios {params.scenarios}"
+        "perturb merge-texts --dataset {wildcards.dataset} --captions work/{wildcards.dataset}/captions"
+        " --parts work/{wildcards.dataset}/{wildcards.suite}/captions --recipes {input.recipes}"
         " --config-digest {params.config_digest} --output {output.texts} --statistics {output.statistics} --page {output.page} 2> {log}"
 
 

@@ -107,17 +107,51 @@ def inputs_of(wildcards):
     """What a shard of clips needs beside itself: an analysis, clips to insert, the videos that they are cut from."""
     made = recipe_of(wildcards)
     inputs = {"sources": f"work/{wildcards.dataset}/sources/{wildcards.shard}.parquet"}
-    analysis = recipe.analysis_of(made)
-    if analysis is not None:
+    if made.analysis is not None:
         inputs["analysis"] = (
-            f"work/{wildcards.dataset}/analyses/{analysis['analysis']}/{wildcards.shard}.parquet"
+            f"work/{wildcards.dataset}/analyses/{made.analysis.analysis}/{wildcards.shard}.parquet"
         )
-    corpus = recipe.donor_corpus(made)
-    if corpus is not None:
-        inputs["donors"] = f"manifests/{corpus}/embedding.parquet"
-    if made.get("whole_videos"):
+    if made.donor_corpus is not None:
+        inputs["donors"] = f"manifests/{made.donor_corpus}/embedding.parquet"
+    if made.whole_videos:
         inputs["whole"] = whole_parts(wildcards.dataset, wildcards.shard)
     return inputs
+
+
+def analysis_recipe(wildcards):
+    return recipe.analysis(
+        wildcards.analysis, CONFIG.backends, recipe.storage_of(CONFIG.storage)
+    )
+
+
+def recipes_file(wildcards):
+    """The current recipes of a corpus, written now: what its parts must have been made by."""
+    path = Path("work") / wildcards.dataset / wildcards.suite / "recipes.jsonl"
+    listed.write_recipes(
+        path,
+        {
+            f"{name}/{severity}": scenario_recipe(
+                wildcards.dataset, wildcards.suite, name, severity
+            ).text
+            for name, severity in recipe.scenarios(CONFIG, wildcards.suite)
+        },
+    )
+    return str(path)
+
+
+def text_recipes_file(wildcards):
+    """The same for perturbed captions."""
+    path = Path("work") / wildcards.dataset / wildcards.suite / "captions" / "recipes.jsonl"
+    listed.write_recipes(
+        path,
+        {
+            f"{name}/{severity}": captions.from_config(
+                CONFIG, wildcards.suite, name, severity
+            ).text
+            for name, severity in captions.scenarios(CONFIG, wildcards.dataset, wildcards.suite)
+        },
+    )
+    return str(path)
 
 
 @cache
@@ -167,12 +201,12 @@ def texts_of(suite, dataset):
 
     def files(wildcards):
         made = captions.scenarios(CONFIG, dataset, suite)
-        listed = sum(
-            len(plan.read_lines(Path("work") / dataset / "captions" / f"{shard}.jsonl"))
+        count = sum(
+            len(listed.read(Path("work") / dataset / "captions" / f"{shard}.jsonl", listed.ListedCaption))
             for shard in caption_shards(dataset)
         )
         print(
-            f"captions of {suite} on {dataset}: {listed:,} x {len(made)} = {listed * len(made):,}",
+            f"captions of {suite} on {dataset}: {count:,} x {len(made)} = {count * len(made):,}",
             file=sys.stderr,
         )
         folder = f"manifests/{dataset}/{suite}"

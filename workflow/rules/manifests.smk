@@ -42,6 +42,7 @@ rule videos_manifest:
             for shard in plan_of(wildcards.dataset).shards
         ],
         sources="manifests/{dataset}/sources.parquet",
+        recipes=recipes_file,
     output:
         videos="manifests/{dataset}/{suite}/videos.parquet",
         quarantine="manifests/{dataset}/{suite}/quarantine.parquet",
@@ -58,15 +59,13 @@ rule videos_manifest:
         runtime=30,
     params:
         dataset=dataset_of,
-        scenarios=lambda wildcards: " ".join(
-            f"{name}/{severity}" for name, severity in recipe.scenarios(CONFIG, wildcards.suite)
-        ),
         config_digest=lambda wildcards: recipe.config_digest(CONFIG, dataset_of(wildcards)),
     message:
         "writing the manifest of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb merge videos --dataset {params.dataset} --shards work/{wildcards.dataset}/shards"
-        " --parts work/{wildcards.dataset}/{wildcards.suite} --scenarios {params.scenarios}"
+        "perturb merge-videos --dataset {params.dataset} --suite {wildcards.suite}"
+        " --shards work/{wildcards.dataset}/shards --parts work/{wildcards.dataset}/{wildcards.suite}"
+        " --recipes {input.recipes}"
         " --sources {input.sources} --quarantine {output.quarantine} --card {output.card}"
         " --config-digest {params.config_digest} --output {output.videos} 2> {log}"
 

@@ -17,7 +17,7 @@ rule videos:
         runtime=240,
         stall_limit_s=CONFIG.stall_limit_s,
     params:
-        recipe=lambda wildcards: recipe.canonical(recipe_of(wildcards)),
+        recipe=lambda wildcards: recipe_of(wildcards).text,
         inputs=lambda wildcards, input: " ".join(f"--{name} {input[name]}" for name in input.keys()),
         corpus="corpora/{dataset}/{suite}/{perturbation}/{severity}",
     message:

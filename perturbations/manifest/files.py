@@ -1,0 +1,257 @@
+"""Parquet manifests: how they are written, read and checked. Files are deterministic: the same rows give the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from perturbations.errors import ManifestError
+from perturbations.manifest import locations
+from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, Kind, Row, columns_of
+from perturbations.storage import atomic_path
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA_VERSION = 4
+
+About = Mapping[str, Any]
+"""What a manifest's file says of itself."""
+
+_TYPES = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    tuple: pa.list_(pa.float32()),
+}
+
+
+def schema_of(kind: Kind[Any]) -> pa.Schema:
+    """The Parquet schema of a kind, derived from the type of its rows."""
+    return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in columns_of(kind.row)])
+
+
+def write(path: Path, kind: Kind[Row], rows: Iterable[Row], about: About | None = None) -> None:
+    """Write rows of one kind, sorted by their key, whole or not at all.
+
+    The file also says how many rows there are of each status, and hashes of their keys and of their content.
+    """
+    _write_table(path, kind, table_of(kind, rows), about)
+
+
+def table_of(kind: Kind[Row], rows: Iterable[Row]) -> pa.Table:
+    """Rows as a table, sorted by their key."""
+    rows = sorted(rows, key=lambda row: _sort_key(row, kind))
+    schema = schema_of(kind)
+    arrays = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def concatenate(parts: Sequence[Path], output: Path, kind: Kind[Any], about: About | None = None) -> None:
+    """Write the rows of parts that have no key in common as one manifest, as `write` does; for millions of them."""
+    table = pa.concat_tables([_read_table(part, kind) for part in parts])
+    table = table.sort_by([(name, "ascending") for name in kind.key], null_placement="at_start")
+    _write_table(output, kind, table, about)
+
+
+def _write_table(path: Path, kind: Kind[Any], table: pa.Table, about: About | None) -> None:
+    described = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **(about or {}), **describe(kind, table)}
+    table = table.replace_schema_metadata({"perturbations": json.dumps(described, sort_keys=True)})
+    with atomic_path(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+
+
+def describe(kind: Kind[Any], table: pa.Table) -> dict[str, Any]:
+    """The number of rows, in all and of each status, and hashes of the keys and of every cell."""
+    described: dict[str, Any] = {
+        "rows": table.num_rows,
+        "keys_sha256": _sha256_of(table, kind.key),
+        "content_sha256": _sha256_of(table, table.column_names),
+    }
+    if "status" in table.column_names:
+        described["statuses"] = dict(sorted(Counter(table["status"].to_pylist()).items()))
+    return described
+
+
+def _sha256_of(table: pa.Table, names: Iterable[str]) -> str:
+    """A hash of columns' cells, whatever the file's encoding, pages or version are."""
+    digest = hashlib.sha256()
+    for name in names:
+        column = table[name].combine_chunks()
+        digest.update(f"{name}:{len(column)}".encode())
+        digest.update(np.packbits(np.asarray(column.is_null())).tobytes())
+        _update(digest, column)
+    return digest.hexdigest()
+
+
+def _update(digest: Any, column: Any) -> None:
+    if pa.types.is_list(column.type):
+        digest.update(np.asarray(pc.fill_null(pc.list_value_length(column), -1), "<i4").tobytes())
+        _update(digest, column.flatten())
+    elif pa.types.is_string(column.type):
+        digest.update(np.asarray(pc.fill_null(pc.binary_length(column), -1), "<i4").tobytes())
+        for text in column.to_pylist():
+            digest.update((text or "").encode())
+    else:
+        digest.update(np.ascontiguousarray(pc.fill_null(column, False if pa.types.is_boolean(column.type) else 0)))
+
+
+def _sort_key(row: object, kind: Kind[Any]) -> tuple[tuple[bool, Any], ...]:
+    values = (getattr(row, name) for name in kind.key)
+    return tuple((value is not None, value) for value in values)
+
+
+def read_rows(path: Path, kind: Kind[Row]) -> list[Row]:
+    """The rows of a manifest. Raises `ManifestError` when it is not a whole manifest of that kind."""
+    table = _read_table(path, kind)
+    described = read_metadata(path)
+    if describe(kind, table)["content_sha256"] != described.get("content_sha256"):
+        raise ManifestError(f"{path} was changed after it was written: its content hash is another")
+    return _rows_of(path, kind, table)
+
+
+def rows_as_stored(path: Path, kind: Kind[Row]) -> list[Row]:
+    """The rows of a manifest, also where they are not those that were written. Raises `ManifestError`."""
+    return _rows_of(path, kind, _read_table(path, kind))
+
+
+def _rows_of(path: Path, kind: Kind[Row], table: pa.Table) -> list[Row]:
+    _check_cells(path, kind, table)
+    names = table.column_names
+    columns = [table[name].to_pylist() for name in names]
+    if "vector" in names:
+        place = names.index("vector")
+        columns[place] = [None if value is None else tuple(value) for value in columns[place]]
+    statuses = columns[names.index("status")] if "status" in names else [None] * table.num_rows
+    lines = zip(*columns, strict=True)
+    return [
+        kind.type_of(status)(**dict(zip(names, values, strict=True)))
+        for status, values in zip(statuses, lines, strict=True)
+    ]
+
+
+def _check_cells(path: Path, kind: Kind[Any], table: pa.Table) -> None:
+    """Raise `ManifestError` for an empty cell that must be filled, and a word that its column does not know."""
+    for column in columns_of(kind.row):
+        cells = table[column.name]
+        if cells.null_count and not column.optional:
+            raise ManifestError(f"{path} has a row whose column '{column.name}' is empty")
+        if column.words is not None:
+            unknown = set(pc.unique(cells).to_pylist()) - {*column.words, None}
+            if unknown:
+                raise ManifestError(
+                    f"{path} has a row whose column '{column.name}' holds {str(min(map(str, unknown)))[:80]!r}; "
+                    f"known: {', '.join(column.words)}"
+                )
+    if kind.complete is not None:
+        complete = table.filter(pc.equal(table["status"], "complete"))
+        for column in columns_of(kind.complete):
+            if complete[column.name].null_count and not column.optional:
+                raise ManifestError(f"{path} has a complete row whose column '{column.name}' is empty")
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """What a manifest's file says of itself: kind, schema version, package and tool versions, configuration hash."""
+    return _described(path, _read_schema(path))
+
+
+def kind_of(path: Path) -> Kind[Any]:
+    """The kind of a manifest. Raises `ManifestError` when it is none."""
+    name = read_metadata(path).get("kind")
+    if name not in KINDS:
+        raise ManifestError(f"{path} says it is a manifest of kind '{name}'; known: {sorted(KINDS)}")
+    return KINDS[name]
+
+
+def read_manifest(path: str | Path) -> pd.DataFrame:
+    """Read a manifest as a DataFrame, one line per row.
+
+    The paths in the columns `path`, `source_path` and `guide` are made absolute, so that rows can be handed to
+    `open_clip` from anywhere. `DataFrame.attrs` holds the file's metadata. Raises `ManifestError` when the file is
+    missing or not a manifest, or when a row names a file outside the corpus.
+    """
+    path = Path(path)
+    table = _read_table(path, kind_of(path))
+    frame: pd.DataFrame = table.to_pandas()
+    described = _described(path, table.schema)
+    root = locations.root_of(path, described)
+    is_source = [described["kind"] == SOURCES.name] * len(frame)
+    if "storage" in frame.columns:
+        is_source = (frame["storage"] == SOURCE_STORAGE).tolist()
+    for column in locations.COLUMNS:
+        if column in frame.columns:
+            frame[column] = _absolute(frame[column].tolist(), is_source, column, root)
+    frame.attrs.update(described)
+    return frame
+
+
+def _absolute(values: Sequence[Any], is_source: Sequence[bool], column: str, root: Path) -> list[Any]:
+    known: dict[tuple[str, bool], str] = {}
+    for key in zip(values, is_source, strict=True):
+        if isinstance(key[0], str) and key not in known:
+            table = locations.SOURCE_COLUMNS if key[1] else locations.COLUMNS
+            known[key] = table[column](key[0], root)
+    return [
+        known.get(key, key[0]) if isinstance(key[0], str) else key[0] for key in zip(values, is_source, strict=True)
+    ]
+
+
+def read_captions(path: str | Path, *, accepted_only: bool = True) -> pd.DataFrame:
+    """Read a manifest of perturbed captions; those that the fidelity gate did not accept are left out.
+
+    The paper drops them too. Raises `ManifestError` when the file is missing or not such a manifest.
+    """
+    frame = read_manifest(path)
+    if frame.attrs["kind"] != TEXTS.name:
+        raise ManifestError(f"{path} is a manifest of {frame.attrs['kind']}, not of {TEXTS.name}")
+    return frame[frame["accepted"]].reset_index(drop=True) if accepted_only else frame
+
+
+def _read_schema(path: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(path)
+    except FileNotFoundError as error:
+        raise ManifestError(f"no such manifest: {path}") from error
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise ManifestError(f"{path} is not a Parquet file: {error}") from error
+
+
+def _described(path: Path, schema: pa.Schema) -> dict[str, Any]:
+    raw = (schema.metadata or {}).get(b"perturbations")
+    if raw is None:
+        raise ManifestError(f"{path} is Parquet, but no manifest of this package")
+    try:
+        described = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"{path} does not describe itself as manifests do: {error}") from error
+    if not isinstance(described, dict):
+        raise ManifestError(f"{path} does not describe itself as manifests do: no object")
+    if described.get("schema_version") != SCHEMA_VERSION:
+        raise ManifestError(
+            f"{path} has schema version {described.get('schema_version')}, this package reads {SCHEMA_VERSION}"
+        )
+    return described
+
+
+def _read_table(path: Path, kind: Kind[Any]) -> pa.Table:
+    schema = _read_schema(path)
+    described = _described(path, schema)
+    if described.get("kind") != kind.name:
+        raise ManifestError(f"{path} is a manifest of {described.get('kind')}, not of {kind.name}")
+    expected = schema_of(kind)
+    if not schema.remove_metadata().equals(expected):
+        raise ManifestError(f"{path} does not have the columns of {kind.name} manifests: {expected.names}")
+    try:
+        return pq.read_table(path, page_checksum_verification=True)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise ManifestError(f"{path} cannot be read: {error}") from error

@@ -1,0 +1,474 @@
+"""What a manifest's rows are: one type per kind of manifest. `manifests/README.md` explains every column to users.
+
+The Parquet schema is derived from these types (`perturbations.manifest.files`). A field whose type admits None may be
+empty; every other one is filled in every row. Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from types import UnionType
+from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from perturbations.errors import ManifestError
+
+Status = Literal["complete", "quarantined", "missing"]
+COMPLETE: Status = "complete"
+QUARANTINED: Status = "quarantined"
+MISSING: Status = "missing"
+"""Listed, but there is no video file: known before any job."""
+
+Stage = Literal["annotation", "source", "analysis", "video"]
+
+SOURCE_STORAGE = "source"
+"""What the column `storage` says of a clean clip in a mixed manifest: it lies where the dataset has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRow:
+    """A listed clip. What was measured is empty where it could not be used."""
+
+    dataset: str
+    split: str
+    item_id: str
+    source_video_id: str | None = None
+    start_s: float | None = None
+    end_s: float | None = None
+    path: str | None = None
+    bytes: int | None = None
+    sha256: str | None = None
+    frames_sha256: str | None = None
+    codec: str | None = None
+    pix_fmt: str | None = None
+    width: int | None = None
+    height: int | None = None
+    fps: float | None = None
+    frame_count: int | None = None
+    duration_s: float | None = None
+    rotation: int | None = None
+    status: Status
+    stage: Stage | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteSource(SourceRow):
+    """A listed clip that was decoded from its first to its last frame."""
+
+    path: str
+    bytes: int
+    sha256: str
+    frames_sha256: str
+    codec: str
+    pix_fmt: str
+    width: int
+    height: int
+    fps: float
+    frame_count: int
+    duration_s: float
+    rotation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptionRow:
+    """A listed caption."""
+
+    dataset: str
+    caption_id: str
+    item_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRow:
+    """A caption under one perturbation at one severity."""
+
+    dataset: str
+    caption_id: str
+    item_id: str
+    suite: str
+    perturbation: str
+    severity: int
+    level: str
+    variant: str
+    params: str
+    backend: str
+    seed: int
+    source_text: str
+    text: str
+    changed: bool
+    similarity: float | None = None
+    attempts: int
+    accepted: bool
+    recipe: str
+    recipe_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextStatisticsRow:
+    """What became of all captions under one perturbation at one severity."""
+
+    dataset: str
+    suite: str
+    perturbation: str
+    severity: int
+    level: str
+    variant: str
+    backend: str
+    captions: int
+    changed: int
+    accepted: int
+    similarity_mean: float | None = None
+    similarity_min: float | None = None
+    attempts_mean: float | None = None
+    attempts_max: int
+    bleu4: float | None = None
+    meteor: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClipRow:
+    """A clip as the manifests of videos and of mixes have it.
+
+    What a perturbation's row says of its recipe is empty of a clean clip (severity 0), and what was measured is empty
+    where nothing could be made.
+    """
+
+    dataset: str
+    item_id: str
+    suite: str
+    perturbation: str | None = None
+    severity: int
+    level: str | None = None
+    variant: str | None = None
+    draw: str | None = None
+    params: str | None = None
+    backend: str | None = None
+    guide: str | None = None
+    donor_id: str | None = None
+    donor_similarity: float | None = None
+    seed: int
+    recipe: str | None = None
+    recipe_id: str | None = None
+    path: str | None = None
+    storage: str
+    codec: str | None = None
+    pix_fmt: str | None = None
+    width: int
+    height: int
+    fps: float
+    frame_count: int
+    stored_frames: int | None = None
+    duration_s: float
+    bytes: int | None = None
+    bitrate_bps: float | None = None
+    sha256: str | None = None
+    frames_sha256: str | None = None
+    storage_psnr_db: float | None = None
+    psnr_db: float | None = None
+    ssim: float | None = None
+    source_path: str
+    source_sha256: str
+    source_frame_count: int
+    start_s: float | None = None
+    end_s: float | None = None
+    cut: str | None = None
+    status: Status
+    stage: Stage | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoRow(ClipRow):
+    """A clip under one perturbation at one severity."""
+
+    perturbation: str
+    level: str
+    variant: str
+    draw: str
+    params: str
+    backend: str
+    recipe: str
+    recipe_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixRow(ClipRow):
+    """A row of a mixed manifest: a row of the videos manifest, or a clean clip, and why it is there."""
+
+    mix: Literal["mixed_severity", "mixed_types"]
+    share: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultimodalRow(VideoRow):
+    """A perturbed caption with its perturbed video: the columns of the video after those of the caption."""
+
+    caption_id: str
+    text_perturbation: str
+    text_severity: int
+    text: str
+    changed: bool
+    similarity: float | None = None
+    attempts: int
+    accepted: bool
+    text_backend: str
+    text_recipe_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysisRow:
+    """What an analysis found about one clip."""
+
+    dataset: str
+    item_id: str
+    analysis: str
+    recipe: str
+    recipe_id: str
+    backend: str | None = None
+    result: str | None = None
+    vector: tuple[float, ...] | None = None
+    path: str | None = None
+    bytes: int | None = None
+    sha256: str | None = None
+    width: int
+    height: int
+    fps: float
+    frame_count: int
+    source_path: str
+    source_sha256: str
+    source_frames_sha256: str
+    start_s: float | None = None
+    end_s: float | None = None
+    status: Status
+    stage: Stage | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioColumns:
+    """Which queries were asked, of which model, by which method."""
+
+    dataset: str
+    suite: str
+    perturbation: str
+    severity: int | None = None
+    mix: str | None = None
+    share: float | None = None
+    direction: Literal["v2t", "t2v"]
+    model: str
+    method: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultRow(ScenarioColumns):
+    """One scenario, method and seed of an evaluation."""
+
+    level: str
+    setting: str
+    queries: int
+    missing_queries: int
+    gallery: int
+    r1: float
+    r5: float
+    r10: float
+    r50: float
+    r100: float
+    rsum: float
+    median_rank: float
+    mean_rank: float
+    hub_skewness: float | None = None
+    hub_truncated_skewness: float | None = None
+    hub_atkinson: float | None = None
+    hub_robin_hood: float | None = None
+    hub_antihub_rate: float | None = None
+    hub_occurrence: float | None = None
+    encode_ms_p50: float | None = None
+    encode_ms_p95: float | None = None
+    adapt_ms_p50: float | None = None
+    adapt_ms_p95: float | None = None
+    rerank_ms_p50: float | None = None
+    rerank_ms_p95: float | None = None
+    total_ms_p50: float | None = None
+    total_ms_p95: float | None = None
+    peak_memory_mib: float | None = None
+    updates: int
+    empty: int
+    non_finite: int
+    settings: str
+    backend: str
+    queries_sha256: str
+    manifest_sha256: str
+    checkpoint_sha256: str
+    tools: str
+    recipe_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankRow(ScenarioColumns):
+    """The place of a query's best target, from 1."""
+
+    query_id: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QrelRow:
+    """Which clip answers a caption."""
+
+    query_id: str
+    corpus_id: str
+    score: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineRow:
+    """What could not be made, and why."""
+
+    dataset: str
+    item_id: str
+    status: Status
+    stage: Stage | None = None
+    suite: str | None = None
+    perturbation: str | None = None
+    severity: int | None = None
+    error: str | None = None
+
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Kind(Generic[Row]):
+    """One kind of manifest.
+
+    Attributes:
+        name: of the kind.
+        row: the type of its rows.
+        key: the columns that identify a row and order them.
+        complete: the type of its complete rows, where those have more columns filled.
+    """
+
+    name: str
+    row: type[Row]
+    key: tuple[str, ...]
+    complete: type[Row] | None = None
+
+    def type_of(self, status: object) -> type[Row]:
+        """The type of a row of that status."""
+        return self.complete if self.complete is not None and status == COMPLETE else self.row
+
+
+SOURCES = Kind("sources", SourceRow, ("item_id",), CompleteSource)
+CAPTIONS = Kind("captions", CaptionRow, ("caption_id",))
+TEXTS = Kind("texts", TextRow, ("perturbation", "severity", "caption_id"))
+TEXT_STATISTICS = Kind("text_statistics", TextStatisticsRow, ("perturbation", "severity"))
+VIDEOS = Kind("videos", VideoRow, ("item_id", "suite", "perturbation", "severity"))
+MIXES = Kind("mixes", MixRow, ("mix", "share", "perturbation", "item_id"))
+MULTIMODAL = Kind(
+    "multimodal", MultimodalRow, ("perturbation", "severity", "text_perturbation", "caption_id", "item_id")
+)
+ANALYSES = Kind("analyses", AnalysisRow, ("analysis", "item_id"))
+_SCENARIO_KEY = ("direction", "suite", "mix", "share", "perturbation", "severity", "model", "method", "seed")
+RESULTS = Kind("results", ResultRow, _SCENARIO_KEY)
+RANKS = Kind("ranks", RankRow, (*_SCENARIO_KEY, "query_id"))
+QRELS = Kind("qrels", QrelRow, ("query_id", "corpus_id"))
+QUARANTINE = Kind(
+    "quarantine", QuarantineRow, ("item_id", "stage", "suite", "perturbation", "severity", "status", "error")
+)
+
+KINDS: dict[str, Kind[Any]] = {
+    kind.name: kind
+    for kind in (
+        SOURCES,
+        CAPTIONS,
+        TEXTS,
+        TEXT_STATISTICS,
+        VIDEOS,
+        MIXES,
+        MULTIMODAL,
+        ANALYSES,
+        RESULTS,
+        RANKS,
+        QRELS,
+        QUARANTINE,
+    )
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a manifest: its Python type, whether it may be empty, and the words it may hold (None: any)."""
+
+    name: str
+    type: type
+    optional: bool
+    words: tuple[str, ...] | None
+
+
+_VIEWS = (MixRow, MultimodalRow)
+
+
+def columns_of(row: type[Any]) -> tuple[Column, ...]:
+    """The columns of a type of rows, in their order; a view's own stand before those of the rows that it shows."""
+    return _COLUMNS[row]
+
+
+def _derived(row: type[Any]) -> tuple[Column, ...]:
+    hints = get_type_hints(row)
+    names = [field.name for field in fields(row)]
+    if row in _VIEWS:
+        names.sort(key=lambda name: name not in row.__annotations__)
+    return tuple(_column(name, hints[name]) for name in names)
+
+
+def _column(name: str, hint: Any) -> Column:
+    alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    (plain,) = (alternative for alternative in alternatives if alternative is not type(None))
+    words = get_args(plain) if get_origin(plain) is Literal else None
+    kind = str if words else get_origin(plain) or plain
+    return Column(name, kind, len(alternatives) > 1, words)
+
+
+_COLUMNS: dict[type[Any], tuple[Column, ...]] = {
+    row: _derived(row) for kind in KINDS.values() for row in (kind.row, kind.complete) if row is not None
+}
+
+
+def values_of(row: object) -> dict[str, Any]:
+    """A row's columns by name."""
+    return {column.name: getattr(row, column.name) for column in columns_of(type(row))}
+
+
+def row_from(kind: Kind[Row], columns: Mapping[str, object]) -> Row:
+    """A row of a kind from columns by name; other columns are left out.
+
+    Raises `ManifestError` where a column that must be filled is empty or has another type.
+    """
+    row = kind.type_of(columns.get("status"))
+    values = {}
+    for column in columns_of(row):
+        value = columns.get(column.name)
+        if value is None and not column.optional:
+            raise ManifestError(f"a row of {kind.name} lacks the column '{column.name}'")
+        values[column.name] = None if value is None else _typed(kind.name, column, value)
+    return row(**values)
+
+
+_CONVERSIONS: dict[type, Callable[[Any], Any]] = {int: int, float: float, str: str, bool: bool, tuple: tuple}
+
+
+def _typed(kind: str, column: Column, value: Any) -> Any:
+    """A value in its column's type: a DataFrame turns whole numbers into floats where others are missing."""
+    fits = {
+        int: isinstance(value, int | float) and not isinstance(value, bool) and float(value).is_integer(),
+        float: isinstance(value, int | float) and not isinstance(value, bool),
+        str: isinstance(value, str),
+        bool: isinstance(value, bool),
+        tuple: not isinstance(value, str | bytes) and hasattr(value, "__iter__"),
+    }[column.type]
+    if not fits or (column.words is not None and value not in column.words):
+        raise ManifestError(f"the column '{column.name}' of a row of {kind} cannot hold {str(value)[:80]!r}")
+    return _CONVERSIONS[column.type](value)

@@ -1,0 +1,107 @@
+"""Where the files of a manifest's rows are. A manifest may come from a stranger: its paths are data. Standard library.
+
+A stored file's `path` is relative to the corpus' root, the folder that holds `manifests/` and `corpora/`, and never
+leaves it: not by `..`, not by a symbolic link. A source's path is the one that the configuration gave, which may be
+anywhere; it is only ever read, and only used when its content has the hash that the row says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from perturbations.errors import ManifestError
+from perturbations.manifest.kinds import SOURCE_STORAGE, AnalysisRow, ClipRow, SourceRow
+
+_TOP_FOLDERS = ("manifests", "work")
+
+LINKED_VARIABLE = "PERTURB_LINKED"
+"""The environment variable that names folders to which `corpora/` may be a symbolic link, as PATH names folders."""
+
+
+def root_of(path: Path, described: Mapping[str, Any]) -> Path:
+    """The folder that a manifest's relative paths start from: the one that holds its `manifests` or `work`.
+
+    Raises `ManifestError` where the manifest names another folder than its own or such a one.
+    """
+    folder = Path(path).resolve().parent
+    said = PurePosixPath(str(described.get("root", ".")))
+    levels = len(said.parts)
+    if set(said.parts) - {".."} or levels > len(folder.parents):
+        raise ManifestError(f"{path} says that its root is {str(said)[:80]!r}, which is no folder above it")
+    root = folder.parents[levels - 1] if levels else folder
+    if levels and folder.relative_to(root).parts[0] not in _TOP_FOLDERS:
+        raise ManifestError(f"{path} says that its root is {root}, but does not lie in that folder's `manifests`")
+    return root
+
+
+def confined(root: Path, relative: str) -> Path:
+    """A file below `root`. Raises `ManifestError` for a path that leaves it, as it is or by a symbolic link."""
+    plain = PurePosixPath(relative)
+    if plain.is_absolute() or ".." in plain.parts or "\0" in relative or not plain.parts:
+        raise ManifestError(f"the path {relative[:200]!r} leaves the corpus' folder {root}")
+    path = root / plain
+    resolved = path.parent.resolve() / path.name
+    if resolved.is_symlink():
+        resolved = resolved.resolve()
+    allowed = [root.resolve(), *(folder.resolve() for folder in _linked())]
+    if not any(resolved.is_relative_to(folder) for folder in allowed):
+        raise ManifestError(
+            f"the path {relative[:200]!r} leaves the corpus' folder {root} by a symbolic link, to {resolved}; where "
+            f"that is your own doing, name the folder in {LINKED_VARIABLE}"
+        )
+    return path
+
+
+def _linked() -> list[Path]:
+    return [Path(folder) for folder in os.environ.get(LINKED_VARIABLE, "").split(os.pathsep) if folder]
+
+
+def _stored(path: str, root: Path) -> str:
+    return str(confined(root, path))
+
+
+def _source(path: str, root: Path) -> str:
+    if "\0" in path:
+        raise ManifestError(f"the source path {path[:200]!r} holds a NUL")
+    return str(root / path)
+
+
+def _guide(guide: str, root: Path) -> str:
+    try:
+        facts = json.loads(guide)
+        files = facts.get("files", {})
+        located = {name: path and _source(path, root) for name, path in files.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ManifestError(f"the column 'guide' holds {guide[:80]!r}, which are no facts") from error
+    if files:
+        facts["files"] = located
+    return json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+COLUMNS: dict[str, Callable[[str, Path], str]] = {"path": _stored, "source_path": _source, "guide": _guide}
+"""The columns that hold paths, and how each becomes absolute."""
+
+SOURCE_COLUMNS: dict[str, Callable[[str, Path], str]] = {**COLUMNS, "path": _source}
+"""The same where rows are clean clips, whose `path` is a source's."""
+
+Located = TypeVar("Located", bound=SourceRow | ClipRow | AnalysisRow)
+
+
+def located(row: Located, root: Path) -> Located:
+    """A row with its paths made absolute. Raises `ManifestError` for a path that leaves the corpus."""
+    if isinstance(row, SourceRow):
+        return replace(row, path=row.path and _source(row.path, root))
+    if isinstance(row, AnalysisRow):
+        return replace(row, path=row.path and _stored(row.path, root), source_path=_source(row.source_path, root))
+    at = _source if row.storage == SOURCE_STORAGE else _stored
+    return replace(
+        row,
+        path=row.path and at(row.path, root),
+        source_path=_source(row.source_path, root),
+        guide=row.guide and _guide(row.guide, root),
+    )

@@ -1,0 +1,188 @@
+"""A manifest is a set, not a pile of rows: what was listed, what became of it, and that nothing is missing or twice.
+
+Of a dataset's listed items each is complete, quarantined or missing, in the manifest, on the card and on the page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from perturbations.errors import ManifestError
+from perturbations.manifest import files
+from perturbations.manifest.kinds import (
+    COMPLETE,
+    MISSING,
+    QUARANTINED,
+    Kind,
+    QuarantineRow,
+    Row,
+    SourceRow,
+    Status,
+    VideoRow,
+)
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What became of a dataset's listed items in one manifest.
+
+    Attributes:
+        listed: how many there are.
+        listed_sha256: a hash of their ids.
+        complete: items of which everything was made.
+        quarantined: items of which something could not be made.
+        missing: items without a video file.
+        scenarios: how often each item was to be made; 1 in a manifest of sources.
+    """
+
+    listed: int
+    listed_sha256: str
+    complete: int
+    quarantined: int
+    missing: int
+    scenarios: int = 1
+
+    def sentence(self, noun: str) -> str:
+        """For people: "3 of 1,000 listed clips complete; 997 missing"."""
+        parts = [f"{self.complete:,} of {self.listed:,} listed {noun} complete"]
+        parts += [f"{self.quarantined:,} quarantined"] if self.quarantined else []
+        parts += [f"{self.missing:,} missing"] if self.missing else []
+        return "; ".join(parts)
+
+    def columns(self) -> dict[str, Any]:
+        """For a manifest's metadata."""
+        return asdict(self)
+
+
+def ids_sha256(item_ids: Iterable[str]) -> str:
+    """A hash of a set of ids."""
+    digest = hashlib.sha256()
+    for item_id in sorted(item_ids):
+        encoded = item_id.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+    return digest.hexdigest()
+
+
+def of_sources(sources: Sequence[SourceRow]) -> Listed:
+    """What became of a dataset's items."""
+    return _listed({row.item_id: row.status for row in sources}, 1)
+
+
+def of_corpus(sources: Sequence[SourceRow], videos: Sequence[VideoRow], scenarios: int) -> Listed:
+    """What became of a dataset's items in a corpus: complete are those of which every scenario is."""
+    complete = Counter(row.item_id for row in videos if row.status == COMPLETE)
+    statuses: dict[str, Status] = {}
+    for row in sources:
+        statuses[row.item_id] = row.status
+        if row.status == COMPLETE and complete[row.item_id] < scenarios:
+            statuses[row.item_id] = QUARANTINED
+    return _listed(statuses, scenarios)
+
+
+def _listed(statuses: Mapping[str, Status], scenarios: int) -> Listed:
+    counts = Counter(statuses.values())
+    return Listed(
+        listed=len(statuses),
+        listed_sha256=ids_sha256(statuses),
+        complete=counts[COMPLETE],
+        quarantined=counts[QUARANTINED],
+        missing=counts[MISSING],
+        scenarios=scenarios,
+    )
+
+
+def quarantine_of(sources: Iterable[SourceRow], videos: Iterable[VideoRow]) -> list[QuarantineRow]:
+    """What of a dataset and a corpus is not complete, and why."""
+    rows = [
+        QuarantineRow(dataset=row.dataset, item_id=row.item_id, status=row.status, stage=row.stage, error=row.error)
+        for row in sources
+        if row.status != COMPLETE
+    ]
+    return rows + [
+        QuarantineRow(
+            dataset=row.dataset,
+            item_id=row.item_id,
+            status=row.status,
+            stage=row.stage,
+            suite=row.suite,
+            perturbation=row.perturbation,
+            severity=row.severity,
+            error=row.error,
+        )
+        for row in videos
+        if row.status != COMPLETE
+    ]
+
+
+# --- merging ---------------------------------------------------------------------------------------------------------
+
+
+def read_part(path: Path, kind: Kind[Row]) -> list[Row]:
+    """The rows of a part, which a job wrote. One that is damaged is removed, so that the next run makes it again.
+
+    Raises `ManifestError` when it is missing, or was damaged.
+    """
+    try:
+        return files.read_rows(path, kind)
+    except ManifestError as error:
+        raise ManifestError(f"{error}{_removed(path)}") from None
+
+
+def merge(parts: Mapping[Path, Collection[Any]], kind: Kind[Row], key: Sequence[str]) -> list[Row]:
+    """All rows of several parts, each of which must hold exactly the rows of the given keys.
+
+    `key` names the columns of a key; of a single one, a key is its value. A part that holds others is removed, so that
+    the next run makes it again. Raises `ManifestError` with what is wrong with each.
+    """
+    rows: list[Row] = []
+    problems = []
+    for path, expected in parts.items():
+        try:
+            members = files.read_rows(path, kind)
+        except ManifestError as error:
+            problems.append(f"{error}{_removed(path)}")
+            continue
+        problem = difference(Counter(_key(row, key) for row in members), expected)
+        if problem:
+            problems.append(f"{path} {problem}{_removed(path)}")
+        rows += members
+    if problems:
+        rest = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
+        raise ManifestError("; ".join([*problems[:_SHOWN], *rest]) + ". Run snakemake again: it makes them anew")
+    return rows
+
+
+def _key(row: object, names: Sequence[str]) -> Any:
+    values = tuple(getattr(row, name) for name in names)
+    return values if len(values) > 1 else values[0]
+
+
+def difference(keys: Counter[Any], expected: Collection[Any]) -> str | None:
+    """What is wrong with a set of keys, in words; None where nothing is."""
+    wanted = set(expected)
+    parts = []
+    for what, group in (
+        ("lacks", wanted - set(keys)),
+        ("holds what was not asked for:", set(keys) - wanted),
+        ("holds twice", {key for key, count in keys.items() if count > 1}),
+    ):
+        if group:
+            shown = ", ".join(sorted(map(repr, group))[:_SHOWN])
+            more = f" and {len(group) - _SHOWN} more" if len(group) > _SHOWN else ""
+            parts.append(f"{what} {shown[:400]}{more}")
+    return "; ".join(parts) or None
+
+
+def _removed(path: Path) -> str:
+    """Remove a part that cannot be used; says so, for a message. Only what a job wrote is removed."""
+    if "work" not in path.resolve().parts or not path.exists():
+        return ""
+    path.unlink()
+    return " (removed)"

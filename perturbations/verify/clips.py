@@ -1,0 +1,236 @@
+"""One row of a manifest of sources or videos: is every cell true, and is the file what the row says?"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perturbations import pipeline, rendering, rows, shards, storage
+from perturbations.errors import ManifestError, MediaError
+from perturbations.journal import Measured
+from perturbations.listed import ListedClip
+from perturbations.manifest import locations
+from perturbations.manifest.kinds import COMPLETE, CompleteSource, SourceRow, VideoRow, columns_of
+from perturbations.progress import Tick
+from perturbations.recipe import parse
+from perturbations.verify.findings import differences
+
+_MEASURED = {
+    "stored_frames",
+    "bytes",
+    "sha256",
+    "codec",
+    "pix_fmt",
+    "bitrate_bps",
+    "frames_sha256",
+    "storage_psnr_db",
+    "psnr_db",
+    "ssim",
+    "status",
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A row to look at.
+
+    Attributes:
+        row: as it stands in the manifest; None where it is missing.
+        expected: as it should be, all but what is measured; of sources, the row itself.
+        root: the corpus' root.
+        fast: whether to look at the file's hash only, and render nothing.
+        repair: whether to make the file again where it is missing or wrong.
+        same_tools: whether the libraries are those that made the file, so that it can be made again to the bit.
+    """
+
+    row: VideoRow | None
+    expected: VideoRow
+    root: Path
+    fast: bool
+    repair: bool
+    same_tools: bool
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is wrong with a row, what it should be (None: not known), and a remark that is no fault of the row."""
+
+    problems: tuple[str, ...]
+    corrected: VideoRow | SourceRow | None
+    remark: str = ""
+    mended: bool = False
+
+
+def check_video(task: Task, tick: Tick) -> Checked:
+    """Look at a row of a videos manifest, and at its file."""
+    row, expected = task.row, task.expected
+    if row is not None and row.status != COMPLETE:
+        return _check_incomplete(task, row, tick)
+    problems = [] if row is not None else ["the row is missing"]
+    damage = _file_damage(task, row)
+    remark = ""
+    try:
+        source = rendering.source_of(locations.located(expected, task.root))
+    except (MediaError, ManifestError) as error:
+        source, remark = None, f"cannot be rendered again: {error}"
+    corrected = None if row is None else _with_measured(expected, row)
+    mended = False
+    recipe = parse(expected.recipe)
+    if source is not None and task.repair and (damage or row is None):
+        try:
+            measured = pipeline.produce(recipe, source, _target(task), tick)
+            corrected, mended = rows.complete_video(expected, measured), True
+        except MediaError as error:
+            problems.append(f"it cannot be made again: {error}")
+    elif source is not None and not task.fast and not damage:
+        try:
+            corrected = rows.complete_video(expected, _measured_again(task, source, tick))
+        except MediaError as error:
+            problems.append(f"made again, it differs: {error}")
+    elif source is None and not task.fast and not damage and row is not None:
+        problems += _frames_differ(task, row, tick)
+    problems += [damage] if damage else []
+    if row is not None and corrected is not None:
+        problems += differences(row, corrected)
+    return Checked(tuple(problems), corrected, remark, mended)
+
+
+def _with_measured(expected: VideoRow, row: VideoRow) -> VideoRow:
+    """A row as it should be, with what a row says was measured."""
+    names = _MEASURED | ({"frame_count", "duration_s"} if parse(expected.recipe).entry.method == "temporal" else set())
+    corrected = replace(expected, **{name: getattr(row, name) for name in names})
+    return replace(corrected, stage=None, error=None)
+
+
+def _target(task: Task) -> Path:
+    return locations.confined(task.root, task.expected.path) if task.expected.path else task.root
+
+
+def _file_damage(task: Task, row: VideoRow | None) -> str | None:
+    """What is wrong with the stored file, as its bytes tell."""
+    if task.expected.path is None:
+        return None
+    try:
+        path = locations.confined(task.root, task.expected.path)
+    except ManifestError as error:
+        return str(error)
+    if path.is_dir():
+        return _directory(path, task.repair)
+    if not path.is_file():
+        return f"the file is missing: {path}"
+    if row is None:
+        return None
+    if path.stat().st_size != row.bytes or storage.sha256(path) != row.sha256:
+        return f"the file is not the one that the row describes: {path}"
+    return None
+
+
+def _directory(path: Path, repair: bool) -> str:
+    if repair:
+        try:
+            path.rmdir()
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return f"a folder that is not empty stands in the file's place: {path}"
+            raise
+    return f"a folder stands in the file's place: {path}"
+
+
+def _measured_again(task: Task, source: rendering.Source, tick: Tick) -> Measured:
+    """Make an entry again beside the corpus, or, where other tools made it, compare it with what they should have."""
+    recipe = parse(task.expected.recipe)
+    if not task.same_tools:
+        return pipeline.measure(recipe, source, _target(task), tick)
+    with storage.scratch_directory() as folder:
+        target = Path(folder) / f"again{pipeline.extension(recipe) or ''}"
+        return pipeline.produce(recipe, source, target, tick)
+
+
+def _frames_differ(task: Task, row: VideoRow, tick: Tick) -> list[str]:
+    """Whether a stored file's frames are those of its row, where its source is not at hand."""
+    if row.path is None:
+        return []
+    try:
+        digest, count = pipeline.frames_sha256(_target(task), tick)
+    except MediaError as error:
+        return [f"the file cannot be read: {error}"]
+    problems = [] if digest == row.frames_sha256 else ["frames_sha256 is not that of the file's frames"]
+    return problems + ([] if count == row.stored_frames else [f"the file has {count} frames, not {row.stored_frames}"])
+
+
+def _check_incomplete(task: Task, row: VideoRow, tick: Tick) -> Checked:
+    problems = [
+        f"{column.name} must be empty in a row that is {row.status}"
+        for column in columns_of(VideoRow)
+        if column.name in _MEASURED - {"status"} and getattr(row, column.name) is not None
+    ]
+    problems += [
+        f"{name} is empty in a row that is {row.status}" for name in ("stage", "error") if not getattr(row, name)
+    ]
+    expected = replace(task.expected, path=None, status=row.status, stage=row.stage, error=row.error)
+    problems += differences(row, expected, _MEASURED)
+    if task.expected.path is not None and (task.root / task.expected.path).exists():
+        problems.append(f"there is a file of a row that is {row.status}: {task.expected.path}")
+    if task.fast or row.stage != "video":
+        return Checked(tuple(problems), None)
+    try:
+        source = rendering.source_of(locations.located(task.expected, task.root))
+        with storage.scratch_directory() as folder:
+            recipe = parse(task.expected.recipe)
+            pipeline.produce(recipe, source, Path(folder) / f"again{pipeline.extension(recipe) or ''}", tick)
+    except MediaError:
+        return Checked(tuple(problems), None)
+    return Checked((*problems, f"it is {row.status}, but can be made: `perturb retry` asks for it again"), None)
+
+
+def check_source(row: SourceRow, root: Path, fast: bool, tick: Tick) -> Checked:
+    """Look at a row of a sources manifest, and at the video that it names."""
+    if not isinstance(row, CompleteSource):
+        return _check_unused(row, root, fast, tick)
+    problems = [f"{name} must be empty in a complete row" for name in ("stage", "error") if getattr(row, name)]
+    path = Path(locations.located(row, root).path)
+    if not path.is_file():
+        return Checked((*problems, f"the file is missing: {path}"), None)
+    if path.stat().st_size != row.bytes or storage.sha256(path) != row.sha256:
+        return Checked((*problems, f"the file is not the one that the row describes: {path}"), None)
+    if fast:
+        return Checked(tuple(problems), None)
+    listed = ListedClip(
+        item_id=row.item_id,
+        source_video_id=row.source_video_id or "",
+        path=str(path),
+        start_s=row.start_s,
+        end_s=row.end_s,
+        split=row.split,
+    )
+    try:
+        again = replace(
+            shards.source_row(row.dataset, listed, tick), path=row.path, source_video_id=row.source_video_id
+        )
+    except MediaError as error:
+        return Checked((*problems, f"it cannot be decoded: {error}"), None)
+    return Checked((*problems, *differences(row, again)), again)
+
+
+def _check_unused(row: SourceRow, root: Path, fast: bool, tick: Tick) -> Checked:
+    allowed = {"dataset", "split", "item_id", "source_video_id", "start_s", "end_s", "path", "status", "stage", "error"}
+    problems = [
+        f"{column.name} must be empty in a row that is {row.status}"
+        for column in columns_of(SourceRow)
+        if column.name not in allowed and getattr(row, column.name) is not None
+    ]
+    problems += [
+        f"{name} is empty in a row that is {row.status}" for name in ("stage", "error") if not getattr(row, name)
+    ]
+    if fast or row.stage != "source" or row.path is None:
+        return Checked(tuple(problems), None)
+    path = str(locations.located(row, root).path)
+    listed = ListedClip(
+        item_id=row.item_id, source_video_id=row.source_video_id or "", path=path, start_s=row.start_s, end_s=row.end_s
+    )
+    try:
+        shards.source_row(row.dataset, listed, tick)
+    except MediaError:
+        return Checked(tuple(problems), None)
+    return Checked((*problems, f"it is {row.status}, but decodes: `perturb retry` asks for it again"), None)

@@ -1,0 +1,201 @@
+"""A corpus as a set: what should be in a videos manifest, row by row, from its neighbours and the declarations."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from perturbations import guidance, rows, shards
+from perturbations.errors import ConfigError, ManifestError, MediaError
+from perturbations.facts import Cut, Facts, MotionFacts, parse_cut, parse_facts
+from perturbations.manifest import locations, sets
+from perturbations.manifest.kinds import (
+    ANALYSES,
+    COMPLETE,
+    SOURCES,
+    AnalysisRow,
+    CompleteSource,
+    SourceRow,
+    VideoRow,
+)
+from perturbations.recipe import FrostGuide, StyleGuide, VideoRecipe, parse
+from perturbations.verify.clips import Task
+from perturbations.verify.findings import Finding, name_of
+from perturbations.verify.tree import Manifest, Tree
+
+Scenario = tuple[str, int]
+
+
+class Corpus:
+    """A videos manifest with its neighbours."""
+
+    def __init__(self, tree: Tree, manifest: Manifest) -> None:
+        self._tree = tree
+        self.manifest = manifest
+        self.rows: list[VideoRow] = manifest.rows
+        self.dataset_folder = manifest.path.parent.parent
+        neighbour = tree.neighbour(self.dataset_folder / "sources.parquet", SOURCES)
+        self.sources: list[SourceRow] | None = None if neighbour is None else neighbour.rows
+        self.findings: list[Finding] = []
+        self.recipes = self._current_recipes()
+
+    def _current_recipes(self) -> dict[Scenario, VideoRecipe]:
+        """Each scenario's recipe: the one that most of its rows have."""
+        counted: dict[Scenario, Counter[str]] = defaultdict(Counter)
+        for row in self.rows:
+            try:
+                recipe = parse(row.recipe)
+            except ManifestError as error:
+                self._find(row, str(error))
+                continue
+            counted[recipe.perturbation, recipe.severity][row.recipe] += 1
+        return {scenario: parse(texts.most_common(1)[0][0]) for scenario, texts in counted.items()}
+
+    def _find(self, row: object, problem: str) -> None:
+        self.findings.append(Finding(self.manifest.path, name_of(row, self.manifest.kind.key), problem))
+
+    def check_set(self) -> None:
+        """Counts, hashes and membership, as far as the neighbours tell them."""
+        for key, count in Counter((row.item_id, row.perturbation, row.severity) for row in self.rows).items():
+            if count > 1:
+                self.findings.append(Finding(self.manifest.path, " ".join(map(str, key)), "the row is there twice"))
+        about = self.manifest.about
+        if self.sources is not None:
+            scenarios = len(self.recipes) or int(about.get("set", {}).get("scenarios", 0))
+            listed = sets.of_corpus(self.sources, self.rows, scenarios)
+            if about.get("set") != listed.columns():
+                problem = f"it says that {about.get('set')}, and holds {listed.columns()}"
+                self.findings.append(Finding(self.manifest.path, "", problem))
+        place = (self.manifest.path.parent.name, self._dataset_name())
+        if (about.get("suite"), about.get("dataset")) != place:
+            problem = (
+                f"it says that it is {about.get('suite')} on {about.get('dataset')}, and lies where {place} belongs"
+            )
+            self.findings.append(Finding(self.manifest.path, "", problem))
+
+    def _dataset_name(self) -> str:
+        folder = self.dataset_folder
+        return folder.parent.name if folder.name == "whole" else folder.name
+
+    def tasks(self, *, fast: bool, repair: bool, same_tools: bool) -> list[Task]:
+        """Every row that there is or should be, with what it should say. Rows of nobody are findings."""
+        held: dict[tuple[str, Scenario], VideoRow] = {}
+        for stored in self.rows:
+            held.setdefault((stored.item_id, (stored.perturbation, stored.severity)), stored)
+        sources = self._sources_of_rows()
+        tasks = []
+        for scenario, recipe in self.recipes.items():
+            expecting = self._expecting(recipe)
+            for item_id, source in sources.items():
+                found = (item_id, scenario) in held
+                row: VideoRow | None = held.pop((item_id, scenario)) if found else None
+                if row is None and self.sources is None:
+                    continue
+                try:
+                    expected = expecting(source, row)
+                except (MediaError, ManifestError, ConfigError) as error:
+                    subject = f"{item_id} {scenario[0]} {scenario[1]}"
+                    if row is None or row.status == COMPLETE:
+                        self.findings.append(Finding(self.manifest.path, subject, str(error)))
+                    continue
+                tasks.append(Task(row, expected, self.manifest.root, fast, repair, same_tools))
+        for stranger in held.values():
+            self._find(stranger, "the row is nobody's: no complete clip is listed under it")
+        return tasks
+
+    def _sources_of_rows(self) -> dict[str, CompleteSource]:
+        """The clips that are perturbed: of the sources manifest, or, without it, as the rows tell them."""
+        if self.sources is not None:
+            return {row.item_id: row for row in self.sources if isinstance(row, CompleteSource)}
+        return {row.item_id: _source_told_by(row) for row in self.rows}
+
+    def _expecting(self, recipe: VideoRecipe) -> Callable[[CompleteSource, VideoRow | None], VideoRow]:
+        known = self._known(recipe)
+        cuts = self._cuts() if recipe.whole_videos else None
+        collection = self._collection()
+
+        def expected(source: CompleteSource, row: VideoRow | None) -> VideoRow:
+            path = None if row is None else row.path
+            if collection is not None:
+                folder = Path("corpora", collection, recipe.suite, recipe.perturbation, str(recipe.severity))
+                target = shards.target_of(recipe, folder, source.item_id)
+                path = target.as_posix() if target else None
+            cut = self._cut(source, row, cuts) if recipe.whole_videos else None
+            if known is not None:
+                return rows.expected_video(recipe, source, path, known, cut)
+            # What its analysis found is not at hand: the row's own facts, which its id must fit.
+            facts: Facts | None = MotionFacts() if recipe.follows_motion else None
+            if row is not None:
+                facts = parse_facts(recipe, row.guide)
+            described = rows.video_with_facts(recipe, source, path, facts, cut)
+            is_analysed = recipe.analysis is not None and not recipe.follows_motion
+            return replace(described, backend=row.backend) if row is not None and is_analysed else described
+
+        return expected
+
+    def _known(self, recipe: VideoRecipe) -> guidance.Known | None:
+        """What the analyses found, from their manifests; None where they are not at hand."""
+        if recipe.follows_motion:
+            return None
+        if recipe.analysis is None:
+            # A folder of images may have changed since; a row's own facts name the image that it was made with.
+            chosen = isinstance(recipe.guide, StyleGuide | FrostGuide) and recipe.guide.files.images is not None
+            return None if chosen else rows.NOTHING_KNOWN
+        own = self._analysis(self.dataset_folder, recipe.analysis.analysis)
+        if own is None:
+            return None
+        if recipe.donor_corpus is None:
+            return guidance.Known(own)
+        donors = self._analysis(self.manifest.root / "manifests" / recipe.donor_corpus, "embedding")
+        return (
+            None if donors is None else guidance.Known(own, [row for row in donors.values() if row.status == COMPLETE])
+        )
+
+    def _analysis(self, folder: Path, name: str) -> Mapping[str, AnalysisRow] | None:
+        manifest = self._tree.neighbour(folder / f"{name}.parquet", ANALYSES)
+        return None if manifest is None else {row.item_id: row for row in manifest.rows}
+
+    def _cuts(self) -> shards.Cuts | None:
+        manifest = self._tree.neighbour(self.dataset_folder / "whole" / "sources.parquet", SOURCES)
+        if manifest is None:
+            return None
+        return shards.Cuts([locations.located(row, manifest.root) for row in manifest.rows])
+
+    def _cut(self, source: CompleteSource, row: VideoRow | None, cuts: shards.Cuts | None) -> Cut | None:
+        if cuts is not None:
+            return cuts.of(source)
+        return None if row is None else parse_cut(row.cut)
+
+    def _collection(self) -> Path | None:
+        """The folder below `corpora` that holds the files; None where the manifest lies elsewhere than a run puts it."""
+        try:
+            parts = self.manifest.path.resolve().relative_to(self.manifest.root / "manifests").parts
+        except ValueError:
+            return None
+        return Path(*parts[:-2]) if len(parts) > 2 else None
+
+
+def _source_told_by(row: VideoRow) -> CompleteSource:
+    """A clip as a row of a corpus tells it, where there is no sources manifest."""
+    return CompleteSource(
+        dataset=row.dataset,
+        split="",
+        item_id=row.item_id,
+        start_s=row.start_s,
+        end_s=row.end_s,
+        path=row.source_path,
+        bytes=0,
+        sha256=row.source_sha256,
+        frames_sha256="",
+        codec="",
+        pix_fmt="",
+        width=row.width,
+        height=row.height,
+        fps=row.fps,
+        frame_count=row.source_frame_count,
+        duration_s=row.duration_s,
+        rotation=0,
+        status=COMPLETE,
+    )

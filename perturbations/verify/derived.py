@@ -1,0 +1,303 @@
+"""Manifests whose rows follow from other manifests: what they should hold, and how they differ from it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perturbations import analyses, captions, mixes, registry, rendering, rows
+from perturbations.errors import BackendError, ManifestError, MediaError
+from perturbations.listed import ListedCaption
+from perturbations.manifest import locations, sets
+from perturbations.manifest.kinds import (
+    CAPTIONS,
+    COMPLETE,
+    SOURCES,
+    TEXTS,
+    VIDEOS,
+    AnalysisRow,
+    CaptionRow,
+    CompleteSource,
+    Kind,
+    QrelRow,
+    RankRow,
+    ResultRow,
+    SourceRow,
+    TextRow,
+)
+from perturbations.progress import no_tick
+from perturbations.recipe import TextRecipe, canonical, parse_analysis, parse_text
+from perturbations.verify.findings import Finding, compared, differences, name_of, values
+from perturbations.verify.tree import Manifest, Tree
+
+
+def expected_rows(tree: Tree, manifest: Manifest) -> list[Any] | None:
+    """The rows that a manifest of this kind should have; None where its neighbours are not at hand to tell."""
+    folder = manifest.path.parent
+    name = manifest.kind.name
+    if name == "qrels":
+        described, sources = tree.neighbour(folder / "captions.parquet", CAPTIONS), _sources(tree, folder)
+        return None if described is None or sources is None else _qrels(described.rows, sources)
+    if name == "text_statistics":
+        texts = tree.neighbour(folder / "captions.parquet", TEXTS)
+        return None if texts is None else list(captions.statistics(texts.rows))
+    if name in ("quarantine", "mixes", "multimodal"):
+        videos, sources = tree.neighbour(folder / "videos.parquet", VIDEOS), _sources(tree, folder.parent)
+        if videos is None or sources is None:
+            return None
+        if name == "quarantine":
+            return list(sets.quarantine_of(sources, videos.rows))
+        if name == "multimodal":
+            return _multimodal(tree, folder, videos)
+        if manifest.path.stem == "mixed_severity":
+            return list(mixes.mixed_severity(videos.rows))
+        return list(mixes.mixed_types(videos.rows, sources))
+    return None
+
+
+def _sources(tree: Tree, folder: Path) -> list[SourceRow] | None:
+    manifest = tree.neighbour(folder / "sources.parquet", SOURCES)
+    return None if manifest is None else manifest.rows
+
+
+def _qrels(described: Sequence[CaptionRow], sources: Sequence[SourceRow]) -> list[QrelRow]:
+    complete = {row.item_id for row in sources if row.status == COMPLETE}
+    return [
+        QrelRow(query_id=row.caption_id, corpus_id=row.item_id, score=1) for row in described if row.item_id in complete
+    ]
+
+
+def _multimodal(tree: Tree, folder: Path, videos: Manifest) -> list[Any] | None:
+    texts = tree.neighbour(folder / "captions.parquet", TEXTS)
+    if texts is None:
+        return None
+    combined = registry.suite(folder.name).combined
+    return [] if combined is None else list(mixes.multimodal(videos.rows, texts.rows, combined))
+
+
+def check_derived(manifest: Manifest, expected: Sequence[Any]) -> list[Finding]:
+    """How a manifest differs from what follows from its neighbours. BLEU and METEOR need WordNet, or are not compared."""
+    wanted = expected
+    if manifest.kind.name == "text_statistics":
+        held = {values(row, manifest.kind.key): row for row in manifest.rows}
+        wanted = [
+            row
+            if row.meteor is not None
+            else replace(row, meteor=getattr(held.get(values(row, manifest.kind.key)), "meteor", None))
+            for row in expected
+        ]
+    return compared(manifest.path, manifest.kind, manifest.rows, wanted)
+
+
+# --- captions --------------------------------------------------------------------------------------------------------
+
+
+def check_captions(tree: Tree, manifest: Manifest) -> Iterator[Finding]:
+    """The listed captions: each once, of a listed item."""
+    rows: list[CaptionRow] = manifest.rows
+    yield from _doubled(manifest)
+    sources = _sources(tree, manifest.path.parent)
+    if sources is not None:
+        items = {row.item_id for row in sources}
+        for row in rows:
+            if row.item_id not in items:
+                yield Finding(manifest.path, row.caption_id, f"its item {row.item_id!r} is not listed")
+        described = sets.of_sources(sources).columns()
+        if manifest.about.get("set") != described:
+            yield Finding(manifest.path, "", f"it says that {manifest.about.get('set')}, and the sources {described}")
+
+
+def check_texts(tree: Tree, manifest: Manifest, *, fast: bool) -> Iterator[Finding]:
+    """Perturbed captions: every listed caption under every scenario once, every cell true; not fast: made again."""
+    rows: list[TextRow] = manifest.rows
+    place, key = manifest.path, manifest.kind.key
+    yield from _doubled(manifest)
+    scenarios: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        scenarios[row.perturbation, row.severity][row.recipe] += 1
+    listed = _listed_captions(tree, manifest)
+    keys = {(row.perturbation, row.severity, row.caption_id) for row in rows}
+    for (name, severity), texts in scenarios.items():
+        try:
+            recipe = parse_text(texts.most_common(1)[0][0])
+        except ManifestError as error:
+            yield Finding(place, f"{name} {severity}", str(error))
+            continue
+        members = [row for row in rows if (row.perturbation, row.severity) == (name, severity)]
+        for caption_id in listed:
+            if (name, severity, caption_id) not in keys:
+                yield Finding(place, f"{name} {severity} {caption_id}", "the row is missing")
+        again = {} if fast else _again(recipe, members)
+        for row in members:
+            problems = _text_problems(row, recipe, listed)
+            if isinstance(again, dict) and row.caption_id in again:
+                problems += differences(row, replace(again[row.caption_id], item_id=row.item_id, dataset=row.dataset))
+            for problem in dict.fromkeys(problems):
+                yield Finding(place, name_of(row, key), problem)
+    yield from _listed_scenarios(manifest, len(scenarios), listed)
+
+
+def _listed_captions(tree: Tree, manifest: Manifest) -> dict[str, CaptionRow]:
+    described = tree.neighbour(manifest.path.parent.parent / "captions.parquet", CAPTIONS)
+    if described is not None:
+        return {row.caption_id: row for row in described.rows}
+    return {
+        row.caption_id: CaptionRow(
+            dataset=row.dataset, caption_id=row.caption_id, item_id=row.item_id, text=row.source_text
+        )
+        for row in manifest.rows
+    }
+
+
+def _listed_scenarios(manifest: Manifest, scenarios: int, listed: dict[str, CaptionRow]) -> Iterator[Finding]:
+    described = manifest.about.get("set", {})
+    found = {"listed": len(listed), "listed_sha256": sets.ids_sha256(listed), "scenarios": scenarios}
+    if any(described.get(name) != value for name, value in found.items()):
+        yield Finding(manifest.path, "", f"it says that {described}, and there are {found}")
+
+
+def _text_problems(row: TextRow, recipe: TextRecipe, listed: dict[str, CaptionRow]) -> list[str]:
+    caption = listed.get(row.caption_id)
+    if caption is None:
+        return ["the row is nobody's: its caption is not listed"]
+    from perturbations.models import text_roles
+
+    entry = registry.get(recipe.key)
+    gated = [*entry.roles, *(["similarity"] if entry.gated else [])]
+    own = ListedCaption(caption_id=caption.caption_id, item_id=caption.item_id, text=caption.text)
+    expected = replace(
+        row,
+        dataset=caption.dataset,
+        item_id=caption.item_id,
+        suite=recipe.suite,
+        perturbation=recipe.perturbation,
+        severity=recipe.severity,
+        level=entry.level,
+        variant=recipe.variant,
+        params=canonical(recipe.params),
+        backend=text_roles.names(gated, recipe.backend),
+        seed=recipe.seed,
+        source_text=caption.text,
+        changed=row.text != caption.text,
+        recipe=recipe.text,
+        recipe_id=captions.text_id(recipe, caption.dataset, own),
+    )
+    problems = differences(row, expected)
+    if not entry.gated and (row.similarity is not None or row.attempts != 1 or not row.accepted):
+        problems.append("nothing is gated: similarity must be empty, attempts 1 and accepted true")
+    return problems
+
+
+def _again(recipe: TextRecipe, rows: Sequence[TextRow]) -> dict[str, TextRow]:
+    """The rows made again; none where somebody who plays a role is not installed."""
+    listed = [ListedCaption(caption_id=row.caption_id, item_id=row.item_id, text=row.source_text) for row in rows]
+    dataset = rows[0].dataset
+    try:
+        return {row.caption_id: row for row in captions.run(recipe, dataset, listed)}
+    except BackendError:
+        return {}
+
+
+# --- analyses --------------------------------------------------------------------------------------------------------
+
+
+def check_analyses(tree: Tree, manifest: Manifest, *, fast: bool) -> Iterator[Finding]:
+    """An analysis of every complete clip, once; not fast and offline: made again."""
+    rows_: list[AnalysisRow] = manifest.rows
+    yield from _doubled(manifest)
+    sources = _sources(tree, manifest.path.parent)
+    complete = {row.item_id: row for row in sources or [] if isinstance(row, CompleteSource)}
+    for item_id in sorted(set(complete) - {row.item_id for row in rows_}):
+        yield Finding(manifest.path, item_id, "the row is missing")
+    texts = Counter(row.recipe for row in rows_)
+    if not texts:
+        return
+    try:
+        recipe = parse_analysis(texts.most_common(1)[0][0])
+    except ManifestError as error:
+        yield Finding(manifest.path, "", str(error))
+        return
+    if recipe.analysis != manifest.path.stem:
+        yield Finding(manifest.path, "", f"it holds the analysis {recipe.analysis}")
+    again_too = not fast and recipe.model is not None and recipe.model.backend == "offline"
+    analyse = analyses.analyser(recipe, {})
+    for row in rows_:
+        source = complete.get(row.item_id)
+        if source is None:
+            if sources is not None:
+                yield Finding(manifest.path, row.item_id, "the row is nobody's: its clip is not complete")
+            continue
+        expected = rows.expected_analysis(recipe, source, row.path)
+        told = ("backend", "result", "vector", "bytes", "sha256", "status", "stage", "error")
+        problems = differences(row, expected, told)
+        if row.status == COMPLETE and again_too:
+            problems += _analysed_again(row, source, analyse, manifest.root)
+        for problem in problems:
+            yield Finding(manifest.path, row.item_id, problem)
+
+
+def _analysed_again(row: AnalysisRow, source: CompleteSource, analyse: analyses.Analyse, root: Path) -> list[str]:
+    try:
+        (found,) = analyse([rendering.source_of(locations.located(source, root))], [None], no_tick)
+    except MediaError:
+        return []  # the sources manifest's own finding
+    if isinstance(found, MediaError):
+        return [f"it is complete, but fails now: {found}"]
+    problems = [name for name in ("backend", "result") if getattr(row, name) != getattr(found, name)]
+    as_stored = None if found.vector is None else tuple(np.asarray(found.vector, np.float32).tolist())
+    problems += [] if row.vector == as_stored else ["vector"]
+    return [f"{name} is not what the analysis finds" for name in problems]
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+_TOP = (1, 5, 10, 50, 100)
+
+
+def check_results(tree: Tree, manifest: Manifest, ranks: Manifest | None) -> Iterator[Finding]:
+    """Results, as far as the ranks beside them tell: recall, ranks and the number of queries."""
+    yield from _doubled(manifest)
+    if ranks is None:
+        return
+    names = manifest.kind.key
+    by_run: dict[tuple[Any, ...], list[RankRow]] = defaultdict(list)
+    for row in ranks.rows:
+        by_run[values(row, names)].append(row)
+    result: ResultRow
+    for result in manifest.rows:
+        members = by_run.pop(values(result, names), [])
+        subject = name_of(result, manifest.kind.key)
+        if not members:
+            yield Finding(manifest.path, subject, "its ranks are missing")
+            continue
+        places = np.array([row.rank for row in members])
+        expected = {f"r{k}": 100 * float(np.mean(places <= k)) for k in _TOP}
+        expected["rsum"] = expected["r1"] + expected["r5"] + expected["r10"]
+        expected |= {"median_rank": float(np.median(places)), "mean_rank": float(np.mean(places))}
+        expected["queries"] = len(members)
+        for name, wanted in expected.items():
+            held = getattr(result, name)
+            if not math.isclose(held, wanted, rel_tol=1e-9):
+                yield Finding(manifest.path, subject, f"{name} is {held}, and the ranks give {wanted}")
+        if int(places.min()) < 1 or int(places.max()) > result.gallery:
+            yield Finding(ranks.path, subject, f"a rank is not within 1 and {result.gallery}")
+    for key in by_run:
+        yield Finding(ranks.path, " ".join(map(str, key)), "ranks of no result")
+
+
+def _doubled(manifest: Manifest) -> Iterator[Finding]:
+    kind: Kind[Any] = manifest.kind
+    for key, count in Counter(values(row, kind.key) for row in manifest.rows).items():
+        if count > 1:
+            yield Finding(manifest.path, " ".join(map(str, key)), "the row is there twice")
+
+
+def check_doubled(manifest: Manifest) -> list[Finding]:
+    """Rows of one key."""
+    return list(_doubled(manifest))

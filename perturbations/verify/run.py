@@ -1,0 +1,189 @@
+"""`perturb verify`: every manifest of a tree against its neighbours, the declarations, and the files.
+
+Fast: hashes and membership. Otherwise every clip and caption is made again and compared, cell by cell.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from perturbations import supervise
+from perturbations.manifest import files, sets
+from perturbations.manifest.kinds import COMPLETE, RANKS, SOURCES, VIDEOS, SourceRow
+from perturbations.tools import tool_versions
+from perturbations.verify import clips, derived, tree
+from perturbations.verify.clips import Checked
+from perturbations.verify.corpus import Corpus
+from perturbations.verify.findings import Finding, name_of
+from perturbations.verify.tree import Manifest, Tree
+
+_SLICE = 16
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to verify: with how many processes, how long to wait for a silent clip, how thoroughly, and whether to mend."""
+
+    jobs: int = 1
+    stall_limit_s: float = 120.0
+    fast: bool = False
+    repair: bool = False
+
+
+@dataclass
+class Summary:
+    """What was found in one manifest.
+
+    Attributes:
+        path: of the manifest.
+        rows: how many rows it has.
+        incomplete: how many of them are quarantined or missing.
+        findings: what does not check out.
+        remarks: how many rows could not be looked at whole, by the reason; no fault of theirs.
+        mended: how many rows or files were mended.
+    """
+
+    path: Path
+    rows: int
+    incomplete: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    remarks: dict[str, int] = field(default_factory=dict)
+    mended: int = 0
+
+
+def verify(paths: Sequence[Path], options: Options) -> Iterator[Summary]:
+    """Check manifests, one after another, those that others follow from first; then what belongs to none.
+
+    Raises `ManifestError` where there is no manifest at all.
+    """
+    looked_at = tree.read(paths)
+    order = {SOURCES.name: 0, "captions": 1, "analyses": 2, VIDEOS.name: 3, "texts": 3}
+    for manifest in sorted(looked_at.chosen, key=lambda manifest: order.get(manifest.kind.name, 4)):
+        yield _verify(looked_at, manifest, options)
+    by_place: dict[Path, list[Finding]] = defaultdict(list)
+    for finding in dict.fromkeys([*looked_at.findings, *tree.strangers(looked_at)]):
+        by_place[finding.place].append(finding)
+    for place, findings in by_place.items():
+        mended = 0
+        if options.repair and all(finding.problem == tree.LEFTOVER for finding in findings):
+            place.unlink()
+            mended = 1
+        yield Summary(place, 0, findings=findings, mended=mended)
+
+
+def _verify(looked_at: Tree, manifest: Manifest, options: Options) -> Summary:
+    summary = Summary(manifest.path, len(manifest.rows))
+    summary.incomplete = sum(getattr(row, "status", COMPLETE) != COMPLETE for row in manifest.rows)
+    corrected: list[Any] | None = None
+    name = manifest.kind.name
+    if name == VIDEOS.name:
+        corrected = _verify_videos(looked_at, manifest, options, summary)
+    elif name == SOURCES.name:
+        corrected = _verify_sources(manifest, options, summary)
+    elif name == "captions":
+        summary.findings += derived.check_captions(looked_at, manifest)
+    elif name == "texts":
+        summary.findings += derived.check_texts(looked_at, manifest, fast=options.fast)
+    elif name == "analyses":
+        summary.findings += derived.check_analyses(looked_at, manifest, fast=options.fast)
+    elif name == "results":
+        ranks = looked_at.neighbour(manifest.path.with_name("ranks.parquet"), RANKS)
+        summary.findings += derived.check_results(looked_at, manifest, ranks)
+    elif name == "ranks":
+        summary.findings += derived.check_doubled(manifest)
+    else:
+        corrected = derived.expected_rows(looked_at, manifest)
+        if corrected is not None:
+            summary.findings += derived.check_derived(manifest, corrected)
+    summary.findings += _as_written(manifest)
+    if options.repair and summary.findings and corrected is not None:
+        _write_again(manifest, corrected, summary)
+    summary.findings = list(dict.fromkeys(summary.findings))
+    return summary
+
+
+def _as_written(manifest: Manifest) -> list[Finding]:
+    """Whether a manifest's counts and hashes are those of its rows."""
+    table = files.table_of(manifest.kind, manifest.rows)
+    described = files.describe(manifest.kind, table)
+    names = [name for name, value in described.items() if manifest.about.get(name) != value]
+    problem = f"it was changed after it was written: {', '.join(names)} differ"
+    return [Finding(manifest.path, "", problem)] if names else []
+
+
+def _write_again(manifest: Manifest, rows: Sequence[Any], summary: Summary) -> None:
+    """Write a manifest with the rows that it should have; what is not known of a row stays a finding."""
+    about = {name: value for name, value in manifest.about.items() if name not in ("statuses", "rows")}
+    if "set" in about and manifest.kind.name == SOURCES.name:
+        about["set"] = sets.of_sources(rows).columns()
+    files.write(manifest.path, manifest.kind, rows, about)
+    summary.mended += 1
+
+
+def _verify_sources(manifest: Manifest, options: Options, summary: Summary) -> list[SourceRow] | None:
+    rows: list[SourceRow] = manifest.rows
+    summary.findings += derived.check_doubled(manifest)
+    listed = sets.of_sources(rows).columns()
+    if manifest.about.get("set") != listed:
+        problem = f"it says that {manifest.about.get('set')}, and holds {listed}"
+        summary.findings.append(Finding(manifest.path, "", problem))
+    check = partial(_check_source, root=manifest.root, fast=options.fast)
+    corrected = []
+    for row, checked in _checked(check, rows, options):
+        for problem in checked.problems:
+            summary.findings.append(Finding(manifest.path, name_of(row, manifest.kind.key), problem))
+        corrected.append(checked.corrected if isinstance(checked.corrected, SourceRow) else row)
+    distinct = {row.item_id: row for row in corrected}
+    # Of a listed item that is gone nobody knows any more: only planning lists it again.
+    whole = manifest.about.get("set", {}).get("listed") == len(distinct)
+    return list(distinct.values()) if whole else None
+
+
+def _verify_videos(looked_at: Tree, manifest: Manifest, options: Options, summary: Summary) -> list[Any] | None:
+    corpus = Corpus(looked_at, manifest)
+    corpus.check_set()
+    tools = tool_versions()
+    same_tools = all(manifest.about.get("tools", {}).get(name) == version for name, version in tools.items())
+    tasks = corpus.tasks(fast=options.fast, repair=options.repair, same_tools=same_tools)
+    corrected = []
+    for task, checked in _checked(clips.check_video, tasks, options):
+        subject = name_of(task.expected, manifest.kind.key)
+        summary.findings += [Finding(manifest.path, subject, problem) for problem in checked.problems]
+        if checked.remark:
+            summary.remarks[checked.remark] = summary.remarks.get(checked.remark, 0) + 1
+        summary.mended += checked.mended
+        row = checked.corrected or task.row
+        if row is not None:
+            corrected.append(row)
+    summary.findings += corpus.findings
+    return corrected if len(corrected) == len(tasks) and corpus.sources is not None else None
+
+
+def _check_source(row: SourceRow, tick: supervise.Tick, *, root: Path, fast: bool) -> Checked:
+    return clips.check_source(row, root, fast, tick)
+
+
+Item = TypeVar("Item")
+
+
+def _checked(check: Any, items: Sequence[Item], options: Options) -> Iterator[tuple[Item, Checked]]:
+    slices = [items[start : start + _SLICE] for start in range(0, len(items), _SLICE)]
+    if options.jobs == 1:
+        for part in slices:
+            yield from zip(part, _check_slice(check, part, options.stall_limit_s), strict=True)
+        return
+    with ProcessPoolExecutor(options.jobs) as pool:
+        found = pool.map(partial(_check_slice, check, stall_limit_s=options.stall_limit_s), slices)
+        for part, results in zip(slices, found, strict=True):
+            yield from zip(part, results, strict=True)
+
+
+def _check_slice(check: Any, items: Sequence[Any], stall_limit_s: float) -> list[Checked]:
+    outcomes = supervise.run(check, items, stall_limit_s=stall_limit_s)
+    return [outcome.result or Checked((outcome.error or "",), None) for outcome in outcomes]
