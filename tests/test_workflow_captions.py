@@ -17,8 +17,9 @@ from test_workflow import Project, tiny_clip
 from text_support import role
 
 from perturbations import captions, config, listed, perturb_text, plan, read_captions, read_manifest, registry
-from perturbations.errors import ManifestError
+from perturbations.errors import BackendError, ManifestError
 from perturbations.manifest.kinds import TextStatisticsRow, columns_of
+from perturbations.models import text_roles
 from perturbations.report import text_catalogue
 from perturbations.text import distance
 
@@ -43,9 +44,7 @@ def new_project(root: Path, **changes: Any) -> Project:
             "datasets": {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "no such folder"}},
             "suites": {
                 "msrvtt_p": {"captions": {"perturbations": OFFLINE}},
-                "mm_robustness": {
-                    "captions": {"perturbations": ["char_swap", "synonym_replace"], "severities": [1, 7]}
-                },
+                "mm_robustness": {"captions": {"perturbations": ["char_swap", "word_swap"], "severities": [1, 7]}},
             },
             **changes,
         },
@@ -55,8 +54,6 @@ def new_project(root: Path, **changes: Any) -> Project:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project whose run has ended well. Not to be changed: use `project`."""
-    for name in ("tagger", "similarity", "wordnet"):
-        role(name)
     project = new_project(tmp_path_factory.mktemp("finished"))
     project.snakemake("text_msrvtt_p_tiny", "text_mm_robustness_tiny")
     return project
@@ -103,7 +100,7 @@ def test_the_gate_leaves_rows_out_of_the_view_only(finished: Project) -> None:
     every, accepted = read_captions(path, accepted_only=False), read_captions(path)
     assert len(every) == len(TEXTS) * 4
     assert len(accepted) == every["accepted"].sum() < len(every)
-    gated = every[every["perturbation"] == "synonym_replace"]
+    gated = every[every["perturbation"] == "word_swap"]
     assert gated["similarity"].notna().all()
     assert every[every["perturbation"] == "char_swap"]["similarity"].isna().all()
     with pytest.raises(ManifestError, match="is a manifest of text_statistics, not of texts"):
@@ -209,7 +206,6 @@ def test_mistakes_in_the_configuration_are_named(tmp_path: Path) -> None:
 
 
 def test_combined_views_join_both(tmp_path: Path) -> None:
-    role("tagger")
     project = new_project(tmp_path)
     tiny_clip(tmp_path / "videos/one.mp4", seed=0, frames=4)
     tiny_clip(tmp_path / "videos/two.mp4", seed=1, frames=4)
@@ -281,17 +277,32 @@ def test_markdown_shows_captions_literally() -> None:
     assert text_catalogue._cell("") == "(nothing)"
 
 
+SAME = [("a man plays a song", "a man plays a song")]
+WORSE = [("a man plays a song", "a dog [UNK] the garden")]
+
+
 def test_distances() -> None:
+    assert distance.bleu4(SAME) == 1
+    assert distance.bleu4([*SAME, *WORSE]) < 1
+    assert distance.bleu4([]) is None
+    assert {column.name: column.optional for column in columns_of(TextStatisticsRow)}["bleu4"]
+
+
+def test_without_wordnet_there_is_no_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str, backend: str) -> None:
+        raise BackendError("no WordNet")
+
+    monkeypatch.setattr(text_roles, "load", missing)
+    assert distance.meteor(SAME) is None
+    assert {column.name: column.optional for column in columns_of(TextStatisticsRow)}["meteor"]
+
+
+def test_distances_by_synonyms() -> None:
     role("wordnet")
-    same = [("a man plays a song", "a man plays a song")]
-    assert distance.bleu4(same) == 1
-    assert distance.meteor(same) == pytest.approx(1, abs=0.01)
-    worse = [("a man plays a song", "a dog [UNK] the garden")]
-    assert distance.bleu4([*same, *worse]) < 1
-    assert distance.meteor(worse) < 0.5
+    assert distance.meteor(SAME) == pytest.approx(1, abs=0.01)
+    assert distance.meteor(WORSE) < 0.5
     # Added words cost more than left out ones, as in the paper.
     longer = distance.meteor([("a man plays", "well once upon a time a man plays")])
     shorter = distance.meteor([("well once upon a time a man plays", "a man plays")])
     assert longer < shorter
-    assert (distance.bleu4([]), distance.meteor([])) == (None, None)
-    assert {column.name: column.optional for column in columns_of(TextStatisticsRow)}["bleu4"]
+    assert distance.meteor([]) is None

@@ -1,0 +1,62 @@
+"""What some tests need that `sh envs/install.sh dev` does not bring, and what brings it: every such skip is made here.
+
+A reason begins with "needs": by that, `pytest --skipped` knows the tests to run once more (see conftest.py).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from types import ModuleType
+from typing import NoReturn
+
+import pytest
+
+REASON = "needs "
+WORDNET = "WordNet 3.0: apt-get install wordnet-base (README.md says how without root)"
+APERTIUM = "Apertium and its English-Spanish pair: apt-get install apertium apertium-eng-spa"
+BROWSER = "Chromium: apt-get install chromium"
+REFERENCE = "the reference data, which hold datasets' clips: not published; PERTURB_REFERENCE names their folder"
+ROOT = "root, to mount a disk: run pytest as root"
+NO_ROOT = "a user whom permissions bind: run pytest as another user than root"
+LIBRARIES = {"torchvision": "pip install torchvision", "ultralytics": "pip install ultralytics"}
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+_HIDDEN = ("apertium", *BROWSERS)
+
+
+def skip(what: str) -> NoReturn:
+    """Skip the test that runs for want of something."""
+    pytest.skip(REASON + what)
+
+
+def library(name: str) -> ModuleType:
+    """An optional library, imported; skips where it is not installed or does not load."""
+    reason = f"{REASON}{name}, of a version that fits torch: .venv/bin/{LIBRARIES[name]}"
+    module: ModuleType = pytest.importorskip(name, reason=reason, exc_type=Exception)
+    return module
+
+
+def browser() -> str:
+    """The path of a Chromium; skips where there is none."""
+    paths = [path for path in map(shutil.which, BROWSERS) if path]
+    return paths[0] if paths else skip(BROWSER)
+
+
+def hide(folder: Path) -> None:
+    """Show this process and its children a machine with Python and pip only; `folder` is empty, and stays as long."""
+    os.environ["PERTURB_WORDNET"] = os.environ["PERTURB_REFERENCE"] = str(folder / "nothing")
+    places = dict.fromkeys(os.environ.get("PATH", os.defpath).split(os.pathsep))
+    os.environ["PATH"] = os.pathsep.join(_without(Path(place), folder / str(at)) for at, place in enumerate(places))
+
+
+def _without(place: Path, copy: Path) -> str:
+    """A folder of programs, or links to all in it but the hidden."""
+    if not any((place / name).exists() for name in _HIDDEN):
+        return str(place)
+    copy.mkdir()
+    for program in place.iterdir():
+        if not program.name.startswith(_HIDDEN):
+            (copy / program.name).symlink_to(program)
+    return str(copy)
