@@ -28,12 +28,15 @@ without_braces("the working directory", Path.cwd())
 
 # Whatever stands in a command is quoted (`{params.x:q}`; a list item by item), and what comes from config.yaml gets
 # there through a function, because Snakemake takes braces in a plain string of `params` for wildcards.
-# Limits decide when to give up on a file, never what a result is: so they are in no rule's parameters.
-EXPORTS = f"export {limits.ENVIRONMENT}={shlex.quote(CONFIG.limits.model_dump_json())}; "
 # With conda the command is in the rule's environment, otherwise beside the Python that runs Snakemake.
 if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
-    EXPORTS += f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
-shell.prefix(EXPORTS.replace("{", "{{").replace("}", "}}"))
+    folder_of_python = shlex.quote(str(Path(sys.executable).parent))
+    shell.prefix(
+        f"export PATH={folder_of_python.replace('{', '{{').replace('}', '}}')}:$PATH; "
+    )
+
+# Limits decide when to give up on a file, never what a result is: jobs find them in their environment, not in parameters.
+limits.use(limits.parse(CONFIG.limits.model_dump_json()))
 
 
 @cache
