@@ -57,7 +57,7 @@ def for_spreadsheets(text: str) -> str:
 
 
 def check_folders(output: Path, scenarios: Iterable[str], paths: Iterable[Path]) -> None:
-    """Raise `OutputError` when a scenario's folder is a link, or lies within the corpus that is exported; `paths` are its files."""
+    """Raise `OutputError` when a scenario's folder is a link, or lies within the corpus whose files are `paths`."""
     corpus = {path.parent.resolve() for path in paths}
     for name in sorted(scenarios):
         folder = output / name

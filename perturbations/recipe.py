@@ -365,8 +365,9 @@ def make(
     """
     parameters = perturbation.parameters(severity, variant)
     for name, value in (replaced or {}).items():
-        whole = isinstance(parameters[name], float) and isinstance(value, int)
-        parameters[name] = float(value) if whole else value
+        if isinstance(value, int) and isinstance(parameters[name], float):
+            value = float(value)
+        parameters[name] = value
     tier = storage
     if whole_videos and perturbation.method == "codec" and isinstance(storage, StoredVideo):
         # A clip cut from an encoder's stream is not encoded with loss a second time.
