@@ -420,7 +420,8 @@ def from_config(config: configuration.Config, collection: str, suite: str, name:
 
 def altered(recipe: VideoRecipe, **fields: object) -> VideoRecipe:
     """The same recipe with other values of some fields."""
-    return VideoRecipe.model_validate({**dict(recipe), **fields})
+    held = {name: getattr(recipe, name) for name in VideoRecipe.model_fields}
+    return VideoRecipe.model_validate({**held, **fields})
 
 
 def is_published(row: ClipRow | TextRow) -> bool:
