@@ -70,9 +70,27 @@ def concatenate(parts: Sequence[Path], output: Path, kind: Kind[Any], about: Abo
 
 def _write_table(path: Path, kind: Kind[Any], table: pa.Table, about: About | None) -> None:
     described = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **(about or {}), **describe(kind, table)}
-    table = table.replace_schema_metadata({"perturbations": json.dumps(described, sort_keys=True)})
     with atomic_path(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+        _encode(table, described, temporary)
+
+
+def _encode(table: pa.Table, described: About, target: Path | pa.BufferOutputStream) -> None:
+    table = table.replace_schema_metadata({"perturbations": json.dumps(described, sort_keys=True)})
+    pq.write_table(table, target, compression="zstd", write_page_checksum=True)
+
+
+def changed_parts(path: Path, kind: Kind[Row], rows: Sequence[Row]) -> list[str]:
+    """What of a manifest is not as `write` writes these rows: its counts and hashes, or, of the same pyarrow, its bytes.
+
+    A changed byte may lie where no cell shows it: in the statistics by which readers skip rows.
+    """
+    about, table = read_metadata(path), table_of(kind, rows)
+    names = [name for name, value in describe(kind, table).items() if about.get(name) != value]
+    if not names and dict(about.get("tools") or {}).get("pyarrow") == pa.__version__:
+        buffer = pa.BufferOutputStream()
+        _encode(table, about, buffer)
+        names += [] if buffer.getvalue().to_pybytes() == path.read_bytes() else ["bytes"]
+    return names
 
 
 def describe(kind: Kind[Any], table: pa.Table) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from perturbations.manifest.kinds import (
     TextRow,
 )
 from perturbations.progress import no_tick
-from perturbations.recipe import TextRecipe, canonical, parse_analysis, parse_text
+from perturbations.recipe import AnalysisRecipe, TextRecipe, canonical, parse_analysis, parse_text
 from perturbations.verify.findings import Finding, compared, differences, name_of, values
 from perturbations.verify.tree import Manifest, Tree
 
@@ -235,11 +235,24 @@ def check_analyses(tree: Tree, manifest: Manifest, *, fast: bool) -> Iterator[Fi
             continue
         expected = rows.expected_analysis(recipe, source, row.path)
         told = ("backend", "result", "vector", "bytes", "sha256", "status", "stage", "error")
-        problems = differences(row, expected, told)
-        if row.status == COMPLETE and again_too:
+        problems = [*differences(row, expected, told), *_told_of(row, recipe)]
+        if again_too:
             problems += _analysed_again(row, source, analyse, manifest.root)
         for problem in problems:
             yield Finding(manifest.path, row.item_id, problem)
+
+
+def _told_of(row: AnalysisRow, recipe: AnalysisRecipe) -> list[str]:
+    """Which cells must be filled, and which must not: by the status, and by what the analysis keeps."""
+    reasons, results, of_file = ("stage", "error"), ("backend", "result", "vector"), ("path", "bytes", "sha256")
+    filled: tuple[str, ...] = ("backend", *of_file)
+    empty: tuple[str, ...] = reasons
+    if row.status != COMPLETE:
+        filled, empty = reasons, (*results, *of_file)
+    elif analyses.extension(recipe) is None:
+        filled, empty = ("backend",), (*reasons, *of_file)
+    problems = [f"{name} must be filled in a row that is {row.status}" for name in filled if getattr(row, name) is None]
+    return problems + [f"{name} must be empty" for name in empty if getattr(row, name) is not None]
 
 
 def _analysed_again(row: AnalysisRow, source: CompleteSource, analyse: analyses.Analyse, root: Path) -> list[str]:
@@ -247,6 +260,8 @@ def _analysed_again(row: AnalysisRow, source: CompleteSource, analyse: analyses.
         (found,) = analyse([rendering.source_of(locations.located(source, root))], [None], no_tick)
     except MediaError:
         return []  # the sources manifest's own finding
+    if row.status != COMPLETE:
+        return [] if isinstance(found, MediaError) else [f"it is {row.status}, but can be analysed: `perturb retry`"]
     if isinstance(found, MediaError):
         return [f"it is complete, but fails now: {found}"]
     problems = [name for name in ("backend", "result") if getattr(row, name) != getattr(found, name)]

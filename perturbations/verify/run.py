@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from perturbations import machine, supervise
+from perturbations.errors import UnknownPerturbationError
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import COMPLETE, RANKS, SOURCES, VIDEOS, SourceRow
 from perturbations.tools import tool_versions
@@ -65,7 +66,15 @@ def verify(paths: Sequence[Path], options: Options) -> Iterator[Summary]:
     looked_at = tree.read(paths)
     order = {SOURCES.name: 0, "captions": 1, "analyses": 2, VIDEOS.name: 3, "texts": 3}
     for manifest in sorted(looked_at.chosen, key=lambda manifest: order.get(manifest.kind.name, 4)):
-        yield _verify(looked_at, manifest, options)
+        summary = Summary(manifest.path, len(manifest.rows))
+        try:
+            _verify(looked_at, manifest, options, summary)
+        except (LookupError, TypeError, ValueError, UnknownPerturbationError) as error:
+            # What follows from rows cannot be told where those contradict each other.
+            problem = f"its rows and its neighbours' do not fit together: {type(error).__name__}: {error}"
+            summary.findings.append(Finding(manifest.path, "", problem))
+        summary.findings = list(dict.fromkeys(summary.findings))
+        yield summary
     by_place: dict[Path, list[Finding]] = defaultdict(list)
     for finding in dict.fromkeys([*looked_at.findings, *tree.strangers(looked_at)]):
         by_place[finding.place].append(finding)
@@ -77,8 +86,7 @@ def verify(paths: Sequence[Path], options: Options) -> Iterator[Summary]:
         yield Summary(place, 0, findings=findings, mended=mended)
 
 
-def _verify(looked_at: Tree, manifest: Manifest, options: Options) -> Summary:
-    summary = Summary(manifest.path, len(manifest.rows))
+def _verify(looked_at: Tree, manifest: Manifest, options: Options, summary: Summary) -> None:
     summary.incomplete = sum(getattr(row, "status", COMPLETE) != COMPLETE for row in manifest.rows)
     corrected: list[Any] | None = None
     name = manifest.kind.name
@@ -104,15 +112,11 @@ def _verify(looked_at: Tree, manifest: Manifest, options: Options) -> Summary:
     summary.findings += _as_written(manifest)
     if options.repair and summary.findings and corrected is not None:
         _write_again(manifest, corrected, summary)
-    summary.findings = list(dict.fromkeys(summary.findings))
-    return summary
 
 
 def _as_written(manifest: Manifest) -> list[Finding]:
     """Whether a manifest's counts and hashes are those of its rows."""
-    table = files.table_of(manifest.kind, manifest.rows)
-    described = files.describe(manifest.kind, table)
-    names = [name for name, value in described.items() if manifest.about.get(name) != value]
+    names = files.changed_parts(manifest.path, manifest.kind, manifest.rows)
     problem = f"it was changed after it was written: {', '.join(names)} differ"
     return [Finding(manifest.path, "", problem)] if names else []
 
