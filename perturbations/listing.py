@@ -196,10 +196,11 @@ def _problem(item: Item) -> str | None:
             return _NO_UNICODE
         if len(name) > _MOST_PATH or _leaves(name):
             return f"its path leaves the videos directory: {short(name)}"
-    if not _is_unicode(item_id) or not _is_unicode(item.source_video_id) or not _is_unicode(item.caption_key):
-        return _NO_UNICODE
-    if "\0" in item_id or "\0" in item.caption_key or len(item.caption_key) > MOST_ID:
-        return "its id, or its caption's, holds a NUL or is too long"
+    for name in {item_id, item.source_video_id, item.caption_key}:
+        if not _is_unicode(name):
+            return _NO_UNICODE
+        if "\0" in name or len(name) > MOST_ID:
+            return "its id, its video's or its caption's holds a NUL or is too long"
     start_s = item.start_s or 0.0
     if start_s < 0:
         return f"the clip starts at {start_s:g} s, before the video does"

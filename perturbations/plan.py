@@ -174,8 +174,8 @@ class _Captions:
 
     def __init__(self, listing: Listing) -> None:
         self._items = listing.items
-        self._owners = array("L")  # of each caption, its item's place
-        self._firsts = array("L")  # of each item, its first caption's number
+        self._owners = array("I")  # of each caption, its item's place
+        self._firsts = array("I")  # of each item, its first caption's number
         for place, item in enumerate(listing.items):
             self._firsts.append(len(self._owners))
             self._owners.extend([place] * len(item.texts))
