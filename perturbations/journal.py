@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from pydantic import ConfigDict, ValidationError
 
-from perturbations import storage
+from perturbations import jsontext, storage
 from perturbations.recipe import RECIPE_ID_LENGTH, Record
 
 log = logging.getLogger("perturbations")
@@ -91,7 +91,7 @@ class Journal(Generic[Finished]):
             file.write(_line(recipe_id, finished))
 
     def _whole_lines(self, path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Finished]]:
-        for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+        for line in jsontext.lines(path):
             # The id stands first, so that other shards' lines need not be parsed.
             recipe_id = line[:RECIPE_ID_LENGTH]
             if recipe_id in wanted:

@@ -79,7 +79,7 @@ def read_folder(folder: Path, line: type[Line]) -> dict[str, list[Line]]:
 
 def _line(line: type[Line], value: object) -> Line:
     types = _TYPES[line]
-    if not isinstance(value, dict) or not set(value) <= set(types):
+    if not isinstance(value, dict) or set(value) != set(types):
         raise ValueError(f"a line is no object of {', '.join(types)}")
     for name, held in value.items():
         if not isinstance(held, types[name]) or (isinstance(held, bool) and bool not in types[name]):

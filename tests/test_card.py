@@ -110,7 +110,7 @@ def test_the_card_says_what_became_of_every_listed_clip() -> None:
     about = {"dataset": "data", "package_version": "1.2.3", "config_digest": "abc"}
     lines = card.card(registry.suite("mlvp"), rows, listed, about).splitlines()
     assert "- 1 of 1,000 listed clips complete; 1 quarantined; 998 missing" in lines
-    assert "- 2 of 2,000 videos: 1 perturbations, severities 1, 2" in lines
+    assert "- 2 of 2,000 videos; perturbations: 1, severities: 1, 2" in lines
     assert "| fog | " in lines[-1]
     assert lines[-1].endswith("| 2 | none | 21.0 / 22.0 |")
     assert "made by perturbations 1.2.3; configuration abc" in "\n".join(lines)

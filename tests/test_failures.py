@@ -19,6 +19,7 @@ from waiting import PATIENCE_S, is_gone, wait_for
 
 from perturbations import locking, media, processes, recipe, registry, shards, supervise
 from perturbations.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
+from perturbations.manifest.kinds import CompleteSource, VideoRow
 
 H264 = {"vcodec": "libx264", "preset": "ultrafast", "pix_fmt": "yuv444p", "threads": 1, "fflags": "+bitexact"}
 
@@ -219,12 +220,11 @@ def test_twenty_killed_ffmpegs_cost_nothing(tmp_path: Path) -> None:
 # --- nothing goes on after its job -----------------------------------------------------------------------------------
 
 
-def run(root: Path, rows: list[dict[str, Any]], entry: str = "mlvp/h264_compression") -> Iterator[dict[str, Any]]:
+def run(root: Path, rows: list[CompleteSource], entry: str = "mlvp/h264_compression") -> Iterator[VideoRow]:
     """A shard's job."""
-    tier = recipe.storage_settings({"tier": "video", "profile": "high"})
-    made = recipe.make(registry.get(entry), 3, variant="released", seed=0, storage=tier)
-    where = {"root": root, "folder": root / "corpus", "journal": root / "work" / "s1.jsonl"}
-    return shards.run_videos(made, rows, **where, stall_limit_s=PATIENCE_S)
+    made = recipe.make(registry.get(entry), 3, variant="released", seed=0, storage=recipe.stored_video("high"))
+    journal = root / "work" / "s1.jsonl"
+    return shards.run_videos(made, rows, root=root, folder=root / "corpus", journal=journal, stall_limit_s=PATIENCE_S)
 
 
 JOB = """

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from perturbations import guidance, registry, rng
+from perturbations import facts, guidance, recipe, registry, rng
 from perturbations.registry import Perturbation
 from perturbations.video import digital, noise, weather
 
@@ -50,7 +50,10 @@ def boxes_of(num_frames: int, height: int, width: int) -> np.ndarray:
 GUIDES: dict[str, Callable[[int, int, int], Any]] = {
     "motion": motion_of,
     "main_object": boxes_of,
-    "style": lambda *_: guidance.stylizer({"backend": "offline"}, {"style": "mosaic", "files": {"image": None}}),
+    "style": lambda *_: guidance.stylizer(
+        recipe.StyleGuide(version=1, backend="offline", files=recipe.StyleFiles()),
+        facts.StyleFacts(style="mosaic", files=facts.StyleFactFiles()),
+    ),
     "frost": lambda *_: None,
 }
 

@@ -709,7 +709,10 @@ BAD_PARTS: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_PARTS)
-def test_a_part_that_cannot_be_used_is_removed_and_named(name: str, tmp_path: Path) -> None:
+def test_a_part_that_cannot_be_used_is_removed_and_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     maker, reason = BAD_PARTS[name]
     for top, removed in (("work", True), ("manifests", False)):
         sound, bad = tmp_path / top / "sound", tmp_path / top / "bad"
@@ -725,7 +728,8 @@ def test_a_part_that_cannot_be_used_is_removed_and_named(name: str, tmp_path: Pa
         assert sound.exists()
 
 
-def test_every_bad_part_is_removed_and_the_first_are_named(tmp_path: Path) -> None:
+def test_every_bad_part_is_removed_and_the_first_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     parts = {part(tmp_path / "work" / f"part-{number}"): ["a"] for number in range(7)}
     with pytest.raises(ManifestError) as caught:
         sets.merge(parts, CAPTIONS, CAPTION)
@@ -733,7 +737,8 @@ def test_every_bad_part_is_removed_and_the_first_are_named(tmp_path: Path) -> No
     assert not any(path.exists() for path in parts)
 
 
-def test_a_damaged_part_that_is_read_alone_is_removed_too(tmp_path: Path) -> None:
+def test_a_damaged_part_that_is_read_alone_is_removed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "work" / "bad"
     edited_part(path)
     with pytest.raises(ManifestError, match=r"was changed after it was written.*\(removed\)"):

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations import config, plan, recipe
+from perturbations import config, listed, plan, recipe
+from perturbations.listed import ListedCaption, ListedClip, RejectedItem
 
 ids = st.lists(st.text(max_size=6), unique=True, max_size=40)
 
@@ -58,10 +59,6 @@ def test_one_id_too_often_is_an_error() -> None:
         split(["a", "a", "a"], 2)
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_bytes().splitlines()]
-
-
 def project(root: Path, names: list[str]) -> config.Config:
     (root / "videos").mkdir(exist_ok=True)
     for name in names:
@@ -78,10 +75,10 @@ def test_list_files_are_written_once_and_stale_ones_removed(tmp_path: Path) -> N
     files = {path.stem: path.stat().st_mtime_ns for path in (root / "shards").iterdir()}
     assert sorted(files) == sorted(made.shards)
     assert (made.listed, made.rejected) == (5, 1)
-    lines = [line for shard in made.shards for line in read_lines(plan.list_path(root, shard))]
-    assert sorted(line["item_id"] for line in lines) == ["a", "b", "c", "new\nline"]
-    assert [line["item_id"] for line in read_lines(root / "rejected.jsonl")] == ["gone"]
-    assert read_lines(root / "captions.jsonl")[0]["text"] == "c\u2028d"
+    lines = [line for shard in made.shards for line in listed.read(plan.list_path(root, shard), ListedClip)]
+    assert sorted(line.item_id for line in lines) == ["a", "b", "c", "new\nline"]
+    assert [line.item_id for line in listed.read(root / "rejected.jsonl", RejectedItem)] == ["gone"]
+    assert listed.read(root / "captions.jsonl", ListedCaption)[0].text == "c\u2028d"
 
     plan.make("d", project(tmp_path, ["a", "b", "c", "new\nline"]), root)
     assert {path.stem: path.stat().st_mtime_ns for path in (root / "shards").iterdir()} == files
@@ -117,8 +114,8 @@ def test_a_new_item_rewrites_only_its_own_shards_list(tmp_path: Path) -> None:
     after = written(root)
     touched = {name for name in after if before.get(name) != after[name]} - {"captions.jsonl"}
     assert touched
-    assert "new" in {line["item_id"] for name in touched for line in read_lines(root / name)}
-    assert sum(len(read_lines(root / name)) for name in touched) <= 3
+    assert "new" in {line.item_id for name in touched for line in listed.read(root / name, ListedClip)}
+    assert sum(len(listed.read(root / name, ListedClip)) for name in touched) <= 3
     assert len(after) - len(before) <= 1
     assert len(set(before) & set(after)) >= len(before) - 1
 
@@ -134,9 +131,9 @@ def test_a_replaced_video_changes_its_list_and_a_touched_one_does_not(tmp_path: 
     (tmp_path / "videos" / "a.mp4").write_bytes(b"longer")
     plan.make("d", config_of, root)
     (changed,) = {name for name, when in written(root).items() if before.get(name) != when}
-    (line,) = [line for line in read_lines(root / changed) if line["item_id"] == "a"]
-    assert line["bytes"] == 6
-    assert line["path"] == str(tmp_path / "videos" / "a.mp4")
+    (line,) = [line for line in listed.read(root / changed, ListedClip) if line.item_id == "a"]
+    assert line.bytes == 6
+    assert line.path == str(tmp_path / "videos" / "a.mp4")
 
 
 def test_odd_names_take_one_line_each(tmp_path: Path) -> None:
@@ -146,7 +143,7 @@ def test_odd_names_take_one_line_each(tmp_path: Path) -> None:
     texts = [plan.list_path(root, shard).read_bytes() for shard in made.shards]
     assert b"".join(texts).count(b"\n") == len(names)
     assert all(text.isascii() and len(text.splitlines()) == text.count(b"\n") for text in texts)
-    found = [line["item_id"] for shard in made.shards for line in read_lines(plan.list_path(root, shard))]
+    found = [line.item_id for shard in made.shards for line in listed.read(plan.list_path(root, shard), ListedClip)]
     assert sorted(found) == sorted(names)
 
 
@@ -220,7 +217,7 @@ def test_captions_go_to_the_shards_of_their_ids(tmp_path: Path, monkeypatch: pyt
     parsed = project(tmp_path, [f"item{number}" for number in range(20)])
     shards = plan.captions("d", parsed, tmp_path / "work")
     made = {
-        shard: [row["caption_id"] for row in read_lines(tmp_path / "work" / "captions" / f"{shard}.jsonl")]
+        shard: [row.caption_id for row in listed.read(tmp_path / "work" / "captions" / f"{shard}.jsonl", ListedCaption)]
         for shard in shards
     }
     names = [f"item{number}" for number in range(20)] + ["gone"]

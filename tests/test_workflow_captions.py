@@ -16,7 +16,7 @@ import pytest
 from test_workflow import Project, tiny_clip
 from text_support import role
 
-from perturbations import captions, config, listed, perturb_text, plan, read_captions, read_manifest, registry
+from perturbations import captions, config, listed, perturb_text, plan, read_captions, read_manifest, registry, shown
 from perturbations.errors import BackendError, ManifestError
 from perturbations.manifest.kinds import TextStatisticsRow, columns_of
 from perturbations.models import text_roles
@@ -273,8 +273,8 @@ def test_the_catalogue_is_what_the_code_makes() -> None:
 
 
 def test_markdown_shows_captions_literally() -> None:
-    assert text_catalogue._cell("a|b <i>*c*</i>\n[d](e) `f`") == r"a\|b \<i\>\*c\*\</i\> \[d\](e) \`f\`"
-    assert text_catalogue._cell("") == "(nothing)"
+    assert shown.markdown("a|b <i>*c*</i>\n[d](e) `f`") == r"a\|b \<i\>\*c\*\</i\> \[d\](e) \`f\`"
+    assert shown.markdown("") == "(nothing)"
 
 
 SAME = [("a man plays a song", "a man plays a song")]

@@ -80,7 +80,7 @@ def _encode(table: pa.Table, described: About, target: Path | pa.BufferOutputStr
 
 
 def changed_parts(path: Path, kind: Kind[Row], rows: Sequence[Row]) -> list[str]:
-    """What of a manifest is not as `write` writes these rows: its counts and hashes, or, of the same pyarrow, its bytes.
+    """What of a manifest is not as `write` writes these rows: counts and hashes, or, of the same pyarrow, bytes.
 
     A changed byte may lie where no cell shows it: in the statistics by which readers skip rows.
     """

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError, model_validator
 
-from perturbations import evaluation, media, retrieval, storage
+from perturbations import evaluation, jsontext, media, retrieval, storage
 from perturbations.api import open_clip
 from perturbations.errors import ConfigError, ManifestError
 from perturbations.manifest.kinds import (
@@ -477,13 +477,19 @@ class FinishedRun(Record):
     occurrence: tuple[float, ...]
     heatmap: tuple[tuple[float, ...], ...]
 
+    @model_validator(mode="after")
+    def _is_whole(self) -> FinishedRun:
+        if self.row.recipe_id != self.key or len(self.ranks) != len(self.query_ids):
+            raise ValueError("there must be one rank per query, and the row of the key")
+        return self
+
 
 def _finished(journal: Path) -> dict[str, FinishedRun]:
     if not journal.is_file():
         journal.parent.mkdir(parents=True, exist_ok=True)
         return {}
     done = {}
-    for line in journal.read_text(encoding="utf-8", errors="replace").split("\n"):
+    for line in jsontext.lines(journal):
         try:
             run = FinishedRun.model_validate_json(line)
         except (ValidationError, RecursionError):

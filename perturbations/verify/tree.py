@@ -121,6 +121,8 @@ def read(paths: Sequence[Path]) -> Tree:
     """
     tree = Tree([])
     for path in paths:
+        if not path.exists():
+            raise ManifestError(f"no such manifest: {path}; make a corpus first, or name a Parquet file")
         candidates = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
         for candidate in candidates:
             _add(tree, candidate, strict=not path.is_dir())

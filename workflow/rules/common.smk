@@ -31,9 +31,7 @@ without_braces("the working directory", Path.cwd())
 # With conda the command is in the rule's environment, otherwise beside the Python that runs Snakemake.
 if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
     folder_of_python = shlex.quote(str(Path(sys.executable).parent))
-    shell.prefix(
-        f"export PATH={folder_of_python.replace('{', '{{').replace('}', '}}')}:$PATH; "
-    )
+    shell.prefix(f"export PATH={folder_of_python.replace('{', '{{').replace('}', '}}')}:$PATH; ")
 
 # Limits decide when to give up on a file, never what a result is: jobs find them in their environment, not in parameters.
 limits.use(limits.parse(CONFIG.limits.model_dump_json()))
@@ -137,9 +135,7 @@ def inputs_of(wildcards):
 
 
 def analysis_recipe(wildcards):
-    return recipe.analysis(
-        wildcards.analysis, CONFIG.backends, recipe.storage_of(CONFIG.storage)
-    )
+    return recipe.analysis(wildcards.analysis, CONFIG.backends, recipe.storage_of(CONFIG.storage))
 
 
 def recipes_file(wildcards):
@@ -163,9 +159,7 @@ def text_recipes_file(wildcards):
     listed.write_recipes(
         path,
         {
-            f"{name}/{severity}": captions.from_config(
-                CONFIG, wildcards.suite, name, severity
-            ).text
+            f"{name}/{severity}": captions.from_config(CONFIG, wildcards.suite, name, severity).text
             for name, severity in captions.scenarios(CONFIG, wildcards.dataset, wildcards.suite)
         },
     )
@@ -229,7 +223,11 @@ def texts_of(suite, dataset):
     def files(wildcards):
         made = captions.scenarios(CONFIG, dataset, suite)
         count = sum(
-            len(listed.read(Path("work") / dataset / "captions" / f"{shard}.jsonl", listed.ListedCaption))
+            len(
+                listed.read(
+                    Path("work") / dataset / "captions" / f"{shard}.jsonl", listed.ListedCaption
+                )
+            )
             for shard in caption_shards(dataset)
         )
         print(
