@@ -7,6 +7,7 @@ together exactly as an uninterrupted one's.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -87,8 +88,11 @@ class Journal(Generic[Finished]):
 
     def add(self, recipe_id: str, finished: Finished) -> None:
         """Keep a finished item."""
-        with storage.output_errors(self._path), self._path.open("a", encoding="utf-8") as file:
-            file.write(_line(recipe_id, finished))
+        with storage.output_errors(self._path), self._path.open("ab+", buffering=0) as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - 1))
+            torn = file.read(1) not in (b"", b"\n")  # by a worker that was killed as it wrote
+            file.write(b"\n" * torn + _line(recipe_id, finished).encode())
 
     def _whole_lines(self, path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Finished]]:
         for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):

@@ -283,7 +283,16 @@ def _resumed(
     if len(todo) < len(expected):
         log.info("%d of %d were finished before and are kept", len(expected) - len(todo), len(expected))
     tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
-    for outcome in supervise.run(work, tasks, stall_limit_s=stall_limit_s, name=_names):
+
+    def kept(task: Sequence[Item], tick: Tick) -> list[Finished | str]:
+        results = work(task, tick)
+        # Here and not where results arrive: the next item may be under way by then, and a kill would cost both.
+        for row, result in zip(task, results, strict=True):
+            if not isinstance(result, str):
+                journal.add(row.recipe_id, result)
+        return results
+
+    for outcome in supervise.run(kept, tasks, stall_limit_s=stall_limit_s, name=_names):
         if outcome.error is None:
             results = outcome.result or []
         elif len(outcome.task) == 1:
@@ -292,7 +301,4 @@ def _resumed(
             log.warning("%d clips failed together, trying each alone: %s", len(outcome.task), outcome.error)
             yield from _resumed(outcome.task, work, 1, journal, root, stall_limit_s)
             continue
-        for row, result in zip(outcome.task, results, strict=True):
-            if not isinstance(result, str):
-                journal.add(row.recipe_id, result)
-            yield row, result
+        yield from zip(outcome.task, results, strict=True)
