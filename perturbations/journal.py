@@ -72,7 +72,10 @@ class Journal(Generic[Finished]):
         self._path = path
         self._record: type[Finished] = record
         self._finished: dict[str, Finished] = {}
+        storage.remove_leftovers([path])
         for journal in sorted(path.parent.glob("*.jsonl")):
+            if storage.is_leftover(journal):
+                continue  # another shard's, which is being written
             self._finished.update(self._whole_lines(journal, wanted))
         # Anew, so that a line cut short by a kill does not swallow the next one.
         storage.write_text(path, "".join(_line(name, item) for name, item in self._finished.items()))
