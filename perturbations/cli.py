@@ -519,7 +519,7 @@ def _sources(options: argparse.Namespace) -> int:
     rows = shards.run_sources(
         options.dataset, clips, stall_limit_s=options.stall_limit, prepare=_draw_demo if options.demo else None
     )
-    files.write(options.output, SOURCES, list(logged(rows, len(clips), "clips")))
+    files.write_part(options.output, SOURCES, list(logged(rows, len(clips), "clips")))
     return 0
 
 
@@ -555,7 +555,7 @@ def _videos(options: argparse.Namespace) -> int:
         stall_limit_s=options.stall_limit,
         check=not options.no_check,
     )
-    files.write(options.output, VIDEOS, list(logged(rows, len(sources), "clips")))
+    files.write_part(options.output, VIDEOS, list(logged(rows, len(sources), "clips")))
     return 0
 
 
@@ -589,7 +589,7 @@ def _analyse(options: argparse.Namespace) -> int:
         stall_limit_s=options.stall_limit,
         captions=_by_item(options.captions),
     )
-    files.write(options.output, ANALYSES, list(logged(rows, len(sources), "clips")))
+    files.write_part(options.output, ANALYSES, list(logged(rows, len(sources), "clips")))
     return 0
 
 
@@ -623,7 +623,7 @@ def _texts(options: argparse.Namespace) -> int:
 
     lines = listed.read(options.captions, listed.ListedCaption)
     rows = captions.run(recipe.parse_text(options.recipe), options.dataset, lines)
-    files.write(options.output, TEXTS, list(logged(rows, len(lines), "captions")))
+    files.write_part(options.output, TEXTS, list(logged(rows, len(lines), "captions")))
     return 0
 
 

@@ -7,6 +7,7 @@ together exactly as an uninterrupted one's.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -71,7 +72,10 @@ class Journal(Generic[Finished]):
         self._path = path
         self._record: type[Finished] = record
         self._finished: dict[str, Finished] = {}
+        storage.remove_leftovers([path])
         for journal in sorted(path.parent.glob("*.jsonl")):
+            if storage.is_leftover(journal):
+                continue  # another shard's, which is being written
             self._finished.update(self._whole_lines(journal, wanted))
         # Anew, so that a line cut short by a kill does not swallow the next one.
         storage.write_text(path, "".join(_line(name, item) for name, item in self._finished.items()))
@@ -87,8 +91,11 @@ class Journal(Generic[Finished]):
 
     def add(self, recipe_id: str, finished: Finished) -> None:
         """Keep a finished item."""
-        with storage.output_errors(self._path), self._path.open("a", encoding="utf-8") as file:
-            file.write(_line(recipe_id, finished))
+        with storage.output_errors(self._path), self._path.open("ab+", buffering=0) as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - 1))
+            torn = file.read(1) not in (b"", b"\n")  # by a worker that was killed as it wrote
+            file.write(b"\n" * torn + _line(recipe_id, finished).encode())
 
     def _whole_lines(self, path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Finished]]:
         for line in jsontext.lines(path):

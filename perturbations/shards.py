@@ -124,7 +124,7 @@ def run_videos(
     # Clips of one video follow each other: they share what was decoded or encoded of it.
     expected.sort(key=lambda row: (row.source_path, row.start_s or 0.0, row.item_id))
     with locking.one_job(journal), storage.scratch_directory() as scratch:
-        _remove_leftovers(targets)
+        storage.remove_leftovers(targets)
         finished = Journal(journal, Measured, {row.recipe_id for row in expected})
         for row, outcome in _resumed(expected, work, 1, finished, root, stall_limit_s):
             if isinstance(outcome, str):
@@ -132,6 +132,7 @@ def run_videos(
                 yield rows.quarantined(row, "video", outcome)
             else:
                 yield rows.complete_video(row, outcome)
+        storage.remove_leftovers(targets)  # of workers that were killed
 
 
 def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:
@@ -239,7 +240,7 @@ def run_analysis(
 
     together = analyses.clips_at_once(recipe)
     with locking.one_job(journal):
-        _remove_leftovers(targets)
+        storage.remove_leftovers(targets)
         finished = Journal(journal, Analysed, {row.recipe_id for row in expected})
         for row, outcome in _resumed(expected, work, together, finished, root, stall_limit_s):
             if isinstance(outcome, str):
@@ -247,11 +248,7 @@ def run_analysis(
                 yield rows.quarantined(row, "analysis", outcome)
             else:
                 yield rows.complete_analysis(row, outcome)
-
-
-def _remove_leftovers(targets: Sequence[Path]) -> None:
-    for target in targets:
-        storage.remove_leftovers(target)
+        storage.remove_leftovers(targets)
 
 
 def _names(items: Sequence[VideoRow | AnalysisRow]) -> str:
@@ -283,7 +280,16 @@ def _resumed(
     if len(todo) < len(expected):
         log.info("%d of %d were finished before and are kept", len(expected) - len(todo), len(expected))
     tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
-    for outcome in supervise.run(work, tasks, stall_limit_s=stall_limit_s, name=_names):
+
+    def kept(task: Sequence[Item], tick: Tick) -> list[Finished | str]:
+        results = work(task, tick)
+        # Here and not where results arrive: the next item may be under way by then, and a kill would cost both.
+        for row, result in zip(task, results, strict=True):
+            if not isinstance(result, str):
+                journal.add(row.recipe_id, result)
+        return results
+
+    for outcome in supervise.run(kept, tasks, stall_limit_s=stall_limit_s, name=_names):
         if outcome.error is None:
             results = outcome.result or []
         elif len(outcome.task) == 1:
@@ -292,7 +298,4 @@ def _resumed(
             log.warning("%d clips failed together, trying each alone: %s", len(outcome.task), outcome.error)
             yield from _resumed(outcome.task, work, 1, journal, root, stall_limit_s)
             continue
-        for row, result in zip(outcome.task, results, strict=True):
-            if not isinstance(result, str):
-                journal.add(row.recipe_id, result)
-            yield row, result
+        yield from zip(outcome.task, results, strict=True)

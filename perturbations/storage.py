@@ -8,7 +8,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ OUTPUT_ERRNOS = {
 }
 _LONGEST_NAME = 200  # bytes; file systems allow 255, and the temporary name and the extension need some
 _TEMPORARY = ".part-"
+_LEFTOVER = re.compile(rf"\.(.*){re.escape(_TEMPORARY)}[0-9a-f]{{12}}((?:\.[^.]*)?)", re.DOTALL)
 
 
 def file_stem(item_id: str) -> str:
@@ -94,21 +96,25 @@ def temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.stem}{_TEMPORARY}{os.urandom(6).hex()}{path.suffix}")
 
 
-def remove_leftovers(path: Path) -> None:
-    """Delete what interrupted writes of `path` left beside it."""
-    own = re.compile(re.escape(f".{path.stem}{_TEMPORARY}") + "[0-9a-f]{12}" + re.escape(path.suffix))
-    try:
-        entries = list(os.scandir(path.parent))
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for entry in entries:
-        if own.fullmatch(entry.name):
-            Path(entry.path).unlink(missing_ok=True)
+def remove_leftovers(paths: Iterable[Path]) -> None:
+    """Delete what interrupted writes of these paths left beside them."""
+    names: dict[Path, set[tuple[str, str]]] = defaultdict(set)
+    for path in paths:
+        names[path.parent].add((path.stem, path.suffix))
+    for folder, own in names.items():
+        try:
+            entries = list(os.scandir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for entry in entries:
+            found = _LEFTOVER.fullmatch(entry.name)
+            if found and found.groups() in own:
+                Path(entry.path).unlink(missing_ok=True)
 
 
 def is_leftover(path: Path) -> bool:
     """Whether a file is what an interrupted write left."""
-    return re.fullmatch(rf"\..*{re.escape(_TEMPORARY)}[0-9a-f]{{12}}(\..*)?", path.name, re.DOTALL) is not None
+    return _LEFTOVER.fullmatch(path.name) is not None
 
 
 @contextmanager

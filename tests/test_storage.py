@@ -157,7 +157,7 @@ def test_a_kill_leaves_the_file_as_it_was(name: str, before: str | None, tmp_pat
     assert before is None or target.read_text() == before
     left = [path for path in tmp_path.iterdir() if path != target]
     assert [path.read_text() for path in left] == ["half"]
-    storage.remove_leftovers(target)
+    storage.remove_leftovers([target])
     assert list(tmp_path.iterdir()) == ([target] if before else [])
 
 
@@ -169,12 +169,12 @@ def test_only_a_files_own_leftovers_are_removed(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     for _ in range(3):
         storage.temporary_path(target).touch()
-    storage.remove_leftovers(target)
+    storage.remove_leftovers([target])
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
 
 
 def test_leftovers_of_nowhere_are_none(tmp_path: Path) -> None:
-    storage.remove_leftovers(tmp_path / "no" / "folder" / "a.mp4")
+    storage.remove_leftovers([tmp_path / "no" / "folder" / "a.mp4"])
 
 
 def test_two_writers_do_not_meet(tmp_path: Path) -> None:

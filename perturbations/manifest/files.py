@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from perturbations import locking, storage
 from perturbations.errors import ManifestError
 from perturbations.manifest import locations
 from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, Kind, Row, columns_of
-from perturbations.storage import atomic_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,6 +49,13 @@ def write(path: Path, kind: Kind[Row], rows: Iterable[Row], about: About | None 
     _write_table(path, kind, table_of(kind, rows), about)
 
 
+def write_part(path: Path, kind: Kind[Row], rows: Iterable[Row]) -> None:
+    """Write a shard's part, and delete what killed jobs left of it: no other job is writing it then."""
+    with locking.one_job(path):
+        storage.remove_leftovers([path])
+        write(path, kind, rows)
+
+
 def table_of(kind: Kind[Row], rows: Iterable[Row]) -> pa.Table:
     """Rows as a table, sorted by their key."""
     rows = sorted(rows, key=lambda row: _sort_key(row, kind))
@@ -70,7 +77,7 @@ def concatenate(parts: Sequence[Path], output: Path, kind: Kind[Any], about: Abo
 
 def _write_table(path: Path, kind: Kind[Any], table: pa.Table, about: About | None) -> None:
     described = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **(about or {}), **describe(kind, table)}
-    with atomic_path(path) as temporary:
+    with storage.atomic_path(path) as temporary:
         _encode(table, described, temporary)
 
 
