@@ -77,13 +77,14 @@ def check_video(task: Task, tick: Tick) -> Checked:
     corrected = None if row is None else _with_measured(expected, row)
     mended = False
     recipe = parse(expected.recipe)
-    if source is not None and task.repair and (damage or row is None):
+    blocked = task.expected.path is not None and (task.root / task.expected.path).is_dir()
+    if source is not None and task.repair and (damage or row is None) and not blocked:
         try:
             measured = pipeline.produce(recipe, source, _target(task), tick)
             corrected, mended = rows.complete_video(expected, measured), True
         except MediaError as error:
             problems.append(f"it cannot be made again: {error}")
-    elif source is not None and not task.fast and not damage:
+    elif source is not None and not task.fast and not damage and not blocked:
         try:
             corrected = rows.complete_video(expected, _measured_again(task, source, tick))
         except MediaError as error:

@@ -112,6 +112,7 @@ def _verify(looked_at: Tree, manifest: Manifest, options: Options, summary: Summ
     summary.findings += _as_written(manifest)
     if options.repair and summary.findings and corrected is not None:
         _write_again(manifest, corrected, summary)
+        looked_at.forget(manifest.path)
 
 
 def _as_written(manifest: Manifest) -> list[Finding]:

@@ -108,6 +108,10 @@ class Tree:
                 self._known[path] = None
         return self._known[path]
 
+    def forget(self, path: Path) -> None:
+        """Read a manifest anew when it is asked for again: it was mended."""
+        self._known.pop(path, None)
+
     def add(self, manifest: Manifest) -> None:
         """Look at a manifest."""
         self.chosen.append(manifest)
