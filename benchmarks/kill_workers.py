@@ -110,13 +110,12 @@ def run_round(
     root: Path, entry: str, victims: str | None, options: argparse.Namespace, generator: random.Random | None = None
 ) -> tuple[dict[str, tuple[dict[str, object], str | None]], Counter[str]]:
     """The rows and files of a job that ended well, by item, and what was counted on the way."""
-    settings = recipe.storage_settings({"tier": "video", "profile": "high"})
-    made = recipe.make(registry.get(entry), 3, variant="released", seed=0, storage=settings)
+    made = recipe.make(registry.get(entry), 3, variant="released", seed=0, storage=recipe.stored_video("high"))
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(dir=root) as folder:
         name = Path(folder).name
         part = f"{name}/s1.parquet"
-        command = [*perturb("videos"), "--recipe", recipe.canonical(made), "--sources", "sources.parquet"]
+        command = [*perturb("videos"), "--recipe", made.text, "--sources", "sources.parquet"]
         command += ["--corpus", f"{name}/corpus", "--output", part]
         while True:
             with open(root / "job.log", "w") as log, subprocess.Popen(command, cwd=root, stderr=log) as job:

@@ -120,7 +120,7 @@ def test_every_tier_holds_the_same_frames(finished: Project, tmp_path: Path, tie
     assert not (
         tmp_path / "manifests/cooking/whole/msrvtt_p"
     ).exists()  # whole videos are a matter of full-length files
-    full = rows(finished).set_index(["item_id", "perturbation"])
+    full = rows(finished).set_index(["item_id", "perturbation"], drop=False)
     for _, row in rows(project).iterrows():
         frames = open_clip(full.loc[(row.item_id, row.perturbation)])
         indices = media.uniform_indices(5, len(frames)) if tier["tier"] == "frames" else list(range(len(frames)))

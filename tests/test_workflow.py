@@ -150,7 +150,7 @@ def test_verify_finds_damage_and_repairs_it(project: Project) -> None:
     files[1].unlink()
     found = project.perturb("verify")
     assert found.returncode == 1
-    assert "2 do not" in found.stdout
+    assert "videos.parquet: 16 rows, 0 of them quarantined or missing; 2 problems" in found.stdout
     assert "the file is missing" in found.stdout
     assert project.perturb("verify", "--repair").returncode == 0
     assert files[0].read_bytes() == clean
@@ -315,7 +315,7 @@ def test_failures_are_listed_at_the_end_and_nothing_else_is_lost(tmp_path: Path)
     assert sorted(set(videos["item_id"])) == ["a", "c", "d"]
     assert set(videos["status"]) == {"complete"}
     sources = read_manifest(tmp_path / "manifests/tiny/sources.parquet")
-    assert dict(sources["status"].value_counts()) == {"complete": 3, "quarantined": 2}
+    assert dict(sources["status"].value_counts()) == {"complete": 3, "quarantined": 1, "missing": 1}
     project.config["datasets"]["tiny"]["max_quarantine"] = 2
     assert project.rerun("mlvp_tiny") == set()
 
