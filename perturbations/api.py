@@ -25,6 +25,7 @@ from perturbations.manifest.kinds import (
     Kind,
     SourceRow,
     VideoRow,
+    columns_of,
     row_from,
     values_of,
 )
@@ -244,11 +245,15 @@ def typed_row(row: Any) -> ClipRow | SourceRow:
         row = values_of(row)
     columns = row if isinstance(row, Mapping) else row._asdict() if hasattr(row, "_asdict") else row.to_dict()
     plain = {str(name): None if _is_missing(value) else _plain(value) for name, value in columns.items()}
-    kind: Kind[Any] = VIDEOS if "recipe" in plain else SOURCES
+    is_stored = str(plain.get("storage", "")).startswith(("video/", "frames/"))
+    kind: Kind[Any] = VIDEOS if is_stored or "recipe" in plain else SOURCES
     if plain.get("storage") == SOURCE_STORAGE:
         # A clean clip among perturbed ones.
         plain |= {"split": "", "rotation": 0}
         kind = SOURCES
+    elif is_stored:
+        # A stored clip's frames are in its file: columns that somebody made an index of, or left out, are not needed.
+        plain = {column.name: column.type() for column in columns_of(kind.row) if not column.optional} | plain
     typed: ClipRow | SourceRow = row_from(kind, plain)
     return typed
 

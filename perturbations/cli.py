@@ -882,8 +882,8 @@ def _check(options: argparse.Namespace) -> int:
         lines = [f"  {item!r}: {reasons[item]}" for item in items[:20]]
         rest = [f"  and {len(items) - 20} more"] if len(items) > 20 else []
         raise ManifestError(
-            f"{len(items)} items are quarantined, max_quarantine allows {options.allowed}. Mend them and run "
-            "`perturb retry`, leave them out with `subset`, or raise max_quarantine in config.yaml. All of them: "
+            f"{len(items)} items are quarantined or missing, max_quarantine allows {options.allowed}. Mend them and "
+            "run `perturb retry`, leave them out with `subset`, or raise max_quarantine in config.yaml. All of them: "
             f"{options.quarantine}\n" + "\n".join(lines + rest)
         )
     storage.write_text(options.output, f"{len(items)} quarantined, {options.allowed} allowed\n")

@@ -12,12 +12,13 @@ from typing import Any
 
 import clips
 import numpy as np
+import pandas as pd
 import pytest
 
 import perturbations
 import perturbations.errors
 from perturbations import media, pipeline, recipe, registry, rendering, shards, storage
-from perturbations.manifest.kinds import VideoRow
+from perturbations.manifest.kinds import VideoRow, values_of
 
 ENTRIES = registry.perturbations(kind="video")
 KEYS = [entry.key for entry in ENTRIES]
@@ -240,6 +241,16 @@ def test_open_clip_opens_clean_clips(tmp_path: Path) -> None:
     frames = scene(4, 48, 64)
     row = clips.source_row(write_clip(tmp_path / "clip.mp4", frames))
     assert np.array_equal(perturbations.open_clip(row), frames)
+
+
+def test_a_stored_clip_opens_without_the_columns_that_became_an_index(tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip.mp4", scene(4, 48, 64))
+    row = made_row("mlvp/fog", 2, LOSSLESS, path, tmp_path / "out")
+    table = pd.DataFrame([values_of(row)]).set_index(["item_id", "perturbation", "severity"])
+    assert np.array_equal(perturbations.open_clip(table.iloc[0]), perturbations.open_clip(row))
+    on_demand = table.assign(storage="recipe")
+    with pytest.raises(perturbations.errors.ManifestError, match="lacks the column"):
+        perturbations.open_clip(on_demand.iloc[0])
 
 
 def test_open_clip_refuses_a_quarantined_row() -> None:

@@ -17,6 +17,7 @@ import pytest
 from perturbations import registry
 from perturbations.errors import ManifestError
 from perturbations.manifest import files as manifests
+from perturbations.manifest import sets
 from perturbations.manifest.kinds import (
     QUARANTINE,
     RESULTS,
@@ -100,7 +101,8 @@ def files(tmp_path: Path) -> dict[str, list[Path]]:
     paths = {name: folder / name for name in ("results.parquet", "quarantine.parquet", "statistics.parquet")}
     manifests.write(paths["results.parquet"], RESULTS, rows(), {"package_version": "1.2.3"})
     bad = QuarantineRow(dataset="demo", item_id=NASTY, status="quarantined", stage="source", error=NASTY)
-    manifests.write(paths["quarantine.parquet"], QUARANTINE, [bad])
+    listed = sets.Listed(listed=1000, listed_sha256="0", complete=3, quarantined=1, missing=996, scenarios=60)
+    manifests.write(paths["quarantine.parquet"], QUARANTINE, [bad], {"set": listed.columns()})
     counted = TextStatisticsRow(
         dataset="demo",
         suite="mm_robustness",
@@ -178,6 +180,11 @@ def made(files: dict[str, list[Path]], tmp_path: Path) -> Path:
     output = tmp_path / "report.html"
     page.write(output, **files)
     return output
+
+
+def test_the_page_says_what_became_of_every_listed_clip(made: Path) -> None:
+    text = "mlvp on demo: 3 of 1,000 listed clips complete; 1 quarantined; 996 missing."
+    assert text in made.read_text(encoding="utf-8")
 
 
 def test_tables_are_the_papers(made: Path) -> None:

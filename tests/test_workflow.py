@@ -307,7 +307,7 @@ def test_failures_are_listed_at_the_end_and_nothing_else_is_lost(tmp_path: Path)
     failed = project.snakemake("mlvp_tiny", check=False)
     assert failed.returncode != 0
     told = failed.stdout + failed.stderr
-    assert "2 items are quarantined, max_quarantine allows 0" in told
+    assert "2 items are quarantined or missing, max_quarantine allows 0" in told
     assert "'gone': annotation: missing" in told
     assert "'b': source: " in told
     assert "Traceback (most recent" not in told

@@ -61,6 +61,15 @@ class Listed:
         return asdict(self)
 
 
+def read_listed(path: Path) -> Listed | None:
+    """What a manifest says became of the listed items; None where it does not say. Raises `ManifestError`."""
+    described = files.read_metadata(path).get("set")
+    try:
+        return None if described is None else Listed(**described)
+    except TypeError:
+        raise ManifestError(f"{path} does not say in the way of manifests what was listed") from None
+
+
 def ids_sha256(item_ids: Iterable[str]) -> str:
     """A hash of a set of ids."""
     digest = hashlib.sha256()

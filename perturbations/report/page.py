@@ -18,7 +18,7 @@ import pandas as pd
 
 from perturbations import registry, shown, storage
 from perturbations.errors import ManifestError
-from perturbations.manifest import files
+from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import (
     QUARANTINE,
     RESULTS,
@@ -133,7 +133,7 @@ def write(
         _costs(frame),
         _sheets(sheets),
         _gate(statistics),
-        _quarantined(failed),
+        _quarantined(failed, [sentence for path in quarantine if (sentence := _corpus_sentence(path))]),
         _provenance(frame, results),
     ]
     environment = jinja2.Environment(
@@ -489,11 +489,18 @@ def _gate(paths: Sequence[Path]) -> Section:
     return Section("captions", "Captions and the gate", [text] if parts else ["No caption was perturbed yet."], parts)
 
 
-def _quarantined(rows: Sequence[QuarantineRow]) -> Section:
+def _corpus_sentence(path: Path) -> str | None:
+    """What became of a corpus' listed clips, from its quarantine manifest."""
+    listed = sets.read_listed(path)
+    return None if listed is None else f"{path.parent.name} on {path.parent.parent.name}: {listed.sentence('clips')}."
+
+
+def _quarantined(rows: Sequence[QuarantineRow], corpora: Sequence[str]) -> Section:
     if not rows:
-        return Section("quarantine", "Quarantine", ["Nothing is quarantined."])
+        return Section("quarantine", "Quarantine", [*corpora, "Nothing is quarantined."])
     unique = list({(row.item_id, row.stage, row.error): row for row in rows}.values())
-    texts = [f"{_plural(len(rows), 'row')} of {_plural(len({row.item_id for row in rows}), 'item')} could not be made."]
+    items = _plural(len({row.item_id for row in rows}), "item")
+    texts = [*corpora, f"{_plural(len(rows), 'row')} of {items} could not be made."]
     if len(unique) > _MOST_LISTED:
         texts.append(f"The first {_MOST_LISTED} are listed; all are in the quarantine manifests.")
     body = [
