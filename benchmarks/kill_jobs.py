@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import psutil
 import pyarrow.parquet as pq
 
 from perturbations import analyses, captions, cli, config, media, pipeline, recipe, registry, shards, storage
+from perturbations.listed import ListedCaption, ListedClip
 
 TIERS = ("video/high", "frames/5", "recipe")
 ANALYSES = ("motion", "main_object", "embedding")
@@ -55,13 +56,13 @@ def draw_clips(folder: Path) -> None:
 
 
 def write_lists(base: Path) -> None:
-    clips: list[dict[str, Any]] = [
-        {"item_id": name, "source_video_id": name, "path": f"base/videos/{name}.mp4"} for name in FRAMES
+    clips = [ListedClip(item_id=name, source_video_id=name, path=f"base/videos/{name}.mp4") for name in FRAMES]
+    described = [
+        ListedCaption(caption_id=f"{i}", item_id=name, text=f"a man rides the {i}th bicycle to {name}")
+        for i, name in enumerate(list(FRAMES) * 8)
     ]
-    lines = [{"caption_id": f"{i}", "item_id": name, "text": f"a man rides the {i}th bicycle to {name}"}
-             for i, name in enumerate(list(FRAMES) * 8)]  # fmt: skip
-    for name, rows in {"listed": clips, "captions": lines}.items():
-        (base / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name, lines in {"listed": clips, "captions": described}.items():
+        (base / f"{name}.jsonl").write_text("".join(json.dumps(asdict(line)) + "\n" for line in lines))
     rows = [{"item_id": name, "caption": f"a caption of {name}"} for name in list(FRAMES)[:3]]
     (base / "annotations.json").write_text(json.dumps(rows))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import logging
 import os
@@ -22,6 +23,7 @@ from perturbations.errors import ConfigError, ManifestError, MediaError, Perturb
 if TYPE_CHECKING:
     from perturbations.listed import ListedClip
     from perturbations.manifest.kinds import AnalysisRow, CompleteSource
+    from perturbations.verify.run import Options
 
 log = logging.getLogger("perturbations")
 
@@ -411,8 +413,19 @@ def _verify(options: argparse.Namespace) -> int:
     from perturbations.verify import run
 
     wanted = run.Options(jobs=options.jobs, stall_limit_s=options.stall_limit, fast=options.fast, repair=options.repair)
+    problems = _print_findings(options.paths, wanted)
+    if problems and options.repair:
+        print("After the repair:")
+        problems = _print_findings(options.paths, dataclasses.replace(wanted, fast=True, repair=False))
+    return 1 if problems else 0
+
+
+def _print_findings(paths: Sequence[Path], wanted: Options) -> int:
+    """Verify, print what is found, and return how many problems there are."""
+    from perturbations.verify import run
+
     problems = 0
-    for summary in run.verify(options.paths, wanted):
+    for summary in run.verify(paths, wanted):
         for finding in summary.findings[:_MOST_SHOWN]:
             print(f"  {shown.line(str(finding))}")
         if len(summary.findings) > _MOST_SHOWN:
@@ -425,7 +438,7 @@ def _verify(options: argparse.Namespace) -> int:
             f"{len(summary.findings)} problems{mended}"
         )
         problems += len(summary.findings)
-    return 1 if problems else 0
+    return problems
 
 
 def _retry(options: argparse.Namespace) -> int:

@@ -49,7 +49,7 @@ def hit(number: int, frames: Iterator[media.Frame], at: int) -> Iterator[media.F
     ("number", "kind", "words"),
     [
         (signal.SIGKILL, ToolError, "killed by SIGKILL"),
-        (signal.SIGHUP, ToolError, "killed by SIGHUP"),
+        (signal.SIGUSR1, ToolError, "killed by SIGUSR1"),
         (signal.SIGSEGV, CrashError, "crashes: SIGSEGV"),
         (signal.SIGABRT, CrashError, "crashes: SIGABRT"),
         (signal.SIGXFSZ, OutputError, "too large"),
