@@ -68,12 +68,26 @@ class Corpus:
             if about.get("set") != listed.columns():
                 problem = f"it says that {about.get('set')}, and holds {listed.columns()}"
                 self.findings.append(Finding(self.manifest.path, "", problem))
+        for path in sorted({path for recipe in self.recipes.values() for path in self._analyses_of(recipe)}):
+            if not path.is_file():
+                self.findings.append(Finding(path, "", "the manifest is missing"))
         place = (self.manifest.path.parent.name, self._dataset_name())
         if (about.get("suite"), about.get("dataset")) != place:
             problem = (
                 f"it says that it is {about.get('suite')} on {about.get('dataset')}, and lies where {place} belongs"
             )
             self.findings.append(Finding(self.manifest.path, "", problem))
+
+    def _analyses_of(self, recipe: VideoRecipe) -> list[Path]:
+        """The manifests of analyses that come with videos of a recipe."""
+        if self._collection() is None:
+            return []
+        if recipe.donor_corpus is not None:
+            return [self.manifest.root / "manifests" / recipe.donor_corpus / "embedding.parquet"]
+        finds_objects = recipe.analysis is not None and recipe.analysis.analysis == "main_object"
+        # One target asks for both.
+        is_whole_target = (self.manifest.path.parent / "preview.png").is_file()
+        return [self.dataset_folder / "main_object.parquet"] if finds_objects and is_whole_target else []
 
     def _dataset_name(self) -> str:
         folder = self.dataset_folder
