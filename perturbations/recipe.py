@@ -138,7 +138,7 @@ class DonorGuide(Record):
     """The kernel takes frames of the clip of a corpus that is nearest."""
 
     kind: Literal["donor"] = "donor"
-    corpus: str
+    corpus: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")]  # a part of a path
     analysis: AnalysisRecipe
 
 

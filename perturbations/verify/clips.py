@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import errno
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perturbations import pipeline, rendering, rows, shards, storage
-from perturbations.errors import ManifestError, MediaError
+from perturbations.errors import ManifestError, MediaError, OutputError
 from perturbations.journal import Measured
 from perturbations.listed import ListedClip
 from perturbations.manifest import locations
@@ -82,7 +82,8 @@ def check_video(task: Task, tick: Tick) -> Checked:
         try:
             measured = pipeline.produce(recipe, source, _target(task), tick)
             corrected, mended = rows.complete_video(expected, measured), True
-        except MediaError as error:
+        except (MediaError, ManifestError, OutputError) as error:
+            # One place that cannot be written to must not keep the others from being mended.
             problems.append(f"it cannot be made again: {error}")
     elif source is not None and not task.fast and not damage and not blocked:
         try:
@@ -132,9 +133,9 @@ def _directory(path: Path, repair: bool) -> str:
         try:
             path.rmdir()
         except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                return f"a folder that is not empty stands in the file's place: {path}"
-            raise
+            return (
+                f"a folder that cannot be removed stands in the file's place: {path}: {os.strerror(error.errno or 0)}"
+            )
     return f"a folder stands in the file's place: {path}"
 
 

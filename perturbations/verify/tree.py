@@ -193,16 +193,21 @@ def _missing(dataset: Path, names: Sequence[str]) -> Iterator[Finding]:
 def strangers(tree: Tree) -> list[Finding]:
     """Files in the folders of corpora that no row names."""
     named: dict[Path, set[Path]] = {}
+    findings = []
     for manifest in tree.chosen:
         if manifest.kind is not VIDEOS:
             continue
         collection = _collection_of(manifest.path)
         if collection is None:
             continue
-        folder = manifest.root / "corpora" / collection / manifest.path.parent.name
+        place = Path("corpora", collection, manifest.path.parent.name)
+        try:
+            folder = locations.confined(manifest.root, str(place))
+        except ManifestError as error:
+            findings.append(Finding(manifest.path, "", str(error)))
+            continue
         paths = {manifest.root / row.path for row in manifest.rows if row.path is not None and ".." not in row.path}
         named.setdefault(folder, set()).update(paths)
-    findings = []
     for folder, paths in named.items():
         for path in sorted(folder.rglob("*")):
             if (path.is_file() or path.is_symlink()) and path not in paths:
