@@ -92,6 +92,13 @@ def _lose_rows(root: Path) -> None:
     files.write(path, VIDEOS, files.read_rows(path, VIDEOS)[2:], files.read_metadata(path))
 
 
+def _miscount(root: Path) -> None:
+    path = root / "manifests/tiny/mlvp/videos.parquet"
+    about = files.read_metadata(path)
+    about["set"] = {**about["set"], "listed": 1000, "missing": 997}
+    files.write(path, VIDEOS, files.read_rows(path, VIDEOS), about)
+
+
 MENDED: dict[str, Callable[[Path], object]] = {
     "a missing file": lambda root: _first(root).unlink(),
     "a damaged file": lambda root: _first(root).write_bytes(b"damaged"),
@@ -101,6 +108,7 @@ MENDED: dict[str, Callable[[Path], object]] = {
     "an edited place": _edit("path", "corpora/tiny/mlvp/other.mp4"),
     "an edited level": _edit("level", "high"),
     "lost rows": _lose_rows,
+    "a wrong count": _miscount,
     "a changed view": lambda root: _halve(root / "manifests/tiny/mlvp/mixed_types.parquet"),
     "a leftover": lambda root: _first(root).with_name(".it.part-0123456789ab.mp4").write_bytes(b"x"),
 }

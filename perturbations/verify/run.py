@@ -111,8 +111,9 @@ def _verify(looked_at: Tree, manifest: Manifest, options: Options, summary: Summ
             summary.findings += derived.check_derived(manifest, corrected)
     summary.findings += _as_written(manifest)
     if options.repair and summary.findings and corrected is not None:
-        _write_again(manifest, corrected, summary)
+        _write_again(looked_at, manifest, corrected)
         looked_at.forget(manifest.path)
+        summary.mended += 1
 
 
 def _as_written(manifest: Manifest) -> list[Finding]:
@@ -122,13 +123,16 @@ def _as_written(manifest: Manifest) -> list[Finding]:
     return [Finding(manifest.path, "", problem)] if names else []
 
 
-def _write_again(manifest: Manifest, rows: Sequence[Any], summary: Summary) -> None:
+def _write_again(looked_at: Tree, manifest: Manifest, rows: Sequence[Any]) -> None:
     """Write a manifest with the rows that it should have; what is not known of a row stays a finding."""
     about = {name: value for name, value in manifest.about.items() if name not in ("statuses", "rows")}
-    if "set" in about and manifest.kind.name == SOURCES.name:
+    if manifest.kind.name == SOURCES.name:
         about["set"] = sets.of_sources(rows).columns()
+    sources = looked_at.neighbour(manifest.path.parent.parent / "sources.parquet", SOURCES)
+    if manifest.kind.name == VIDEOS.name and sources is not None:
+        scenarios = len({(row.perturbation, row.severity) for row in rows})
+        about["set"] = sets.of_corpus(sources.rows, rows, scenarios).columns()
     files.write(manifest.path, manifest.kind, rows, about)
-    summary.mended += 1
 
 
 def _verify_sources(manifest: Manifest, options: Options, summary: Summary) -> list[SourceRow] | None:
