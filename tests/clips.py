@@ -12,9 +12,9 @@ from typing import Any
 import av
 import numpy as np
 
-from perturbations import guidance, media, recipe, shards, storage
+from perturbations import guidance, media, recipe, registry, shards, storage
 from perturbations.listed import ListedClip
-from perturbations.manifest.kinds import AnalysisRow, CompleteSource
+from perturbations.manifest.kinds import AnalysisRow, CompleteSource, TextRow, VideoRow
 
 WIDTH, HEIGHT, FRAMES = 64, 48, 12
 RATE = Fraction(25)
@@ -188,6 +188,31 @@ def listed(path: Path, item_id: str = "it", **columns: Any) -> ListedClip:
 def source_row(path: Path, item_id: str = "it", **columns: Any) -> CompleteSource:
     """A clip's row of the sources manifest."""
     return shards.source_row("data", listed(path, item_id, **columns))
+
+
+def video_row(made: recipe.VideoRecipe, **columns: Any) -> VideoRow:
+    """A complete row of a videos manifest that says of its recipe what it is; `columns` stand for what is made up."""
+    made_up = {
+        **{"dataset": "data", "item_id": "it", "backend": "{}", "recipe_id": "0", "storage": "recipe"},
+        **{"width": 64, "height": 48, "fps": 25.0, "frame_count": 9, "duration_s": 0.36, "status": "complete"},
+        **{"source_path": "it.mp4", "source_sha256": "0", "source_frame_count": 9},
+    }
+    return VideoRow(**_of_recipe(made), **{"draw": made.draw, **made_up, **columns})
+
+
+def text_row(made: recipe.TextRecipe, **columns: Any) -> TextRow:
+    """The same of a perturbed caption."""
+    made_up = {
+        **{"dataset": "data", "caption_id": "c", "item_id": "it", "backend": made.backend, "recipe_id": "0"},
+        **{"source_text": "as it was", "text": "as it is", "changed": True, "attempts": 1, "accepted": True},
+    }
+    return TextRow(**_of_recipe(made), **{**made_up, **columns})
+
+
+def _of_recipe(made: recipe.VideoRecipe | recipe.TextRecipe) -> dict[str, Any]:
+    names = ("suite", "perturbation", "severity", "variant", "seed")
+    told = {"level": registry.get(made.key).level, "params": recipe.canonical(made.params), "recipe": made.text}
+    return {**{name: getattr(made, name) for name in names}, **told}
 
 
 def analysed(made: recipe.AnalysisRecipe, sources: Sequence[CompleteSource], folder: Path) -> list[AnalysisRow]:

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import clips
 import pytest
 
 from perturbations import captions, recipe, registry
@@ -17,58 +18,13 @@ NUMBERS = "published numbers: "
 
 
 def video(key: str, severity: int = 3, variant: str = "released", **more: Any) -> VideoRow:
-    entry = registry.get(key)
-    made = recipe.make(entry, severity, variant=variant, seed=0, storage=recipe.Unstored(), **more)
-    return VideoRow(
-        dataset="data",
-        item_id="it",
-        suite=made.suite,
-        perturbation=made.perturbation,
-        severity=made.severity,
-        level=entry.level,
-        variant=made.variant,
-        draw=made.draw,
-        params=recipe.canonical(made.params),
-        backend="{}",
-        seed=made.seed,
-        recipe=made.text,
-        recipe_id="0",
-        storage="recipe",
-        width=64,
-        height=48,
-        fps=25.0,
-        frame_count=9,
-        duration_s=0.36,
-        source_path="it.mp4",
-        source_sha256="0",
-        source_frame_count=9,
-        status="complete",
-    )
+    made = recipe.make(registry.get(key), severity, variant=variant, seed=0, storage=recipe.Unstored(), **more)
+    return clips.video_row(made)
 
 
 def text(key: str, backend: str = "offline", **more: Any) -> TextRow:
-    entry = registry.get(key)
-    made = captions.make(entry, 1, backend=backend, **more)
-    return TextRow(
-        dataset="data",
-        caption_id="c",
-        item_id="it",
-        suite=made.suite,
-        perturbation=made.perturbation,
-        severity=made.severity,
-        level=entry.level,
-        variant=made.variant,
-        params=recipe.canonical(made.params),
-        backend=backend,
-        seed=made.seed,
-        source_text="a man sings",
-        text="a man sinfs",
-        changed=True,
-        attempts=1,
-        accepted=True,
-        recipe=made.text,
-        recipe_id="0",
-    )
+    made = captions.make(registry.get(key), 1, backend=backend, **more)
+    return clips.text_row(made, source_text="a man sings", text="a man sinfs")
 
 
 @pytest.mark.parametrize("variant", registry.VARIANTS)

@@ -137,27 +137,14 @@ def caption(caption_id: str, item_id: str) -> CaptionRow:
 
 
 def perturbed_caption(caption_id: str, item_id: str, *, accepted: bool) -> TextRow:
-    entry = registry.get("mm_robustness/word_swap")
-    made = caption_recipes.make(entry, 3)
-    return TextRow(
-        dataset="data",
+    return clips.text_row(
+        caption_recipes.make(registry.get("mm_robustness/word_swap"), 3),
         caption_id=caption_id,
         item_id=item_id,
-        suite=made.suite,
-        perturbation=made.perturbation,
-        severity=made.severity,
-        level=entry.level,
-        variant=made.variant,
-        params=recipe.canonical(made.params),
         backend="rules",
-        seed=made.seed,
-        source_text="as it was",
         text=f"text {caption_id}",
-        changed=True,
         similarity=0.95 if accepted else 0.1,
-        attempts=1,
         accepted=accepted,
-        recipe=made.text,
         recipe_id=caption_id,
     )
 

@@ -288,27 +288,14 @@ def test_an_id_listed_twice(sources: Path, tmp_path: Path) -> None:
 
 
 def text_row(item_id: str, text: str, accepted: bool = True, number: int = 0) -> TextRow:
-    entry = registry.get("mm_robustness/word_swap")
-    made = captions.make(entry, 3)
-    return TextRow(
-        dataset="data",
+    return clips.text_row(
+        captions.make(registry.get("mm_robustness/word_swap"), 3),
         caption_id=f"{item_id}#{number}",
         item_id=item_id,
-        suite=made.suite,
-        perturbation=made.perturbation,
-        severity=made.severity,
-        level=entry.level,
-        variant=made.variant,
-        params=recipe.canonical(made.params),
         backend="rules",
-        seed=made.seed,
-        source_text="as it was",
         text=text,
-        changed=True,
         similarity=0.95 if accepted else 0.1,
-        attempts=1,
         accepted=accepted,
-        recipe=made.text,
         recipe_id="",
     )
 
