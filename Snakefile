@@ -6,19 +6,11 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
-from perturbations import config as configuration
-from perturbations import (
-    captions,
-    config_file,
-    evaluation,
-    limits,
-    listed,
-    plan,
-    recipe,
-    registry,
-    shown,
-)
 from perturbations.errors import PerturbationError
+from perturbations.plan import captions, config_file, evaluation, listed, recipe, sharding
+from perturbations.plan import config as configuration
+from perturbations.suites import registry
+from perturbations.system import limits, shown
 
 min_version("9.0")
 

@@ -43,9 +43,13 @@ from typing import Any
 import cv2
 import numpy as np
 
-from perturbations import analyses, media, quality, registry, rng, storage
+from perturbations import rng
 from perturbations.analysis import motion
+from perturbations.engine import analyses
 from perturbations.errors import BackendError
+from perturbations.media import media, quality
+from perturbations.suites import registry
+from perturbations.system import storage
 from perturbations.video import codec, procedural_styles
 
 FPS = 25.0

@@ -18,10 +18,14 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from perturbations import config, media, recipe, registry, shards, storage
-from perturbations.listed import ListedClip
+from perturbations.engine import shards
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS
+from perturbations.media import media
+from perturbations.plan import config, recipe
+from perturbations.plan.listed import ListedClip
+from perturbations.suites import registry
+from perturbations.system import storage
 
 PEER_S = {
     "gaussian_noise": (0.46, 0.45),

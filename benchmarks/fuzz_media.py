@@ -33,8 +33,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from perturbations import media
 from perturbations.errors import MediaError
+from perturbations.media import media
 
 FRAMES, RATE, SIZE = 48, 25, "160x120"
 MEMORY_BYTES, SECONDS = 4 << 30, 30

@@ -28,7 +28,8 @@ import cv2
 import numpy as np
 from scipy import ndimage
 
-from perturbations import registry, rng
+from perturbations import rng
+from perturbations.suites import registry
 from perturbations.video import digital, weather
 
 Apply = Callable[[np.ndarray, int], np.ndarray]

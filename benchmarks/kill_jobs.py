@@ -20,8 +20,13 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 
-from perturbations import analyses, captions, cli, config, media, pipeline, recipe, registry, shards, storage
-from perturbations.listed import ListedCaption, ListedClip
+from perturbations.cli import commands
+from perturbations.engine import analyses, pipeline, shards
+from perturbations.media import media
+from perturbations.plan import captions, config, recipe
+from perturbations.plan.listed import ListedCaption, ListedClip
+from perturbations.suites import registry
+from perturbations.system import storage
 
 TIERS = ("video/high", "frames/5", "recipe")
 ANALYSES = ("motion", "main_object", "embedding")
@@ -146,7 +151,7 @@ def finish(pid: int) -> None:
 
 
 def run_perturb(folder: Path, *command: str) -> None:
-    finish(fork(folder, lambda: cli.main(command)))
+    finish(fork(folder, lambda: commands.main(command)))
 
 
 def note(word: str) -> None:
@@ -175,7 +180,7 @@ def noted(job: Job, run: int) -> int:
 
     shards.pipeline.produce = begun  # type: ignore[assignment]
     shards.analyses.analyser = telling
-    return cli.main(job.command)
+    return commands.main(job.command)
 
 
 def children(pid: int) -> list[int]:

@@ -26,7 +26,10 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 
-from perturbations import media, recipe, registry, storage
+from perturbations.media import media
+from perturbations.plan import recipe
+from perturbations.suites import registry
+from perturbations.system import storage
 
 VICTIMS = {
     "workers": ("mlvp/gaussian_noise", "msrvtt_p/mpeg2"),

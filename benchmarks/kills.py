@@ -29,7 +29,7 @@ import yaml
 from kill_jobs import KINDS, TIERS, Job
 from snakemake import cli as snakemake
 
-from perturbations import registry
+from perturbations.suites import registry
 
 COUNTED = (
     *("jobs", "rounds", *KINDS, "runs", "stopped", "redone", "most per kill", "without a kill"),

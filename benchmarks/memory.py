@@ -17,10 +17,13 @@ from pathlib import Path
 
 import psutil
 
-from perturbations import config, media, recipe, registry, shards
-from perturbations.listed import ListedClip
+from perturbations.engine import shards
 from perturbations.manifest import files
 from perturbations.manifest.kinds import COMPLETE, SOURCES, VIDEOS, CompleteSource
+from perturbations.media import media
+from perturbations.plan import config, recipe
+from perturbations.plan.listed import ListedClip
+from perturbations.suites import registry
 
 
 def peak_mib(command: list[str], folder: Path) -> tuple[float, float]:

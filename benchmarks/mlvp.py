@@ -19,11 +19,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from perturbations import analyses, config, guidance, media, pipeline, recipe, registry, rendering, shards
-from perturbations import rows as manifest_rows
-from perturbations.listed import ListedClip
+from perturbations.engine import analyses, guidance, pipeline, rendering, shards
+from perturbations.engine import rows as manifest_rows
 from perturbations.manifest.kinds import CompleteSource
+from perturbations.media import media
+from perturbations.plan import config, recipe
+from perturbations.plan.listed import ListedClip
 from perturbations.progress import no_tick
+from perturbations.suites import registry
 
 PARTS = ("decode", "analysis", "kernel", "encode", "check", "overhead")
 

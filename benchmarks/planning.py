@@ -43,12 +43,12 @@ def write_dataset(folder: Path, captions: int, videos: int, present: bool) -> No
 
 def measure(kind: str, folder: Path) -> None:
     """In the child: plan, and print what it took."""
-    from perturbations import config, plan
+    from perturbations.plan import config, sharding
 
     dataset = {"adapter": "folder", "annotations": str(folder / "captions.csv"), "videos": str(folder / "videos")}
     parsed = config.parse({"datasets": {"d": dataset}, "suites": {"mlvp": {}}})
     before = time.process_time()
-    (plan.captions if kind == "captions" else plan.make)("d", parsed, folder / "work")
+    (sharding.captions if kind == "captions" else sharding.make)("d", parsed, folder / "work")
     spent = time.process_time() - before
     print(json.dumps([spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 

@@ -22,11 +22,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from perturbations import recipe, registry, shards
-from perturbations.listed import ListedClip
+from perturbations.engine import shards
+from perturbations.evaluation import runner
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS, VideoRow
-from perturbations.tta import frames, runner
+from perturbations.plan import recipe
+from perturbations.plan.listed import ListedClip
+from perturbations.suites import registry
+from perturbations.tta import frames
 
 TIERS: dict[str, recipe.Storage] = {
     "video/lossless": recipe.stored_video("lossless"),

@@ -49,10 +49,15 @@ from PIL import Image as Pillow
 from scipy import ndimage
 from skimage import color, filters, util
 
-from perturbations import media, recipe, registry, rendering, rng, shards, storage
-from perturbations.listed import ListedClip
+from perturbations import rng
+from perturbations.engine import rendering, shards
+from perturbations.media import media
+from perturbations.plan import recipe
+from perturbations.plan.listed import ListedClip
 from perturbations.progress import no_tick
-from perturbations.registry import Perturbation
+from perturbations.suites import registry
+from perturbations.suites.registry import Perturbation
+from perturbations.system import storage
 from perturbations.video import procedural_styles, style
 
 Apply = Callable[[np.ndarray, int], np.ndarray]

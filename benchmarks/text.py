@@ -22,11 +22,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perturbations import registry
-from perturbations.listed import ListedCaption
+from perturbations.captions.distance import bleu4, meteor
+from perturbations.captions.pipeline import perturb_captions
 from perturbations.models import text_roles
-from perturbations.text.distance import bleu4, meteor
-from perturbations.text.pipeline import perturb_captions
+from perturbations.plan.listed import ListedCaption
+from perturbations.suites import registry
 
 Captions = Sequence[ListedCaption]
 

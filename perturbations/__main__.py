@@ -1,5 +1,5 @@
 """`python -m perturbations` is `perturb`."""
 
-from perturbations.cli import main
+from perturbations.cli.commands import main
 
 raise SystemExit(main())

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations import analyses, framefile, guidance, media, registry, rendering, storage
 from perturbations.analysis import neighbours
 from perturbations.analysis.motion import Follower
+from perturbations.captions.pipeline import PerturbedText, perturb_captions, text_entry
+from perturbations.engine import analyses, guidance, rendering
 from perturbations.errors import ManifestError, UnknownPerturbationError
-from perturbations.listed import ListedCaption
 from perturbations.manifest.kinds import (
     COMPLETE,
     SOURCE_STORAGE,
@@ -29,8 +29,11 @@ from perturbations.manifest.kinds import (
     row_from,
     values_of,
 )
-from perturbations.recipe import AnalysedGuide, DonorGuide, StyleGuide, Unstored, VideoRecipe, make, parse
-from perturbations.text.pipeline import PerturbedText, perturb_captions, text_entry
+from perturbations.media import framefile, media
+from perturbations.plan.listed import ListedCaption
+from perturbations.plan.recipe import AnalysedGuide, DonorGuide, StyleGuide, Unstored, VideoRecipe, make, parse
+from perturbations.suites import registry
+from perturbations.system import storage
 
 Frames = NDArray[np.uint8]
 

@@ -21,6 +21,10 @@ class UnknownPerturbationError(PerturbationError):
     """No suite declares a perturbation, severity or variant of that name."""
 
 
+class ShelfError(PerturbationError):
+    """A file of a shelf does not declare what the shelf holds, or two declare the same."""
+
+
 class MediaError(PerturbationError):
     """One video cannot be decoded or encoded. The item is quarantined, the shard goes on."""
 

@@ -12,9 +12,13 @@ from typing import Any
 import av
 import numpy as np
 
-from perturbations import guidance, media, recipe, registry, shards, storage
-from perturbations.listed import ListedClip
+from perturbations.engine import guidance, shards
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource, TextRow, VideoRow
+from perturbations.media import media
+from perturbations.plan import recipe
+from perturbations.plan.listed import ListedClip
+from perturbations.suites import registry
+from perturbations.system import storage
 
 WIDTH, HEIGHT, FRAMES = 64, 48, 12
 RATE = Fraction(25)

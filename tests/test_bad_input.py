@@ -33,8 +33,10 @@ from clips import (
     with_cover,
 )
 
-from perturbations import framefile, media, rendering, shards, storage
+from perturbations.engine import rendering, shards
 from perturbations.errors import MediaError
+from perturbations.media import framefile, media
+from perturbations.system import storage
 
 FASTSTART = (*X264_B, "-movflags", "+faststart")
 LIVE = (*X264, "-live", "1")  # Matroska that does not say how long it is

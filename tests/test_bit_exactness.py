@@ -15,8 +15,10 @@ import cv2
 import numpy as np
 import pytest
 
-from perturbations import api, machine, registry
+from perturbations import api
 from perturbations.analysis import descriptor, motion
+from perturbations.suites import registry
+from perturbations.system import machine
 
 KEYS = [entry.key for entry in registry.perturbations(kind="video")]
 

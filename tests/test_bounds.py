@@ -13,10 +13,15 @@ import pytest
 from test_kernels import GUIDES, drawn, scene
 from text_support import role
 
-from perturbations import bounds, calibration_paths, config, media, registry, storage
+from perturbations import bounds
 from perturbations.bounds import Bound, Choice, Range, Several
+from perturbations.calibration import paths
 from perturbations.errors import ConfigError, cut, short
-from perturbations.registry import Perturbation
+from perturbations.media import media
+from perturbations.plan import config
+from perturbations.suites import registry
+from perturbations.suites.registry import Perturbation
+from perturbations.system import storage
 
 ENTRIES = registry.perturbations()
 VISUAL = registry.perturbations(kind="video")
@@ -72,7 +77,7 @@ def test_whole_numbers_are_asked_for_where_they_are_published(entry: Perturbatio
 @pytest.mark.parametrize("entry", VISUAL, ids=lambda entry: entry.key)
 def test_calibration_stays_within(entry: Perturbation) -> None:
     for variant, step in itertools.product(registry.VARIANTS, range(201)):
-        parameters = calibration_paths.parameters(entry, variant, step / 200)
+        parameters = paths.parameters(entry, variant, step / 200)
         assert registry.parameter_problems(entry, parameters) == []
 
 

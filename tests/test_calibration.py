@@ -17,24 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_workflow import Project, new_project
 
-from perturbations import (
-    calibration,
-    calibration_paths,
-    calibration_report,
-    calibration_table,
-    cli,
-    config,
-    guidance,
-    pipeline,
-    recipe,
-    registry,
-    rendering,
-    shards,
-)
-from perturbations.calibration import TARGETS, Point
+from perturbations.calibration import pages, paths, solver
+from perturbations.calibration.solver import TARGETS, Point
+from perturbations.cli import commands
+from perturbations.engine import guidance, pipeline, rendering, shards
 from perturbations.errors import ConfigError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, CompleteSource
+from perturbations.plan import calibration_table, config, recipe
+from perturbations.suites import registry
 
 VISUAL = registry.perturbations(kind="video")
 STRENGTHS = st.floats(0, 1)
@@ -48,8 +39,8 @@ def keys(entries: Sequence[registry.Perturbation]) -> list[str]:
 
 
 def test_every_visual_perturbation_has_a_path_and_nothing_else_has() -> None:
-    assert set(calibration_paths.PATHS) == set(keys(VISUAL)), "perturbations/calibration_paths.py needs a line for each"
-    assert set(calibration_paths.PAPER) <= set(calibration_paths.PATHS)
+    assert set(paths.PATHS) == set(keys(VISUAL)), "perturbations/calibration/paths.py needs a line for each"
+    assert set(paths.PAPER) <= set(paths.PATHS)
 
 
 def kind_of(entry: registry.Perturbation, name: str, variant: str) -> type:
@@ -60,14 +51,14 @@ def kind_of(entry: registry.Perturbation, name: str, variant: str) -> type:
 @pytest.mark.parametrize("variant", registry.VARIANTS)
 @pytest.mark.parametrize("entry", VISUAL, ids=keys(VISUAL))
 def test_paths_give_what_kernels_take(entry: registry.Perturbation, variant: str) -> None:
-    path = calibration_paths.path_of(entry, variant)
+    path = paths.path_of(entry, variant)
     published = [entry.parameters(severity, variant) for severity in entry.severities]
     for name in published[0]:
         if name not in path:
             assert len({str(one[name]) for one in published}) == 1, (
                 f"{name} differs between severities: say how it moves"
             )
-    tried = [calibration_paths.parameters(entry, variant, strength) for strength in np.linspace(0, 1, 21).tolist()]
+    tried = [paths.parameters(entry, variant, strength) for strength in np.linspace(0, 1, 21).tolist()]
     for made in tried:
         assert set(made) == set(published[0])
         for name, value in made.items():
@@ -78,16 +69,16 @@ def test_paths_give_what_kernels_take(entry: registry.Perturbation, variant: str
 
 
 def test_an_axis_goes_where_it_says() -> None:
-    axis = calibration_paths.Axis(3, 61, step=2)
+    axis = paths.Axis(3, 61, step=2)
     values = [axis.at(strength) for strength in np.linspace(0, 1, 50).tolist()]
     assert values[0] == 3
     assert values[-1] == 61
     assert all(isinstance(value, int) and value % 2 for value in values)
     assert values == sorted(values)
-    assert calibration_paths.Axis(0.01, 100.0, geometric=True).at(0.5) == 1.0
-    assert calibration_paths.Axis(0.0, 1.0).at(1 / 3) == 0.3333
-    assert calibration_paths.Axis(2, 400, geometric=True, step=1, most=31).at(1.0) == 31
-    choice = calibration_paths.Choice(("a", "b"))
+    assert paths.Axis(0.01, 100.0, geometric=True).at(0.5) == 1.0
+    assert paths.Axis(0.0, 1.0).at(1 / 3) == 0.3333
+    assert paths.Axis(2, 400, geometric=True, step=1, most=31).at(1.0) == 31
+    choice = paths.Choice(("a", "b"))
     assert [choice.at(strength) for strength in (0.0, 0.49, 0.5, 1.0)] == ["a", "a", "b", "b"]
 
 
@@ -120,11 +111,11 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
 
 @pytest.fixture(scope="module")
 def sources(rows: list[CompleteSource]) -> list[rendering.Source]:
-    return calibration.sample(rows, 0, "data")
+    return solver.sample(rows, 0, "data")
 
 
-def held(sources: Sequence[rendering.Source]) -> calibration._Held:
-    return calibration._Held(sources[0], sources[1])
+def held(sources: Sequence[rendering.Source]) -> solver._Held:
+    return solver._Held(sources[0], sources[1])
 
 
 # Backwards and shifted, frames differ by as much at any strength.
@@ -137,7 +128,7 @@ _UNSEEN = {"msrvtt_p/box_jumble", "mlvp/event_insertion", "msrvtt_p/static_rotat
 def test_kernels_accept_both_ends_and_the_strong_one_is_stronger(
     entry: registry.Perturbation, sources: list[rendering.Source]
 ) -> None:
-    search = calibration._Search(entry, "released", 0)
+    search = solver._Search(entry, "released", 0)
     mild, strong = held(sources).measure([search.recipe_of(0.0), search.recipe_of(1.0)])
     assert -1 <= strong <= 1
     if entry.key not in _UNSEEN:
@@ -148,7 +139,7 @@ def test_kernels_accept_both_ends_and_the_strong_one_is_stronger(
 
 def test_paper_tables_end_at_strong_kernels_too(sources: list[rendering.Source]) -> None:
     for entry in (entry for entry in VISUAL if entry.paper is not None):
-        search = calibration._Search(entry, "paper", 0)
+        search = solver._Search(entry, "paper", 0)
         mild, strong = held(sources).measure([search.recipe_of(0.0), search.recipe_of(1.0)])
         assert strong < mild, entry.key
 
@@ -180,29 +171,29 @@ def test_what_is_measured_is_the_ssim_of_the_row(
     if made.guide is not None:
         source = replace(source, facts=guidance.facts(made, own, known))
     row = pipeline.produce(made, source, tmp_path / "none")
-    search = calibration._Search(entry, "released", 5)
+    search = solver._Search(entry, "released", 5)
     (measured,) = held(sources).measure([search.recipe_of(4)])
     assert measured == pytest.approx(row.ssim, abs=1e-12)
 
 
 def test_a_donor_is_another_clip(sources: list[rendering.Source]) -> None:
     entry = registry.get("mlvp/event_insertion")
-    found = calibration._donors(sources, [entry], 0)
+    found = solver._donors(sources, [entry], 0)
     assert {item: donor.item_id for item, donor in found.items()} == {"one": "two", "two": "one"}
     with pytest.raises(ConfigError, match="event_insertion inserts segments of other clips: calibrate on two clips"):
-        calibration.calibrate(sources[:1], {entry.key: "released"}, dataset="data", seed=0)
+        solver.calibrate(sources[:1], {entry.key: "released"}, dataset="data", seed=0)
     with pytest.raises(ConfigError, match="there is no clip to calibrate on"):
-        calibration.calibrate([], {entry.key: "released"}, dataset="data", seed=0)
+        solver.calibrate([], {entry.key: "released"}, dataset="data", seed=0)
 
 
 def test_the_sample_depends_on_ids_and_not_on_their_order(rows: list[CompleteSource]) -> None:
     many = [replace(rows[0], item_id=f"clip{number}") for number in range(40)]
-    chosen = [source.item_id for source in calibration.sample(many, 0, "data", 5)]
+    chosen = [source.item_id for source in solver.sample(many, 0, "data", 5)]
     assert len(chosen) == 5
-    assert chosen == [source.item_id for source in calibration.sample(many[::-1], 0, "data", 5)]
-    assert chosen != [source.item_id for source in calibration.sample(many, 1, "data", 5)]
+    assert chosen == [source.item_id for source in solver.sample(many[::-1], 0, "data", 5)]
+    assert chosen != [source.item_id for source in solver.sample(many, 1, "data", 5)]
     fewer = [row for row in many if row.item_id != chosen[0]]
-    assert len(set(chosen) & {source.item_id for source in calibration.sample(fewer, 0, "data", 5)}) == 4
+    assert len(set(chosen) & {source.item_id for source in solver.sample(fewer, 0, "data", 5)}) == 4
 
 
 # --- solving ---------------------------------------------------------------------------------------------------------
@@ -211,23 +202,23 @@ def test_the_sample_depends_on_ids_and_not_on_their_order(rows: list[CompleteSou
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=2))
 def test_aims_lie_between_the_extremes_and_fall(extremes: list[float]) -> None:
     strongest, mildest = sorted(extremes)
-    aims = calibration.aims(TARGETS, mildest, strongest)
+    aims = solver.aims(TARGETS, mildest, strongest)
     assert len(aims) == len(TARGETS)
     assert all(one >= other - 1e-12 for one, other in itertools.pairwise(aims))
-    assert all(strongest - calibration.TOLERANCE - 1e-9 <= aim for aim in aims)
+    assert all(strongest - solver.TOLERANCE - 1e-9 <= aim for aim in aims)
     assert all(aim <= max(mildest, 1.0) + 1e-9 for aim in aims)
     if mildest >= TARGETS[0] and strongest <= TARGETS[-1]:
         assert aims == pytest.approx(list(TARGETS))
-    if mildest < TARGETS[0] - calibration.TOLERANCE:
+    if mildest < TARGETS[0] - solver.TOLERANCE:
         assert aims[0] == pytest.approx(mildest)
 
 
 def test_aims_of_limited_kernels() -> None:
     targets = (0.9, 0.8, 0.7, 0.6, 0.5)
-    assert calibration.aims(targets, 1.0, 0.8) == pytest.approx([0.96, 0.92, 0.88, 0.84, 0.8])
-    assert calibration.aims(targets, 0.7, 0.1) == pytest.approx([0.7, 0.65, 0.6, 0.55, 0.5])
-    assert calibration.aims(targets, 0.45, 0.25) == pytest.approx([0.45, 0.4, 0.35, 0.3, 0.25])
-    assert calibration.aims(targets, 0.7, 0.6) == pytest.approx([0.7, 0.675, 0.65, 0.625, 0.6])
+    assert solver.aims(targets, 1.0, 0.8) == pytest.approx([0.96, 0.92, 0.88, 0.84, 0.8])
+    assert solver.aims(targets, 0.7, 0.1) == pytest.approx([0.7, 0.65, 0.6, 0.55, 0.5])
+    assert solver.aims(targets, 0.45, 0.25) == pytest.approx([0.45, 0.4, 0.35, 0.3, 0.25])
+    assert solver.aims(targets, 0.7, 0.6) == pytest.approx([0.7, 0.675, 0.65, 0.625, 0.6])
 
 
 def point(strength: float, ssim: float) -> Point:
@@ -242,7 +233,7 @@ def point(strength: float, ssim: float) -> Point:
 def test_the_chosen_points_are_the_best_monotonic_ones(places: list[tuple[int, int]], aims: list[int]) -> None:
     points = [point(strength / 8, ssim / 10) for strength, ssim in places]
     wanted = sorted((aim / 10 for aim in aims), reverse=True)
-    chosen = calibration.choose(points, wanted)
+    chosen = solver.choose(points, wanted)
 
     def fits(some: Sequence[Point]) -> bool:
         return all(one.strength <= other.strength and one.ssim >= other.ssim for one, other in itertools.pairwise(some))
@@ -259,17 +250,17 @@ def test_the_chosen_points_are_the_best_monotonic_ones(places: list[tuple[int, i
 
 def test_between_looks_where_the_curve_first_falls_below() -> None:
     curve = [point(0.0, 1.0), point(0.5, 0.8), point(0.75, 0.4), point(1.0, 0.6)]
-    assert calibration.between(curve, 0.6) == pytest.approx(0.625)
-    assert calibration.between(curve[::-1], 0.6) == pytest.approx(0.625)
-    assert calibration.between(curve, 0.3) is None
-    assert calibration.between(curve, 1.0) is None
+    assert solver.between(curve, 0.6) == pytest.approx(0.625)
+    assert solver.between(curve[::-1], 0.6) == pytest.approx(0.625)
+    assert solver.between(curve, 0.3) is None
+    assert solver.between(curve, 1.0) is None
     # Never next to a point that is known.
-    assert calibration.between(curve, 0.999) == pytest.approx(0.05)
+    assert solver.between(curve, 0.999) == pytest.approx(0.05)
 
 
 def test_rises() -> None:
-    assert calibration.rises([0.9, 0.5, 0.6, 0.6, 0.7]) == [3, 5]
-    assert calibration.rises([0.9, 0.9004, 0.1]) == []
+    assert solver.rises([0.9, 0.5, 0.6, 0.6, 0.7]) == [3, 5]
+    assert solver.rises([0.9, 0.9004, 0.1]) == []
 
 
 FEW = dict.fromkeys(
@@ -287,7 +278,7 @@ FEW = dict.fromkeys(
 
 @pytest.fixture(scope="module")
 def table(sources: list[rendering.Source]) -> calibration_table.Table:
-    return calibration.calibrate(sources, FEW, dataset="data", seed=0)
+    return solver.calibrate(sources, FEW, dataset="data", seed=0)
 
 
 def test_severities_are_even_monotonic_and_what_was_measured(
@@ -296,17 +287,17 @@ def test_severities_are_even_monotonic_and_what_was_measured(
     entries = table["perturbations"]
     assert set(entries) == set(FEW)
     for key, entry in entries.items():
-        attained = calibration_report.attained(entry)
+        attained = pages.attained(entry)
         assert attained == sorted(attained, reverse=True), key
-        search = calibration._Search(registry.get(key), "released", 0)
+        search = solver._Search(registry.get(key), "released", 0)
         for severity, said in entry["severities"].items():
             made = recipe.altered(search.recipe_of(1), params=said["params"])
-            values = [calibration._Held(source, None).measure([made])[0] for source in sources]
+            values = [solver._Held(source, None).measure([made])[0] for source in sources]
             assert np.mean(values) == pytest.approx(said["attained"], abs=1e-4), (key, severity)
             assert np.std(values) == pytest.approx(said["spread"], abs=1e-4), (key, severity)
     for key in ("mlvp/gaussian_noise", "msrvtt_p/static_rotate"):
         assert not entries[key]["limited"]
-        assert calibration_report.attained(entries[key]) == pytest.approx(TARGETS, abs=0.01)
+        assert pages.attained(entries[key]) == pytest.approx(TARGETS, abs=0.01)
         assert [one["aim"] for one in entries[key]["severities"].values()] == pytest.approx(TARGETS)
 
 
@@ -315,22 +306,22 @@ def test_kernels_that_cannot_reach_a_target_say_so(table: calibration_table.Tabl
     _, strongest = occlusion["attainable"]
     assert occlusion["limited"]
     assert strongest > TARGETS[-1]
-    attained = calibration_report.attained(occlusion)
+    attained = pages.attained(occlusion)
     assert attained[-1] == pytest.approx(strongest, abs=0.01)
     steps = -np.diff([1.0, *attained])
     assert steps[1:].min() > 0
-    assert "ends at" in calibration_report.remarks(occlusion, TARGETS)
+    assert "ends at" in pages.remarks(occlusion, TARGETS)
     backwards = table["perturbations"]["msrvtt_p/reverse_sampling"]
     assert backwards["limited"]
     assert backwards["attainable"][0] < TARGETS[0]
-    assert "starts at" in calibration_report.remarks(backwards, TARGETS)
+    assert "starts at" in pages.remarks(backwards, TARGETS)
 
 
 def test_the_same_clips_give_the_same_bytes(
     table: calibration_table.Table, rows: list[CompleteSource], tmp_path: Path
 ) -> None:
     some = dict(list(FEW.items())[:2])
-    again = calibration.calibrate(calibration.sample(rows[::-1], 0, "data"), some, dataset="data", seed=0)
+    again = solver.calibrate(solver.sample(rows[::-1], 0, "data"), some, dataset="data", seed=0)
     expected = {**table, "perturbations": {key: table["perturbations"][key] for key in some}}
     calibration_table.write(tmp_path / "one.json", expected)
     calibration_table.write(tmp_path / "two.json", again)
@@ -339,7 +330,7 @@ def test_the_same_clips_give_the_same_bytes(
 
 def test_another_seed_is_another_realization(sources: list[rendering.Source], table: calibration_table.Table) -> None:
     key = "mlvp/gaussian_noise"
-    other = calibration.calibrate(sources, {key: "released"}, dataset="data", seed=1)
+    other = solver.calibrate(sources, {key: "released"}, dataset="data", seed=1)
     before, after = (one["perturbations"][key]["severities"]["3"] for one in (table, other))
     assert before != after
     assert after["attained"] == pytest.approx(before["attained"], abs=0.02)
@@ -490,23 +481,23 @@ def test_other_severities_are_no_configuration(severity: Any) -> None:
 def test_the_report_names_what_is_not_monotonic(table: calibration_table.Table, tmp_path: Path) -> None:
     own = json.loads(json.dumps(table))
     own["perturbations"][NOISE.key]["published"][2]["ssim"] = 0.99
-    text = calibration_report.text(own)
+    text = pages.text(own)
     assert "mlvp/gaussian_noise (3)" in text
-    assert text.count("**not monotonic**") == 1 + calibration_report.text(table).count("**not monotonic**")
+    assert text.count("**not monotonic**") == 1 + pages.text(table).count("**not monotonic**")
     assert len([line for line in text.splitlines() if line.startswith(("| mlvp/", "| ms", "| mm"))]) == len(FEW)
     path = tmp_path / "table.json"
     calibration_table.write(path, own)
-    assert calibration_report.text(calibration_table.read(path)) == text
-    calibration_report.draw(own, tmp_path / "plot.png")
+    assert pages.text(calibration_table.read(path)) == text
+    pages.draw(own, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_captions_cannot_be_calibrated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files.write(tmp_path / "sources.parquet", SOURCES, [])
     command = ["calibrate", "--sources", str(tmp_path / "sources.parquet"), "-o", str(tmp_path / "table.json"), "-p"]
-    assert cli.main([*command, "msrvtt_p/keyboard"]) == 1
+    assert commands.main([*command, "msrvtt_p/keyboard"]) == 1
     assert "only visual perturbations can be calibrated, not msrvtt_p/keyboard" in capsys.readouterr().err
-    assert cli.main([*command, "mlvp/fog"]) == 1
+    assert commands.main([*command, "mlvp/fog"]) == 1
     assert "there is no clip to calibrate on" in capsys.readouterr().err
 
 
@@ -573,11 +564,11 @@ def test_real_clips(reference: Path) -> None:
     wanted = dict.fromkeys(
         ("mlvp/elastic_distortion", "mlvp/snow", "mlvp/gaussian_noise", "msrvtt_p/freeze"), "released"
     )
-    sources = calibration.sample(rows, 0, "msrvtt")
-    table = calibration.calibrate(sources, wanted, dataset="msrvtt", seed=0)["perturbations"]
-    inverted = {key for key, entry in table.items() if calibration.rises(calibration_report.published(entry))}
+    sources = solver.sample(rows, 0, "msrvtt")
+    table = solver.calibrate(sources, wanted, dataset="msrvtt", seed=0)["perturbations"]
+    inverted = {key for key, entry in table.items() if solver.rises(pages.published(entry))}
     assert inverted == {"mlvp/elastic_distortion", "mlvp/snow", "msrvtt_p/freeze"}
     for key, entry in table.items():
-        attained = calibration_report.attained(entry)
-        assert not calibration.rises(attained)
+        attained = pages.attained(entry)
+        assert not solver.rises(attained)
         assert attained == pytest.approx(TARGETS, abs=0.05 if key == "msrvtt_p/freeze" else 0.01), key

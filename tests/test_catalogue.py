@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perturbations import cli, registry
-from perturbations.registry import Perturbation
+from perturbations.cli import commands
 from perturbations.report import catalogue
+from perturbations.suites import registry
+from perturbations.suites.registry import Perturbation
 
 REPOSITORY = Path(__file__).parents[1]
 FOLDER = REPOSITORY / "docs" / "catalogue"
@@ -159,7 +160,7 @@ def two(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def run(*arguments: str | Path) -> int:
-    return cli.main(["catalogue", *map(str, arguments)])
+    return commands.main(["catalogue", *map(str, arguments)])
 
 
 def test_a_change_is_found_and_only_what_it_concerns_is_written(

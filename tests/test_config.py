@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from perturbations import config, registry
 from perturbations.errors import ConfigError, short
+from perturbations.plan import config
+from perturbations.suites import registry
 
 REPOSITORY = Path(__file__).parents[1]
 PLAIN: dict[str, Any] = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from clips import MPEG4, RATE, VP9, X264_B, decoded, ffmpeg, has_encoder, make
 
-from perturbations import containers, media
 from perturbations.errors import MediaError
+from perturbations.media import containers, media
 
 MJPEG = ("-c:v", "mjpeg", "-pix_fmt", "yuvj420p")
 MPEG1, MPEG2 = ("-c:v", "mpeg1video", "-bf", "2"), ("-c:v", "mpeg2video", "-bf", "2", "-q:v", "3")

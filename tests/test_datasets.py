@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations import datasets
-from perturbations import listing as listings
-from perturbations.config import Dataset
+from perturbations.annotations import listing as listings
+from perturbations.annotations import reading
+from perturbations.annotations.listing import Caption, Rejected
 from perturbations.errors import AnnotationError, ConfigError
-from perturbations.listing import Caption, Rejected
+from perturbations.plan.config import Dataset
 
 
 def dataset(folder: Path, adapter: str, annotations: str | bytes, name: str, **keys: Any) -> Dataset:
@@ -50,7 +50,7 @@ def test_the_real_splits_have_their_published_size(
 ) -> None:
     data = reference / "data"
     paths = {key: data / value for key, value in keys.items()}
-    listing = datasets.read(
+    listing = reading.read(
         adapter, Dataset(adapter=adapter, annotations=data / annotations, videos=data / "clips", **paths)
     )
     assert listing.rejected == ()
@@ -64,7 +64,7 @@ def test_the_real_splits_have_their_published_size(
 def test_msvd_gives_every_caption_when_asked(reference: Path) -> None:
     folder = reference / "data" / "msvd"
     keys = {"annotations": folder / "captions_msvd.json", "ids": folder / "test_list.txt", "videos": folder}
-    every = datasets.read("msvd", Dataset(adapter="msvd", captions="all", **keys))
+    every = reading.read("msvd", Dataset(adapter="msvd", captions="all", **keys))
     said = json.loads((folder / "captions_msvd.json").read_text())
     assert sum(len(item.captions) for item in every.items) == sum(len(said[item.item_id]) for item in every.items)
 
@@ -72,10 +72,10 @@ def test_msvd_gives_every_caption_when_asked(reference: Path) -> None:
 def test_didemo_has_the_1004_videos_of_the_paper_when_each_stem_has_one_file(reference: Path, tmp_path: Path) -> None:
     path = reference / "data/didemo/test_data.json"
     config = Dataset(adapter="didemo", annotations=path, videos=tmp_path)
-    listing = datasets.read("didemo", config)
+    listing = reading.read("didemo", config)
     for entry in json.loads(path.read_text()):
         (tmp_path / f"{os.path.splitext(entry['video'])[0]}.mp4").touch()
-    found, missing = datasets.locate(config, listing)
+    found, missing = reading.locate(config, listing)
     assert len({one.path for one in found}) == len(found) == 1004
     assert len(missing) == 33
 
@@ -83,7 +83,7 @@ def test_didemo_has_the_1004_videos_of_the_paper_when_each_stem_has_one_file(ref
 def test_youcook2_numbers_the_span_that_is_described_twice(reference: Path) -> None:
     folder = reference / "data/youcook2"
     config = Dataset(adapter="youcook2", annotations=folder / "validation_youcook.csv", videos=folder)
-    texts = {item.item_id: item.captions[0].text for item in datasets.read("youcook2", config).items}
+    texts = {item.item_id: item.captions[0].text for item in reading.read("youcook2", config).items}
     assert texts["oJZUxU9szWA_120_252"].startswith("soak gram")
     assert texts["oJZUxU9szWA_120_252_2"].startswith("pressure cook")
 
@@ -92,7 +92,7 @@ def test_didemo_joins_all_4021_descriptions_in_order(reference: Path) -> None:
     path = reference / "data/didemo/test_data.json"
     entries = json.loads(path.read_text())
     assert len(entries) == 4021
-    listing = datasets.read("didemo", Dataset(adapter="didemo", annotations=path, videos=path.parent))
+    listing = reading.read("didemo", Dataset(adapter="didemo", annotations=path, videos=path.parent))
     paragraphs = {item.source_video_id: item.captions[0].text for item in listing.items}
     expected: dict[str, list[str]] = {}
     for entry in entries:
@@ -103,7 +103,7 @@ def test_didemo_joins_all_4021_descriptions_in_order(reference: Path) -> None:
 def test_msrvtt_finds_the_real_clips(reference: Path) -> None:
     folder = reference / "data" / "msrvtt"
     config = Dataset(adapter="msrvtt", annotations=folder / "MSRVTT_JSFUSION_test.csv", videos=folder / "videos")
-    found, missing = datasets.locate(config, datasets.read("msrvtt", config))
+    found, missing = reading.locate(config, reading.read("msrvtt", config))
     assert {one.item.item_id: one.item.captions for one in found} == {
         "video9771": (Caption("ret1", "a little girl does gymnastics"),),
         "video7021": (Caption("ret13", "baseball player hits ball"),),
@@ -117,7 +117,7 @@ def test_msrvtt_finds_the_real_clips(reference: Path) -> None:
 
 def test_msrvtt(tmp_path: Path) -> None:
     text = 'key,vid_key,video_id,sentence\nret0,m,v1,"a ""b"", c"\nret1,m,v2,\nret2,m,v1,again\nret3,m,,no id\n'
-    listing = datasets.read("d", dataset(tmp_path, "msrvtt", "\ufeff" + text, "a.csv"))
+    listing = reading.read("d", dataset(tmp_path, "msrvtt", "\ufeff" + text, "a.csv"))
     assert [(item.item_id, item.captions[0].text) for item in listing.items] == [("v1", 'a "b", c'), ("v2", "")]
     assert [one.reason for one in listing.rejected] == [
         "duplicate id, first seen at line 2 (a.csv, line 4)",
@@ -129,7 +129,7 @@ def test_msvd(tmp_path: Path) -> None:
     ids = tmp_path / "ids.txt"
     ids.write_text("b\nb\nnowhere\n\na\n")
     said = json.dumps({"a": ["one", "two"], "b": ["three"]})
-    listing = datasets.read("d", dataset(tmp_path, "msvd", said, "a.json", ids=ids, captions="all"))
+    listing = reading.read("d", dataset(tmp_path, "msvd", said, "a.json", ids=ids, captions="all"))
     assert [(item.item_id, item.files, len(item.captions)) for item in listing.items] == [
         ("b", ("b.avi",), 1),
         ("a", ("a.avi",), 2),
@@ -143,11 +143,11 @@ def test_msvd(tmp_path: Path) -> None:
 def test_lsmdc_leaves_out_the_clip_that_everybody_leaves_out(tmp_path: Path) -> None:
     names = [f"1012_Film_00.{minute:02}.{second:02}.100-00.05.21.941" for minute in range(37) for second in range(27)]
     rows = [f'{name}\t1\t2\t3\t4\tSOMEONE says "well".' for name in names]
-    rows.append(f"{datasets.LSMDC_LEFT_OUT}\t1\t2\t3\t4\tA sentence.")
+    rows.append(f"{reading.LSMDC_LEFT_OUT}\t1\t2\t3\t4\tA sentence.")
     assert len(rows) == 1000
-    listing = datasets.read("d", dataset(tmp_path, "lsmdc", "\n".join(rows) + "\n", "a.csv"))
+    listing = reading.read("d", dataset(tmp_path, "lsmdc", "\n".join(rows) + "\n", "a.csv"))
     assert len(listing.items) == 999
-    assert [one.item_id for one in listing.rejected] == [datasets.LSMDC_LEFT_OUT]
+    assert [one.item_id for one in listing.rejected] == [reading.LSMDC_LEFT_OUT]
     assert listing.items[0].files == (f"1012_Film/{names[0]}.avi",)
     assert listing.items[0].captions[0].text == 'SOMEONE says "well".'
 
@@ -166,8 +166,8 @@ def test_youcook2_reads_both_of_its_files_alike(tmp_path: Path) -> None:
         "v2": {"subset": "validation", "annotations": [{"segment": [1], "sentence": "odd"}]},
         "v3": {"subset": "training", "annotations": [{"segment": [1, 2], "sentence": "no"}]},
     }
-    one = datasets.read("d", dataset(tmp_path, "youcook2", table, "a.csv"))
-    two = datasets.read("d", dataset(tmp_path, "youcook2", json.dumps({"database": official}), "a.json"))
+    one = reading.read("d", dataset(tmp_path, "youcook2", table, "a.csv"))
+    two = reading.read("d", dataset(tmp_path, "youcook2", json.dumps({"database": official}), "a.json"))
     assert one.items == two.items
     assert [(item.item_id, item.start_s, item.end_s) for item in one.items] == [
         ("v1_47_60", 47, 60),
@@ -175,7 +175,7 @@ def test_youcook2_reads_both_of_its_files_alike(tmp_path: Path) -> None:
     ]
     assert one.items[0].files == ("v1.mp4", "v1.mkv", "v1.webm")
     training = dataset(tmp_path, "youcook2", json.dumps({"database": official}), "a.json", split="training")
-    assert [item.item_id for item in datasets.read("d", training).items] == ["v3_1_2"]
+    assert [item.item_id for item in reading.read("d", training).items] == ["v3_1_2"]
     assert [entry.item_id for entry in one.rejected] == [entry.item_id for entry in two.rejected] == ["v1_9_9", "v2"]
 
 
@@ -202,7 +202,7 @@ def test_folder_reads_every_kind_of_table(tmp_path: Path, kind: str) -> None:
     }[kind]()
     columns = {"item_id": "name", "video": "file", "caption": "said", "start_s": "from", "end_s": "to"}
     config = Dataset(adapter="folder", annotations=path, videos=tmp_path, columns=columns)
-    listing = datasets.read("d", config)
+    listing = reading.read("d", config)
     assert [(item.item_id, item.files, item.start_s, item.end_s) for item in listing.items] == [
         ("x", ("x.mov",), None, None),
         ("y", ("sub/y.mkv",), 1.5, 2.0),
@@ -214,16 +214,16 @@ def test_folder_reads_every_kind_of_table(tmp_path: Path, kind: str) -> None:
 
 def test_folder_refuses_one_id_for_two_videos(tmp_path: Path) -> None:
     rows = [{"item_id": "x", "caption": "a", "f": "1.mp4"}, {"item_id": "x", "caption": "b", "f": "2.mp4"}]
-    listing = datasets.read("d", folder_dataset(tmp_path, rows, columns={"video": "f"}))
+    listing = reading.read("d", folder_dataset(tmp_path, rows, columns={"video": "f"}))
     assert len(listing.items) == 1
     assert "names another video or span" in listing.rejected[0].reason
 
 
 def test_the_demo_has_as_many_items_as_asked() -> None:
-    listing = datasets.read("demo", Dataset(adapter="demo", clips=17))
+    listing = reading.read("demo", Dataset(adapter="demo", clips=17))
     assert len(listing.items) == 17
     with pytest.raises(ValueError, match="no videos to look for"):
-        datasets.locate(Dataset(adapter="demo"), listing)
+        reading.locate(Dataset(adapter="demo"), listing)
 
 
 # --- what is wrong with one entry --------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def test_one_bad_entry_is_rejected_and_the_others_stay(
     tmp_path: Path, adapter: str, name: str, content: str, item_id: str, reason: str
 ) -> None:
     keys = {"columns": {"end_s": "end"}} if adapter == "folder" else {}
-    listing = datasets.read("d", dataset(tmp_path, adapter, content, name, **keys))
+    listing = reading.read("d", dataset(tmp_path, adapter, content, name, **keys))
     assert len(listing.items) == 1
     assert "good" in listing.items[0].item_id
     (rejected,) = listing.rejected
@@ -296,7 +296,7 @@ def test_one_bad_entry_is_rejected_and_the_others_stay(
 
 def test_youcook2_numbers_every_further_description_of_a_span(tmp_path: Path) -> None:
     rows = "".join(f"5,1,{text},v\n" for text in "xyzy")
-    listing = datasets.read("d", dataset(tmp_path, "youcook2", "end,start,text,video_id\n" + rows, "a.csv"))
+    listing = reading.read("d", dataset(tmp_path, "youcook2", "end,start,text,video_id\n" + rows, "a.csv"))
     assert [item.item_id for item in listing.items] == ["v_1_5", "v_1_5_2", "v_1_5_3"]
     assert [one.item_id for one in listing.rejected] == ["v_1_5_2"]
 
@@ -304,7 +304,7 @@ def test_youcook2_numbers_every_further_description_of_a_span(tmp_path: Path) ->
 def test_youcook2_needs_no_annotations_of_other_subsets(tmp_path: Path) -> None:
     clips = [{"segment": [1, 2], "sentence": "x"}]
     database = {"t": {"subset": "testing"}, "v": {"subset": "validation", "annotations": clips}}
-    listing = datasets.read("d", dataset(tmp_path, "youcook2", json.dumps({"database": database}), "a.JSON"))
+    listing = reading.read("d", dataset(tmp_path, "youcook2", json.dumps({"database": database}), "a.JSON"))
     assert ([item.item_id for item in listing.items], listing.rejected) == (["v_1_2"], ())
 
 
@@ -313,14 +313,14 @@ def test_didemo_twins_do_not_share_a_file(tmp_path: Path) -> None:
     config = dataset(tmp_path, "didemo", json.dumps(rows), "a.json")
     for name in ("x.mp4", "y.mp4"):
         (tmp_path / "videos" / name).touch()
-    found, missing = datasets.locate(config, datasets.read("d", config))
+    found, missing = reading.locate(config, reading.read("d", config))
     assert [(one.item.item_id, one.path.name) for one in found] == [("x.mp4", "x.mp4"), ("y", "y.mp4")]
     assert [one.item_id for one in missing] == ["x.mov"]
 
 
 def test_a_table_keeps_line_ends_inside_its_fields(tmp_path: Path) -> None:
     text = 'key,video_id,sentence\r\nr,"a\r\nb\u2028c\x85","x"\r\n'
-    listing = datasets.read("d", dataset(tmp_path, "msrvtt", text, "a.csv"))
+    listing = reading.read("d", dataset(tmp_path, "msrvtt", text, "a.csv"))
     assert [item.item_id for item in listing.items] == ["a\r\nb\u2028c\x85"]
 
 
@@ -332,7 +332,7 @@ def test_a_parquet_table_without_a_named_column_says_which(tmp_path: Path) -> No
     with pytest.raises(
         AnnotationError, match=r"a\.parquet has no column 'caption'; its header is \['item_id', 'text'\]"
     ):
-        datasets.read("d", Dataset(adapter="folder", annotations=path, videos=tmp_path))
+        reading.read("d", Dataset(adapter="folder", annotations=path, videos=tmp_path))
 
 
 # --- what is wrong with a file -----------------------------------------------------------------------------------
@@ -365,14 +365,14 @@ def test_a_parquet_table_without_a_named_column_says_which(tmp_path: Path) -> No
 def test_a_malformed_file_says_where(tmp_path: Path, adapter: str, name: str, content: bytes, said: str) -> None:
     config = dataset(tmp_path, adapter, content, name)
     with pytest.raises(AnnotationError, match=r"a\.") as caught:
-        datasets.read("d", config)
+        reading.read("d", config)
     assert said in str(caught.value)
 
 
 def test_several_wrong_lines_are_told_at_once(tmp_path: Path) -> None:
     config = dataset(tmp_path, "activitynet", "x\n" * 30, "a.jsonl")
     with pytest.raises(AnnotationError) as caught:
-        datasets.read("d", config)
+        reading.read("d", config)
     assert str(caught.value).count("\n  line") == 10
     assert "and 20 more" in str(caught.value)
 
@@ -380,17 +380,17 @@ def test_several_wrong_lines_are_told_at_once(tmp_path: Path) -> None:
 def test_wrong_paths_name_their_keys(tmp_path: Path) -> None:
     config = Dataset(adapter="msvd", annotations=tmp_path / "a", ids=tmp_path / "b", videos=tmp_path / "c")
     with pytest.raises(ConfigError) as caught:
-        datasets.read("mine", config)
+        reading.read("mine", config)
     for key in ("annotations", "ids", "videos"):
         assert f"datasets.mine.{key}: no such" in str(caught.value)
 
 
 def test_subset(tmp_path: Path) -> None:
     rows = [{"item_id": name, "caption": "c"} for name in "abc"]
-    listing = datasets.read("d", folder_dataset(tmp_path, rows, subset=("c", "a")))
+    listing = reading.read("d", folder_dataset(tmp_path, rows, subset=("c", "a")))
     assert [item.item_id for item in listing.items] == ["a", "c"]
     with pytest.raises(ConfigError, match=r"datasets\.d\.subset: not in the annotations: 'z'"):
-        datasets.read("d", folder_dataset(tmp_path, rows, subset=("a", "z")))
+        reading.read("d", folder_dataset(tmp_path, rows, subset=("a", "z")))
 
 
 # --- looking for videos ------------------------------------------------------------------------------------------
@@ -408,7 +408,7 @@ def test_locate_says_what_is_there_instead(tmp_path: Path) -> None:
     (videos / "link.mp4").symlink_to("there.mp4")
     (videos / "deep").mkdir()
     (videos / "deep" / "er.webm").write_bytes(b"1")
-    found, missing = datasets.locate(config, datasets.read("d", config))
+    found, missing = reading.locate(config, reading.read("d", config))
     assert [(one.item.item_id, one.bytes) for one in found] == [("there", 5), ("link", 5), ("deep/er", 1)]
     reasons = {one.item_id: one.reason for one in missing}
     assert reasons["gone"].startswith("missing: no gone.mp4 or gone.mkv")
@@ -421,7 +421,7 @@ def test_locate_says_what_is_there_instead(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/../../b", "..", "nul\0", "."])
 def test_paths_that_leave_the_folder_are_refused(tmp_path: Path, name: str) -> None:
     rows = [{"item_id": "x", "caption": "c", "file": name}, {"item_id": "y", "caption": "c", "file": "y.mp4"}]
-    listing = datasets.read("d", folder_dataset(tmp_path, rows, columns={"video": "file"}))
+    listing = reading.read("d", folder_dataset(tmp_path, rows, columns={"video": "file"}))
     assert [item.item_id for item in listing.items] == ["y"]
     assert "its path leaves the videos directory" in listing.rejected[0].reason
 
@@ -434,7 +434,7 @@ def test_the_file_read_is_the_file_looked_for_when_a_link_leads_out(tmp_path: Pa
     (tmp_path / "outside" / "x.mp4").write_bytes(b"outside")
     (tmp_path / "videos" / "link").symlink_to(tmp_path / "outside" / "sub")
     (tmp_path / "videos" / "x.mp4").write_bytes(b"in")
-    found, missing = datasets.locate(config, datasets.read("d", config))
+    found, missing = reading.locate(config, reading.read("d", config))
     assert [one.path.read_bytes() for one in found] == [b"in", b"in"]
     assert missing == []
 
@@ -444,9 +444,9 @@ def test_a_folder_that_cannot_be_listed_is_not_called_missing(tmp_path: Path, mo
         raise PermissionError(13, "Permission denied", path)
 
     config = folder_dataset(tmp_path, [{"item_id": "x", "caption": "c"}])
-    listing = datasets.read("d", config)
+    listing = reading.read("d", config)
     monkeypatch.setattr(os, "listdir", refuse)
-    (_, (rejected,)) = datasets.locate(config, listing)
+    (_, (rejected,)) = reading.locate(config, listing)
     assert rejected.reason.endswith("cannot be listed: Permission denied")
 
 
@@ -460,10 +460,10 @@ def test_every_entry_is_accounted_for_and_none_escapes(
     folder = tmp_path_factory.mktemp("d")
     table = [{"item_id": name, "video": file, "caption": text} for name, file, text in rows]
     config = folder_dataset(folder, table, columns={"video": "video"})
-    listing = datasets.read("d", config)
+    listing = reading.read("d", config)
     captions = sum(len(item.captions) for item in listing.items)
     assert captions + len(listing.rejected) == len(rows)
-    found, missing = datasets.locate(config, listing)
+    found, missing = reading.locate(config, listing)
     assert len(found) + len(missing) == len(listing.items)
     for item in listing.items:
         for file in item.files:
@@ -488,7 +488,7 @@ def test_any_id_is_listed_once_and_found_inside_the_videos(
         "lsmdc": "".join(f"{name}\t1\t2\t3\t4\tc\n" for name in ids),
     }[adapter]
     config = dataset(folder, adapter, text, "a.txt")
-    listing = datasets.read("d", config)
+    listing = reading.read("d", config)
     assert sorted([item.item_id for item in listing.items] + [one.item_id for one in listing.rejected]) == sorted(ids)
     assert len({item.item_id for item in listing.items}) == len(listing.items)
     videos = folder / "videos"
@@ -496,7 +496,7 @@ def test_any_id_is_listed_once_and_found_inside_the_videos(
         path = Path(os.path.normpath(videos / item.files[0]))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    found, missing = datasets.locate(config, listing)
+    found, missing = reading.locate(config, listing)
     assert missing == []
     assert all(one.path.resolve().is_relative_to(videos.resolve()) for one in found)
 
@@ -542,7 +542,7 @@ def test_garbage_is_a_short_error_that_names_the_file(
 ) -> None:
     config = dataset(tmp_path, adapter, content, name)
     with pytest.raises(AnnotationError) as caught:
-        datasets.read("d", config)
+        reading.read("d", config)
     assert str(tmp_path / name) in str(caught.value)
     assert len(str(caught.value)) < 3000
 
@@ -550,7 +550,7 @@ def test_garbage_is_a_short_error_that_names_the_file(
 def test_a_file_of_lines_of_another_kind_is_not_read_to_its_end(tmp_path: Path) -> None:
     config = dataset(tmp_path, "lsmdc", "x\n" * OF_GARBAGE, "a.csv")
     with pytest.raises(AnnotationError, match="is of another format:\n  line 1: 1 fields") as caught:
-        datasets.read("d", config)
+        reading.read("d", config)
     assert "and 99991 more" in str(caught.value)
 
 
@@ -558,7 +558,7 @@ def test_a_file_with_too_many_entries_that_cannot_be_used(tmp_path: Path, monkey
     monkeypatch.setattr(listings, "_MOST_REJECTED", 3)
     rows = [{"item_id": "a", "caption": "c"}] * 6
     with pytest.raises(AnnotationError, match="more than 3 entries that cannot be used, the last: duplicate"):
-        datasets.read("d", folder_dataset(tmp_path, rows))
+        reading.read("d", folder_dataset(tmp_path, rows))
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "jsonl", "parquet"])
@@ -585,7 +585,7 @@ def test_a_caption_or_an_id_of_megabytes_is_rejected(tmp_path: Path, kind: str) 
         content = sink.getvalue()
     else:
         content = json.dumps(table) if kind == "json" else "".join(json.dumps(row) + "\n" for row in table)
-    found = datasets.read("d", dataset(tmp_path, "folder", content, f"a.{kind}"))
+    found = reading.read("d", dataset(tmp_path, "folder", content, f"a.{kind}"))
     assert [item.item_id for item in found.items] == ["good", "fits"]
     reasons = [one.reason.partition(" (")[0] for one in found.rejected]
     assert reasons == [
@@ -612,7 +612,7 @@ def test_odd_ids_are_items_or_rejected(tmp_path: Path) -> None:
         "",
     ]
     rows = [{"item_id": name, "caption": "c", "file": f"{number}.mp4"} for number, name in enumerate(ids)]
-    found = datasets.read("d", folder_dataset(tmp_path, rows, columns={"video": "file"}))
+    found = reading.read("d", folder_dataset(tmp_path, rows, columns={"video": "file"}))
     assert [item.item_id for item in found.items] == ids[:9]  # with a file of its own, an id may be any text
     reasons = [one.reason for one in found.rejected]
     for reason, said in zip(reasons, ("holds a NUL", "a lone surrogate", "the id is empty"), strict=True):
@@ -622,7 +622,7 @@ def test_odd_ids_are_items_or_rejected(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seconds", [1e300, 10_000_001, -1e300, "1e9", "nan", "-inf"])
 def test_times_that_no_video_has_are_rejected(tmp_path: Path, seconds: Any) -> None:
     rows = [{"item_id": "good", "caption": "c", "end": 10_000_000}, {"item_id": "v", "caption": "c", "end": seconds}]
-    found = datasets.read("d", folder_dataset(tmp_path, rows, columns={"end_s": "end"}))
+    found = reading.read("d", folder_dataset(tmp_path, rows, columns={"end_s": "end"}))
     assert [item.item_id for item in found.items] == ["good"]
     assert "its span is not in seconds" in found.rejected[0].reason
 
@@ -631,16 +631,16 @@ def test_a_subset_of_a_million_ids(tmp_path: Path) -> None:
     config = folder_dataset(tmp_path, [{"item_id": "v1", "caption": "c"}])
     many = tuple(f"v{number}" for number in range(1_000_000))
     with pytest.raises(ConfigError, match=r"'v0', 'v2', 'v3', 'v4', 'v5' and 999994 more") as caught:
-        datasets.read("d", config.model_copy(update={"subset": many}))
+        reading.read("d", config.model_copy(update={"subset": many}))
     assert len(str(caught.value)) < 200
     with pytest.raises(ConfigError) as caught:
-        datasets.read("d", config.model_copy(update={"subset": (MEGABYTES,)}))
+        reading.read("d", config.model_copy(update={"subset": (MEGABYTES,)}))
     assert len(str(caught.value)) < 200
 
 
 def test_captions_keep_their_ids_and_order(tmp_path: Path) -> None:
     rows = [{"item_id": name, "caption": f"{name}{number}"} for number in range(3) for name in "ba"]
-    found = datasets.read("d", folder_dataset(tmp_path, rows))
+    found = reading.read("d", folder_dataset(tmp_path, rows))
     assert [(item.item_id, item.captions) for item in found.items] == [
         ("b", (Caption("b#0", "b0"), Caption("b#1", "b1"), Caption("b#2", "b2"))),
         ("a", (Caption("a#0", "a0"), Caption("a#1", "a1"), Caption("a#2", "a2"))),
@@ -659,6 +659,6 @@ def test_captions_keep_their_ids_and_order(tmp_path: Path) -> None:
 )
 def test_caption_ids_are_unique(tmp_path: Path, rows: list[tuple[str, str]], said: str) -> None:
     table = "key,video_id,sentence\n" + "".join(f"{key},{video},x\n" for key, video in rows)
-    found = datasets.read("d", dataset(tmp_path, "msrvtt", table, "a.csv"))
+    found = reading.read("d", dataset(tmp_path, "msrvtt", table, "a.csv"))
     assert len({caption.caption_id for item in found.items for caption in item.captions}) == len(found.items)
     assert [said in one.reason for one in found.rejected] == ([True] if said else [])

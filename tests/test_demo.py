@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from perturbations import demo
+from perturbations.demo import film
 
-INDICES = {demo._scene(index).motion: index for index in range(199, -1, -1)}  # one scene a motion
+INDICES = {film._scene(index).motion: index for index in range(199, -1, -1)}  # one scene a motion
 EXAMPLES = sorted(set(INDICES.values()) | {0, 1, 2, 3, 4, 5, 6})  # and one a place
 
 DIGESTS = (
@@ -25,22 +25,22 @@ DIGESTS = (
 
 
 def _video(index: int) -> NDArray[np.uint8]:
-    return np.stack(list(demo.frames(index)))
+    return np.stack(list(film.frames(index)))
 
 
 def _centres(index: int) -> NDArray[np.float64]:
-    edges = np.array(demo.boxes(index), float)
+    edges = np.array(film.boxes(index), float)
     return np.asarray((edges[:, :2] + edges[:, 2:]) / 2)
 
 
 def test_items_do_not_depend_on_how_many_there_are() -> None:
-    assert demo.items(0) == []
-    assert demo.items(40)[:7] == demo.items(7)
-    assert [item for item, _ in demo.items(3)] == ["demo-0000", "demo-0001", "demo-0002"]
+    assert film.items(0) == []
+    assert film.items(40)[:7] == film.items(7)
+    assert [item for item, _ in film.items(3)] == ["demo-0000", "demo-0001", "demo-0002"]
 
 
 def test_captions_are_distinct_sentences() -> None:
-    captions = [caption for _, caption in demo.items(10_000)]
+    captions = [caption for _, caption in film.items(10_000)]
     assert len(set(captions[:1000])) == 1000
     assert len(set(captions)) == 10_000
     assert {len(caption.split()) for caption in captions} <= set(range(6, 16))
@@ -48,7 +48,7 @@ def test_captions_are_distinct_sentences() -> None:
 
 
 def test_the_first_clips_differ_in_every_respect() -> None:
-    scenes = [demo._scene(index) for index in range(8)]
+    scenes = [film._scene(index) for index in range(8)]
     assert len({scene.thing for scene in scenes}) == 8
     assert len({scene.place for scene in scenes}) >= 7
     assert len({scene.motion for scene in scenes}) >= 7
@@ -59,13 +59,13 @@ def test_the_first_clips_differ_in_every_respect() -> None:
 @pytest.mark.parametrize("index", EXAMPLES)
 def test_frames_are_the_same_on_every_call(index: int) -> None:
     video = _video(index)
-    assert video.shape == (demo.NUM_FRAMES, *demo.SIZE, 3)
+    assert video.shape == (film.NUM_FRAMES, *film.SIZE, 3)
     assert video.dtype == np.uint8
     assert np.array_equal(video, _video(index))
 
 
 def test_frames_are_independent_arrays() -> None:
-    first, second = (frame for t, frame in enumerate(demo.frames(2)) if t < 2)
+    first, second = (frame for t, frame in enumerate(film.frames(2)) if t < 2)
     assert first.flags.c_contiguous
     assert first.flags.writeable
     before = second.copy()
@@ -81,29 +81,29 @@ def test_frames_are_the_same_on_every_machine(index: int, digest: str) -> None:
 
 def test_no_entry_of_the_sine_table_depends_on_the_last_bits_of_the_c_library() -> None:
     exact = [1024 * math.sin(math.radians(degree)) for degree in range(360)]
-    assert demo._SIN[30] == 512
+    assert film._SIN[30] == 512
     assert all(abs(abs(value - math.floor(value)) - 0.5) > 1e-6 for value in exact)
 
 
 @pytest.mark.parametrize("index", EXAMPLES)
 def test_boxes_hold_the_main_object_tightly(index: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of the object in a colour that no backdrop has, against the same scene with nothing but its centre."""
-    scene = demo._scene(index)._replace(second=None)
-    thing, tones = demo._OBJECTS[scene.thing], demo._tones((0, 0, 0))
-    monkeypatch.setattr(demo, "_tones", lambda colour: dict.fromkeys(tones, (255, 0, 255)))
-    boxes, video = demo.boxes(index), list(demo._film(scene))
-    monkeypatch.setitem(demo._OBJECTS, scene.thing, thing._replace(draw=lambda: [demo._part("main", [(0, 0)])]))
-    assert len(boxes) == demo.NUM_FRAMES
-    for box, frame, without in zip(boxes, video, demo._film(scene), strict=True):
+    scene = film._scene(index)._replace(second=None)
+    thing, tones = film._OBJECTS[scene.thing], film._tones((0, 0, 0))
+    monkeypatch.setattr(film, "_tones", lambda colour: dict.fromkeys(tones, (255, 0, 255)))
+    boxes, video = film.boxes(index), list(film._film(scene))
+    monkeypatch.setitem(film._OBJECTS, scene.thing, thing._replace(draw=lambda: [film._part("main", [(0, 0)])]))
+    assert len(boxes) == film.NUM_FRAMES
+    for box, frame, without in zip(boxes, video, film._film(scene), strict=True):
         rows, columns = np.nonzero((frame != without).any(axis=2))
         seen = (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
         assert np.all(np.abs(np.array(seen) - box) <= 1)
 
 
 def test_the_main_object_never_leaves_the_frame() -> None:
-    height, width = demo.SIZE
+    height, width = film.SIZE
     for index in range(0, 600, 3):
-        for left, top, right, bottom in demo.boxes(index):
+        for left, top, right, bottom in film.boxes(index):
             assert 0 < left < right < width, index
             assert 0 < top < bottom < height, index
 
@@ -114,14 +114,14 @@ def test_the_main_object_never_leaves_the_frame() -> None:
 )
 def test_the_object_goes_where_the_caption_says(motion: str, axis: int, sign: int) -> None:
     index = INDICES[motion]
-    assert motion in demo.items(index + 1)[-1][1]
+    assert motion in film.items(index + 1)[-1][1]
     path = _centres(index)[::6, axis] * sign
     assert path[-1] - path[0] > 90
     assert np.all(np.diff(path) > 0)
 
 
 def test_other_motions_are_what_the_caption_says() -> None:
-    edges = np.array(demo.boxes(INDICES["comes closer"]))
+    edges = np.array(film.boxes(INDICES["comes closer"]))
     areas = (edges[:, 2] - edges[:, 0]) * (edges[:, 3] - edges[:, 1])
     assert areas[-1] > 3 * areas[0]
 
@@ -139,16 +139,16 @@ def test_other_motions_are_what_the_caption_says() -> None:
 
 @pytest.mark.parametrize("index", EXAMPLES)
 def test_the_object_has_its_colour(index: int) -> None:
-    left, top, right, bottom = demo.boxes(index)[-1]
-    last = list(demo.frames(index))[-1][top:bottom, left:right]
-    named = (last == demo._COLOURS[demo._scene(index).colour]).all(axis=2)
+    left, top, right, bottom = film.boxes(index)[-1]
+    last = list(film.frames(index))[-1][top:bottom, left:right]
+    named = (last == film._COLOURS[film._scene(index).colour]).all(axis=2)
     assert named.mean() > 0.06
 
 
 @pytest.mark.parametrize("index", EXAMPLES)
 def test_the_background_moves_and_is_textured(index: int) -> None:
-    video, boxes = _video(index), demo.boxes(index)
-    elsewhere = np.ones(demo.SIZE, bool)
+    video, boxes = _video(index), film.boxes(index)
+    elsewhere = np.ones(film.SIZE, bool)
     for left, top, right, bottom in (boxes[0], boxes[-1]):
         elsewhere[top:bottom, left:right] = False
     assert (video[0] != video[-1]).any(axis=2)[elsewhere].mean() > 0.5
@@ -156,11 +156,11 @@ def test_the_background_moves_and_is_textured(index: int) -> None:
 
 
 def test_a_second_object_is_small_and_named() -> None:
-    index = next(index for index in range(100) if demo._scene(index).second)
-    scene = demo._scene(index)
-    assert demo.items(index + 1)[-1][1].endswith(f"near a {scene.second}")
-    alone = demo._film(scene._replace(second=None))
-    seen = [(frame != other).any(axis=2) for frame, other in zip(demo.frames(index), alone, strict=True)]
+    index = next(index for index in range(100) if film._scene(index).second)
+    scene = film._scene(index)
+    assert film.items(index + 1)[-1][1].endswith(f"near a {scene.second}")
+    alone = film._film(scene._replace(second=None))
+    seen = [(frame != other).any(axis=2) for frame, other in zip(film.frames(index), alone, strict=True)]
     assert max(int(changed.sum()) for changed in seen) > 0
     for changed in seen:
         rows, columns = np.nonzero(changed)
@@ -169,14 +169,14 @@ def test_a_second_object_is_small_and_named() -> None:
 
 def test_negative_numbers_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match="-1"):
-        demo.frames(-1)
+        film.frames(-1)
     with pytest.raises(ValueError, match="-1"):
-        demo.boxes(-1)
+        film.boxes(-1)
     with pytest.raises(ValueError, match="-2"):
-        demo.items(-2)
+        film.items(-2)
 
 
 def test_listing_needs_the_standard_library_only() -> None:
-    code = "import sys; from perturbations import demo; demo.items(9); print({'numpy', 'cv2'} & set(sys.modules))"
+    code = "import sys; from perturbations.demo import film; film.items(9); print({'numpy', 'cv2'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "set()"

@@ -10,8 +10,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from perturbations import demo, retrieval  # noqa: E402
-from perturbations.tta import adapt, demo_encoder, encode_gallery, frames, runner  # noqa: E402
+from perturbations import retrieval
+from perturbations.demo import film
+from perturbations.evaluation import demo_encoder, runner
+from perturbations.tta import adapt, encode_gallery, frames
 
 SMALL = demo_encoder.Training(
     threads=1,
@@ -59,7 +61,7 @@ def test_the_same_seed_gives_the_same_weights(folder: Path, tmp_path: Path) -> N
 def test_it_finds_the_scenes_it_was_trained_on(backbone: runner.Backbone) -> None:
     scenes = range(demo_encoder.FIRST, demo_encoder.FIRST + SMALL.scenes)
     pixels = demo_encoder._drawn(scenes, SMALL)
-    gallery = encode_gallery(backbone.model, backbone.tokens([demo.caption(scene) for scene in scenes]), "v2t")
+    gallery = encode_gallery(backbone.model, backbone.tokens([film.caption(scene) for scene in scenes]), "v2t")
     (found,) = adapt(backbone.model, "none", [frames.normalized(pixels)], gallery, direction="v2t")
     assert retrieval.recall_at_k(found, range(len(scenes)), 1) >= 30  # by chance 2
 
@@ -91,6 +93,6 @@ def test_an_interrupted_training_leaves_nothing(tmp_path: Path, monkeypatch: pyt
 
 def test_demo_clips_are_held_out() -> None:
     """Captions that are trained on are none of the demo's first thousands."""
-    shown = {text for _, text in demo.items(demo_encoder.FIRST)}
+    shown = {text for _, text in film.items(demo_encoder.FIRST)}
     training = demo_encoder.Training()
-    assert shown.isdisjoint(demo.caption(demo_encoder.FIRST + index) for index in range(training.scenes))
+    assert shown.isdisjoint(film.caption(demo_encoder.FIRST + index) for index in range(training.scenes))

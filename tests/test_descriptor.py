@@ -6,8 +6,9 @@ import cv2
 import numpy as np
 import pytest
 
-from perturbations import demo, media
 from perturbations.analysis import descriptor
+from perturbations.demo import film
+from perturbations.media import media
 
 
 def sampled(frames: list[np.ndarray], count: int = 12) -> list[np.ndarray]:
@@ -16,7 +17,7 @@ def sampled(frames: list[np.ndarray], count: int = 12) -> list[np.ndarray]:
 
 @pytest.fixture(scope="module")
 def films() -> list[list[np.ndarray]]:
-    return [list(demo.frames(index)) for index in range(16)]
+    return [list(film.frames(index)) for index in range(16)]
 
 
 def test_it_is_a_vector_of_length_1(films: list[list[np.ndarray]]) -> None:

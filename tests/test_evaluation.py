@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from test_workflow import IDS, Project, new_project
 
-from perturbations import captions as caption_recipes
-from perturbations import config, evaluation, read_manifest, recipe, registry
-from perturbations import rows as manifest_rows
+from perturbations import read_manifest
+from perturbations.engine import rows as manifest_rows
 from perturbations.errors import ConfigError, ManifestError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import (
@@ -29,13 +28,17 @@ from perturbations.manifest.kinds import (
     SourceRow,
     TextRow,
 )
+from perturbations.plan import captions as caption_recipes
+from perturbations.plan import config, evaluation, recipe
+from perturbations.suites import registry
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-import tiny_models  # noqa: E402
+import tiny_models
 
-from perturbations.tta import frames, runner  # noqa: E402
+from perturbations.evaluation import runner
+from perturbations.tta import frames
 
 DEMO: dict[str, Any] = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}, "mm_robustness": {}}}
 

@@ -16,11 +16,16 @@ from PIL import Image
 
 torch = pytest.importorskip("torch")
 
-from perturbations import captions, cli, export, open_clip, read_manifest, recipe, registry, shards  # noqa: E402
-from perturbations import rows as manifest_rows  # noqa: E402
-from perturbations.errors import ManifestError  # noqa: E402
-from perturbations.manifest import files  # noqa: E402
-from perturbations.manifest.kinds import CAPTIONS, SOURCES, TEXTS, VIDEOS, SourceRow, TextRow  # noqa: E402
+from perturbations import open_clip, read_manifest
+from perturbations.cli import commands
+from perturbations.engine import rows as manifest_rows
+from perturbations.engine import shards
+from perturbations.errors import ManifestError
+from perturbations.exports import vtr_tta
+from perturbations.manifest import files
+from perturbations.manifest.kinds import CAPTIONS, SOURCES, TEXTS, VIDEOS, SourceRow, TextRow
+from perturbations.plan import captions, recipe
+from perturbations.suites import registry
 
 NAMES = ["video1", "a/b c", '..\\"quoted" 影片']
 
@@ -78,7 +83,7 @@ def x_pool_transform(frame: np.ndarray, size: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_loaders_get_what_x_pool_s_own_transform_gives(sources: Path, tmp_path: Path, name: str) -> None:
-    done = export.vtr_tta_videos(sources, tmp_path)
+    done = vtr_tta.vtr_tta_videos(sources, tmp_path)
     assert (done.written, done.kept, done.failed) == (3, 0, ())
     video = loaded(tmp_path / "clean", name)
     assert video.shape == (12, 3, 224, 224)
@@ -90,7 +95,7 @@ def test_the_loaders_get_what_x_pool_s_own_transform_gives(sources: Path, tmp_pa
 
 
 def test_a_clip_of_one_frame_is_repeated(sources: Path, tmp_path: Path) -> None:
-    export.vtr_tta_videos(sources, tmp_path, num_frames=4, size=32)
+    vtr_tta.vtr_tta_videos(sources, tmp_path, num_frames=4, size=32)
     video = loaded(tmp_path / "clean", "a/b c")
     assert video.shape == (4, 3, 32, 32)
     assert all(torch.equal(frame, video[0]) for frame in video)
@@ -100,7 +105,7 @@ def test_quarantined_rows_are_told_and_left_out(
     sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["export", str(sources), "--format", "vtr_tta", "--size", "16", "-o", str(tmp_path)]
-    assert cli.main(arguments) == 0
+    assert commands.main(arguments) == 0
     said = capsys.readouterr().out.splitlines()
     assert said == [
         f"  {sources}: bad: quarantined: source: no frames",
@@ -119,7 +124,7 @@ def test_a_clip_that_cannot_be_read_costs_no_other(
     path = sources.with_name("damaged.parquet")
     files.write(path, SOURCES, [gone, changed, *rows], {"root": "."})
     arguments = ["export", str(path), "--format", "vtr_tta", "--size", "16", "-o", str(tmp_path)]
-    assert cli.main(arguments) == 1
+    assert commands.main(arguments) == 1
     said = capsys.readouterr().out
     assert f"{path}: gone: no such file" in said
     assert "content changed" in said
@@ -144,11 +149,11 @@ def damage(file: Path, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["cut", "empty", "a byte of the frames", "another's", "a program", "a list"])
 def test_broken_files_are_written_again(sources: Path, tmp_path: Path, how: str) -> None:
-    export.vtr_tta_videos(sources, tmp_path, num_frames=2, size=16)
+    vtr_tta.vtr_tta_videos(sources, tmp_path, num_frames=2, size=16)
     one, other, third = sorted((tmp_path / "clean").glob("*.pt"))
     before, times = other.read_bytes(), [one.stat().st_mtime_ns, third.stat().st_mtime_ns]
     damage(other, how)
-    done = export.vtr_tta_videos(sources, tmp_path, num_frames=2, size=16)
+    done = vtr_tta.vtr_tta_videos(sources, tmp_path, num_frames=2, size=16)
     assert (done.written, done.kept) == (1, 2)
     assert other.read_bytes() == before
     assert [one.stat().st_mtime_ns, third.stat().st_mtime_ns] == times
@@ -156,7 +161,7 @@ def test_broken_files_are_written_again(sources: Path, tmp_path: Path, how: str)
 
 def test_another_shape_or_other_frames_are_written_anew(sources: Path, tmp_path: Path) -> None:
     for num_frames, size in ((2, 16), (3, 16), (3, 24)):
-        assert export.vtr_tta_videos(sources, tmp_path, num_frames=num_frames, size=size).written == 3
+        assert vtr_tta.vtr_tta_videos(sources, tmp_path, num_frames=num_frames, size=size).written == 3
         assert loaded(tmp_path / "clean", "video1").shape == (num_frames, 3, size, size)
     rows = files.read_rows(sources, SOURCES)
     other = sources.with_name("other.parquet")
@@ -166,14 +171,14 @@ def test_another_shape_or_other_frames_are_written_anew(sources: Path, tmp_path:
         [replace(row, frames_sha256="x") if row.item_id == "video1" else row for row in rows],
         {"root": "."},
     )
-    assert export.vtr_tta_videos(other, tmp_path, num_frames=3, size=24).written == 1
+    assert vtr_tta.vtr_tta_videos(other, tmp_path, num_frames=3, size=24).written == 1
 
 
 def test_leftovers_of_a_killed_run_are_removed(sources: Path, tmp_path: Path) -> None:
     leftover = tmp_path / "clean" / ".a\nb.part-0123456789ab.pt"
     leftover.parent.mkdir()
     leftover.write_bytes(b"half")
-    export.vtr_tta_videos(sources, tmp_path, num_frames=2, size=16)
+    vtr_tta.vtr_tta_videos(sources, tmp_path, num_frames=2, size=16)
     assert not leftover.exists()
 
 
@@ -200,7 +205,7 @@ def test_every_storage_tier_gives_the_same_frames(sources: Path, tmp_path: Path)
     found = []
     for place, tier in enumerate(TIERS):
         made = noisy(tier, sources.parent / "0.mp4", tmp_path / str(place))
-        export.vtr_tta_videos(made, tmp_path / f"out{place}", num_frames=4, size=32)
+        vtr_tta.vtr_tta_videos(made, tmp_path / f"out{place}", num_frames=4, size=32)
         (file,) = (tmp_path / f"out{place}").rglob("*.pt")
         assert file.parent.name == "gaussian_5"
         found.append(torch.load(file, weights_only=True)["video"])
@@ -211,7 +216,7 @@ def test_every_storage_tier_gives_the_same_frames(sources: Path, tmp_path: Path)
 def test_frames_that_were_not_stored_are_not_made_up(sources: Path, tmp_path: Path) -> None:
     made = noisy(recipe.StoredFrames(num_frames=4), sources.parent / "0.mp4", tmp_path / "corpus")
     with pytest.raises(ManifestError, match="frames/4 only, not 12"):
-        export.vtr_tta_videos(made, tmp_path / "out")
+        vtr_tta.vtr_tta_videos(made, tmp_path / "out")
 
 
 @pytest.mark.parametrize("tier", TIERS[:2], ids=["video", "frames"])
@@ -221,10 +226,10 @@ def test_a_stored_file_that_changed_is_told(sources: Path, tmp_path: Path, tier:
     assert row.path is not None
     stored = tmp_path / row.path
     stored.write_bytes(stored.read_bytes() + b"x")
-    (found,) = export.vtr_tta_videos(made, tmp_path / "out", num_frames=4, size=32).failed
+    (found,) = vtr_tta.vtr_tta_videos(made, tmp_path / "out", num_frames=4, size=32).failed
     assert "changed since it was made" in str(found)
     stored.unlink()
-    (found,) = export.vtr_tta_videos(made, tmp_path / "out", num_frames=4, size=32).failed
+    (found,) = vtr_tta.vtr_tta_videos(made, tmp_path / "out", num_frames=4, size=32).failed
     assert "the file is missing" in str(found)
     assert not list((tmp_path / "out").rglob("*.pt"))
 
@@ -252,10 +257,10 @@ def test_every_id_has_a_file_and_none_another_s(sources: Path, tmp_path: Path) -
     path = sources.with_name("odd.parquet")
     files.write(path, SOURCES, [replace(row, item_id=name) for name in ODD_NAMES], {"root": "."})
     out = tmp_path / "deep" / "out"
-    assert export.vtr_tta_videos(path, out, num_frames=1, size=8).written == len(ODD_NAMES)
+    assert vtr_tta.vtr_tta_videos(path, out, num_frames=1, size=8).written == len(ODD_NAMES)
     clean = out / "clean"
     assert {file.parent for file in tmp_path.rglob("*") if file.is_file()} == {clean}
-    with (clean / export.NAMES).open(newline="", encoding="utf-8") as file:
+    with (clean / vtr_tta.NAMES).open(newline="", encoding="utf-8") as file:
         table = {line["video_id"]: line for line in csv.DictReader(file)}
     for name in ODD_NAMES:
         file = clean / (table[name]["file"] if name in table else f"{name}.pt")
@@ -269,9 +274,9 @@ def test_every_id_has_a_file_and_none_another_s(sources: Path, tmp_path: Path) -
     assert {name for name, line in table.items() if line["found_by_loader"] == "yes"} == {"../../up"}
     assert {file.name for file in clean.iterdir() if not file.name.startswith("~")} == {
         *(f"{name}.pt" for name in LOOKED_FOR),
-        export.NAMES,
+        vtr_tta.NAMES,
     }
-    assert export.vtr_tta_videos(path, out, num_frames=1, size=8).kept == len(ODD_NAMES)
+    assert vtr_tta.vtr_tta_videos(path, out, num_frames=1, size=8).kept == len(ODD_NAMES)
 
 
 def test_an_id_listed_twice(sources: Path, tmp_path: Path) -> None:
@@ -280,11 +285,11 @@ def test_an_id_listed_twice(sources: Path, tmp_path: Path) -> None:
     path = sources.with_name("twice.parquet")
     # An annotation file that lists a video twice makes the second a quarantined row.
     files.write(path, SOURCES, [*rows, replace(quarantined, item_id="video1")], {"root": "."})
-    done = export.vtr_tta_videos(path, tmp_path, num_frames=1, size=8)
+    done = vtr_tta.vtr_tta_videos(path, tmp_path, num_frames=1, size=8)
     assert (done.written, len(done.quarantined)) == (3, 2)
     files.write(path, SOURCES, [*rows, *rows], {"root": "."})
     with pytest.raises(ManifestError, match="more than once: .*'video1' in clean"):
-        export.vtr_tta_videos(path, tmp_path)
+        vtr_tta.vtr_tta_videos(path, tmp_path)
 
 
 def text_row(item_id: str, text: str, accepted: bool = True, number: int = 0) -> TextRow:
@@ -305,14 +310,14 @@ def test_captions_are_pairs_in_the_order_of_the_split(tmp_path: Path, capsys: py
     files.write(path, TEXTS, [text_row("v1", "swapped", True), text_row("v2", "too far", False)])
     order.write_text("key,video_id,sentence\n1,v2,x\n2,v1,y\n")
     arguments = ["export", str(path), "--format", "vtr_tta", "-o", str(tmp_path / "out")]
-    assert cli.main(arguments) == 1
+    assert commands.main(arguments) == 1
     assert "--order" in capsys.readouterr().err
-    assert cli.main([*arguments, "--order", str(order)]) == 0
+    assert commands.main([*arguments, "--order", str(order)]) == 0
     pairs = json.loads((tmp_path / "out" / "word_swap_3.json").read_text())
     assert pairs == [["v2", "as it was"], ["v1", "swapped"]]
     order.write_text("key,video_id,sentence\n1,v3,x\n1,v2,x\n")
     with pytest.raises(ManifestError, match="1 of the 2 videos .* no caption word_swap_3 .*: 'v3'"):
-        export.vtr_tta_captions(path, tmp_path, order)
+        vtr_tta.vtr_tta_captions(path, tmp_path, order)
 
 
 SPLITS = {
@@ -330,7 +335,7 @@ def test_the_split_s_own_file_gives_the_order(tmp_path: Path, name: str) -> None
     rows = [text_row("v1", "été"), *(text_row("v2", f"caption {number}", number=number) for number in (10, 9, 2))]
     files.write(path, TEXTS, rows)
     order.write_text(SPLITS[name])
-    assert export.vtr_tta_captions(path, tmp_path, order) == 1
+    assert vtr_tta.vtr_tta_captions(path, tmp_path, order) == 1
     written = (tmp_path / "word_swap_3.json").read_bytes()
     assert written.isascii()  # the loader opens it in its machine's encoding
     assert json.loads(written) == [["v2", "caption 2"], ["v1", "été"]]
@@ -343,11 +348,11 @@ def test_a_file_that_lists_no_split_is_refused(tmp_path: Path, text: str | None)
     if text is not None:
         order.write_bytes(text.encode("latin-1"))
     with pytest.raises(ManifestError, match="split.csv"):
-        export.vtr_tta_captions(path, tmp_path, order)
+        vtr_tta.vtr_tta_captions(path, tmp_path, order)
 
 
 def test_another_manifest_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "captions.parquet"
     files.write(path, CAPTIONS, [])
     with pytest.raises(ManifestError, match="manifest of captions"):
-        export.vtr_tta_videos(path, tmp_path / "out")
+        vtr_tta.vtr_tta_videos(path, tmp_path / "out")

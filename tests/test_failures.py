@@ -17,9 +17,13 @@ import pytest
 from clips import HEIGHT, TIMING, WIDTH, make, noise, source_row, timed
 from waiting import PATIENCE_S, is_gone, wait_for
 
-from perturbations import locking, media, processes, recipe, registry, shards, supervise
+from perturbations.engine import shards, supervise
 from perturbations.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
 from perturbations.manifest.kinds import CompleteSource, VideoRow
+from perturbations.media import media
+from perturbations.plan import recipe
+from perturbations.suites import registry
+from perturbations.system import locking, processes
 
 H264 = {"vcodec": "libx264", "preset": "ultrafast", "pix_fmt": "yuv444p", "threads": 1, "fflags": "+bitexact"}
 
@@ -230,7 +234,8 @@ def run(root: Path, rows: list[CompleteSource], entry: str = "mlvp/h264_compress
 JOB = """
 import subprocess, sys
 from pathlib import Path
-from perturbations import media, supervise
+from perturbations.engine import supervise
+from perturbations.media import media
 
 def work(task, tick):
     # Like a transcode: it reads nothing from us, and what it writes to is gone.
@@ -266,7 +271,7 @@ def test_no_ffmpeg_outlives_its_job_or_its_worker(victim: str) -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from perturbations import locking
+from perturbations.system import locking
 
 with locking.one_job(Path(sys.argv[1])):
     print("held", flush=True)

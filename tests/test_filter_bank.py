@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perturbations import demo
+from perturbations.demo import film
 from perturbations.video import procedural_styles, style
 
 ALPHAS = (0.2, 0.4, 0.6, 0.8, 1.0)
@@ -52,7 +52,7 @@ def test_any_frame_is_painted(size: tuple[int, int], alpha: float, level: int | 
 def test_alpha_1_matches_the_style_s_statistics_in_every_band() -> None:
     picture = procedural_styles.image("waves")
     wanted = [style.moments(band) for band in style.bands(style.opponent(picture))]
-    found = style.bands(style.opponent(next(demo.frames(0))))
+    found = style.bands(style.opponent(next(film.frames(0))))
     for band, target in zip(found, wanted, strict=True):
         moved = style.moments(style._moved(band, 1.0, target))
         np.testing.assert_allclose(moved.mean, target.mean, atol=2e-2)
@@ -65,7 +65,7 @@ def test_a_painted_frame_has_the_style_s_colours() -> None:
     """Beyond single bands: the whole frame's mean, clipping aside."""
     for name in ("waves", "strokes", "cubes"):
         picture = procedural_styles.image(name)
-        painted = style.filter_bank(picture)(next(demo.frames(3)), 1.0)
+        painted = style.filter_bank(picture)(next(film.frames(3)), 1.0)
         np.testing.assert_allclose(painted.mean(axis=(0, 1)), picture.mean(axis=(0, 1)), atol=8)
 
 
@@ -73,7 +73,7 @@ def test_a_painted_frame_has_the_style_s_colours() -> None:
 def test_distortion_grows_with_alpha(name: str) -> None:
     paint = style.filter_bank(procedural_styles.image(name))
     for index in (0, 2, 5):
-        frame = next(demo.frames(index))
+        frame = next(film.frames(index))
         errors = [float(np.abs(paint(frame, alpha).astype(int) - frame).mean()) for alpha in ALPHAS]
         assert errors == sorted(errors)
         assert errors[0] > 1
@@ -82,7 +82,7 @@ def test_distortion_grows_with_alpha(name: str) -> None:
 def test_a_style_is_looked_at_512_pixels_wide() -> None:
     picture = procedural_styles.image("mosaic")
     large = np.repeat(np.repeat(picture, 2, axis=0), 2, axis=1)
-    frame = next(demo.frames(1))
+    frame = next(film.frames(1))
     assert np.array_equal(style.filter_bank(large)(frame, 1.0), style.filter_bank(picture)(frame, 1.0))
 
 

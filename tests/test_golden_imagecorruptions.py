@@ -9,7 +9,7 @@ import pytest
 from golden_frame import frame
 from test_golden_suites import AT_45_DB, SHARES, assert_close, each_severity, mean_square, perturbed
 
-from perturbations import registry
+from perturbations.suites import registry
 from perturbations.video import noise
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perturbations import registry
 from perturbations.analysis import motion
+from perturbations.suites import registry
 from perturbations.video import digital, occlusion, weather
 
 SEVERITIES = range(1, 6)

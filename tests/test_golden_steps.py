@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perturbations import media, registry
+from perturbations.media import media
+from perturbations.suites import registry
 from perturbations.video import digital, weather
 
 each_severity = pytest.mark.parametrize("severity", range(1, 6))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perturbations import registry
+from perturbations.suites import registry
 from perturbations.video import noise
 
 each_severity = pytest.mark.parametrize("severity", range(1, 6))

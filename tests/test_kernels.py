@@ -15,8 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from perturbations import facts, guidance, recipe, registry, rng
-from perturbations.registry import Perturbation
+from perturbations import rng
+from perturbations.engine import guidance
+from perturbations.plan import facts, recipe
+from perturbations.suites import registry
+from perturbations.suites.registry import Perturbation
 from perturbations.video import digital, noise, weather
 
 Apply = Callable[[np.ndarray, int], np.ndarray]

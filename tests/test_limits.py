@@ -16,9 +16,13 @@ import pyarrow as pa
 import pytest
 from clips import MPEG4, VP9, WIDTH, X264, decoded, listed, make, noise
 
-from perturbations import cli, config, framefile, guidance, limits, media, recipe, shards, storage
+from perturbations.cli import commands
+from perturbations.engine import guidance, shards
 from perturbations.errors import ConfigError, MediaError
-from perturbations.limits import Limits
+from perturbations.media import framefile, media
+from perturbations.plan import config, recipe
+from perturbations.system import limits, storage
+from perturbations.system.limits import Limits
 
 MOST_MIB, MOST_CPU_S = 300, 5  # of a child process with its imports; what is refused takes a tenth of that
 CONFIG = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
@@ -52,7 +56,7 @@ def png(width: int, height: int) -> bytes:
 _CHILD = """
 import re, resource, sys
 from pathlib import Path
-from perturbations import framefile, media
+from perturbations.media import framefile, media
 from perturbations.errors import MediaError
 path, way = Path(sys.argv[1]), sys.argv[2]
 try:
@@ -289,7 +293,7 @@ def test_a_limit_in_the_configuration_is_a_whole_number_above_zero(key: str, val
     ],
 )
 def test_limits_of_a_command_are_checked(said: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["--limits", said, "list"]) == 1
+    assert commands.main(["--limits", said, "list"]) == 1
     assert reason in capsys.readouterr().err
 
 
@@ -298,6 +302,6 @@ def test_a_command_takes_limits_from_its_option_before_the_environment(
 ) -> None:
     video = ["video", str(clip), str(tmp_path / "b.mp4"), "-p", "mlvp/fog", "-s", "1"]
     monkeypatch.setenv(limits.ENVIRONMENT, json.dumps({"frames": 39}))
-    assert cli.main(video) == 1
+    assert commands.main(video) == 1
     assert "limits.frames allows 39" in capsys.readouterr().err
-    assert cli.main(["--limits", '{"frames": 40}', *video]) == 0
+    assert commands.main(["--limits", '{"frames": 40}', *video]) == 0

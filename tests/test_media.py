@@ -40,8 +40,9 @@ from clips import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations import media, quality, storage
 from perturbations.errors import MediaError
+from perturbations.media import media, quality
+from perturbations.system import storage
 
 ODD = (37, 53)
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from perturbations import mixes, registry
 from perturbations.manifest.kinds import SOURCE_STORAGE, CompleteSource, MixRow, TextRow, VideoRow
+from perturbations.plan import mixes
+from perturbations.suites import registry
 
 NAMES = ["fog", "snow", "style_transfer"]
 

@@ -8,9 +8,9 @@ import cv2
 import numpy as np
 import pytest
 
-from perturbations import registry
 from perturbations.analysis import motion
 from perturbations.analysis.motion import FrameMotion
+from perturbations.suites import registry
 from perturbations.video import flow_blur
 
 SIZES = [(48, 64), (37, 53), (1, 1), (1, 9), (9, 1), (2, 3), (90, 20)]

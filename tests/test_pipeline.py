@@ -17,8 +17,12 @@ import pytest
 
 import perturbations
 import perturbations.errors
-from perturbations import media, pipeline, recipe, registry, rendering, shards, storage
+from perturbations.engine import pipeline, rendering, shards
 from perturbations.manifest.kinds import VideoRow, values_of
+from perturbations.media import media
+from perturbations.plan import recipe
+from perturbations.suites import registry
+from perturbations.system import storage
 
 ENTRIES = registry.perturbations(kind="video")
 KEYS = [entry.key for entry in ENTRIES]

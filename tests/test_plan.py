@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations import config, listed, plan, recipe
-from perturbations.listed import ListedCaption, ListedClip, RejectedItem
+from perturbations.plan import config, listed, recipe, sharding
+from perturbations.plan.listed import ListedCaption, ListedClip, RejectedItem
 
 ids = st.lists(st.text(max_size=6), unique=True, max_size=40)
 
 
 def split(names: list[str], shard_size: int) -> dict[str, list[str]]:
-    return plan.shards_of(names, shard_size, lambda name: name, lambda name: name)
+    return sharding.shards_of(names, shard_size, lambda name: name, lambda name: name)
 
 
 @given(names=ids, shard_size=st.integers(1, 9))
@@ -71,19 +71,19 @@ def project(root: Path, names: list[str]) -> config.Config:
 
 def test_list_files_are_written_once_and_stale_ones_removed(tmp_path: Path) -> None:
     root = tmp_path / "work"
-    made = plan.make("d", project(tmp_path, ["a", "b", "c", "new\nline"]), root)
+    made = sharding.make("d", project(tmp_path, ["a", "b", "c", "new\nline"]), root)
     files = {path.stem: path.stat().st_mtime_ns for path in (root / "shards").iterdir()}
     assert sorted(files) == sorted(made.shards)
     assert (made.listed, made.rejected) == (5, 1)
-    lines = [line for shard in made.shards for line in listed.read(plan.list_path(root, shard), ListedClip)]
+    lines = [line for shard in made.shards for line in listed.read(sharding.list_path(root, shard), ListedClip)]
     assert sorted(line.item_id for line in lines) == ["a", "b", "c", "new\nline"]
     assert [line.item_id for line in listed.read(root / "rejected.jsonl", RejectedItem)] == ["gone"]
     assert listed.read(root / "captions.jsonl", ListedCaption)[0].text == "c\u2028d"
 
-    plan.make("d", project(tmp_path, ["a", "b", "c", "new\nline"]), root)
+    sharding.make("d", project(tmp_path, ["a", "b", "c", "new\nline"]), root)
     assert {path.stem: path.stat().st_mtime_ns for path in (root / "shards").iterdir()} == files
 
-    again = plan.make("d", project(tmp_path, ["a"]), root)
+    again = sharding.make("d", project(tmp_path, ["a"]), root)
     assert {path.stem for path in (root / "shards").iterdir()} == set(again.shards)
 
 
@@ -108,9 +108,9 @@ def written(root: Path) -> dict[str, int]:
 def test_a_new_item_rewrites_only_its_own_shards_list(tmp_path: Path) -> None:
     root = tmp_path / "work"
     names = [f"item{index}" for index in range(12)]
-    plan.make("d", project(tmp_path, names), root)
+    sharding.make("d", project(tmp_path, names), root)
     before = written(root)
-    plan.make("d", project(tmp_path, [*names, "new"]), root)
+    sharding.make("d", project(tmp_path, [*names, "new"]), root)
     after = written(root)
     touched = {name for name in after if before.get(name) != after[name]} - {"captions.jsonl"}
     assert touched
@@ -123,13 +123,13 @@ def test_a_new_item_rewrites_only_its_own_shards_list(tmp_path: Path) -> None:
 def test_a_replaced_video_changes_its_list_and_a_touched_one_does_not(tmp_path: Path) -> None:
     root = tmp_path / "work"
     config_of = project(tmp_path, ["a", "b", "c"])
-    plan.make("d", config_of, root)
+    sharding.make("d", config_of, root)
     before = written(root)
     os.utime(tmp_path / "videos" / "a.mp4", (1, 1))
-    plan.make("d", config_of, root)
+    sharding.make("d", config_of, root)
     assert written(root) == before
     (tmp_path / "videos" / "a.mp4").write_bytes(b"longer")
-    plan.make("d", config_of, root)
+    sharding.make("d", config_of, root)
     (changed,) = {name for name, when in written(root).items() if before.get(name) != when}
     (line,) = [line for line in listed.read(root / changed, ListedClip) if line.item_id == "a"]
     assert line.bytes == 6
@@ -139,11 +139,11 @@ def test_a_replaced_video_changes_its_list_and_a_touched_one_does_not(tmp_path: 
 def test_odd_names_take_one_line_each(tmp_path: Path) -> None:
     names = ["new\nline", "re\rturn", "next\x85line", "separator\u2028", "form\x0cfeed", 'quote"', "back\\slash", "é"]
     root = tmp_path / "work"
-    made = plan.make("d", project(tmp_path, names), root)
-    texts = [plan.list_path(root, shard).read_bytes() for shard in made.shards]
+    made = sharding.make("d", project(tmp_path, names), root)
+    texts = [sharding.list_path(root, shard).read_bytes() for shard in made.shards]
     assert b"".join(texts).count(b"\n") == len(names)
     assert all(text.isascii() and len(text.splitlines()) == text.count(b"\n") for text in texts)
-    found = [line.item_id for shard in made.shards for line in listed.read(plan.list_path(root, shard), ListedClip)]
+    found = [line.item_id for shard in made.shards for line in listed.read(sharding.list_path(root, shard), ListedClip)]
     assert sorted(found) == sorted(names)
 
 
@@ -166,13 +166,15 @@ def slow_shards(names: list[str], shard_size: int) -> dict[str, list[str]]:
 
 @given(names=ids, shard_size=st.integers(1, 9))
 def test_shards_are_a_trie_of_hashes(names: list[str], shard_size: int) -> None:
-    assert plan.shards_of(names, shard_size, lambda name: name, lambda name: name[:1]) == slow_shards(names, shard_size)
+    assert sharding.shards_of(names, shard_size, lambda name: name, lambda name: name[:1]) == slow_shards(
+        names, shard_size
+    )
 
 
 def test_hashes_of_videos_are_the_same_when_not_all_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"{number % 7}-{number}" for number in range(200)]
-    monkeypatch.setattr(plan, "_REMEMBERED", 3)
-    assert plan.shards_of(names, 9, lambda name: name, lambda name: name[:1]) == slow_shards(names, 9)
+    monkeypatch.setattr(sharding, "_REMEMBERED", 3)
+    assert sharding.shards_of(names, 9, lambda name: name, lambda name: name[:1]) == slow_shards(names, 9)
 
 
 ODD_TEXTS = ["", "plain", 'quo"te', "back\\slash", "new\nline", "\u2028", "é", "\x7f", "\U0001f600", "\x00"]
@@ -193,33 +195,33 @@ def test_captions_are_listed_as_plain_json_sorted_by_id(tmp_path: Path) -> None:
     lines = [json.dumps(row, sort_keys=True, separators=(",", ":")) for row in sorted(expected, key=recipe.canonical)]
 
     path = tmp_path / "work" / "captions.jsonl"
-    plan.make("d", parsed, tmp_path / "work")
+    sharding.make("d", parsed, tmp_path / "work")
     assert path.read_text() == "".join(f"{line}\n" for line in lines)
     os.utime(path, (1, 1))
-    plan.make("d", parsed, tmp_path / "work")
+    sharding.make("d", parsed, tmp_path / "work")
     assert path.stat().st_mtime == 1, "the same content is not written again"
     for other in (path.read_bytes()[:-1], path.read_bytes() + b"\n", b""):
         path.write_bytes(other)
-        plan.make("d", parsed, tmp_path / "work")
+        sharding.make("d", parsed, tmp_path / "work")
         assert path.read_text() == "".join(f"{line}\n" for line in lines)
 
-    shards = plan.captions("d", parsed, tmp_path / "work")
+    shards = sharding.captions("d", parsed, tmp_path / "work")
     assert list(shards) == sorted(shards)
     texts = [(tmp_path / "work" / "captions" / f"{shard}.jsonl").read_text() for shard in shards]
     assert sorted("".join(texts).splitlines()) == sorted(lines)
 
 
 def test_captions_go_to_the_shards_of_their_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "CAPTIONS_A_JOB", 4)
+    monkeypatch.setattr(sharding, "CAPTIONS_A_JOB", 4)
     stale = tmp_path / "work" / "captions" / "s0.jsonl"
     stale.parent.mkdir(parents=True)
     stale.touch()
     parsed = project(tmp_path, [f"item{number}" for number in range(20)])
-    shards = plan.captions("d", parsed, tmp_path / "work")
+    shards = sharding.captions("d", parsed, tmp_path / "work")
     made = {
         shard: [row.caption_id for row in listed.read(tmp_path / "work" / "captions" / f"{shard}.jsonl", ListedCaption)]
         for shard in shards
     }
     names = [f"item{number}" for number in range(20)] + ["gone"]
-    assert made == plan.shards_of([f"{name}#0" for name in names], 4, str, lambda one: one.removesuffix("#0"))
+    assert made == sharding.shards_of([f"{name}#0" for name in names], 4, str, lambda one: one.removesuffix("#0"))
     assert not stale.exists()

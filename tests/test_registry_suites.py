@@ -6,7 +6,7 @@ import ffmpeg
 import numpy as np
 import pytest
 
-from perturbations import registry
+from perturbations.suites import registry
 
 Table = tuple[tuple[str, ...], list[tuple[object, ...]]]
 

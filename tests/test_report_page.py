@@ -14,7 +14,6 @@ import needs
 import numpy as np
 import pytest
 
-from perturbations import registry
 from perturbations.errors import ManifestError
 from perturbations.manifest import files as manifests
 from perturbations.manifest import sets
@@ -28,6 +27,7 @@ from perturbations.manifest.kinds import (
     columns_of,
 )
 from perturbations.report import page
+from perturbations.suites import registry
 
 METHODS = ("none", "tcr", "hatvtr")
 NASTY = '<script>alert(1)</script>\n"quoted" видео 影片'

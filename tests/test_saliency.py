@@ -6,8 +6,9 @@ import cv2
 import numpy as np
 import pytest
 
-from perturbations import demo, media
 from perturbations.analysis import saliency, tracking
+from perturbations.demo import film
+from perturbations.media import media
 
 Box = tuple[float, float, float, float]
 
@@ -34,11 +35,11 @@ def test_the_demo_s_objects_are_found() -> None:
     """In at least 90 % of all frames, over clips that no number was chosen for."""
     found = []
     for index in range(40, 48):
-        frames = list(demo.frames(index))
+        frames = list(film.frames(index))
         boxes = boxes_in(frames)
         found += [
             not np.isnan(box[0]) and overlap(tuple(box), truth) >= 0.5
-            for box, truth in zip(boxes, demo.boxes(index), strict=True)
+            for box, truth in zip(boxes, film.boxes(index), strict=True)
         ]
     assert len(found) == 8 * 72
     assert np.mean(found) >= 0.9
@@ -73,7 +74,7 @@ def test_where_nothing_moves_what_stands_out_counts() -> None:
 
 
 def test_the_same_clip_gives_the_same_boxes_and_stays_as_it_was() -> None:
-    frames = list(demo.frames(4))[:30]
+    frames = list(film.frames(4))[:30]
     before = [frame.copy() for frame in frames]
     first = boxes_in(frames)
     cv2.setRNGSeed(77)
@@ -104,18 +105,18 @@ def test_clips_without_an_object(frames: list[np.ndarray]) -> None:
 
 
 def test_portrait_and_large_frames_give_boxes_in_their_own_pixels() -> None:
-    frames = [cv2.resize(frame, (1280, 960)) for frame in list(demo.frames(0))[:24]]
+    frames = [cv2.resize(frame, (1280, 960)) for frame in list(film.frames(0))[:24]]
     found = boxes_in(frames, 4)
-    truth = np.array(demo.boxes(0)[:24]) * 4
+    truth = np.array(film.boxes(0)[:24]) * 4
     assert np.mean([overlap(tuple(box), tuple(real)) >= 0.5 for box, real in zip(found, truth, strict=True)]) >= 0.9
-    upright = [np.ascontiguousarray(np.rot90(frame)) for frame in list(demo.frames(0))[:24]]
+    upright = [np.ascontiguousarray(np.rot90(frame)) for frame in list(film.frames(0))[:24]]
     turned = boxes_in(upright, 4)
-    real = [(box[1], 320 - box[2], box[3], 320 - box[0]) for box in demo.boxes(0)[:24]]
+    real = [(box[1], 320 - box[2], box[3], 320 - box[0]) for box in film.boxes(0)[:24]]
     assert np.mean([overlap(tuple(one), other) >= 0.5 for one, other in zip(turned, real, strict=True)]) >= 0.9
 
 
 def test_detections_are_one_a_frame_of_one_track() -> None:
-    frames = list(demo.frames(6))
+    frames = list(film.frames(6))
     positions = media.uniform_indices(12, 72)
     small = {place: saliency.shrunk(frames[place]) for place in saliency.neighbourhood(positions, 72)}
     found = saliency.detect(small, positions, (240, 320))

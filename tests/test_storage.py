@@ -20,10 +20,11 @@ from clips import HEIGHT, TIMING, WIDTH, cut, make, noise, timed
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perturbations import framefile, media, storage
 from perturbations.errors import MediaError, OutputError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, CaptionRow
+from perturbations.media import framefile, media
+from perturbations.system import storage
 
 # --- names -----------------------------------------------------------------------------------------------------------
 
@@ -128,7 +129,7 @@ def test_other_system_errors_pass_as_they_are(tmp_path: Path) -> None:
 
 KILLED = """
 import pathlib, signal, sys
-from perturbations import storage
+from perturbations.system import storage
 
 with storage.atomic_path(pathlib.Path(sys.argv[1])) as temporary:
     with temporary.open("w") as file:

@@ -14,7 +14,7 @@ from scipy import ndimage, stats
 from skimage import color, filters
 from test_kernels import SIZES, assert_close, drawn, each_severity, each_size, perturbed, scene, truncated
 
-from perturbations import registry
+from perturbations.suites import registry
 from perturbations.video import blur, camera, digital, noise, weather
 
 PIL = pytest.importorskip("PIL.Image")

@@ -22,9 +22,10 @@ import numpy as np
 import pytest
 from waiting import PATIENCE_S, is_gone, pause, wait_for
 
-from perturbations import progress, supervise
+from perturbations import progress
+from perturbations.engine import supervise
+from perturbations.engine.supervise import Outcome, Tick
 from perturbations.errors import ConfigError, CrashError, ManifestError, MediaError, OutputError, ToolError
-from perturbations.supervise import Outcome, Tick
 
 STALL_S = 0.5
 
@@ -421,7 +422,7 @@ def test_a_reader_that_stops_early_leaves_no_child(tmp_path: Path) -> None:
 
 PARENT = """
 import os, signal, sys
-from perturbations import supervise
+from perturbations.engine import supervise
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job starts with it ignored
 

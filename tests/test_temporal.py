@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations import registry
+from perturbations.suites import registry
 from perturbations.video import temporal
 
 SCRAMBLING = registry.get("mlvp/temporal_scrambling")

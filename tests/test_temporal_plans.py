@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations import registry, rng
-from perturbations.registry import Perturbation
+from perturbations import rng
+from perturbations.suites import registry
+from perturbations.suites.registry import Perturbation
 from perturbations.video import temporal
 
 TEMPORAL = [entry for entry in registry.perturbations("msrvtt_p", "video") if entry.method == "temporal"]

@@ -11,8 +11,8 @@ import pytest
 from text_support import ENTRIES, GIRL, KEYS, PERSON, generator, kernel, outcomes, role
 
 import perturbations
-from perturbations import registry
-from perturbations.registry import Perturbation
+from perturbations.suites import registry
+from perturbations.suites.registry import Perturbation
 from perturbations.text import grammar, tables
 from perturbations.text.tokens import UNKNOWN, core, parts, put, rebuild
 

@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 from text_support import ENTRIES, GIRL, KEYS, PERSON, msrvtt, role, youcook2
 
 import perturbations
-from perturbations import captions, registry
+from perturbations.captions import corpus, gate, pipeline
 from perturbations.errors import BackendError, UnknownPerturbationError
-from perturbations.listed import ListedCaption
 from perturbations.models import text_roles
-from perturbations.registry import Perturbation
+from perturbations.plan import captions
+from perturbations.plan.listed import ListedCaption
 from perturbations.rng import seeded_globals
-from perturbations.text import gate, pipeline
+from perturbations.suites import registry
+from perturbations.suites.registry import Perturbation
 
 CAPTIONS = [
     GIRL,
@@ -59,7 +60,7 @@ def perturbed(
 def test_every_perturbation_gives_a_row_a_caption(entry: Perturbation) -> None:
     for severity in (entry.severities[0], entry.severities[-1]):
         available(entry)
-        rows = list(captions.run(captions.make(entry, severity, seed=3), "demo", LISTED))
+        rows = list(corpus.run(captions.make(entry, severity, seed=3), "demo", LISTED))
         assert [row.caption_id for row in rows] == [clean.caption_id for clean in LISTED]
         for row, clean in zip(rows, LISTED, strict=True):
             assert (row.dataset, row.item_id, row.severity) == ("demo", clean.item_id, severity)

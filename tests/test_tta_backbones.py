@@ -11,7 +11,7 @@ from tta_models import pooling_state, queries_and_gallery, tiny_clip
 
 from perturbations import tta
 from perturbations.errors import ConfigError
-from perturbations.tta import backbones
+from perturbations.evaluation import backbones
 
 torch = pytest.importorskip("torch")
 safetensors_torch = pytest.importorskip("safetensors.torch")

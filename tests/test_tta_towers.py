@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from perturbations.tta import task, towers  # noqa: E402
+from perturbations.tta import task, towers
 
 
 def clip(**changed: Any) -> Any:

@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import faults
 
-from perturbations import pipeline
+from perturbations.engine import pipeline
 from perturbations.errors import ManifestError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS

@@ -19,9 +19,13 @@ from hypothesis import strategies as st
 from test_kernels import scene
 from test_workflow import Project
 
-from perturbations import config, media, open_clip, perturb, plan, read_manifest, recipe, registry, rendering
+from perturbations import open_clip, perturb, read_manifest
+from perturbations.engine import rendering
 from perturbations.errors import MediaError
-from perturbations.facts import Cut
+from perturbations.media import media
+from perturbations.plan import config, recipe, sharding
+from perturbations.plan.facts import Cut
+from perturbations.suites import registry
 
 NTSC = Fraction(30000, 1001)
 NAMES = ["gaussian_noise", "rotate", "mpeg1", "mpeg2", "jumble", "box_jumble", "reverse_sampling", "freeze"]
@@ -184,7 +188,7 @@ def test_only_suites_of_whole_videos_cut_them() -> None:
     dataset = {"adapter": "youcook2", "annotations": "a.csv", "videos": "v"}
     parsed = config.parse({"datasets": {"y": dataset}, "suites": {"msrvtt_p": {}, "mm_robustness": {}, "mlvp": {}}})
     assert recipe.from_config(parsed, "y", "msrvtt_p", "freeze", 1).whole_videos
-    assert not recipe.from_config(parsed, plan.whole("y"), "msrvtt_p", "freeze", 1).whole_videos
+    assert not recipe.from_config(parsed, sharding.whole("y"), "msrvtt_p", "freeze", 1).whole_videos
     assert not recipe.from_config(parsed, "y", "mm_robustness", "fog", 1).whole_videos
     assert not recipe.from_config(parsed, "y", "mlvp", "fog", 1).whole_videos
     plain = config.parse({"datasets": {"d": {"adapter": "demo"}}, "suites": {"msrvtt_p": {}}})
@@ -287,14 +291,14 @@ def test_a_clip_that_is_not_in_its_video_is_said_so(long_clip: Path) -> None:
 
 def test_clips_of_one_video_stand_in_one_shard() -> None:
     items = [(f"v{index % 7}", f"v{index % 7}_{index}") for index in range(70)]
-    made = plan.shards_of(items, 20, lambda one: one[1], lambda one: one[0])
+    made = sharding.shards_of(items, 20, lambda one: one[1], lambda one: one[0])
     homes = {
         video: {name for name, members in made.items() if any(one[0] == video for one in members)} for video, _ in items
     }
     assert all(len(home) == 1 for home in homes.values())
     assert sum(map(len, made.values())) == 70
     # A video with more clips than fit is split all the same.
-    small = plan.shards_of(items, 3, lambda one: one[1], lambda one: one[0])
+    small = sharding.shards_of(items, 3, lambda one: one[1], lambda one: one[0])
     assert sorted(one for members in small.values() for one in members) == sorted(items)
     assert all(len(members) <= 3 for members in small.values())
 

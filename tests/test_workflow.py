@@ -17,7 +17,9 @@ import numpy as np
 import pytest
 import yaml
 
-from perturbations import media, read_manifest, storage
+from perturbations import read_manifest
+from perturbations.media import media
+from perturbations.system import storage
 
 REPOSITORY = Path(__file__).parents[1]
 PROFILES = REPOSITORY / "workflow" / "profiles"

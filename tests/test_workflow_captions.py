@@ -16,12 +16,15 @@ import pytest
 from test_workflow import Project, tiny_clip
 from text_support import role
 
-from perturbations import captions, config, listed, perturb_text, plan, read_captions, read_manifest, registry, shown
+from perturbations import perturb_text, read_captions, read_manifest
+from perturbations.captions import corpus, distance
 from perturbations.errors import BackendError, ManifestError
 from perturbations.manifest.kinds import TextStatisticsRow, columns_of
 from perturbations.models import text_roles
+from perturbations.plan import captions, config, listed, sharding
 from perturbations.report import text_catalogue
-from perturbations.text import distance
+from perturbations.suites import registry
+from perturbations.system import shown
 
 TEXTS = {
     "one": "a little girl does gymnastics",
@@ -132,13 +135,15 @@ def test_results_do_not_depend_on_order_cores_or_shards(
     pd.testing.assert_frame_equal(texts(project), texts(finished))
     # One caption a shard, as the jobs would do it.
     parsed = config.parse(finished.config)
-    monkeypatch.setattr(plan, "CAPTIONS_A_JOB", 1)
-    shards = plan.captions("tiny", config.parse({**finished.config, "datasets": absolute(finished)}), tmp_path / "work")
+    monkeypatch.setattr(sharding, "CAPTIONS_A_JOB", 1)
+    shards = sharding.captions(
+        "tiny", config.parse({**finished.config, "datasets": absolute(finished)}), tmp_path / "work"
+    )
     assert len(shards) == len(TEXTS)
     made = captions.from_config(parsed, "msrvtt_p", "keyboard", 1)
     by_shard = listed.read_folder(tmp_path / "work/captions", listed.ListedCaption)
     assert sorted(by_shard) == sorted(shards)
-    alone = [row for lines in by_shard.values() for row in captions.run(made, "tiny", lines)]
+    alone = [row for lines in by_shard.values() for row in corpus.run(made, "tiny", lines)]
     together = texts(finished).query("perturbation == 'keyboard'").set_index("caption_id")
     assert {row.caption_id: row.text for row in alone} == together["text"].to_dict()
 

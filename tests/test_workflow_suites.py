@@ -14,7 +14,10 @@ import pytest
 from test_kernels import scene
 from test_workflow import Project, tiny_clip
 
-from perturbations import perturb, read_manifest, recipe, registry, rendering
+from perturbations import perturb, read_manifest
+from perturbations.engine import rendering
+from perturbations.plan import recipe
+from perturbations.suites import registry
 
 NAMES = ["gaussian_noise", "frost", "brightness", "stylize"]
 FRAMES = scene(6, 48, 64)

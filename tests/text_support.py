@@ -9,10 +9,10 @@ from typing import Any
 import needs
 import numpy as np
 
-from perturbations import registry
 from perturbations.errors import BackendError
-from perturbations.listed import ListedCaption
 from perturbations.models import text_roles
+from perturbations.plan.listed import ListedCaption
+from perturbations.suites import registry
 
 ENTRIES = registry.perturbations(kind="text")
 KEYS = [entry.key for entry in ENTRIES]

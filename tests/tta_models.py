@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from perturbations import tta  # noqa: E402
+from perturbations import tta
 
 BATCH = 16
 METHODS = ("none", "tent", "read", "sar", "eata", "tcr", "hatvtr")

@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from perturbations.models.detections import Detection
+from perturbations.analysis.detections import Detection
 
 Image = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perturbations.models.detections import Detection
+from perturbations.analysis.detections import Detection
 
 _SAME = 0.85
 """Above this cosine similarity, an object of another frame is the track's."""

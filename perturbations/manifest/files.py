@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from perturbations import locking, storage
 from perturbations.errors import ManifestError
 from perturbations.manifest import locations
 from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, Kind, Row, columns_of
+from perturbations.system import locking, storage
 
 if TYPE_CHECKING:
     import pandas as pd

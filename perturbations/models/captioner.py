@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perturbations.analysis.detections import Image
 from perturbations.errors import ConfigError
-from perturbations.models.detections import Image
 from perturbations.models.loading import (
     find_checkpoint,
     identity,

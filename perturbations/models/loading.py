@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perturbations import jsontext
 from perturbations.errors import ConfigError
+from perturbations.system import jsontext
 
 DTYPES = ("float32", "bfloat16", "float16")
 

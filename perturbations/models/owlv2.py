@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.models.detections import Detection, Image
+from perturbations.analysis.detections import Detection, Image
 from perturbations.models.loading import (
     find_checkpoint,
     identity,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perturbations.analysis.detections import Detection, Image
 from perturbations.errors import ConfigError
-from perturbations.models.detections import Detection, Image
 from perturbations.models.loading import files_sha256, library, runtime
 from perturbations.models.owlv2 import MIN_SCORE, Box, crop, strongest
 

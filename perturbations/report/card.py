@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perturbations import recipe, registry, shown
-from perturbations.guidance import offline_roles
+from perturbations.engine.guidance import offline_roles
 from perturbations.manifest.kinds import COMPLETE, TextRow, VideoRow
 from perturbations.manifest.sets import Listed
 from perturbations.models import text_roles
+from perturbations.plan import recipe
+from perturbations.suites import registry
+from perturbations.system import shown
 
 
 def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = ()) -> str:

@@ -8,12 +8,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations import media
 from perturbations.errors import ManifestError
-from perturbations.facts import DetectedObject, MainObjects, parse_main_objects
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, AnalysisRow
-from perturbations.media import Image
+from perturbations.media import media
+from perturbations.media.media import Image
+from perturbations.plan.facts import DetectedObject, MainObjects, parse_main_objects
 from perturbations.report.sheet import contact_sheet, write_png
 
 MAIN, OTHER = (255, 64, 32), (80, 200, 255)

@@ -16,7 +16,6 @@ import cv2
 import numpy as np
 import pandas as pd
 
-from perturbations import registry, shown, storage
 from perturbations.errors import ManifestError
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import (
@@ -31,6 +30,8 @@ from perturbations.manifest.kinds import (
 from perturbations.models import text_roles
 from perturbations.report import figures
 from perturbations.retrieval import aggregate, robustness_scores
+from perturbations.suites import registry
+from perturbations.system import shown, storage
 
 Row = dict[str, Any]
 

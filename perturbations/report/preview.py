@@ -9,11 +9,15 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations import api, media, pipeline, recipe, registry, rendering, shards
+from perturbations import api
+from perturbations.engine import pipeline, rendering, shards
 from perturbations.errors import ManifestError
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, VIDEOS, CompleteSource, VideoRow
+from perturbations.media import media
+from perturbations.plan import recipe
 from perturbations.report.sheet import contact_sheet, write_png
+from perturbations.suites import registry
 
 
 def from_video(

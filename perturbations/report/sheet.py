@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations import storage
 from perturbations.errors import OutputError
+from perturbations.system import storage
 
 Image = NDArray[np.uint8]
 

@@ -7,11 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from perturbations import captions, registry, shown
-from perturbations.listed import ListedCaption
+from perturbations.captions import corpus
 from perturbations.manifest.kinds import TextRow
 from perturbations.models import text_roles
-from perturbations.recipe import digest
+from perturbations.plan import captions
+from perturbations.plan.listed import ListedCaption
+from perturbations.plan.recipe import digest
+from perturbations.suites import registry
+from perturbations.system import shown
 from perturbations.text import tables
 
 PAIRS = 10
@@ -38,7 +41,7 @@ def of_examples() -> str:
             row
             for entry in entries
             for severity in entry.severities
-            for row in captions.run(captions.make(entry, severity), "examples", listed)
+            for row in corpus.run(captions.make(entry, severity), "examples", listed)
         ]
         lines += ["", f"## {suite.name}", "", f"{suite.title}. {suite.reference}."]
         lines += _entries(rows, level=3)

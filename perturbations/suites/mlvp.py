@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perturbations.bounds import ALPHA, ELASTIC, FOG, IMPULSES, NOISE, RATIO, SHARE, SNOW, Choice, Joint, whole
-from perturbations.registry import Parameters, Perturbation, Suite
+from perturbations.suites.registry import Parameters, Perturbation, Suite
 
 _SOURCE = "MLVP, Tab. 36-37, App. E"
 

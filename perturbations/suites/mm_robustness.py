@@ -27,7 +27,7 @@ from perturbations.bounds import (
     Range,
     whole,
 )
-from perturbations.registry import Guide, Parameters, Perturbation, Suite
+from perturbations.suites.registry import Guide, Parameters, Perturbation, Suite
 
 _VIDEO_SOURCE = "MM-Robustness, Sec. 2, Tab. 7, after ImageNet-C"
 

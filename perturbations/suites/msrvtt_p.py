@@ -23,7 +23,7 @@ from perturbations.bounds import (
     Several,
     whole,
 )
-from perturbations.registry import Combined, Parameters, Perturbation, Suite
+from perturbations.suites.registry import Combined, Parameters, Perturbation, Suite
 
 _VIDEO_SOURCE = "MSRVTT-P / YouCook2-P, Sec. 3.1, App. A.1"
 

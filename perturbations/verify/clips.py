@@ -6,14 +6,15 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perturbations import pipeline, rendering, rows, shards, storage
+from perturbations.engine import pipeline, rendering, rows, shards
+from perturbations.engine.journal import Measured
 from perturbations.errors import ManifestError, MediaError, OutputError
-from perturbations.journal import Measured
-from perturbations.listed import ListedClip
 from perturbations.manifest import locations
 from perturbations.manifest.kinds import COMPLETE, CompleteSource, SourceRow, VideoRow, columns_of
+from perturbations.plan.listed import ListedClip
+from perturbations.plan.recipe import parse
 from perturbations.progress import Tick
-from perturbations.recipe import parse
+from perturbations.system import storage
 from perturbations.verify.findings import differences
 
 _MEASURED = {

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from perturbations import guidance, rows, shards
+from perturbations.engine import guidance, rows, shards
 from perturbations.errors import ConfigError, ManifestError, MediaError
-from perturbations.facts import Cut, Facts, MotionFacts, parse_cut, parse_facts
 from perturbations.manifest import locations, sets
 from perturbations.manifest.kinds import (
     ANALYSES,
@@ -20,7 +19,8 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
-from perturbations.recipe import FrostGuide, StyleGuide, VideoRecipe, parse
+from perturbations.plan.facts import Cut, Facts, MotionFacts, parse_cut, parse_facts
+from perturbations.plan.recipe import FrostGuide, StyleGuide, VideoRecipe, parse
 from perturbations.verify.clips import Task
 from perturbations.verify.findings import Finding, name_of
 from perturbations.verify.tree import Manifest, Tree

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from perturbations import analyses, captions, mixes, registry, rendering, rows
+from perturbations.captions import corpus
+from perturbations.engine import analyses, rendering, rows
 from perturbations.errors import BackendError, ManifestError, MediaError
-from perturbations.listed import ListedCaption
 from perturbations.manifest import locations, sets
 from perturbations.manifest.kinds import (
     CAPTIONS,
@@ -31,8 +31,11 @@ from perturbations.manifest.kinds import (
     SourceRow,
     TextRow,
 )
+from perturbations.plan import captions, mixes
+from perturbations.plan.listed import ListedCaption
+from perturbations.plan.recipe import AnalysisRecipe, TextRecipe, canonical, parse_analysis, parse_text
 from perturbations.progress import no_tick
-from perturbations.recipe import AnalysisRecipe, TextRecipe, canonical, parse_analysis, parse_text
+from perturbations.suites import registry
 from perturbations.verify.findings import Finding, compared, differences, name_of, values
 from perturbations.verify.tree import Manifest, Tree
 
@@ -46,7 +49,7 @@ def expected_rows(tree: Tree, manifest: Manifest) -> list[Any] | None:
         return None if described is None or sources is None else _qrels(described.rows, sources)
     if name == "text_statistics":
         texts = tree.neighbour(folder / "captions.parquet", TEXTS)
-        return None if texts is None else list(captions.statistics(texts.rows))
+        return None if texts is None else list(corpus.statistics(texts.rows))
     if name in ("quarantine", "mixes", "multimodal"):
         videos, sources = tree.neighbour(folder / "videos.parquet", VIDEOS), _sources(tree, folder.parent)
         if videos is None or sources is None:
@@ -197,7 +200,7 @@ def _again(recipe: TextRecipe, rows: Sequence[TextRow]) -> dict[str, TextRow]:
     listed = [ListedCaption(caption_id=row.caption_id, item_id=row.item_id, text=row.source_text) for row in rows]
     dataset = rows[0].dataset
     try:
-        return {row.caption_id: row for row in captions.run(recipe, dataset, listed)}
+        return {row.caption_id: row for row in corpus.run(recipe, dataset, listed)}
     except BackendError:
         return {}
 

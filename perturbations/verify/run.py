@@ -13,11 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from perturbations import machine, supervise
+from perturbations.engine import supervise
 from perturbations.errors import UnknownPerturbationError
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import COMPLETE, RANKS, SOURCES, VIDEOS, SourceRow
-from perturbations.tools import tool_versions
+from perturbations.system import machine
+from perturbations.system.tools import tool_versions
 from perturbations.verify import clips, derived, tree
 from perturbations.verify.clips import Checked
 from perturbations.verify.corpus import Corpus

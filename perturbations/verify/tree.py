@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from perturbations import registry, storage
 from perturbations.errors import ManifestError
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import (
@@ -27,6 +26,8 @@ from perturbations.manifest.kinds import (
     VIDEOS,
     Kind,
 )
+from perturbations.suites import registry
+from perturbations.system import storage
 from perturbations.verify.findings import Finding
 
 _DATASET_FILES: dict[str, Kind[Any]] = {

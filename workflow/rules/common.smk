@@ -42,14 +42,14 @@ def plan_of(dataset):
     """The shards of a dataset. Made when a target needs them, so that other datasets cost nothing."""
     try:
         configuration.check_backend_files(CONFIG.backends)
-        return plan.make(dataset, CONFIG, Path("work") / dataset)
+        return sharding.make(dataset, CONFIG, Path("work") / dataset)
     except PerturbationError as error:
         raise WorkflowError(shown.lines(str(error))) from None
 
 
 def dataset_of(wildcards):
     """The dataset of a collection, which may be the dataset's whole videos."""
-    return plan.dataset_of(wildcards.dataset)
+    return sharding.dataset_of(wildcards.dataset)
 
 
 @cache
@@ -69,7 +69,7 @@ def report_size(suite, dataset):
 def whole_collections(suite, dataset):
     """The collection of whole videos that a suite's corpus on a dataset has beside its clips."""
     cut = recipe.cuts_whole_videos(CONFIG, dataset, suite)
-    return [plan.whole(dataset)] if cut and CONFIG.storage.tier == "video" else []
+    return [sharding.whole(dataset)] if cut and CONFIG.storage.tier == "video" else []
 
 
 def corpus_of(suite, dataset):
@@ -178,7 +178,7 @@ def input_options(wildcards, input):
 @cache
 def whole_parts(dataset, shard):
     """The parts that describe the videos of a shard's clips: a video that comes or goes changes no others."""
-    collection = plan.whole(dataset)
+    collection = sharding.whole(dataset)
     wanted = plan_of(dataset).videos[shard]
     homes = [name for name, videos in plan_of(collection).videos.items() if videos & wanted]
     return [f"work/{collection}/sources/{name}.parquet" for name in homes]
@@ -206,7 +206,7 @@ def analysis_memory_mb(analysis):
 def caption_shards(dataset):
     """The shards of a dataset's captions, whose list files are written now."""
     try:
-        return plan.captions(dataset, CONFIG, Path("work") / dataset)
+        return sharding.captions(dataset, CONFIG, Path("work") / dataset)
     except PerturbationError as error:
         raise WorkflowError(shown.lines(str(error))) from None
 

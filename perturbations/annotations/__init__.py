@@ -1,0 +1,1 @@
+"""What annotations list, and where its videos are. Standard library only."""

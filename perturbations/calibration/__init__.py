@@ -1,0 +1,1 @@
+"""Severities of even distortion, solved on a dataset's own clips."""

@@ -1,0 +1,150 @@
+"""What a calibration found, as text and as a picture: published and solved severities side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from perturbations.calibration.solver import TOLERANCE, rises
+from perturbations.plan.calibration_table import Table
+from perturbations.system import shown
+from perturbations.system.storage import atomic_path
+
+_COLUMNS = 8
+_COARSE = 2 * TOLERANCE
+
+
+def attained(entry: Table) -> list[float]:
+    """The SSIM of the five solved severities."""
+    return [entry["severities"][key]["attained"] for key in sorted(entry["severities"])]
+
+
+def published(entry: Table) -> list[float]:
+    """The SSIM of the published ones."""
+    return [point["ssim"] for point in entry["published"]]
+
+
+def coarse(entry: Table) -> bool:
+    """Whether a severity misses its aim by more than 0.02: whole numbers leave gaps."""
+    return any(abs(one["attained"] - one["aim"]) > _COARSE for one in entry["severities"].values())
+
+
+def remarks(entry: Table, targets: Sequence[float]) -> str:
+    """Why a perturbation does not meet every target, in a few words; empty where it does."""
+    mildest, strongest = entry["attainable"]
+    said = []
+    if entry["limited"] and mildest < targets[0] - TOLERANCE:
+        said.append(f"starts at {mildest:.2f}")
+    if entry["limited"] and strongest > targets[-1] + TOLERANCE:
+        said.append(f"ends at {strongest:.2f}")
+    if coarse(entry):
+        said.append("coarse steps")
+    if entry["tied"]:
+        said.append(f"severity {', '.join(map(str, entry['tied']))} as the one before")
+    return "; ".join(said)
+
+
+def text(table: Table) -> str:
+    """A report in Markdown. The same table gives the same text."""
+    entries, targets = dict(sorted(table["perturbations"].items())), table["targets"]
+    full = {key: entry for key, entry in entries.items() if not entry["limited"]}
+    inverted = {key: rises(published(entry)) for key, entry in entries.items() if rises(published(entry))}
+    not_monotonic = [key for key, entry in entries.items() if rises(attained(entry))]
+    exact = [key for key, entry in full.items() if not coarse(entry)]
+    worst = max(
+        (abs(one["attained"] - one["target"]) for key in exact for one in full[key]["severities"].values()), default=0.0
+    )
+    lines = [
+        f"# Severities of even distortion on {shown.name(table['dataset'])}",
+        "",
+        f"Mean SSIM of the perturbed against the clean clip: {table['frames']} frames each of {len(table['sample'])} "
+        f"clips, seed {table['seed']}, perturbations {table['package_version']}. "
+        f"Targets {_numbers(targets)} for severities 1 to 5.",
+        "",
+        f"- {len(full)} of {len(entries)} perturbations reach all targets, {len(exact)} of them within "
+        f"{_COARSE:.2f} (at most {worst:.3f} off); {len(entries) - len(full)} are limited: five even steps of what "
+        "their kernel can do",
+        f"- {len(entries) - len(not_monotonic)} of {len(entries)} fall from each severity to the next, or stay",
+        f"- {len(inverted)} of {len(entries)} published tables do not: at some severity (in brackets) the clip is "
+        "nearer to the clean one than at the severity before: "
+        + (", ".join(f"{key} ({', '.join(map(str, severities))})" for key, severities in inverted.items()) or "none"),
+        "",
+        "| perturbation | published 1-5 | calibrated 1-5 | spread between clips | parameters | remarks |",
+        "|---|---|---|---|---|---|",
+    ]
+    for key, entry in entries.items():
+        spread = max(one["spread"] for one in entry["severities"].values())
+        cells = [
+            key,
+            _numbers(published(entry)) + (" **not monotonic**" if key in inverted else ""),
+            _numbers(attained(entry)),
+            f"{spread:.2f}",
+            _parameters(entry),
+            remarks(entry, targets),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _numbers(values: Iterable[float]) -> str:
+    return " ".join(f"{value:.2f}".removeprefix("0") for value in values)
+
+
+def _parameters(entry: Table) -> str:
+    """What moves, severity by severity."""
+    tables: list[dict[str, Any]] = [entry["severities"][key]["params"] for key in sorted(entry["severities"])]
+    moving = [name for name in sorted(tables[0]) if len({str(one[name]) for one in tables}) > 1]
+    return "; ".join(f"{name} {' '.join(str(one[name]) for one in tables)}" for name in moving)
+
+
+def draw(table: Table, path: Path) -> None:
+    """Write a PNG: for each perturbation the SSIM of its published and of its solved severities.
+
+    Published ones are hollow squares on a dashed line, solved ones dots on a full line; where a published severity is
+    milder than the one before, the step is thick and the panel is framed.
+    """
+    from matplotlib.figure import Figure  # late: it takes a second to load
+
+    entries, targets = dict(sorted(table["perturbations"].items())), table["targets"]
+    rows = -(-(len(entries) + 1) // _COLUMNS)
+    figure = Figure(figsize=(2 * _COLUMNS, 1.75 * rows + 0.9), dpi=90, layout="constrained")
+    axes = figure.subplots(rows, _COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
+    lowest = axes[max(0, len(entries) - _COLUMNS) : len(entries)]
+    severities = range(1, len(targets) + 1)
+    for panel, (key, entry) in zip(axes[: len(entries)], entries.items(), strict=True):
+        before, after = published(entry), attained(entry)
+        inverted = rises(before)
+        panel.plot(
+            range(1, len(before) + 1), before, "s--", color="#c05000", mfc="white", ms=4, lw=1, label="published"
+        )
+        for severity in inverted:
+            panel.plot([severity - 1, severity], before[severity - 2 : severity], "-", color="#c05000", lw=3.5)
+        panel.plot(severities, after, "o-", color="#1f4e9c", ms=3.5, lw=1, label="calibrated")
+        suite, _, name = key.partition("/")
+        panel.set_title(f"{suite}\n{name}", fontsize=7.5, fontweight="bold" if inverted else "normal", pad=3)
+        notes = [*(["not monotonic"] if inverted else []), *(["limited"] if entry["limited"] else [])]
+        panel.text(0.04, 0.05, ", ".join(notes), transform=panel.transAxes, fontsize=7)
+        for side in panel.spines.values():
+            side.set_linewidth(2.2 if inverted else 0.5)
+        panel.grid(True, lw=0.3)
+        panel.tick_params(labelsize=7, labelbottom=panel in lowest)
+        panel.set_ylim(0, 1.03)
+        panel.set_xticks(list(severities))
+    legend, *unused = axes[len(entries) :]
+    for panel in (legend, *unused):
+        panel.set_axis_off()
+    if len(entries):
+        legend.legend(*axes[0].get_legend_handles_labels(), loc="upper left", fontsize=8, frameon=False)
+    legend.text(
+        0.04, 0.3, "thick line, heavy frame:\npublished severity milder\nthan the one before", fontsize=7.5, va="center"
+    )
+    figure.supxlabel("severity", fontsize=9)
+    figure.supylabel("mean SSIM against the clean clip", fontsize=9)
+    figure.suptitle(
+        f"Published and calibrated severities on {shown.line(table['dataset'])} ({len(table['sample'])} clips)",
+        fontsize=11,
+        parse_math=False,
+    )
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, pil_kwargs={"optimize": True})

@@ -1,0 +1,1 @@
+"""How perturbed captions are made."""

@@ -1,0 +1,91 @@
+"""Perturbed captions as a corpus: a shard through one perturbation, and what became of all of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from perturbations.captions.pipeline import perturb_captions
+from perturbations.manifest.kinds import TextRow, TextStatisticsRow
+from perturbations.plan.captions import text_id
+from perturbations.plan.listed import ListedCaption
+from perturbations.plan.recipe import TextRecipe, canonical
+from perturbations.suites import registry
+
+
+def run(recipe: TextRecipe, dataset: str, captions: Sequence[ListedCaption]) -> Iterator[TextRow]:
+    """Yield the row of every caption.
+
+    Raises `BackendError` when something that the backend needs is missing.
+    """
+    entry = registry.get(recipe.key)
+    results = perturb_captions(
+        captions,
+        recipe.key,
+        recipe.severity,
+        seed=recipe.seed,
+        dataset=dataset,
+        variant=recipe.variant,
+        backend=recipe.backend,
+        parameters=recipe.params,
+    )
+    for caption, result in zip(captions, results, strict=True):
+        yield TextRow(
+            dataset=dataset,
+            caption_id=caption.caption_id,
+            item_id=caption.item_id,
+            suite=recipe.suite,
+            perturbation=recipe.perturbation,
+            severity=recipe.severity,
+            level=entry.level,
+            variant=recipe.variant,
+            params=canonical(recipe.params),
+            backend=result.backend,
+            seed=recipe.seed,
+            source_text=caption.text,
+            text=result.text,
+            changed=result.changed,
+            similarity=result.similarity,
+            attempts=result.attempts,
+            accepted=result.accepted,
+            recipe=recipe.text,
+            recipe_id=text_id(recipe, dataset, caption),
+        )
+
+
+def statistics(rows: Iterable[TextRow]) -> Iterator[TextStatisticsRow]:
+    """One row per perturbation and severity: how many captions changed, what the gate did, how far they went.
+
+    BLEU-4 and METEOR compare the perturbed captions with the originals, as Schiappa et al. do in Tab. 6.
+    """
+    from perturbations.captions import distance  # NLTK takes a second to import
+
+    groups: dict[tuple[str, int], list[TextRow]] = defaultdict(list)
+    for row in rows:
+        groups[row.perturbation, row.severity].append(row)
+    for (name, severity), members in groups.items():
+        first = members[0]
+        pairs = [(row.source_text, row.text) for row in members]
+        similarities = [row.similarity for row in members if row.similarity is not None]
+        yield TextStatisticsRow(
+            dataset=first.dataset,
+            suite=first.suite,
+            perturbation=name,
+            severity=severity,
+            level=first.level,
+            variant=first.variant,
+            backend=first.backend,
+            captions=len(members),
+            changed=sum(row.changed for row in members),
+            accepted=sum(row.accepted for row in members),
+            similarity_mean=_mean(similarities),
+            similarity_min=min(similarities, default=None),
+            attempts_mean=_mean([row.attempts for row in members]),
+            attempts_max=max(row.attempts for row in members),
+            bleu4=distance.bleu4(pairs),
+            meteor=distance.meteor(pairs),
+        )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,1 @@
+"""The `demo` dataset: clips that the package draws itself."""

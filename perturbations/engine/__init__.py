@@ -1,0 +1,1 @@
+"""How an item is made: source, frames, file, row."""

@@ -1,0 +1,112 @@
+"""The finished items of a shard: one JSON line per item, written as it is finished, so that a killed job goes on.
+
+A line keeps what was measured of an item, and nothing that is known before it is made: a resumed item's row is put
+together exactly as an uninterrupted one's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import ConfigDict, ValidationError
+
+from perturbations.plan.recipe import RECIPE_ID_LENGTH, Record
+from perturbations.system import jsontext, storage
+
+log = logging.getLogger("perturbations")
+
+
+class Measured(Record):
+    """What was measured of a perturbed clip.
+
+    Attributes:
+        frame_count: of the perturbed clip.
+        duration_s: of it; None where it is the source's own.
+        stored_frames: frames in the file; 0 where there is none.
+        bytes, sha256, codec, pix_fmt, bitrate_bps: of the file.
+        frames_sha256: of the frames that `open_clip` returns.
+        storage_psnr_db: stored against intended frames.
+        psnr_db, ssim: perturbed against clean.
+    """
+
+    model_config = ConfigDict(allow_inf_nan=True, ser_json_inf_nan="constants")
+
+    frame_count: int
+    duration_s: float | None = None
+    stored_frames: int
+    bytes: int | None = None
+    sha256: str | None = None
+    codec: str | None = None
+    pix_fmt: str | None = None
+    bitrate_bps: float | None = None
+    frames_sha256: str | None = None
+    storage_psnr_db: float | None = None
+    psnr_db: float | None = None
+    ssim: float | None = None
+
+
+class Analysed(Record):
+    """What an analysis found about a clip, and the size and hash of the file that it keeps, if any."""
+
+    backend: str
+    result: str | None = None
+    vector: tuple[float, ...] | None = None
+    bytes: int | None = None
+    sha256: str | None = None
+
+
+Finished = TypeVar("Finished", Measured, Analysed)
+
+
+class Journal(Generic[Finished]):
+    """The finished items of a shard, by the id of what was asked.
+
+    All shards' journals are looked at: when items come or go, an item's shard may get another name.
+    """
+
+    def __init__(self, path: Path, record: type[Finished], wanted: Collection[str]) -> None:
+        self._path = path
+        self._record: type[Finished] = record
+        self._finished: dict[str, Finished] = {}
+        storage.remove_leftovers([path])
+        for journal in sorted(path.parent.glob("*.jsonl")):
+            if storage.is_leftover(journal):
+                continue  # another shard's, which is being written
+            self._finished.update(self._whole_lines(journal, wanted))
+        # Anew, so that a line cut short by a kill does not swallow the next one.
+        storage.write_text(path, "".join(_line(name, item) for name, item in self._finished.items()))
+
+    def find(self, recipe_id: str, file: Path | None) -> Finished | None:
+        """What was measured of a finished item, when its file is still what it was."""
+        finished = self._finished.get(recipe_id)
+        if finished is None or file is None:
+            return finished
+        if not file.is_file() or file.stat().st_size != finished.bytes or storage.sha256(file) != finished.sha256:
+            return None
+        return finished
+
+    def add(self, recipe_id: str, finished: Finished) -> None:
+        """Keep a finished item."""
+        with storage.output_errors(self._path), self._path.open("ab+", buffering=0) as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - 1))
+            torn = file.read(1) not in (b"", b"\n")  # by a worker that was killed as it wrote
+            file.write(b"\n" * torn + _line(recipe_id, finished).encode())
+
+    def _whole_lines(self, path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Finished]]:
+        for line in jsontext.lines(path):
+            # The id stands first, so that other shards' lines need not be parsed.
+            recipe_id = line[:RECIPE_ID_LENGTH]
+            if recipe_id in wanted:
+                try:
+                    yield recipe_id, self._record.model_validate_json(line[RECIPE_ID_LENGTH:])
+                except (ValidationError, RecursionError):
+                    log.warning("a line of %s is cut short or damaged: its item is made again", path)
+
+
+def _line(recipe_id: str, finished: Measured | Analysed) -> str:
+    return f"{recipe_id}{finished.model_dump_json(exclude_none=True)}\n"

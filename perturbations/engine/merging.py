@@ -1,0 +1,109 @@
+"""The parts of all shards become one manifest: exactly what was listed, under each scenario, by the current recipe."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from perturbations.engine import rows
+from perturbations.errors import ManifestError
+from perturbations.manifest import sets
+from perturbations.manifest.kinds import (
+    ANALYSES,
+    SOURCES,
+    TEXTS,
+    VIDEOS,
+    AnalysisRow,
+    CompleteSource,
+    SourceRow,
+    TextRow,
+    VideoRow,
+)
+from perturbations.plan import captions, listed, recipe
+from perturbations.plan.listed import ListedCaption, ListedClip, Recipes, RejectedItem
+
+
+def sources(dataset: str, shards: Path, parts: Path, rejected: Path) -> list[SourceRow]:
+    """The rows of all listed items: those of the parts, and those that no job asks for.
+
+    Raises `ManifestError` unless each listed item has exactly one row.
+    """
+    lists = listed.read_folder(shards, ListedClip)
+    expected = {
+        parts / f"{shard}.parquet": [(clip.item_id, clip.path, clip.start_s, clip.end_s, clip.split) for clip in clips]
+        for shard, clips in lists.items()
+    }
+    described = sets.merge(expected, SOURCES, ("item_id", "path", "start_s", "end_s", "split"))
+    unused = [
+        rows.rejected_source(dataset, item.item_id, item.split, item.error, missing=item.missing)
+        for item in listed.read(rejected, RejectedItem)
+    ]
+    every = described + unused
+    if problem := sets.difference(Counter(row.item_id for row in every), {row.item_id for row in every}):
+        raise ManifestError(f"the lists of {dataset}: {problem}")
+    return every
+
+
+def analyses(sources: Path, shards: Path, parts: Path, text: str) -> list[AnalysisRow]:
+    """The rows of an analysis of every complete clip. Raises `ManifestError` unless each has exactly one."""
+    current = recipe.parse_analysis(text)
+    expected = {}
+    for shard in listed.read_folder(shards, ListedClip):
+        described = sets.read_part(sources / f"{shard}.parquet", SOURCES)
+        expected[parts / f"{shard}.parquet"] = [
+            (row.item_id, rows.expected_analysis(current, row, None).recipe_id)
+            for row in described
+            if isinstance(row, CompleteSource)
+        ]
+    return sets.merge(expected, ANALYSES, ("item_id", "recipe_id"))
+
+
+def videos(sources: Sequence[SourceRow], shards: Path, parts: Path, recipes: Recipes) -> list[VideoRow]:
+    """The rows of every complete clip under every scenario.
+
+    Raises `ManifestError` unless each has exactly one, made by the scenario's current recipe from the current source.
+    """
+    complete = {row.item_id: row for row in sources if isinstance(row, CompleteSource)}
+    lists = listed.read_folder(shards, ListedClip)
+    expected = {
+        parts / scenario / f"{shard}.parquet": [
+            (clip.item_id, text, complete[clip.item_id].sha256) for clip in clips if clip.item_id in complete
+        ]
+        for scenario, text in recipes.items()
+        for shard, clips in lists.items()
+    }
+    merged = sets.merge(expected, VIDEOS, ("item_id", "recipe", "source_sha256"))
+    for row in merged:
+        current = rows.video_id(recipe.parse(row.recipe), complete[row.item_id], row.guide, row.cut)
+        if row.recipe_id != current:
+            raise ManifestError(
+                f"the row of {row.item_id!r} under {row.perturbation} {row.severity} is not its recipe's"
+            )
+    return merged
+
+
+def texts(dataset: str, lists: Path, parts: Path, recipes: Path) -> tuple[list[TextRow], sets.Listed]:
+    """The rows of every listed caption under every scenario, and how many captions are listed.
+
+    Raises `ManifestError` unless each has exactly one, made by the scenario's current recipe from the current text.
+    """
+    shards = listed.read_folder(lists, ListedCaption)
+    current = listed.read_recipes(recipes)
+    expected = {}
+    for scenario, text in current.items():
+        made = recipe.parse_text(text)
+        for shard, members in shards.items():
+            expected[parts / scenario / f"{shard}.parquet"] = [
+                (caption.caption_id, captions.text_id(made, dataset, caption)) for caption in members
+            ]
+    merged = sets.merge(expected, TEXTS, ("caption_id", "recipe_id"))
+    caption_ids = [caption.caption_id for members in shards.values() for caption in members]
+    return merged, sets.Listed(
+        listed=len(caption_ids),
+        listed_sha256=sets.ids_sha256(caption_ids),
+        complete=len(caption_ids),
+        quarantined=0,
+        missing=0,
+        scenarios=len(current),
+    )

@@ -1,0 +1,288 @@
+"""One clip through one recipe and into its storage tier: render, encode, measure, hash."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from perturbations.engine.journal import Measured
+from perturbations.engine.rendering import Source, encode_stream, length, method, render, timing
+from perturbations.errors import MediaError
+from perturbations.media import framefile, media, quality
+from perturbations.media.media import Frame, Image
+from perturbations.plan.recipe import StoredFrames, StoredVideo, VideoRecipe
+from perturbations.progress import Tick, no_tick, ticking
+from perturbations.system import storage
+
+MEASURED_FRAMES = 12
+"""PSNR and SSIM against the clean clip are taken over so many uniformly sampled frames."""
+
+_KEPT_BYTES = 256 * 2**20
+
+Seen = Callable[[Frame, Image], None]
+
+
+def produce(recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_tick, *, check: bool = True) -> Measured:
+    """Make one corpus entry in the recipe's storage tier and return what was measured of it.
+
+    `target` has the tier's extension and is whole or absent. The stored file is decoded again, its frames are
+    hashed and compared with the intended ones, unless `check` is off (for benchmarks).
+    Raises `MediaError` when the clip is at fault and `OutputError` when the disk is.
+    """
+    work = _Work(recipe, source, target, tick)
+    if isinstance(recipe.storage, StoredFrames):
+        return work.make_frames(recipe.storage.num_frames)
+    if not isinstance(recipe.storage, StoredVideo):
+        return work.make_nothing()
+    if work.is_stream:
+        return work.make_stream(check)
+    return work.make_video(recipe.storage.profile, check)
+
+
+def measure(recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_tick) -> Measured:
+    """Measure an entry that `produce` made, anew: render it, and compare the file with what comes out.
+
+    Raises `MediaError` when the clip or the file cannot be read, or the file does not hold the intended frames.
+    """
+    work = _Work(recipe, source, target, tick)
+    if isinstance(recipe.storage, StoredFrames):
+        return work.measure_frames(recipe.storage.num_frames, framefile.read(target))
+    if not isinstance(recipe.storage, StoredVideo):
+        return work.make_nothing()
+    if work.is_stream:
+        return work.measure_stream(target)
+    return work.measure_video(target, work.intended(keep=False))
+
+
+def frames_sha256(path: Path, tick: Tick = no_tick) -> tuple[str, int]:
+    """The hash of a stored file's frames, and how many there are. Raises `MediaError`."""
+    if path.name.endswith(".npy.zst"):
+        stack = framefile.read(path)
+        return hashlib.sha256(np.ascontiguousarray(stack).data).hexdigest(), len(stack)
+    digest = hashlib.sha256()
+    count = 0
+    for frame in ticking(media.decode(media.Clip(path)), tick):
+        digest.update(frame.image.data)
+        count += 1
+    return digest.hexdigest(), count
+
+
+def extension(recipe: VideoRecipe) -> str | None:
+    """The extension of a stored entry; None where nothing is stored."""
+    return {"video": ".mp4", "frames": ".npy.zst", "recipe": None}[recipe.storage.tier]
+
+
+class _Work:
+    """One clip on its way through one recipe."""
+
+    def __init__(self, recipe: VideoRecipe, source: Source, target: Path, tick: Tick) -> None:
+        self._recipe = recipe
+        self._source = source
+        self._target = target
+        self._tick = tick
+        self._num_frames = length(recipe, source)
+        self._distortion = _Distortion(source, recipe, self._num_frames)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the encoder's stream is stored as it is."""
+        return method(self._recipe) == "codec" and self._source.cut is None
+
+    def intended(self, *, keep: bool) -> _Twice:
+        """The perturbed frames, to be gone through once or twice; the first time they are measured."""
+        size = self._num_frames * self._source.height * self._source.width * 3
+        return _Twice(self._rendered, self._distortion.see, keep=keep and size <= _KEPT_BYTES)
+
+    def _rendered(self, seen: Seen | None) -> Iterator[Frame]:
+        if method(self._recipe) == "pixel":
+            return render(self._recipe, self._source, tick=self._tick, seen=seen)
+        frames = render(self._recipe, self._source, tick=self._tick)
+        return frames if seen is None else self._distortion.against_clean(frames, self._tick)
+
+    def make_video(self, profile: str, check: bool) -> Measured:
+        intended = self.intended(keep=check)
+        with storage.atomic_path(self._target) as temporary:
+            clock = timing(self._recipe, self._source)
+            media.encode(intended.first(), temporary, storage.PROFILES[profile], clock)
+            return self.measure_video(temporary, intended if check else None)
+
+    def measure_video(self, path: Path, intended: _Twice | None) -> Measured:
+        """Measure a file; against the intended frames where they are given."""
+        described = _file_columns(path)
+        if intended is not None:
+            stored = quality.Distortion(structural=False)
+            frames = intended.second() if intended.is_seen else intended.first()
+            pairs = zip(frames, ticking(media.decode(media.Clip(path)), self._tick), strict=True)
+            described |= {"frames_sha256": self._hash_of(_compared(pairs, stored), self._num_frames)}
+            described |= {"storage_psnr_db": stored.psnr_db}
+        return self._measured(self._num_frames, described)
+
+    def make_stream(self, check: bool) -> Measured:
+        with storage.atomic_path(self._target) as temporary:
+            encode_stream(self._recipe, self._source, temporary, self._tick)
+            if check:
+                return self.measure_stream(temporary)
+            return self._measured(self._num_frames, _file_columns(temporary))
+
+    def measure_stream(self, path: Path) -> Measured:
+        """Measure a file that is an encoder's stream."""
+        described = _file_columns(path)
+        frames = self._distortion.against_clean(ticking(media.decode(media.Clip(path)), self._tick), self._tick)
+        # The stream is the perturbed video, so nothing was lost in storing it.
+        described |= {"frames_sha256": self._hash_of(frames, self._num_frames), "storage_psnr_db": math.inf}
+        return self._measured(self._num_frames, described)
+
+    def make_frames(self, num_frames: int) -> Measured:
+        stack = self._sampled(num_frames)
+        with storage.atomic_path(self._target) as temporary:
+            with storage.output_errors(self._target):
+                framefile.write(temporary, stack)
+            return self._measured_frames(temporary, stack)
+
+    def measure_frames(self, num_frames: int, stored: Image) -> Measured:
+        """Measure the stored frames of a file."""
+        if not np.array_equal(self._sampled(num_frames), stored):
+            raise MediaError("the file does not hold the intended frames")
+        return self._measured_frames(self._target, stored)
+
+    def _sampled(self, num_frames: int) -> Image:
+        wanted = media.uniform_indices(num_frames, self._num_frames)
+        images = {frame.position: frame.image for frame in self._rendered_and_measured(set(wanted))}
+        _expect(len(images), len(set(wanted)))
+        return np.stack([images[index] for index in wanted])
+
+    def _measured_frames(self, path: Path, stack: Image) -> Measured:
+        described = {
+            "bytes": path.stat().st_size,
+            "sha256": storage.sha256(path),
+            "codec": "npy+zstd",
+            "pix_fmt": "rgb24",
+            "frames_sha256": hashlib.sha256(np.ascontiguousarray(stack).data).hexdigest(),
+            "storage_psnr_db": math.inf,
+        }
+        return self._measured(len(stack), described)
+
+    def make_nothing(self) -> Measured:
+        """Measure what is rendered on demand."""
+        hashed = self._hash_of(self._rendered_and_measured(None), self._num_frames)
+        return self._measured(0, {"frames_sha256": hashed, "storage_psnr_db": math.inf})
+
+    def _rendered_and_measured(self, only: Collection[int] | None) -> Iterator[Frame]:
+        recipe, source, tick = self._recipe, self._source, self._tick
+        if method(recipe) == "pixel":
+            return render(recipe, source, only=only, tick=tick, seen=self._distortion.see)
+        return self._distortion.against_clean(render(recipe, source, only=only, tick=tick), tick)
+
+    def _hash_of(self, frames: Iterable[Frame], expected: int) -> str:
+        digest = hashlib.sha256()
+        count = 0
+        for frame in frames:
+            digest.update(frame.image.data)
+            count += 1
+        _expect(count, expected)
+        return digest.hexdigest()
+
+    def _measured(self, stored_frames: int, described: dict[str, object]) -> Measured:
+        temporal = method(self._recipe) == "temporal"
+        duration_s = self._num_frames / self._source.fps if temporal else None
+        return Measured.model_validate(
+            {
+                "frame_count": self._num_frames,
+                "duration_s": duration_s,
+                "stored_frames": stored_frames,
+                "psnr_db": self._distortion.psnr_db,
+                "ssim": self._distortion.ssim,
+                **described,
+            }
+        )
+
+
+class _Distortion:
+    """Distortion against the clean clip over uniformly sampled frames of both, as evaluators sample them."""
+
+    def __init__(self, source: Source, recipe: VideoRecipe, num_frames: int) -> None:
+        stored = recipe.storage
+        sampled = stored.num_frames if isinstance(stored, StoredFrames) else MEASURED_FRAMES
+        clean = media.uniform_indices(sampled, source.num_frames)
+        self._source = source
+        self._clean_of = dict(zip(media.uniform_indices(sampled, num_frames), clean, strict=True))
+        self._distortion = quality.Distortion(structural=True)
+
+    def see(self, clean: Frame, image: Image) -> None:
+        """Look at a frame and at what became of it."""
+        if clean.position in self._clean_of:
+            self._distortion.add(clean.image, image)
+
+    def against_clean(self, frames: Iterable[Frame], tick: Tick) -> Iterator[Frame]:
+        """Pass frames on, comparing each that is sampled with the clean frame that is sampled in its place."""
+        needed = set(self._clean_of.values())
+        clean = {frame.position: frame.image for frame in ticking(media.decode(self._source.clip, only=needed), tick)}
+        for frame in frames:
+            if frame.position in self._clean_of:
+                self._distortion.add(clean[self._clean_of[frame.position]], frame.image)
+            yield frame
+
+    @property
+    def psnr_db(self) -> float | None:
+        """Of all frames together; None where none was looked at."""
+        return None if math.isnan(self._distortion.psnr_db) else self._distortion.psnr_db
+
+    @property
+    def ssim(self) -> float | None:
+        """The frames' mean; None where none was looked at."""
+        return None if math.isnan(self._distortion.ssim) else self._distortion.ssim
+
+
+class _Twice:
+    """Frames to go through twice: kept where they fit a budget, rendered again where they do not."""
+
+    def __init__(self, rendered: Callable[[Seen | None], Iterator[Frame]], seen: Seen, *, keep: bool) -> None:
+        self._rendered = rendered
+        self._seen = seen
+        self._kept: list[Frame] | None = [] if keep else None
+        self.is_seen = False
+
+    def first(self) -> Iterator[Frame]:
+        self.is_seen = True
+        for frame in self._rendered(self._seen):
+            if self._kept is not None:
+                self._kept.append(frame)
+            yield frame
+
+    def second(self) -> Iterator[Frame]:
+        return self._rendered(None) if self._kept is None else iter(self._kept)
+
+
+def _compared(pairs: Iterable[tuple[Frame, Frame]], stored: quality.Distortion) -> Iterator[Frame]:
+    try:
+        for intended, found in pairs:
+            stored.add(intended.image, found.image)
+            yield found
+    except ValueError as error:
+        raise MediaError(f"the stored video does not hold the intended frames: {error}") from error
+
+
+def _expect(count: int, expected: int) -> None:
+    if count != expected:
+        raise MediaError(f"{count} frames came out where {expected} were expected")
+
+
+def _file_columns(path: Path) -> dict[str, object]:
+    info = media.probe(path)
+    bitrate = media.video_bitrate(path)
+    return {
+        "bytes": path.stat().st_size,
+        "sha256": storage.sha256(path),
+        "codec": info.codec,
+        "pix_fmt": info.pix_fmt,
+        "bitrate_bps": None if math.isnan(bitrate) else bitrate,
+    }
+
+
+def stored_indices(storage: StoredFrames, num_frames: int) -> list[int]:
+    """Which frames of the full-length clip the `frames` tier keeps."""
+    return media.uniform_indices(storage.num_frames, num_frames)

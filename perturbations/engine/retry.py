@@ -1,0 +1,124 @@
+"""Asks quarantined items again: removes the parts that hold their rows, so that Snakemake makes those parts anew.
+
+What a shard has finished stays in its journal, so a part that is made anew asks its quarantined items and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from perturbations.errors import ConfigError
+from perturbations.system import storage
+
+_COLUMNS = ["item_id", "stage", "error", "status"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which quarantined rows to ask again; an empty field means all."""
+
+    datasets: Collection[str] = ()
+    suites: Collection[str] = ()
+    stages: Collection[str] = ()
+    items: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A shard's part of a manifest: its file, the manifest that it is merged into, its dataset and its suite.
+
+    Sources and analyses have no suite: an empty string.
+    """
+
+    path: Path
+    manifest: Path
+    dataset: str
+    suite: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A quarantined row that is asked again: the part that holds it, the item, the stage that failed, and why.
+
+    The item is None where a part cannot be read: then it is made anew as a whole.
+    """
+
+    part: Part
+    item_id: str | None
+    stage: str
+    error: str
+
+    def __str__(self) -> str:
+        item = "all its items" if self.item_id is None else repr(self.item_id)
+        return f"{self.part.path}: {item}: {self.stage}: {' '.join(self.error.split())}"
+
+
+def find(root: Path, wanted: Wanted) -> list[Asked]:
+    """The quarantined rows that `wanted` selects, in the parts of the workflow that runs in the folder `root`.
+
+    A suite's rows may fail because of their sources and analyses: with suites given, those are looked at too.
+    Raises `ConfigError` where nothing was made, or nothing of such a dataset or suite.
+    """
+    work = root / "work"
+    if not work.is_dir():
+        raise ConfigError(f"no folder {work} here: run it in the folder in which the workflow runs")
+    parts = [part for path in sorted(work.glob("*/**/s*.parquet")) if (part := _part(root, path)) is not None]
+    _check_names("dataset", wanted.datasets, {part.dataset for part in parts})
+    _check_names("suite", wanted.suites, {part.suite for part in parts if part.suite})
+    return [
+        row
+        for part in parts
+        if (not wanted.datasets or part.dataset in wanted.datasets)
+        and (not wanted.suites or part.suite in {"", *wanted.suites})
+        for row in _quarantined(part)
+        if (not wanted.stages or row.stage in wanted.stages) and (not wanted.items or row.item_id in wanted.items)
+    ]
+
+
+def forget(root: Path, asked: Collection[Asked]) -> None:
+    """Delete the parts, and the manifests that they were merged into: Snakemake asks for no part while those are there.
+
+    Raises `ConfigError` while Snakemake works in `root`, or was killed there and left its lock.
+    """
+    if any((root / ".snakemake" / "locks").glob("*.lock")):
+        raise ConfigError("Snakemake is running here, or was killed: wait for it, or run `snakemake --unlock` first")
+    for path in sorted({path for row in asked for path in (row.part.path, row.part.manifest)}):
+        with storage.output_errors(path):
+            path.unlink(missing_ok=True)
+
+
+def _part(root: Path, path: Path) -> Part | None:
+    """What the path says of a part; None for parts that never hold quarantined rows.
+
+    Parts are DATASET[/whole]/sources/S, .../analyses/ANALYSIS/S and .../SUITE/PERTURBATION/SEVERITY/S.
+    """
+    dataset, *folders = path.relative_to(root / "work").parts[:-1]
+    manifests = root / "manifests" / dataset
+    if folders[:1] == ["whole"]:
+        manifests, folders = manifests / "whole", folders[1:]
+    if folders[:1] in (["sources"], ["analyses"]):
+        return Part(path, manifests / f"{folders[-1]}.parquet", dataset, "")
+    if len(folders) == 3 and folders[2].isdigit():
+        return Part(path, manifests / folders[0] / "videos.parquet", dataset, folders[0])
+    return None
+
+
+def _check_names(kind: str, given: Collection[str], known: Collection[str]) -> None:
+    if unknown := sorted(set(given) - set(known)):
+        raise ConfigError(f"no {kind} {', '.join(map(repr, unknown))} was made here; there are: {sorted(known)}")
+
+
+def _quarantined(part: Part) -> Iterator[Asked]:
+    only = [("status", "==", "quarantined")]
+    try:
+        rows = pq.read_table(part.path, partitioning=None, columns=_COLUMNS, filters=only).to_pylist()
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        yield Asked(part, None, "part", f"cannot be read: {' '.join(str(error).split())[:200]}")
+        return
+    for row in rows:
+        yield Asked(part, row["item_id"], row["stage"] or "", row["error"] or "")

@@ -1,0 +1,201 @@
+"""The rows of manifests: what is known before an item is made, and what is added when it is made or cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from perturbations.engine import guidance
+from perturbations.engine.journal import Analysed, Measured
+from perturbations.manifest.kinds import (
+    COMPLETE,
+    MISSING,
+    QUARANTINED,
+    AnalysisRow,
+    CompleteSource,
+    SourceRow,
+    Stage,
+    VideoRow,
+)
+from perturbations.plan.facts import Cut, DonorFacts, Facts
+from perturbations.plan.listed import ListedClip
+from perturbations.plan.recipe import AnalysisRecipe, StoredFrames, StoredVideo, VideoRecipe, canonical, recipe_id
+
+NOTHING_KNOWN = guidance.Known()
+
+
+def quarantined_source(dataset: str, listed: ListedClip, error: str) -> SourceRow:
+    """The row of a listed clip that cannot be decoded, with the reason."""
+    return SourceRow(
+        dataset=dataset,
+        split=listed.split,
+        item_id=listed.item_id,
+        source_video_id=listed.source_video_id,
+        start_s=listed.start_s,
+        end_s=listed.end_s,
+        path=listed.path,
+        status=QUARANTINED,
+        stage="source",
+        error=error,
+    )
+
+
+def rejected_source(dataset: str, item_id: str, split: str, error: str, *, missing: bool) -> SourceRow:
+    """The row of a listed item that no job asks for: without a video file, or not usable as it is annotated."""
+    status = MISSING if missing else QUARANTINED
+    return SourceRow(dataset=dataset, split=split, item_id=item_id, status=status, stage="annotation", error=error)
+
+
+def expected_video(
+    recipe: VideoRecipe,
+    source: CompleteSource,
+    relative_path: str | None,
+    known: guidance.Known = NOTHING_KNOWN,
+    cut: Cut | None = None,
+) -> VideoRow:
+    """The row of a perturbed clip, all but what is measured of it.
+
+    Raises `MediaError` when what a guided recipe must know of the clip is not known.
+    """
+    facts = guidance.facts(recipe, source, known) if recipe.guide is not None else None
+    return video_with_facts(recipe, source, relative_path, facts, cut, known)
+
+
+def unguided_video(recipe: VideoRecipe, source: CompleteSource, known: guidance.Known) -> VideoRow:
+    """The row of a clip of which is not known what its recipe must know: to be quarantined."""
+    return video_with_facts(recipe, source, None, None, None, known)
+
+
+def video_with_facts(
+    recipe: VideoRecipe,
+    source: CompleteSource,
+    relative_path: str | None,
+    facts: Facts | None,
+    cut: Cut | None,
+    known: guidance.Known = NOTHING_KNOWN,
+) -> VideoRow:
+    """The row of a perturbed clip whose facts are known, all but what is measured of it."""
+    guide = None if facts is None else facts.text
+    place = None if cut is None else cut.text
+    donor = facts if isinstance(facts, DonorFacts) else None
+    return VideoRow(
+        dataset=source.dataset,
+        item_id=source.item_id,
+        suite=recipe.suite,
+        perturbation=recipe.perturbation,
+        severity=recipe.severity,
+        level=recipe.entry.level,
+        variant=recipe.variant,
+        draw=recipe.draw,
+        params=canonical(recipe.params),
+        backend=guidance.backend_of(recipe, known, source.item_id),
+        guide=guide,
+        donor_id=donor.donor.item_id if donor else None,
+        donor_similarity=donor.similarity if donor else None,
+        seed=recipe.seed,
+        recipe=recipe.text,
+        recipe_id=video_id(recipe, source, guide, place),
+        path=relative_path,
+        storage=storage_name(recipe),
+        width=source.width,
+        height=source.height,
+        fps=source.fps,
+        frame_count=source.frame_count,
+        duration_s=source.duration_s,
+        source_path=source.path,
+        source_sha256=source.sha256,
+        source_frame_count=source.frame_count,
+        start_s=source.start_s,
+        end_s=source.end_s,
+        cut=place,
+        status=QUARANTINED,
+    )
+
+
+def video_id(recipe: VideoRecipe, source: CompleteSource, guide: str | None, cut: str | None) -> str:
+    """The identity of a perturbed clip."""
+    return recipe_id(
+        recipe,
+        dataset=source.dataset,
+        item_id=source.item_id,
+        source_sha256=source.sha256,
+        span=(source.start_s, source.end_s),
+        guide=guide,
+        cut=cut,
+    )
+
+
+def complete_video(row: VideoRow, measured: Measured) -> VideoRow:
+    """The row of a perturbed clip with what was measured of it."""
+    return replace(
+        row,
+        frame_count=measured.frame_count,
+        duration_s=row.duration_s if measured.duration_s is None else measured.duration_s,
+        stored_frames=measured.stored_frames,
+        bytes=measured.bytes,
+        sha256=measured.sha256,
+        codec=measured.codec,
+        pix_fmt=measured.pix_fmt,
+        bitrate_bps=measured.bitrate_bps,
+        frames_sha256=measured.frames_sha256,
+        storage_psnr_db=measured.storage_psnr_db,
+        psnr_db=measured.psnr_db,
+        ssim=measured.ssim,
+        status=COMPLETE,
+    )
+
+
+def storage_name(recipe: VideoRecipe) -> str:
+    """`video/high`, `frames/12` or `recipe`."""
+    if isinstance(recipe.storage, StoredVideo):
+        return f"video/{recipe.storage.profile}"
+    return f"frames/{recipe.storage.num_frames}" if isinstance(recipe.storage, StoredFrames) else "recipe"
+
+
+def expected_analysis(recipe: AnalysisRecipe, source: CompleteSource, relative_path: str | None) -> AnalysisRow:
+    """The row of an analysed clip, all but what the analysis finds."""
+    return AnalysisRow(
+        dataset=source.dataset,
+        item_id=source.item_id,
+        analysis=recipe.analysis,
+        recipe=recipe.text,
+        recipe_id=recipe_id(
+            recipe,
+            dataset=source.dataset,
+            item_id=source.item_id,
+            source_sha256=source.sha256,
+            span=(source.start_s, source.end_s),
+        ),
+        path=relative_path,
+        width=source.width,
+        height=source.height,
+        fps=source.fps,
+        frame_count=source.frame_count,
+        source_path=source.path,
+        source_sha256=source.sha256,
+        source_frames_sha256=source.frames_sha256,
+        start_s=source.start_s,
+        end_s=source.end_s,
+        status=QUARANTINED,
+    )
+
+
+def complete_analysis(row: AnalysisRow, found: Analysed) -> AnalysisRow:
+    """The row of an analysed clip with what was found."""
+    return replace(
+        row,
+        backend=found.backend,
+        result=found.result,
+        vector=found.vector,
+        bytes=found.bytes,
+        sha256=found.sha256,
+        status=COMPLETE,
+    )
+
+
+Item = TypeVar("Item", VideoRow, AnalysisRow)
+
+
+def quarantined(row: Item, stage: Stage, error: str) -> Item:
+    """The row of an item that could not be made, with the reason."""
+    return replace(row, path=None, status=QUARANTINED, stage=stage, error=error)

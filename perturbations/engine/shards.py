@@ -1,0 +1,303 @@
+"""The items of one shard, one after another: rows out, failures quarantined, finished items kept after a kill."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from perturbations.engine import analyses, guidance, pipeline, rendering, rows, supervise
+from perturbations.engine.journal import Analysed, Journal, Measured
+from perturbations.engine.rendering import Source, cut_of, source_of
+from perturbations.errors import MediaError
+from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
+from perturbations.media import media
+from perturbations.media.media import Frame
+from perturbations.plan.facts import Cut
+from perturbations.plan.listed import ListedClip
+from perturbations.plan.recipe import AnalysisRecipe, VideoRecipe
+from perturbations.progress import Tick, no_tick, ticking
+from perturbations.system import locking, storage
+
+log = logging.getLogger("perturbations")
+
+
+def source_row(dataset: str, listed: ListedClip, tick: Tick = no_tick) -> CompleteSource:
+    """Decode a listed clip whole and describe it. Raises `MediaError` when anything about it is wrong."""
+    path = Path(listed.path)
+    info = media.probe(path)
+    if listed.bytes is not None and path.stat().st_size != listed.bytes:
+        raise MediaError("the file changed while the run was starting; run again")
+    digest = hashlib.sha256()
+    count = 0
+    last: Frame | None = None
+    for last in ticking(media.decode(media.Clip(path, listed.start_s, listed.end_s)), tick):
+        digest.update(last.image.data)
+        count += 1
+    assert last is not None
+    return CompleteSource(
+        dataset=dataset,
+        split=listed.split,
+        item_id=listed.item_id,
+        source_video_id=listed.source_video_id,
+        start_s=listed.start_s,
+        end_s=listed.end_s,
+        path=listed.path,
+        bytes=path.stat().st_size,
+        sha256=storage.sha256(path),
+        frames_sha256=digest.hexdigest(),
+        codec=info.codec,
+        pix_fmt=info.pix_fmt,
+        width=last.image.shape[1],
+        height=last.image.shape[0],
+        fps=float(info.frame_rate),
+        frame_count=count,
+        duration_s=float(last.pts * info.time_base + 1 / info.frame_rate),
+        rotation=info.rotation,
+        status=COMPLETE,
+    )
+
+
+def run_sources(
+    dataset: str,
+    listed: Sequence[ListedClip],
+    *,
+    stall_limit_s: float,
+    prepare: Callable[[ListedClip], None] | None = None,
+) -> Iterator[SourceRow]:
+    """Yield the `sources` row of each listed clip, complete or quarantined.
+
+    `prepare` is called with each listed clip first (the demo draws its videos there).
+    """
+
+    def work(clip: ListedClip, tick: Tick) -> CompleteSource:
+        if prepare is not None:
+            prepare(clip)
+        return source_row(dataset, clip, tick)
+
+    for outcome in supervise.run(work, listed, stall_limit_s=stall_limit_s, name=lambda clip: repr(clip.item_id)):
+        if outcome.error is None:
+            assert outcome.result is not None
+            yield outcome.result
+        else:
+            log.warning("quarantined %r: %s", outcome.task.item_id, outcome.error)
+            yield rows.quarantined_source(dataset, outcome.task, outcome.error)
+
+
+def run_videos(
+    recipe: VideoRecipe,
+    sources: Sequence[CompleteSource],
+    *,
+    root: Path,
+    folder: Path,
+    journal: Path,
+    stall_limit_s: float,
+    known: guidance.Known = rows.NOTHING_KNOWN,
+    videos: Sequence[SourceRow] = (),
+    check: bool = True,
+) -> Iterator[VideoRow]:
+    """Yield the `videos` row of every complete source, making what is not there yet.
+
+    `folder` takes the files and `journal` the finished items, so that an interrupted shard goes on where it was.
+    Paths in rows are relative to `root`. `known` is what guided recipes need of the clips. `videos` are the rows of the
+    whole videos, where clips are cut from those.
+    """
+    rendering.check_tools(recipe)
+    expected: list[VideoRow] = []
+    failed: list[VideoRow] = []
+    targets: list[Path] = []
+    cuts = Cuts(videos) if recipe.whole_videos else None
+    for source in sources:
+        target = target_of(recipe, folder, source.item_id)
+        row = _expected(recipe, source, target.relative_to(root).as_posix() if target else None, known, cuts)
+        (expected if row.stage is None else failed).append(row)
+        targets += [target] if target else []
+
+    def work(task: Sequence[VideoRow], tick: Tick) -> list[Measured | str]:
+        (row,) = task
+        motion = _motion_file(known.rows[row.item_id], root) if recipe.follows_motion else None
+        source = replace(source_of(row), motion=motion, scratch=Path(scratch) if row.cut else None)
+        return [pipeline.produce(recipe, source, root / (row.path or ""), tick, check=check)]
+
+    yield from failed
+    # Clips of one video follow each other: they share what was decoded or encoded of it.
+    expected.sort(key=lambda row: (row.source_path, row.start_s or 0.0, row.item_id))
+    with locking.one_job(journal), storage.scratch_directory() as scratch:
+        storage.remove_leftovers(targets)
+        finished = Journal(journal, Measured, {row.recipe_id for row in expected})
+        for row, outcome in _resumed(expected, work, 1, finished, root, stall_limit_s):
+            if isinstance(outcome, str):
+                log.warning("quarantined %r: %s", row.item_id, outcome)
+                yield rows.quarantined(row, "video", outcome)
+            else:
+                yield rows.complete_video(row, outcome)
+        storage.remove_leftovers(targets)  # of workers that were killed
+
+
+def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:
+    """The file that an item of a recipe is stored in; None where nothing is stored."""
+    suffix = pipeline.extension(recipe)
+    return folder / (storage.file_stem(item_id) + suffix) if suffix else None
+
+
+def _expected(
+    recipe: VideoRecipe, source: CompleteSource, path: str | None, known: guidance.Known, cuts: Cuts | None
+) -> VideoRow:
+    """A clip's row before it is made; quarantined, with a stage, where it cannot be."""
+    cut = None
+    if cuts is not None:
+        try:
+            cut = cuts.of(source)
+        except MediaError as error:
+            log.warning("quarantined %r: %s", source.item_id, error)
+            return rows.quarantined(rows.unguided_video(recipe, source, known), "source", str(error))
+    try:
+        return rows.expected_video(recipe, source, path, known, cut)
+    except MediaError as error:
+        log.warning("quarantined %r: %s", source.item_id, error)
+        return rows.quarantined(rows.unguided_video(recipe, source, known), "analysis", str(error))
+
+
+class Cuts:
+    """Where clips stand in their videos; `videos` are rows of a `sources` manifest."""
+
+    def __init__(self, videos: Sequence[SourceRow]) -> None:
+        self._rows = {row.item_id: row for row in videos}
+        self._sources: dict[str, Source] = {}
+
+    def of(self, source: CompleteSource) -> Cut:
+        """Raises `MediaError` when the video cannot be used, or does not have the clip's frames."""
+        video_id = source.source_video_id or ""
+        row = self._rows.get(video_id)
+        if row is None:
+            raise MediaError("its whole video is not listed: run the workflow, which lists it")
+        if not isinstance(row, CompleteSource):
+            raise MediaError(f"its whole video cannot be used: {row.error}")
+        if video_id not in self._sources:
+            self._sources[video_id] = source_of(row)
+        return cut_of(source, self._sources[video_id])
+
+
+def source_with_facts(recipe: VideoRecipe, row: CompleteSource, donors: Sequence[CompleteSource] = ()) -> Source:
+    """A clip ready to be rendered on its own, analysed here and now.
+
+    Motion is not analysed ahead: rendering follows it. Raises `MediaError` when nothing suitable was found.
+    """
+    source = source_of(row)
+    if recipe.guide is None or recipe.follows_motion:
+        return source
+    analysed: list[AnalysisRow] = []
+    if recipe.analysis is not None:
+        analyse = analyses.analyser(recipe.analysis, {})
+        for clip in (row, *donors):
+            (found,) = analyse([source_of(clip)], [None], no_tick)
+            if isinstance(found, MediaError):
+                raise found
+            analysed.append(rows.complete_analysis(rows.expected_analysis(recipe.analysis, clip, None), found))
+    known = guidance.Known({found.item_id: found for found in analysed[:1]}, analysed[1:])
+    return replace(source, facts=guidance.facts(recipe, row, known))
+
+
+def _motion_file(row: AnalysisRow, root: Path) -> Path | None:
+    """A clip's motion as it was analysed; None, so that it is computed once more, when the file is not what it was."""
+    path = root / str(row.path)
+    if path.is_file() and storage.sha256(path) == row.sha256:
+        return path
+    log.warning("the motion of %r is no longer in %s: computing it again", row.item_id, path)
+    return None
+
+
+def run_analysis(
+    recipe: AnalysisRecipe,
+    sources: Sequence[CompleteSource],
+    *,
+    root: Path,
+    folder: Path,
+    journal: Path,
+    stall_limit_s: float,
+    captions: Mapping[str, AnalysisRow] | None = None,
+) -> Iterator[AnalysisRow]:
+    """Yield the `analyses` row of every complete source, analysing what was not analysed before.
+
+    `folder` takes the files that an analysis keeps beside its rows. `captions` are the main-object rows by item, for
+    the analysis "caption_embedding".
+    """
+    suffix = analyses.extension(recipe)
+    expected = []
+    targets: list[Path] = []
+    for source in sources:
+        target = folder / (storage.file_stem(source.item_id) + suffix) if suffix else None
+        expected.append(rows.expected_analysis(recipe, source, target.relative_to(root).as_posix() if target else None))
+        targets += [target] if target else []
+    by_item = {source.item_id: source for source in sources}
+    analyse = analyses.analyser(recipe, captions or {})
+
+    def work(task: Sequence[AnalysisRow], tick: Tick) -> list[Analysed | str]:
+        clips = [source_of(by_item[row.item_id]) for row in task]
+        kept = [root / row.path if row.path else None for row in task]
+        return [str(found) if isinstance(found, MediaError) else found for found in analyse(clips, kept, tick)]
+
+    together = analyses.clips_at_once(recipe)
+    with locking.one_job(journal):
+        storage.remove_leftovers(targets)
+        finished = Journal(journal, Analysed, {row.recipe_id for row in expected})
+        for row, outcome in _resumed(expected, work, together, finished, root, stall_limit_s):
+            if isinstance(outcome, str):
+                log.warning("quarantined %r: %s", row.item_id, outcome)
+                yield rows.quarantined(row, "analysis", outcome)
+            else:
+                yield rows.complete_analysis(row, outcome)
+        storage.remove_leftovers(targets)
+
+
+def _names(items: Sequence[VideoRow | AnalysisRow]) -> str:
+    return ", ".join(repr(item.item_id) for item in items)
+
+
+Item = TypeVar("Item", VideoRow, AnalysisRow)
+Finished = TypeVar("Finished", Measured, Analysed)
+Work = Callable[[Sequence[Item], Tick], list[Finished | str]]
+"""Up to so many rows at once, and of each what was measured, or why it could not be made."""
+
+
+def _resumed(
+    expected: Sequence[Item],
+    work: Work[Item, Finished],
+    together: int,
+    journal: Journal[Finished],
+    root: Path,
+    stall_limit_s: float,
+) -> Iterator[tuple[Item, Finished | str]]:
+    """Yield each row with what was measured of it, those of the journal first."""
+    todo = []
+    for row in expected:
+        done = journal.find(row.recipe_id, root / row.path if row.path else None)
+        if done is None:
+            todo.append(row)
+        else:
+            yield row, done
+    if len(todo) < len(expected):
+        log.info("%d of %d were finished before and are kept", len(expected) - len(todo), len(expected))
+    tasks = [todo[start : start + together] for start in range(0, len(todo), together)]
+
+    def kept(task: Sequence[Item], tick: Tick) -> list[Finished | str]:
+        results = work(task, tick)
+        # Here and not where results arrive: the next item may be under way by then, and a kill would cost both.
+        for row, result in zip(task, results, strict=True):
+            if not isinstance(result, str):
+                journal.add(row.recipe_id, result)
+        return results
+
+    for outcome in supervise.run(kept, tasks, stall_limit_s=stall_limit_s, name=_names):
+        if outcome.error is None:
+            results = outcome.result or []
+        elif len(outcome.task) == 1:
+            results = [outcome.error]
+        else:
+            log.warning("%d clips failed together, trying each alone: %s", len(outcome.task), outcome.error)
+            yield from _resumed(outcome.task, work, 1, journal, root, stall_limit_s)
+            continue
+        yield from zip(outcome.task, results, strict=True)

@@ -1,0 +1,1 @@
+"""Retrieval with perturbed queries: models, queries, results."""

@@ -1,0 +1,1 @@
+"""Corpora as files of other programs' own layout: one file per format."""

@@ -1,0 +1,1 @@
+"""Video files: decoded, encoded, checked, compared."""

@@ -1,0 +1,57 @@
+"""Is a file as long as it says, and in one piece? What its container tells, without decoding.
+
+libav reads what is left of a shortened or damaged file and is silent about the rest. Standard library only.
+Sources: ISO/IEC 14496-12 (MP4), RFC 8794 and 9559 (Matroska), RFC 3533 (Ogg), ISO/IEC 11172-1 and 13818-1 (MPEG), the
+specifications of GIF89a, Advanced Systems Format 1.2, Flash Video 10.1 and Portable Network Graphics.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from perturbations.media import container_boxes as boxes
+from perturbations.media import container_streams as streams
+
+# By a file's first bytes; what begins otherwise is read as an MP4.
+_ENDS: dict[bytes, Callable[[BinaryIO, int], int]] = {
+    b"RIFF": boxes.riff_end,
+    boxes.EBML: boxes.matroska_end,
+    boxes.ASF: boxes.asf_end,
+}
+# By libav's name, because it also recognizes files whose first bytes are damaged.
+_CHECKS: dict[str, Callable[[BinaryIO, int], None]] = {
+    "apng": boxes.check_png,
+    "asf": boxes.check_asf,
+    "flv": boxes.check_flv,
+    "gif": streams.check_gif,
+    "matroska,webm": boxes.check_matroska,
+    "mov,mp4,m4a,3gp,3g2,mj2": boxes.check_mp4,
+    "mpeg": streams.check_program_stream,
+    "mpegts": streams.check_transport_stream,
+    "ogg": streams.check_ogg,
+}
+
+
+def check_length(path: Path) -> None:
+    """Raise `MediaError` when a file has fewer bytes than its structure says. Looks at few of them."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(16)
+        end_of = next((end_of for start, end_of in _ENDS.items() if head.startswith(start)), boxes.mp4_end)
+        declared = end_of(file, size)
+    if size < declared:
+        raise boxes.early(size, declared)
+
+
+def check_structure(path: Path, name: str) -> None:
+    """Raise `MediaError` when a file's parts do not follow one another to its end. Reads all of it, decodes nothing.
+
+    `name` is libav's name of the container. Nothing is said of those that have no such parts, or an index that
+    `media` compares with what decodes.
+    """
+    if name in _CHECKS:
+        with path.open("rb") as file:
+            _CHECKS[name](file, os.fstat(file.fileno()).st_size)

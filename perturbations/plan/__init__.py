@@ -1,0 +1,1 @@
+"""What must be made. No NumPy: Snakemake imports it at every start."""

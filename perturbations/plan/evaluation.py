@@ -1,0 +1,123 @@
+"""What an evaluation consists of: scenarios and jobs, from the configuration. No torch: Snakemake plans with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from perturbations.errors import ConfigError
+from perturbations.plan import captions, recipe
+from perturbations.plan import config as configuration
+from perturbations.plan.mixes import SHARES
+from perturbations.suites import registry
+
+CLEAN = "clean"
+MIXED = "mixed"
+
+Direction = Literal["v2t", "t2v"]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Which queries are asked.
+
+    Attributes:
+        direction: "v2t", queries are videos, or "t2v", queries are captions.
+        suite: whose perturbation; "clean" for queries as they are.
+        level: the perturbation's category in its suite; "clean" or "mixed" where it has none.
+        perturbation: its name; "clean", or "all" where the videos' perturbations differ.
+        severity: 0 for clean queries, None where the videos' severities differ.
+        mix: "mixed_severity", "mixed_types", or None.
+        share: mixed_types: the part of the videos that is perturbed.
+    """
+
+    direction: Direction
+    suite: str
+    level: str
+    perturbation: str
+    severity: int | None
+    mix: str | None = None
+    share: float | None = None
+
+
+Job = tuple[Direction, str, str]
+"""Direction, suite and level: scenarios that one job runs, so that a model is loaded once for all of them."""
+
+
+def scenarios(config: configuration.Config, dataset: str) -> list[Scenario]:
+    """Every scenario that the configuration asks for: clean queries first, then the suites' in their order."""
+    wanted = config.evaluation
+    suites = wanted.suites if wanted.suites is not None else tuple(config.suites)
+    found: list[Scenario] = []
+    for direction in wanted.directions:
+        found.append(Scenario(direction, CLEAN, CLEAN, CLEAN, 0))
+        for suite in suites:
+            found += _of_videos(config, suite) if direction == "v2t" else _of_captions(config, dataset, suite)
+    return found
+
+
+def jobs(config: configuration.Config, dataset: str) -> dict[Job, list[Scenario]]:
+    """The scenarios, by the job that runs them."""
+    found: dict[Job, list[Scenario]] = {}
+    for one in scenarios(config, dataset):
+        found.setdefault((one.direction, one.suite, file_name(one.level)), []).append(one)
+    return found
+
+
+def file_name(level: str) -> str:
+    """A category's name as a part of a path."""
+    return "".join(letter if letter.isalnum() else "_" for letter in level.lower())
+
+
+def _of_videos(config: configuration.Config, suite: str) -> Iterator[Scenario]:
+    made = recipe.scenarios(config, suite)
+    yield from _at_severities("v2t", config, suite, made)
+    if "mixed_severity" in config.evaluation.mixes:
+        for name in dict.fromkeys(name for name, _ in made):
+            yield Scenario("v2t", suite, MIXED, name, None, "mixed_severity")
+    if "mixed_types" in config.evaluation.mixes:
+        for share in SHARES:
+            yield Scenario("v2t", suite, MIXED, "all", None, "mixed_types", share)
+
+
+def _of_captions(config: configuration.Config, dataset: str, suite: str) -> Iterator[Scenario]:
+    yield from _at_severities("t2v", config, suite, captions.scenarios(config, dataset, suite))
+
+
+def _at_severities(
+    direction: Direction, config: configuration.Config, suite: str, made: Sequence[tuple[str, int]]
+) -> Iterator[Scenario]:
+    """At each severity wanted, or the highest below it that is made."""
+    for name in dict.fromkeys(name for name, _ in made):
+        there = [severity for other, severity in made if other == name]
+        nearest = {max((one for one in there if one <= wanted), default=0) for wanted in config.evaluation.severities}
+        for severity in sorted(nearest - {0}):
+            yield Scenario(direction, suite, registry.get(f"{suite}/{name}").level, name, severity)
+
+
+GROUPS = ("none", "adapted")
+"""The model as it is, and every other method: jobs of their own, so that the first can be had alone."""
+
+
+def methods(config: configuration.Config, group: str) -> tuple[str, ...]:
+    """The methods of a group of jobs."""
+    return tuple(name for name in config.evaluation.methods if name != "none") if group == "adapted" else ("none",)
+
+
+def model_settings(config: configuration.Config) -> dict[str, Any]:
+    """What a gallery's features depend on beside its clips."""
+    return config.evaluation.model_dump(mode="json", include={"model", "pretrained", "revision", "num_frames"})
+
+
+def settings(config: configuration.Config, dataset: str, job: Job, group: str) -> dict[str, Any]:
+    """Everything that a job's results depend on beside its inputs; the device is not part of it.
+
+    Raises `ConfigError` for a job that the configuration does not ask for.
+    """
+    found = jobs(config, dataset).get(job)
+    if found is None:
+        raise ConfigError(f"config.yaml asks for no evaluation {'/'.join(job)} of {dataset}")
+    said = config.evaluation.model_dump(mode="json", include={"setting", "seeds", "batch_size", "steps", "precision"})
+    asked = [{"dataset": dataset, **asdict(one)} for one in found]
+    return {**model_settings(config), **said, "scenarios": asked, "methods": methods(config, group)}

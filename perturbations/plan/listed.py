@@ -1,0 +1,123 @@
+"""The list files that planning writes for jobs: one JSON object per line. Standard library only: planning uses it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from perturbations.errors import ManifestError
+from perturbations.system import jsontext, storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedClip:
+    """A clip that a shard holds.
+
+    Attributes:
+        item_id, source_video_id: its own id, and that of the video that it is a part of.
+        path: of the video, as the configuration gives it.
+        bytes: of the video when the list was made, so that a replaced one is noticed; None where it is yet to be drawn.
+        start_s, end_s: its span in the video; None: from its beginning, to its end.
+        split: the split's name.
+    """
+
+    item_id: str
+    source_video_id: str
+    path: str
+    bytes: int | None = None
+    start_s: float | None = None
+    end_s: float | None = None
+    split: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedCaption:
+    """A caption, and the item that it describes."""
+
+    caption_id: str
+    item_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedItem:
+    """A listed item that no job asks for, and why; `missing`: it has no video file."""
+
+    item_id: str
+    split: str
+    error: str
+    missing: bool
+
+
+Line = TypeVar("Line", ListedClip, ListedCaption, RejectedItem)
+
+
+def read(path: Path, line: type[Line]) -> list[Line]:
+    """The lines of a list file. Raises `ManifestError` for a file that planning did not write."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        raise ManifestError(f"no such list file: {path}; run snakemake again, which writes it") from None
+    records = []
+    for number, text in enumerate(lines, start=1):
+        try:
+            records.append(_line(line, jsontext.parse(text)))
+        except (ValueError, TypeError) as error:
+            raise ManifestError(
+                f"{path}, line {number}, lists no item: run snakemake again, which writes it anew ({str(error)[:200]})"
+            ) from None
+    return records
+
+
+def read_folder(folder: Path, line: type[Line]) -> dict[str, list[Line]]:
+    """The lines of every list file of a folder, by shard. Raises `ManifestError`."""
+    return {path.stem: read(path, line) for path in sorted(folder.glob("*.jsonl"))}
+
+
+def _line(line: type[Line], value: object) -> Line:
+    types = _TYPES[line]
+    if not isinstance(value, dict) or set(value) != set(types):
+        raise ValueError(f"a line is no object of {', '.join(types)}")
+    for name, held in value.items():
+        if not isinstance(held, types[name]) or (isinstance(held, bool) and bool not in types[name]):
+            raise ValueError(f"{name} cannot be {str(held)[:60]!r}")
+    values: Any = {
+        name: float(held) if type(held) is int and float in types[name] else held for name, held in value.items()
+    }
+    return line(**values)
+
+
+def _accepted(hint: type) -> tuple[type, ...]:
+    """The types that JSON may have where this one is wanted: a whole number may stand for one with a fraction."""
+    types = get_args(hint) or (hint,)
+    return (*types, int) if float in types else tuple(types)
+
+
+_TYPES: dict[type[Any], dict[str, tuple[type, ...]]] = {
+    line: {field.name: _accepted(get_type_hints(line)[field.name]) for field in fields(line)}
+    for line in (ListedClip, ListedCaption, RejectedItem)
+}
+
+
+Recipes = Mapping[str, str]
+"""Scenario, PERTURBATION/SEVERITY -> the JSON of its current recipe."""
+
+
+def write_recipes(path: Path, recipes: Recipes) -> None:
+    """Write the current recipes of a corpus' scenarios, unless the file already says the same."""
+    storage.write_text_if_changed(
+        path, "".join(json.dumps(pair, separators=(",", ":")) + "\n" for pair in recipes.items())
+    )
+
+
+def read_recipes(path: Path) -> Recipes:
+    """What `write_recipes` wrote. Raises `ManifestError` for anything else."""
+    try:
+        pairs = [jsontext.parse(line) for line in path.read_bytes().splitlines()]
+        recipes = {str(pair[0]): str(pair[1]) for pair in pairs if isinstance(pair, list)}
+    except (OSError, ValueError, TypeError, IndexError) as error:
+        raise ManifestError(f"{path} holds no recipes: {error}; snakemake writes it anew when it plans") from None
+    return recipes

@@ -1,0 +1,537 @@
+"""A recipe: everything that determines a corpus video, a caption or an analysis but the clip itself.
+
+A recipe names a perturbation, and only the registry knows which function that is. The canonical JSON of a recipe is
+what Snakemake compares to decide whether a job must run again, and what a manifest's row keeps. Rows come from
+outside: `parse` checks every recipe against the declarations. No NumPy: Snakemake plans with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from perturbations.errors import ConfigError, ManifestError, UnknownPerturbationError
+from perturbations.manifest.kinds import ClipRow, TextRow
+from perturbations.plan import calibration_table
+from perturbations.plan import config as configuration
+from perturbations.suites import registry
+from perturbations.system.storage import PROFILES
+
+RECIPE_ID_LENGTH = 32
+
+Parameter = bool | int | float | str | list[str] | list[int]
+"""A caption's kernel may take lists: tags of words, positions in a sentence."""
+
+Parameters = Mapping[str, Parameter]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class Record(BaseModel):
+    """Something that is kept as JSON, and may come back from a stranger."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @cached_property
+    def text(self) -> str:
+        """The canonical JSON; what is not set is left out."""
+        return canonical(self.model_dump(mode="json", exclude_none=True))
+
+
+# --- storage ---------------------------------------------------------------------------------------------------------
+
+
+class StoredVideo(Record):
+    """A full-length file, and the encoder settings behind its profile: changing those changes the recipe."""
+
+    tier: Literal["video"] = "video"
+    profile: Literal["lossless", "high", "compatible"]
+    codec: str
+    pix_fmt: str
+    options: dict[str, str]
+
+
+class StoredFrames(Record):
+    """Uniformly sampled frames, lossless."""
+
+    tier: Literal["frames"] = "frames"
+    num_frames: Annotated[int, Field(ge=1, le=4096)]
+
+
+class Unstored(Record):
+    """No pixels: rendered when opened."""
+
+    tier: Literal["recipe"] = "recipe"
+
+
+Storage = StoredVideo | StoredFrames | Unstored
+
+
+def stored_video(profile: str) -> StoredVideo:
+    """Full-length files in a profile: "lossless", "high" or "compatible"."""
+    settings = PROFILES[profile]
+    described = {"profile": profile, "codec": settings.codec, "pix_fmt": settings.pix_fmt}
+    return StoredVideo.model_validate({**described, "options": dict(settings.options)})
+
+
+def storage_of(wanted: configuration.Storage) -> Storage:
+    """What the configuration says of storage, with the encoder settings behind a profile."""
+    if isinstance(wanted, configuration.VideoStorage):
+        return stored_video(wanted.profile)
+    return StoredFrames(num_frames=wanted.num_frames) if isinstance(wanted, configuration.FramesStorage) else Unstored()
+
+
+# --- what guided kernels are told ------------------------------------------------------------------------------------
+
+
+class ModelSettings(Record):
+    """Who plays an analysis's role, and with which weights. What a backend does not know is not set."""
+
+    backend: Literal["offline", "pretrained"]
+    captioner: str | None = None
+    captioner_revision: str | None = None
+    nouns: str | None = None
+    detector: Literal["owlv2", "yolo_world"] | None = None
+    owlv2: str | None = None
+    owlv2_revision: str | None = None
+    yolo_world: str | None = None
+    yolo_world_revision: str | None = None
+    clip: str | None = None
+    clip_revision: str | None = None
+    device: str | None = None
+    dtype: str | None = None
+    batch_clips: int | None = None
+
+
+AnalysisName = Literal["motion", "main_object", "embedding", "caption_embedding"]
+
+
+class AnalysisRecipe(Record):
+    """An analysis of a clip.
+
+    Attributes:
+        analysis: its name.
+        version: raised when its results change.
+        num_frames: motion: of how many sampled frames; None: of all.
+        model: who looks at the clip; motion needs nobody.
+        captions: caption_embedding: the main-object analysis whose sentences are embedded.
+    """
+
+    analysis: AnalysisName
+    version: int
+    num_frames: int | None = None
+    model: ModelSettings | None = None
+    captions: AnalysisRecipe | None = None
+
+
+class AnalysedGuide(Record):
+    """The kernel is told what an analysis of the clip found."""
+
+    kind: Literal["motion", "main_object"]
+    analysis: AnalysisRecipe
+
+
+class DonorGuide(Record):
+    """The kernel takes frames of the clip of a corpus that is nearest."""
+
+    kind: Literal["donor"] = "donor"
+    corpus: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")]  # a part of a path
+    analysis: AnalysisRecipe
+
+
+class StyleFiles(Record):
+    """Where a style's image and networks are: not a part of a recipe's identity."""
+
+    images: str | None = None
+    encoder: str | None = None
+    decoder: str | None = None
+
+
+class StyleGuide(Record):
+    """The kernel paints in a style."""
+
+    kind: Literal["style"] = "style"
+    version: int
+    backend: Literal["offline", "pretrained"]
+    encoder_sha256: str | None = None
+    decoder_sha256: str | None = None
+    device: str | None = None
+    dtype: str | None = None
+    files: StyleFiles
+
+
+class FrostFiles(Record):
+    """Where photographs of frost are; drawn ice without any."""
+
+    images: str | None = None
+
+
+class FrostGuide(Record):
+    """The kernel lays a photograph of frost over the clip, or ice that it draws."""
+
+    kind: Literal["frost"] = "frost"
+    version: int
+    files: FrostFiles
+
+
+Guide = Annotated[AnalysedGuide | DonorGuide | StyleGuide | FrostGuide, Field(discriminator="kind")]
+
+
+# --- recipes ---------------------------------------------------------------------------------------------------------
+
+
+class VideoRecipe(Record):
+    """What determines a perturbed video but the clip itself.
+
+    Attributes:
+        suite, perturbation, version: which declaration; only the registry knows its kernel.
+        severity, variant: as asked for; "calibrated" where the parameters are solved ones.
+        params: the kernel's parameters.
+        draw: one realization per "clip" or per "frame"; "none" where nothing is random.
+        seed: of all generators.
+        storage: what is stored.
+        whole_videos: whether clips are cut from perturbed videos.
+        guide: what decides what the kernel is told of the clip.
+    """
+
+    suite: str
+    perturbation: str
+    severity: int
+    variant: Literal["released", "paper", "calibrated"]
+    params: dict[str, Parameter]
+    draw: Literal["clip", "frame", "none"]
+    version: int
+    seed: Seed
+    storage: Annotated[Storage, Field(discriminator="tier")]
+    whole_videos: bool | None = None
+    guide: Guide | None = None
+
+    @property
+    def key(self) -> str:
+        """`suite/perturbation`."""
+        return f"{self.suite}/{self.perturbation}"
+
+    @property
+    def entry(self) -> registry.Perturbation:
+        """The declaration."""
+        return registry.get(self.key)
+
+    @property
+    def analysis(self) -> AnalysisRecipe | None:
+        """The analysis that a guided recipe needs of its clip."""
+        return self.guide.analysis if isinstance(self.guide, AnalysedGuide | DonorGuide) else None
+
+    @property
+    def follows_motion(self) -> bool:
+        """Whether the kernel is told how the clip's pixels move."""
+        return self.analysis is not None and self.analysis.analysis == "motion"
+
+    @property
+    def donor_corpus(self) -> str | None:
+        """The dataset that segments are taken from."""
+        return self.guide.corpus if isinstance(self.guide, DonorGuide) else None
+
+
+class TextRecipe(Record):
+    """What determines a perturbed caption but the caption itself; `players` names those who play its roles."""
+
+    suite: str
+    perturbation: str
+    severity: int
+    variant: Literal["released", "paper"]
+    params: dict[str, Parameter]
+    version: int
+    gated: bool
+    backend: Literal["offline", "pretrained"]
+    players: dict[str, str]
+    seed: Seed
+
+    @property
+    def key(self) -> str:
+        """`suite/perturbation`."""
+        return f"{self.suite}/{self.perturbation}"
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys and no spaces: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(value: Any) -> str:
+    """32 hex digits of the SHA-256 of a value's canonical JSON."""
+    return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()[:RECIPE_ID_LENGTH]
+
+
+# --- from text -------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def parse(text: str) -> VideoRecipe:
+    """A recipe from the JSON of a row or of a job, checked against the declarations.
+
+    Raises `ManifestError` for anything that no declaration allows: a name, severity, draw or parameter that does not
+    exist, a number out of its bounds, storage settings that are not a profile's.
+    """
+    recipe = parse_record(VideoRecipe, text, "a recipe")
+    entry = _declared(recipe, "video")
+    _check_parameters(recipe.params, entry)
+    by_choice = registry.suite(recipe.suite).draws_by_choice and entry.realization is not None
+    allowed = ("clip", "frame") if by_choice else (entry.draw,)
+    if recipe.draw not in allowed:
+        raise ManifestError(f"a recipe of {entry.key} draws per '{recipe.draw}'; allowed: {', '.join(allowed)}")
+    if (recipe.guide.kind if recipe.guide else None) != entry.guide:
+        raise ManifestError(f"a recipe of {entry.key} must have the guide '{entry.guide}'")
+    if isinstance(recipe.storage, StoredVideo) and recipe.storage != stored_video(recipe.storage.profile):
+        raise ManifestError(f"a recipe of {entry.key} has other settings than the profile '{recipe.storage.profile}'")
+    return recipe
+
+
+@lru_cache(maxsize=1024)
+def parse_text(text: str) -> TextRecipe:
+    """The same for a recipe of captions. Raises `ManifestError`."""
+    recipe = parse_record(TextRecipe, text, "a recipe")
+    _check_parameters(recipe.params, _declared(recipe, "text"))
+    return recipe
+
+
+def parse_analysis(text: str) -> AnalysisRecipe:
+    """The same for an analysis. Raises `ManifestError`."""
+    return parse_record(AnalysisRecipe, text, "an analysis")
+
+
+Parsed = TypeVar("Parsed", bound=Record)
+
+
+def parse_record(record: type[Parsed], text: str, name: str) -> Parsed:
+    """A record from its canonical JSON; `name` is what messages call it. Raises `ManifestError`."""
+    try:
+        parsed = record.model_validate_json(text)
+    except (ValidationError, RecursionError) as error:
+        problems = error.errors() if isinstance(error, ValidationError) else []
+        lines = [f"{'.'.join(map(str, problem['loc']))[:80]}: {problem['msg']}" for problem in problems[:5]]
+        raise ManifestError(f"not {name}: {text[:60]!r}: {'; '.join(lines) or 'too deep'}") from None
+    if parsed.text != text:
+        raise ManifestError(f"not the canonical JSON of {name}: {text[:60]!r}")
+    return parsed
+
+
+def _declared(recipe: VideoRecipe | TextRecipe, kind: registry.Kind) -> registry.Perturbation:
+    try:
+        entry = registry.get(recipe.key)
+        entry.parameters(recipe.severity, "released" if recipe.variant == "calibrated" else recipe.variant)
+    except UnknownPerturbationError as error:
+        raise ManifestError(f"a recipe asks for what there is not: {error}") from None
+    if entry.kind != kind:
+        raise ManifestError(f"a recipe of {kind}s asks for {entry.key}, which is of the kind {entry.kind}")
+    if recipe.version != entry.version:
+        raise ManifestError(
+            f"made by version {recipe.version} of {entry.key}, this package has version {entry.version}: make it "
+            "again, or open it with the package that made it"
+        )
+    return entry
+
+
+def _check_parameters(params: Parameters, entry: registry.Perturbation) -> None:
+    if problems := registry.parameter_problems(entry, params):
+        raise ManifestError(f"a recipe of {entry.key} has wrong parameters: {'; '.join(problems)}")
+
+
+# --- from declarations and the configuration -------------------------------------------------------------------------
+
+
+def make(
+    perturbation: registry.Perturbation,
+    severity: int,
+    *,
+    variant: str,
+    seed: int,
+    storage: Storage,
+    replaced: Parameters | None = None,
+    backends: configuration.Backends | None = None,
+    donors: str = "",
+    draw: registry.Draw | None = None,
+    whole_videos: bool = False,
+) -> VideoRecipe:
+    """The recipe of one perturbation at one severity.
+
+    `replaced` holds parameters that take the place of the published ones. A whole number given for a published
+    float counts as that float, so that `1` and `1.0` are one recipe. `donors` names the dataset that event insertion
+    takes its segments from. `draw` takes the place of the declaration's, where something is random. `whole_videos`
+    says that clips are cut from perturbed videos.
+    Raises `UnknownPerturbationError` for a severity or variant that does not exist.
+    """
+    parameters = perturbation.parameters(severity, variant)
+    for name, value in (replaced or {}).items():
+        if isinstance(value, int) and isinstance(parameters[name], float):
+            value = float(value)
+        parameters[name] = value
+    tier = storage
+    if whole_videos and perturbation.method == "codec" and isinstance(storage, StoredVideo):
+        # A clip cut from an encoder's stream is not encoded with loss a second time.
+        tier = stored_video("lossless")
+    guide = None
+    if perturbation.guide is not None:
+        chosen = backends or configuration.Backends()
+        guide = _guide(perturbation.guide, chosen, variant, storage, donors)
+    return VideoRecipe.model_validate(
+        {
+            "suite": perturbation.suite,
+            "perturbation": perturbation.name,
+            "severity": severity,
+            "variant": variant,
+            "params": parameters,
+            "draw": perturbation.draw if draw is None or perturbation.realization is None else draw,
+            "version": perturbation.version,
+            "seed": seed,
+            "storage": tier,
+            "whole_videos": whole_videos or None,
+            "guide": guide,
+        }
+    )
+
+
+def from_config(config: configuration.Config, collection: str, suite: str, name: str, severity: int) -> VideoRecipe:
+    """The recipe that `config.yaml` asks for; `collection` is a dataset's name, or `plan.whole` of it.
+
+    Raises `ConfigError` when it asks for a calibrated severity that no table holds.
+    """
+    wanted = config.suites[suite]
+    dataset, _, part = collection.partition("/")
+    entry = registry.get(f"{suite}/{name}")
+    solved = _calibrated(config, dataset, entry, severity) if wanted.severity == "calibrated" else {}
+    recipe = make(
+        entry,
+        severity,
+        variant=wanted.variant,
+        seed=config.seed,
+        storage=storage_of(config.storage),
+        replaced={**solved, **wanted.parameters.get(name, {}).get(severity, {})},
+        backends=config.backends,
+        donors=config.donors_of(dataset),
+        draw=wanted.draw,
+        whole_videos=not part and cuts_whole_videos(config, dataset, suite),
+    )
+    # The table's numbers are in the recipe, and nothing else of it: what changes one of them concerns its jobs only.
+    return altered(recipe, variant="calibrated") if solved else recipe
+
+
+def altered(recipe: VideoRecipe, **fields: object) -> VideoRecipe:
+    """The same recipe with other values of some fields."""
+    held = {name: getattr(recipe, name) for name in VideoRecipe.model_fields}
+    return VideoRecipe.model_validate({**held, **fields})
+
+
+def is_published(row: ClipRow | TextRow) -> bool:
+    """Whether the parameters of a manifest's row are those that the paper, or its code, has for the severity."""
+    if row.variant not in registry.VARIANTS:
+        return False
+    published = registry.get(f"{row.suite}/{row.perturbation}").parameters(row.severity, row.variant)
+    return bool(row.params == canonical(published))
+
+
+def _calibrated(
+    config: configuration.Config, dataset: str, entry: registry.Perturbation, severity: int
+) -> dict[str, Any]:
+    path = config.calibration_of(dataset, entry.suite)
+    try:
+        return calibration_table.parameters(path, entry, severity, config.suites[entry.suite].variant)
+    except ConfigError as error:
+        raise ConfigError(
+            f"suites.{entry.suite}.severity is `calibrated`: {error}. `snakemake calibrate_{dataset}` solves the table "
+            f"manifests/{dataset}/calibration.json anew"
+        ) from None
+
+
+def cuts_whole_videos(config: configuration.Config, dataset: str, suite: str) -> bool:
+    """Whether a suite perturbs a dataset's whole videos and cuts its clips from those."""
+    return registry.suite(suite).whole_videos and config.datasets[dataset].has_spans
+
+
+# Raise one when its results change.
+_VERSIONS = {"motion": 2, "main_object": 1, "embedding": 2, "caption_embedding": 1, "style": 1, "frost": 1}
+
+
+def _guide(kind: str, backends: configuration.Backends, variant: str, storage: Storage, donors: str) -> Guide:
+    """What decides a kernel's guide: an analysis, a backend, a corpus. `files` says only where to look."""
+    if kind == "style":
+        settings = backends.style.model_dump(mode="json")
+        files = {name: settings.pop(name) for name in ("images", "encoder", "decoder") if name in settings}
+        where = {"device": backends.device, "dtype": backends.dtype} if settings["backend"] == "pretrained" else {}
+        return StyleGuide.model_validate({"version": _VERSIONS["style"], **settings, **where, "files": files})
+    if kind == "frost":
+        return FrostGuide(version=_VERSIONS["frost"], files=FrostFiles(**backends.frost.model_dump(mode="json")))
+    if kind == "donor":
+        by_caption = variant == "released" and backends.embedding.backend == "pretrained"
+        query: AnalysisName = "caption_embedding" if by_caption else "embedding"
+        return DonorGuide(corpus=donors, analysis=analysis(query, backends, storage))
+    return AnalysedGuide.model_validate({"kind": kind, "analysis": analysis(kind, backends, storage)})
+
+
+def analysis(name: str, backends: configuration.Backends, storage: Storage) -> AnalysisRecipe:
+    """The recipe of an analysis: "motion", "main_object", "embedding" or "caption_embedding"."""
+    described: dict[str, Any] = {"analysis": name, "version": _VERSIONS[name]}
+    if name == "motion":
+        # Where only sampled frames are stored, only their motion is looked at.
+        described["num_frames"] = storage.num_frames if isinstance(storage, StoredFrames) else None
+        return AnalysisRecipe.model_validate(described)
+    settings = backends.main_object if name == "main_object" else backends.embedding
+    model = settings.model_dump(mode="json", exclude_none=True)
+    if settings.backend == "pretrained":
+        model.update(device=backends.device, dtype=backends.dtype, batch_clips=backends.batch_clips)
+    described["model"] = model
+    if name == "caption_embedding":
+        described["captions"] = analysis("main_object", backends, storage)
+    return AnalysisRecipe.model_validate(described)
+
+
+# --- identity --------------------------------------------------------------------------------------------------------
+
+
+def recipe_id(
+    recipe: VideoRecipe | AnalysisRecipe,
+    *,
+    dataset: str,
+    item_id: str,
+    source_sha256: str,
+    span: tuple[float | None, float | None],
+    guide: str | None = None,
+    cut: str | None = None,
+) -> str:
+    """The identity of one result: the recipe, whose clip it is, the bytes and span of the source, and its guide.
+
+    `guide` is the JSON of what the kernel was told, `cut` that of the clip's place in a video perturbed whole.
+    Where files are, and how similar a donor is, is not part of it.
+    """
+    described = recipe.model_dump(mode="json", exclude_none=True)
+    if "guide" in described:
+        described["guide"] = _without_files(described["guide"])
+    told = {"guide": _without_files(json.loads(guide))} if guide else {}
+    if cut:
+        told["cut"] = json.loads(cut)
+    clip = {"item_id": item_id, "start_s": span[0], "end_s": span[1]}
+    return digest({"recipe": described, "dataset": dataset, "source_sha256": source_sha256, **clip, **told})
+
+
+def _without_files(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: part for name, part in value.items() if name not in ("files", "similarity")}
+
+
+def scenarios(config: configuration.Config, suite: str) -> list[tuple[str, int]]:
+    """The (perturbation, severity) pairs of a suite that the configuration asks for, in the suite's order."""
+    wanted = config.suites.get(suite)
+    if wanted is None:
+        return []
+    names = [entry.name for entry in registry.perturbations(suite, "video")]
+    chosen = names if wanted.perturbations == "all" else [name for name in names if name in wanted.perturbations]
+    return [(name, severity) for name in chosen for severity in sorted(wanted.severities)]
+
+
+def config_digest(config: configuration.Config, dataset: str) -> str:
+    """A hash of what the configuration says about results of one dataset: not of shards, limits or other datasets."""
+    settings = config.model_dump(mode="json", include={"seed", "suites", "storage", "backends"})
+    described = {"dataset": dataset, "adapter": config.datasets[dataset].adapter, "donors": config.donors_of(dataset)}
+    return digest({**settings, **described})

@@ -1,0 +1,252 @@
+"""Which items a job handles. Standard library only: Snakemake plans on every start.
+
+Items go to shards by a hash of their video's id and their own. A shard holds the items whose hashes share a prefix, as
+long as needed to hold at most `shard_size`: an item that comes or goes changes its own shard and no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from json.encoder import encode_basestring, encode_basestring_ascii
+from pathlib import Path
+from typing import Any, TypeVar
+
+from perturbations.annotations import reading
+from perturbations.annotations.listing import Item, Listing, Rejected
+from perturbations.plan import config as configuration
+from perturbations.plan.recipe import canonical
+from perturbations.system import storage
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The work for one collection: its shards by name, each with its list file, and what is known before any job.
+
+    Attributes:
+        shards: their names.
+        videos: of each shard, the ids of the videos that its items are parts of.
+        listed: how many items the annotations list.
+        rejected: how many of them cannot be used.
+    """
+
+    shards: tuple[str, ...]
+    videos: Mapping[str, frozenset[str]]
+    listed: int
+    rejected: int
+
+
+def shards_of(
+    items: Sequence[T], shard_size: int, item_id: Callable[[T], str], video_id: Callable[[T], str]
+) -> dict[str, list[T]]:
+    """Split items into shards of at most `shard_size`, by the leading bits of a hash of their video's ids and theirs.
+
+    Clips of one video stay together while they fit. A shard is named after the smallest hash in it, so that it keeps
+    its name for as long as it keeps its items.
+    Raises `ValueError` when more than `shard_size` items have one id.
+    """
+    return dict(sorted(_shards(items, shard_size, item_id, video_id)))
+
+
+def _shards(
+    items: Sequence[T], shard_size: int, item_id: Callable[[T], str], video_id: Callable[[T], str]
+) -> Iterator[tuple[str, list[T]]]:
+    hashed = _hashed(items, item_id, video_id)
+    pending = [(0, 0, len(hashed))]
+    while pending:
+        depth, start, stop = pending.pop()
+        if stop - start > shard_size:
+            if depth == 256:
+                raise ValueError(f"more than {shard_size} items have the id {item_id(_item(items, hashed[start]))!r}")
+            # Those of one prefix stand together, those without the next bit first.
+            middle = bisect_left(hashed, 1, start, stop, key=lambda key: key[depth // 8] >> (7 - depth % 8) & 1)
+            pending += [(depth + 1, start, middle), (depth + 1, middle, stop)]
+        elif start < stop:
+            members = [_item(items, key) for key in hashed[start:stop]]
+            yield f"s{_hash(hashed[start][:32].hex()).hex()[:12]}", sorted(members, key=item_id)
+
+
+_REMEMBERED = 50_000
+
+
+def _hashed(items: Sequence[T], item_id: Callable[[T], str], video_id: Callable[[T], str]) -> list[bytes]:
+    """The items' hashes in order, each followed by the item's index, which keeps equal ones in order too."""
+    videos: dict[str, bytes] = {}
+    hashed = []
+    for index, item in enumerate(items):
+        video = video_id(item)
+        start = videos.get(video)
+        if start is None:
+            if len(videos) == _REMEMBERED:
+                videos.clear()
+            start = videos[video] = _hash(video)[:16]
+        hashed.append(start + _hash(item_id(item))[:16] + index.to_bytes(8, "big"))
+    hashed.sort()
+    return hashed
+
+
+def _item(items: Sequence[T], key: bytes) -> T:
+    return items[int.from_bytes(key[32:], "big")]
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+_WHOLE = "/whole"
+
+
+def whole(dataset: str) -> str:
+    """The name of the collection of a dataset's whole videos, of which its items are parts."""
+    return dataset + _WHOLE
+
+
+def dataset_of(collection: str) -> str:
+    """The dataset that a collection, itself or its whole videos, belongs to."""
+    return collection.removesuffix(_WHOLE)
+
+
+def make(name: str, config: configuration.Config, root: Path) -> Plan:
+    """Read a dataset's annotations, look for its videos, and write the list files below `root`.
+
+    `name` is the dataset's, or `whole` of it. Files whose content stays the same are not touched.
+    Raises `ConfigError` and `AnnotationError`.
+    """
+    dataset = config.datasets[dataset_of(name)]
+    listing = reading.read(dataset_of(name), dataset)
+    if name.endswith(_WHOLE):
+        listing = reading.whole_videos(dataset, listing)
+    split = reading.split_of(dataset)
+    if dataset.adapter == "demo":
+        located = [_Listed(item, split, root / "videos" / f"{item.item_id}.mp4", None) for item in listing.items]
+        missing: list[Rejected] = []
+    else:
+        found, missing = reading.locate(dataset, listing)
+        located = [_Listed(one.item, split, one.path, one.bytes) for one in found]
+    shards = shards_of(located, config.shard_size, lambda one: one.item.item_id, lambda one: one.item.source_video_id)
+    for shard, members in shards.items():
+        _write_lines(list_path(root, shard), [member.line() for member in members])
+    for stale in set((root / "shards").glob("*.jsonl")) - {list_path(root, shard) for shard in shards}:
+        stale.unlink()
+    rejected = [
+        {"item_id": entry.item_id, "split": split, "error": entry.reason, "missing": is_missing}
+        for is_missing, entries in ((False, listing.rejected), (True, missing))
+        for entry in entries
+    ]
+    _write_lines(root / "rejected.jsonl", sorted(rejected, key=canonical))
+    _write_captions(root / "captions.jsonl", _Captions(listing))
+    videos = {shard: frozenset(member.item.source_video_id for member in members) for shard, members in shards.items()}
+    return Plan(tuple(shards), videos, len(listing.items) + len(listing.rejected), len(rejected))
+
+
+CAPTIONS_A_JOB = 1000
+
+
+def captions(name: str, config: configuration.Config, root: Path) -> tuple[str, ...]:
+    """Read a dataset's captions and write list files of them below `root`, one a shard; no video is looked for.
+
+    Raises `ConfigError` and `AnnotationError`.
+    """
+    listing = reading.read(name, config.datasets[name], videos=False)
+    told = _Captions(listing)
+    folder = root / "captions"
+    shards = []
+    for shard, members in _shards(range(len(told)), CAPTIONS_A_JOB, told.caption_id, told.item_id):
+        storage.write_text_if_changed(folder / f"{shard}.jsonl", "".join(map(told.line, members)))
+        shards.append(shard)
+    for stale in set(folder.glob("*.jsonl")) - {folder / f"{shard}.jsonl" for shard in shards}:
+        stale.unlink()
+    return tuple(sorted(shards))
+
+
+def list_path(root: Path, shard: str) -> Path:
+    """The list file of a shard: one JSON object an item, sorted by item id."""
+    return root / "shards" / f"{shard}.jsonl"
+
+
+class _Captions:
+    """The captions of a listing by number. There may be a million: they stay with their items."""
+
+    def __init__(self, listing: Listing) -> None:
+        self._items = listing.items
+        self._owners = array("I")  # of each caption, its item's place
+        self._firsts = array("I")  # of each item, its first caption's number
+        for place, item in enumerate(listing.items):
+            self._firsts.append(len(self._owners))
+            self._owners.extend([place] * len(item.texts))
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def item_id(self, number: int) -> str:
+        return self._items[self._owners[number]].item_id
+
+    def caption_id(self, number: int) -> str:
+        owner = self._owners[number]
+        return self._items[owner].caption_id(number - self._firsts[owner])
+
+    def line(self, number: int) -> str:
+        """The caption as `_write_lines` writes it, in a tenth of the time."""
+        owner = self._owners[number]
+        item = self._items[owner]
+        within = number - self._firsts[owner]
+        caption_id, item_id, text = map(
+            encode_basestring_ascii, (item.caption_id(within), item.item_id, item.texts[within])
+        )
+        return f'{{"caption_id":{caption_id},"item_id":{item_id},"text":{text}}}\n'
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    item: Item
+    split: str
+    path: Path
+    bytes: int | None  # in the list, so that a replaced video is noticed; its time is not, so that a touched one is not
+
+    def line(self) -> dict[str, Any]:
+        return {
+            "item_id": self.item.item_id,
+            "source_video_id": self.item.source_video_id,
+            "path": str(self.path),
+            "bytes": self.bytes,
+            "start_s": self.item.start_s,
+            "end_s": self.item.end_s,
+            "split": self.split,
+        }
+
+
+def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    # ASCII only: names may hold characters that some readers take for line ends.
+    text = "".join(json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n" for row in rows)
+    storage.write_text_if_changed(path, text)
+
+
+_PART = 10_000
+
+
+def _write_captions(path: Path, captions: _Captions) -> None:
+    """Write the list of all captions, which is too long to hold as a text. The same content is not touched."""
+    # As by their lines' canonical JSON: it begins with the id, and no two are equal.
+    order = sorted(range(len(captions)), key=lambda number: encode_basestring(captions.caption_id(number)))
+    if not _holds(path, _parts(captions, order)):
+        with storage.atomic_path(path) as temporary, temporary.open("wb") as file:
+            file.writelines(_parts(captions, order))
+
+
+def _parts(captions: _Captions, order: Sequence[int]) -> Iterator[bytes]:
+    for start in range(0, len(order), _PART):
+        yield "".join(map(captions.line, order[start : start + _PART])).encode("ascii")
+
+
+def _holds(path: Path, parts: Iterator[bytes]) -> bool:
+    try:
+        with path.open("rb") as file:
+            return all(file.read(len(part)) == part for part in parts) and not file.read(1)
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,45 @@
+"""Shelves: packages that hold many things of one kind, one file per thing. Standard library only.
+
+To add a thing is to add a file that declares it; nothing else is edited.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from typing import TypeVar
+
+from perturbations.errors import ShelfError
+
+Thing = TypeVar("Thing")
+
+REGISTRY = "registry"
+"""The module of a shelf that says what its things are, and looks them up."""
+
+
+def things(package: str, constant: str, kind: type[Thing]) -> dict[str, Thing]:
+    """What each file of a shelf declares, by the file's name, sorted.
+
+    `package` is the shelf's full name, `constant` what every file but `registry.py` must define, of the type `kind`.
+    Raises `ShelfError` naming the file that does not.
+    """
+    shelf = importlib.import_module(package)
+    names = sorted(module.name for module in pkgutil.iter_modules(shelf.__path__) if module.name != REGISTRY)
+    declared = {}
+    for name in names:
+        module = importlib.import_module(f"{package}.{name}")
+        thing = getattr(module, constant, None)
+        if not isinstance(thing, kind):
+            raise ShelfError(
+                f"{module.__file__} is on the shelf {package}, and must define {constant}: a {kind.__name__}"
+            )
+        declared[name] = thing
+    return declared
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """What somebody who wrote `name` may have meant: up to three of the known names, or all of them."""
+    names = list(known)
+    return difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names
