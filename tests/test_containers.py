@@ -10,7 +10,7 @@ import pytest
 from clips import MPEG4, RATE, VP9, X264_B, decoded, ffmpeg, has_encoder, make
 
 from perturbations.errors import MediaError
-from perturbations.media import containers, media
+from perturbations.media import containers, probing
 
 MJPEG = ("-c:v", "mjpeg", "-pix_fmt", "yuvj420p")
 MPEG1, MPEG2 = ("-c:v", "mpeg1video", "-bf", "2"), ("-c:v", "mpeg2video", "-bf", "2", "-q:v", "3")
@@ -90,7 +90,7 @@ def test_a_sound_file_is_read_whole(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [name for name, (_, _, audio) in CONTAINERS.items() if audio])
 def test_a_file_with_a_sound_beside_it_is_read_whole(name: str, tmp_path: Path) -> None:
     path = whole(tmp_path, name, sound=True)
-    media.probe(path)
+    probing.probe(path)
     assert len(decoded(path)) == 24
 
 

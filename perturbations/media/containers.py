@@ -50,7 +50,7 @@ def check_structure(path: Path, name: str) -> None:
     """Raise `MediaError` when a file's parts do not follow one another to its end. Reads all of it, decodes nothing.
 
     `name` is libav's name of the container. Nothing is said of those that have no such parts, or an index that
-    `media` compares with what decodes.
+    `decoding` compares with what decodes.
     """
     if name in _CHECKS:
         with path.open("rb") as file:
