@@ -742,7 +742,7 @@ def _mix(options: argparse.Namespace) -> int:
 
 def _about(path: Path) -> dict[str, Any]:
     """What a manifest's file says of itself."""
-    from perturbations.system import machine
+    from perturbations.manifest import machine
     from perturbations.system.tools import tool_versions
 
     return {

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.errors import MediaError
-from perturbations.media import containers, opening, pixels
+from perturbations.media import opening, pixels
 from perturbations.media.clip import SAME_TIME_S, Clip, Frame, Image
+from perturbations.media.containers import structure
 
 
 def decode(clip: Clip, *, pix_fmt: str = "rgb24", only: Collection[int] | None = None) -> Iterator[Frame]:
@@ -137,7 +138,7 @@ class _CountedPackets:
             yield from packet.decode()
 
     def check_structure(self) -> None:
-        containers.check_structure(self._path, self._format)
+        structure.check_structure(self._path, self._format)
 
     def check_complete(self, decoded: int) -> None:
         if self._count < self._indexed:

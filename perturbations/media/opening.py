@@ -18,7 +18,7 @@ import av
 import av.error
 
 from perturbations.errors import MediaError
-from perturbations.media import containers, formats
+from perturbations.media.containers import demuxers, structure
 from perturbations.system import limits, processes
 
 av.logging.set_level(av.logging.PANIC)  # libav writes to stderr what the raised errors already say
@@ -32,14 +32,14 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
             raise MediaError("not a regular file")
         if os.path.getsize(path) == 0:
             raise MediaError("the file is empty")
-        containers.check_length(path)
+        structure.check_length(path)
         # The prefix keeps libav from reading a name such as "concat:..." or "http:..." as a protocol.
         # libav decodes first frames to learn about a stream, and would do so whatever their size.
-        options = {**formats.INPUT_OPTIONS, "max_pixels": str(limits.current().frame_pixels)}
+        options = {**demuxers.INPUT_OPTIONS, "max_pixels": str(limits.current().frame_pixels)}
         try:
             container = av.open(f"file:{path}", "r", metadata_errors="replace", options=options)
         except av.error.ArgumentError as error:
-            raise MediaError(formats.NOT_READ) from error
+            raise MediaError(demuxers.NOT_READ) from error
         with container:
             yield container
     except FileNotFoundError as error:

@@ -22,8 +22,8 @@ from typing import Any
 import av
 
 from perturbations.errors import CrashError, OutputError, PerturbationError, ToolError
-from perturbations.media import formats
 from perturbations.media.clip import Frame, Timing
+from perturbations.media.containers import demuxers
 from perturbations.system import processes
 from perturbations.system.storage import OUTPUT_ERRNOS
 
@@ -144,7 +144,7 @@ def transcode_with_ffmpeg(
 
     # Raw frames in a pipe say nothing of their pixels' shape and colours, which the stream would repeat.
     untold = "setsar=0,setparams=range=unspecified:color_primaries=unknown:color_trc=unknown:colorspace=unknown"
-    output = ffmpeg.input(f"file:{source}", r=str(frame_rate), threads=1, **formats.INPUT_OPTIONS).output(
+    output = ffmpeg.input(f"file:{source}", r=str(frame_rate), threads=1, **demuxers.INPUT_OPTIONS).output(
         f"file:{path}", map=f"0:{index}", map_metadata=-1, vf=untold, **_constant(frame_rate), **arguments
     )
     output = output.global_args("-progress", "pipe:1", "-stats_period", "1")
