@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import av
 
@@ -26,17 +25,14 @@ def encode(frames: Iterable[Frame], path: Path, profile: Profile, timing: Timing
     Raises `OutputError` when the disk refuses, `MediaError` when there is no frame.
     """
     with output_errors(path), av.open(f"file:{path}", "w", format="mp4") as container:
-        stream: Any = None
+        stream: av.VideoStream | None = None
         reformat: Callable[[av.VideoFrame], av.VideoFrame] = _unchanged
         for frame in frames:
             height, width = frame.image.shape[:2]
             if stream is None:
                 pix_fmt = pixels.storable_pix_fmt(profile.pix_fmt, width, height)
-                stream = container.add_stream(profile.codec, rate=timing.frame_rate)
+                stream = _stream(container, profile, timing)
                 stream.width, stream.height, stream.pix_fmt = width, height, pix_fmt
-                stream.options = dict(profile.options)
-                stream.codec_context.time_base = timing.time_base
-                stream.codec_context.thread_count = 1
                 if pix_fmt != "rgb24":
                     reformat = pixels.to_tagged_yuv(stream, pix_fmt)
             picture = av.VideoFrame.from_ndarray(frame.image, format="rgb24")
@@ -48,6 +44,15 @@ def encode(frames: Iterable[Frame], path: Path, profile: Profile, timing: Timing
             raise MediaError("no frame to encode")
         container.mux(stream.encode(None))
         return str(stream.codec_context.pix_fmt)
+
+
+def _stream(container: av.container.OutputContainer, profile: Profile, timing: Timing) -> av.VideoStream:
+    stream = container.add_stream(profile.codec, rate=timing.frame_rate)
+    assert isinstance(stream, av.VideoStream)
+    stream.codec_context.options = dict(profile.options)
+    stream.codec_context.time_base = timing.time_base
+    stream.codec_context.thread_count = 1
+    return stream
 
 
 def _unchanged(picture: av.VideoFrame) -> av.VideoFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import av
 import av.error
@@ -115,7 +115,7 @@ def storable_pix_fmt(pix_fmt: str, width: int, height: int) -> str:
     return "yuv444p" if pix_fmt == "yuv420p" and (width % 2 or height % 2) else pix_fmt
 
 
-def to_tagged_yuv(stream: Any, pix_fmt: str) -> Callable[[av.VideoFrame], av.VideoFrame]:
+def to_tagged_yuv(stream: av.VideoStream, pix_fmt: str) -> Callable[[av.VideoFrame], av.VideoFrame]:
     """A conversion of 8-bit RGB frames to BT.601 in `pix_fmt`, with which `stream` is tagged.
 
     Without the tag players guess the matrix from the picture's size.

@@ -12,12 +12,12 @@ import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Protocol
 
 import av
 
@@ -26,6 +26,9 @@ from perturbations.media.clip import Frame, Timing
 from perturbations.media.containers import demuxers
 from perturbations.system import processes
 from perturbations.system.storage import OUTPUT_ERRNOS
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 @cache
@@ -62,7 +65,12 @@ def check_ffmpeg(encoder: str) -> None:
 
 
 def encode_with_ffmpeg(
-    frames: Iterable[Frame], path: Path, timing: Timing, size: tuple[int, int], pix_fmt: str, arguments: dict[str, Any]
+    frames: Iterable[Frame],
+    path: Path,
+    timing: Timing,
+    size: tuple[int, int],
+    pix_fmt: str,
+    arguments: Mapping[str, object],
 ) -> None:
     """Encode frames with the ffmpeg program; the stream it writes is the result.
 
@@ -74,7 +82,7 @@ def encode_with_ffmpeg(
     """
     import ffmpeg
 
-    clock = {"fps_mode": "passthrough", "enc_time_base": "demux"}
+    clock: dict[str, str | None] = {"fps_mode": "passthrough", "enc_time_base": "demux"}
     if arguments.get("fps_mode") == "cfr":
         clock = _constant(timing.frame_rate)
     output = ffmpeg.input("pipe:0", format="nut", threads=1).output(
@@ -87,7 +95,7 @@ def encode_with_ffmpeg(
             process.stdin.close()
 
 
-def _constant(frame_rate: Fraction) -> dict[str, Any]:
+def _constant(frame_rate: Fraction) -> dict[str, str | None]:
     # A rate that the codec does not know would become the nearest that it knows, by frames repeated or left out.
     return {"r": str(frame_rate), "force_fps": None}
 
@@ -95,7 +103,7 @@ def _constant(frame_rate: Fraction) -> dict[str, Any]:
 class _Pipe(io.RawIOBase):
     """A write-only stream that PyAV cannot seek, and that takes no notice when the reader is gone."""
 
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: IO[bytes]) -> None:
         super().__init__()
         self._target = target
         self.broken = False
@@ -106,17 +114,17 @@ class _Pipe(io.RawIOBase):
     def seekable(self) -> bool:
         return False
 
-    def write(self, data: Any) -> int:
+    def write(self, data: ReadableBuffer) -> int:
         try:
             self._target.write(data)
         except BrokenPipeError:
             self.broken = True  # what ffmpeg says when it dies explains more
-        return len(data)
+        return memoryview(data).nbytes
 
 
 def _write_nut(frames: Iterable[Frame], target: _Pipe, timing: Timing, size: tuple[int, int], pix_fmt: str) -> None:
     with av.open(target, "w", format="nut") as container:
-        stream: Any = container.add_stream("rawvideo", rate=timing.frame_rate)
+        stream = container.add_stream("rawvideo", rate=timing.frame_rate)
         stream.width, stream.height = size
         stream.pix_fmt = pix_fmt
         stream.codec_context.time_base = timing.time_base
@@ -131,7 +139,12 @@ def _write_nut(frames: Iterable[Frame], target: _Pipe, timing: Timing, size: tup
 
 
 def transcode_with_ffmpeg(
-    source: Path, index: int, path: Path, frame_rate: Fraction, arguments: dict[str, Any], tick: Callable[[], None]
+    source: Path,
+    index: int,
+    path: Path,
+    frame_rate: Fraction,
+    arguments: Mapping[str, object],
+    tick: Callable[[], None],
 ) -> int:
     """Let the ffmpeg program decode and encode a stream, at a constant frame rate, and return how many frames it took.
 
@@ -159,8 +172,16 @@ def transcode_with_ffmpeg(
     return taken
 
 
+class _Graph(Protocol):
+    """What ffmpeg-python, which has no types, makes of an output."""
+
+    def global_args(self, *arguments: str) -> _Graph: ...
+    def overwrite_output(self) -> _Graph: ...
+    def compile(self, cmd: str) -> list[str]: ...
+
+
 @contextmanager
-def _ffmpeg(output: Any, path: Path, *, stdin: int, stdout: int) -> Iterator[subprocess.Popen[bytes]]:
+def _ffmpeg(output: _Graph, path: Path, *, stdin: int, stdout: int) -> Iterator[subprocess.Popen[bytes]]:
     """Run an ffmpeg-python graph that writes `path`; at the end ffmpeg is gone, and has succeeded."""
     command = output.global_args("-nostdin", "-hide_banner", "-loglevel", "error").overwrite_output()
     with tempfile.TemporaryFile() as words:
@@ -177,28 +198,20 @@ def _ffmpeg(output: Any, path: Path, *, stdin: int, stdout: int) -> Iterator[sub
             raise _failure(process.returncode, _plain_words(words.read().decode(errors="replace"), path), path)
 
 
-def _started(command: Sequence[str], **streams: Any) -> subprocess.Popen[bytes]:
+def _started(command: Sequence[str], *, stdin: int, stdout: int, stderr: int | IO[bytes]) -> subprocess.Popen[bytes]:
     try:
-        return subprocess.Popen(command, preexec_fn=partial(processes.end_with, os.getpid()), **streams)
+        return subprocess.Popen(
+            command, preexec_fn=partial(processes.end_with, os.getpid()), stdin=stdin, stdout=stdout, stderr=stderr
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise ToolError(f"ffmpeg cannot be started: {error}") from error
 
 
 _INTERRUPTED = 255  # of ffmpeg itself, after SIGTERM or SIGINT
-
-
 _HARD_EXIT = 123  # after more than three of them
-
-
 _SHELL_CANNOT = (126, 127)
-
-
 _SHELL_SIGNAL = 128
-
-
 _KILLS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU}
-
-
 _OF_MEMORY = 256 - errno.ENOMEM
 
 
