@@ -556,7 +556,8 @@ def _draw_demo(listed: ListedClip) -> None:
 
 
 def _videos(options: argparse.Namespace) -> int:
-    from perturbations.engine import guidance, shards
+    from perturbations.engine import shards
+    from perturbations.guides.registry import Known
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, VIDEOS
     from perturbations.plan import recipe
@@ -564,7 +565,7 @@ def _videos(options: argparse.Namespace) -> int:
 
     sources = _complete_sources(options.sources)
     donors = [] if options.donors is None else sets.read_part(options.donors, ANALYSES)
-    known = guidance.Known(_by_item(options.analysis), [row for row in donors if row.status == COMPLETE])
+    known = Known(_by_item(options.analysis), [row for row in donors if row.status == COMPLETE])
     rows = shards.run_videos(
         recipe.parse(options.recipe),
         sources,
@@ -596,20 +597,20 @@ def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
 
 def _analyse(options: argparse.Namespace) -> int:
     from perturbations.engine import shards
+    from perturbations.guides.registry import parse_analysis
     from perturbations.manifest import files
     from perturbations.manifest.kinds import ANALYSES
-    from perturbations.plan import recipe
     from perturbations.progress import logged
 
     sources = _complete_sources(options.sources)
     rows = shards.run_analysis(
-        recipe.parse_analysis(options.recipe),
+        parse_analysis(options.recipe),
         sources,
         root=Path(),
         folder=options.folder,
         journal=options.output.with_suffix(".jsonl"),
         stall_limit_s=options.stall_limit,
-        captions=_by_item(options.captions),
+        before=_by_item(options.captions),
     )
     files.write_part(options.output, ANALYSES, list(logged(rows, len(sources), "clips")))
     return 0
@@ -839,8 +840,8 @@ def _evaluate(options: argparse.Namespace) -> int:
     from perturbations.evaluation import runner
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import CAPTIONS, RANKS, RESULTS, SOURCES
-    from perturbations.plan.recipe import digest
     from perturbations.system import storage
+    from perturbations.system.records import digest
 
     shards = [] if options.shards is None else sorted(path.stem for path in options.shards.glob("*.jsonl"))
 

@@ -12,9 +12,10 @@ import av.error
 import numpy as np
 from numpy.typing import NDArray
 
+from perturbations.arrays import Image
 from perturbations.errors import MediaError
 from perturbations.media import opening, pixels
-from perturbations.media.clip import SAME_TIME_S, Clip, Frame, Image
+from perturbations.media.clip import SAME_TIME_S, Clip, Frame
 from perturbations.media.containers import structure
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from perturbations.arrays import Image
 from perturbations.errors import MediaError
-from perturbations.media.clip import Image
 from perturbations.system import limits
 
 _AXES = {"left": 2, "previous": 0}

@@ -8,7 +8,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-Image = NDArray[np.uint8]
+from perturbations.arrays import Image
+
 Plane = NDArray[np.float32]
 
 _WINDOW = (7, 7)
