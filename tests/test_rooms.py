@@ -26,6 +26,7 @@ FLOORS = [
     ["verify"],
     ["api"],
     ["__init__"],
+    ["exporting"],
     ["exports", "report", "evaluation", "calibration"],
     ["cli"],
     ["__main__"],
