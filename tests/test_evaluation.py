@@ -39,6 +39,7 @@ import tiny_models
 
 from perturbations.evaluation import runner
 from perturbations.tta import frames
+from perturbations.tta.methods.registry import methods
 
 DEMO: dict[str, Any] = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}, "mm_robustness": {}}}
 
@@ -97,7 +98,8 @@ def test_the_device_changes_no_settings() -> None:
         ({"model": "xpool"}, "evaluation.checkpoint: `xpool` needs the weights"),
         ({"revision": "abc"}, "evaluation.pretrained"),
         ({"pretrained": "clip", "checkpoint": "nowhere.pth"}, "no such file: nowhere.pth"),
-        ({"methods": ["magic"]}, "evaluation.methods.0"),
+        ({"methods": ["magic"]}, "evaluation.methods.0: method 'magic' is unknown; allowed: none, tent, .*qbnorm"),
+        ({"methods": ["tcr", "hatvr"]}, "evaluation.methods.1: method 'hatvr' is unknown; .*; did you mean hatvtr"),
         ({"severities": []}, "evaluation.severities"),
         ({"seeds": [1, 1]}, "evaluation.seeds"),
     ],
@@ -254,7 +256,7 @@ def run(
     )
 
 
-METHODS = ("none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl")
+METHODS = tuple(name for name, entry in methods().items() if not entry.needs_bank)
 
 
 @pytest.mark.parametrize("direction", ["v2t", "t2v"])

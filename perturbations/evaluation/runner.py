@@ -45,6 +45,7 @@ from perturbations.system import jsontext, storage
 from perturbations.tta import adapt, encode_gallery, frames
 from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery
+from perturbations.tta.methods import registry as methods
 from perturbations.tta.recording import Counts, Timings
 
 log = logging.getLogger("perturbations")
@@ -268,7 +269,7 @@ def evaluate(
         sources, captions: the rows of the dataset's clean clips and captions.
         asking: gives a scenario's rows: of a `videos`, `mixes`, `sources` or (perturbed) captions manifest.
         gallery: t2v: what `write_gallery` wrote.
-        bank_captions, bank_gallery: qbnorm's bank of training queries: captions (t2v) or clips (v2t).
+        bank_captions, bank_gallery: a bank of training queries: captions (t2v) or clips (v2t).
         journal: finished rows are kept here.
 
     Raises:
@@ -353,7 +354,12 @@ def _run(
         for method in settings["methods"]:
             for seed in settings["seeds"]:
                 key = digest(
-                    {**told, "method": method, "seed": seed, "bank": _sum(bank) if method == "qbnorm" else None}
+                    {
+                        **told,
+                        "method": method,
+                        "seed": seed,
+                        "bank": _sum(bank) if methods.method(method).needs_bank else None,
+                    }
                 )
                 if key not in done:
                     if queries is None:
@@ -439,7 +445,7 @@ def _measured(
         steps=settings["steps"],
         seed=seed,
         precision=settings["precision"],
-        bank=bank if method == "qbnorm" else None,
+        bank=bank if methods.method(method).needs_bank else None,
         counts=counts,
         timings=timings,
     )

@@ -11,6 +11,7 @@ from perturbations.plan import captions, recipe
 from perturbations.plan import config as configuration
 from perturbations.plan.mixes import SHARES
 from perturbations.suites import registry
+from perturbations.tta.methods import registry as methods_shelf
 
 CLEAN = "clean"
 MIXED = "mixed"
@@ -96,13 +97,18 @@ def _at_severities(
             yield Scenario(direction, suite, registry.get(f"{suite}/{name}").level, name, severity)
 
 
-GROUPS = ("none", "adapted")
+AS_IT_IS, ADAPTED = GROUPS = (methods_shelf.baseline().name, "adapted")
 """The model as it is, and every other method: jobs of their own, so that the first can be had alone."""
 
 
 def methods(config: configuration.Config, group: str) -> tuple[str, ...]:
     """The methods of a group of jobs."""
-    return tuple(name for name in config.evaluation.methods if name != "none") if group == "adapted" else ("none",)
+    return tuple(name for name in config.evaluation.methods if name != AS_IT_IS) if group == ADAPTED else (AS_IT_IS,)
+
+
+def needs_bank(config: configuration.Config, group: str) -> bool:
+    """Whether a method of a group of jobs needs a bank of training queries."""
+    return any(methods_shelf.method(name).needs_bank for name in methods(config, group))
 
 
 def model_settings(config: configuration.Config) -> dict[str, Any]:

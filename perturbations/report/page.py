@@ -32,12 +32,12 @@ from perturbations.report import figures
 from perturbations.retrieval import aggregate, robustness_scores
 from perturbations.suites import registry
 from perturbations.system import shown, storage
+from perturbations.tta.methods import registry as methods
 
 Row = dict[str, Any]
 
 DIRECTIONS = {"v2t": "videos ask for captions (v2t)", "t2v": "captions ask for videos (t2v)"}
 _KINDS = {"v2t": "video", "t2v": "text"}
-_METHODS = ("none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl", "qbnorm")
 _SCORES = {"gamma_a": "absolute robustness", "gamma_r": "relative robustness", "mmi": "MultiModal Impact"}
 _SHEET_WIDTH = 1600  # pixels; more is not seen
 _MOST_LISTED = 200  # quarantined rows
@@ -164,7 +164,7 @@ def _groups(frame: pd.DataFrame, *names: str) -> Iterator[tuple[Any, pd.DataFram
 
 def _order(column: Any) -> Any:
     """Methods in the order of the papers' tables, everything else by its name."""
-    return column.map(lambda name: _METHODS.index(name)) if column.name == "method" else column
+    return column.map(methods.place_of) if column.name == "method" else column
 
 
 def _drawn(path: Path) -> list[Row]:
@@ -411,7 +411,7 @@ def _shown(frame: pd.DataFrame, pictures: Sequence[Row]) -> list[tuple[str, str,
         members: dict[str, Row] = {}
         for one in groups.get(key, ()):
             members.setdefault(one["method"], one)
-        ordered = [members[name] for name in _METHODS if name in members]
+        ordered = [members[name] for name in methods.methods() if name in members]
         if ordered:
             name = (
                 "clean"

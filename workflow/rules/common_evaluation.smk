@@ -91,9 +91,9 @@ def evaluation_inputs(wildcards):
 
 
 def bank_inputs(wildcards):
-    """Training queries for the method that needs them."""
+    """Training queries for the methods that need them."""
     bank = CONFIG.evaluation.bank
-    if bank is None or "qbnorm" not in evaluation.methods(CONFIG, wildcards.group):
+    if bank is None or not evaluation.needs_bank(CONFIG, wildcards.group):
         return {}
     if wildcards.direction == "t2v":
         return {"bank_captions": f"manifests/{bank}/captions.parquet"}
