@@ -45,7 +45,7 @@ METHOD = Method(
     paper="Cheng et al., arXiv 2109.04290",
     place=70,
     run=dsl,
-    minimizes="nothing: dual softmax over all queries, after the last batch",
+    minimizes="nothing: dual softmax over all queries",
     gives="re-weighted cosines",
     needs_all_queries=True,
 )

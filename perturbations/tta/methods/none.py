@@ -24,7 +24,7 @@ def none(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
 METHOD = Method(
     name="none",
     title="none",
-    paper="none: the model as it is",
+    paper="the model as it is",
     place=0,
     run=none,
     minimizes="nothing",

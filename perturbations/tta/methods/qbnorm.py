@@ -56,7 +56,7 @@ METHOD = Method(
     paper="Bogolin et al., CVPR 2022",
     place=80,
     run=qbnorm,
-    minimizes="nothing: dynamic inverted softmax over `bank=` (training queries)",
+    minimizes="nothing: dynamic inverted softmax over `bank=`, training queries",
     gives="normalized scores",
     by_default=False,
     needs_bank=True,
