@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from perturbations.api import open_clip
 from perturbations.evaluation.scenarios import Query
 from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, TextRow
-from perturbations.media import media
+from perturbations.media.clip import uniform_indices
 from perturbations.progress import logged
 from perturbations.tta import frames
 from perturbations.tta.inputs import Batch
@@ -54,8 +54,8 @@ def sampled(row: ClipRow | CompleteSource, num_frames: int) -> NDArray[np.uint8]
     """The uniformly sampled frames of a row, T x H x W x 3, whatever its storage tier."""
     if isinstance(row, ClipRow) and row.storage.startswith("frames/"):
         stack = open_clip(row)
-        return stack[media.uniform_indices(num_frames, len(stack))]
-    return open_clip(row, media.uniform_indices(num_frames, row.frame_count))
+        return stack[uniform_indices(num_frames, len(stack))]
+    return open_clip(row, uniform_indices(num_frames, row.frame_count))
 
 
 def of_rows(rows: Sequence[Query], num_frames: int, backbone: Backbone, folder: Path) -> Clips | list[str]:
