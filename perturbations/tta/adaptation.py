@@ -70,25 +70,10 @@ def adapt(
     """
     declared = registry.method(method)
     _check(direction, steps, temperature, precision)
-    if lr is None:
-        lr = 0.0 if declared.rates is None else getattr(declared.rates, direction)
-    if not 0 <= lr < float("inf"):
-        raise ConfigError(f"lr is {lr}; it must be a number from 0")
-    if isinstance(gallery, Gallery) and gallery.direction != direction:
-        raise ConfigError(f"the gallery was encoded for {gallery.direction}, the direction is {direction}")
-    if declared.needs_bank != (bank is not None):
-        raise ConfigError(f"{method} needs a bank of training queries" if bank is None else f"{method} takes no bank")
-    task_of = partial(
-        Task,
-        model,
-        steps=steps,
-        lr=lr,
-        temperature=temperature,
-        seed=seed,
-        autocast=PRECISIONS[precision],
-        counts=Counts() if counts is None else counts,
-        timings=Timings() if timings is None else timings,
-    )
+    lr = _rate(declared, direction, lr)
+    _check_inputs(declared, direction, gallery, bank)
+    task_of = partial(Task, model, steps=steps, lr=lr, temperature=temperature, seed=seed, counts=counts or Counts())
+    task_of = partial(task_of, autocast=PRECISIONS[precision], timings=timings or Timings())
     return _run(task_of, declared, model, batches, gallery, direction, bank)
 
 
@@ -103,6 +88,27 @@ def _check(direction: Direction, steps: int, temperature: float, precision: str)
         raise ConfigError(f"steps is {steps}; 1 at least (the method {baseline} does not adapt)")
     if not temperature > 0:
         raise ConfigError(f"temperature is {temperature}; it must be above 0")
+
+
+def _rate(method: registry.Method, direction: Direction, lr: float | None) -> float:
+    """The learning rate: `lr`, or the method's own. Raises `ConfigError` for a rate that is not allowed."""
+    if lr is None:
+        if method.rates is None:
+            return 0.0
+        return method.rates.v2t if direction == "v2t" else method.rates.t2v
+    if not 0 <= lr < float("inf"):
+        raise ConfigError(f"lr is {lr}; it must be a number from 0")
+    return lr
+
+
+def _check_inputs(method: registry.Method, direction: Direction, gallery: object, bank: object) -> None:
+    """Raise `ConfigError` for a gallery of the other direction, or a bank that is missing or of no use."""
+    if isinstance(gallery, Gallery) and gallery.direction != direction:
+        raise ConfigError(f"the gallery was encoded for {gallery.direction}, the direction is {direction}")
+    if method.needs_bank and bank is None:
+        raise ConfigError(f"{method.name} needs a bank of training queries")
+    if not method.needs_bank and bank is not None:
+        raise ConfigError(f"{method.name} takes no bank")
 
 
 def _run(

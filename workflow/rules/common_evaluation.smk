@@ -2,7 +2,7 @@
 wildcard_constraints:
     direction="v2t|t2v",
     level="[a-z0-9_]+",
-    group="none|adapted",
+    group="|".join(evaluation.GROUPS),
     kind="evaluation|adaptation",
 
 
@@ -30,7 +30,7 @@ def results_of(dataset, kind):
 
 
 def groups_of(kind):
-    return ("none",) if kind == "evaluation" else evaluation.GROUPS
+    return (evaluation.AS_IT_IS,) if kind == "evaluation" else evaluation.GROUPS
 
 
 def results_parts(dataset, kind, ending="parquet"):
