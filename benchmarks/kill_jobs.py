@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 
-from perturbations.cli import commands
+from perturbations.cli.main import main
 from perturbations.engine import analyses, pipeline, shards
 from perturbations.media import media
 from perturbations.plan import captions, config, recipe
@@ -151,7 +151,7 @@ def finish(pid: int) -> None:
 
 
 def run_perturb(folder: Path, *command: str) -> None:
-    finish(fork(folder, lambda: commands.main(command)))
+    finish(fork(folder, lambda: main(command)))
 
 
 def note(word: str) -> None:
@@ -180,7 +180,7 @@ def noted(job: Job, run: int) -> int:
 
     shards.pipeline.produce = begun  # type: ignore[assignment]
     shards.analyses.analyser = telling
-    return commands.main(job.command)
+    return main(job.command)
 
 
 def children(pid: int) -> list[int]:
