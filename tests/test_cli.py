@@ -105,7 +105,7 @@ def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
 
 
 def test_planning_imports_nothing_heavy() -> None:
-    program = "import sys\nfrom perturbations.plan import config, evaluation, recipe, sharding\n"
+    program = "import sys\nfrom perturbations.plan import config, evaluation_paths, paths, recipe, sharding, targets\n"
     program += "from perturbations.suites import registry\nregistry.suites()\n"
     program += "assert not {'numpy', 'cv2', 'av', 'pandas', 'pyarrow'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
