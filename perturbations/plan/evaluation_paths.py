@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from perturbations.errors import ConfigError
 from perturbations.plan import config as configuration
 from perturbations.plan import evaluation
 from perturbations.plan.paths import CaptionShards, Inputs, Plans, options, without_braces
@@ -18,7 +19,7 @@ KINDS = ("adaptation", "evaluation")
 
 def groups(kind: str) -> tuple[str, ...]:
     """The groups of methods that the jobs of one of `KINDS` run."""
-    return ("none",) if kind == "evaluation" else evaluation.GROUPS
+    return evaluation.GROUPS[:1] if kind == "evaluation" else evaluation.GROUPS
 
 
 def result_parts(config: configuration.Config, dataset: str, kind: str, ending: str = "parquet") -> list[str]:
@@ -62,7 +63,9 @@ def inputs(
 ) -> Inputs:
     """The inputs of a job: the model, the queries, the gallery and a bank. Raises `ConfigError`."""
     direction, suite, _ = job
-    scenarios = evaluation.jobs(config, dataset)[job]
+    scenarios = evaluation.jobs(config, dataset).get(job)
+    if scenarios is None:
+        raise ConfigError(f"config.yaml asks for no evaluation {'/'.join(job)} of {dataset}")
     perturbed = [scenario for scenario in scenarios if scenario.suite != evaluation.CLEAN and scenario.mix is None]
     mixes = {scenario.mix for scenario in scenarios if scenario.mix is not None}
     folder = query_parts(dataset, direction, suite)
