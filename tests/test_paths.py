@@ -134,12 +134,15 @@ def test_only_the_demo_draws_its_clips(adapter: str, option: str) -> None:
 def test_recipes_are_written_when_a_manifest_is_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     settings = configured()
-    recipes = listed.read_recipes(Path(paths.video_recipes(settings, "cooking/whole", "msrvtt_p")))
-    assert recipes == {
+    path = paths.video_recipes(settings, "cooking/whole", "msrvtt_p")
+    assert path == "work/cooking/whole/msrvtt_p/recipes.jsonl"
+    assert listed.read_recipes(Path(path)) == {
         f"{name}/{severity}": recipe.from_config(settings, "cooking/whole", "msrvtt_p", name, severity).text
         for name, severity in recipe.scenarios(settings, "msrvtt_p")
     }
-    texts = listed.read_recipes(Path(paths.text_recipes(settings, "tiny", "msrvtt_p")))
+    path = paths.text_recipes(settings, "tiny", "msrvtt_p")
+    assert path == "work/tiny/msrvtt_p/captions/recipes.jsonl"
+    texts = listed.read_recipes(Path(path))
     assert list(texts)
     assert all(recipe.parse_text(text).text == text for text in texts.values())
     assert [f"work/tiny/msrvtt_p/captions/{name}/s1.parquet" for name in texts] == paths.text_parts(
@@ -290,7 +293,9 @@ def test_the_places_of_queries_are_options_of_the_command() -> None:
             assert getattr(options, name) == (Path(str(inputs[name])) if name in inputs else None)
         for part in inputs["parts"]:
             assert Path(part).is_relative_to(options.parts)
-        assert (options.parts is None) == (options.shards is None) == (not inputs["parts"])
+        lists = Path("work/tiny/captions" if job[0] == "t2v" else "work/tiny/shards")
+        assert options.shards == (lists if inputs["parts"] else None)
+        assert (options.parts is None) == (not inputs["parts"])
         assert [str(options.mixes / Path(path).name) for path in inputs["mixes"]] == inputs["mixes"]
 
 
@@ -462,8 +467,9 @@ def test_a_target_of_an_adapter_asks_for_all_its_datasets(project: Config) -> No
 
 def test_a_broken_dataset_is_an_error_of_its_own_targets_only(project: Config) -> None:
     Path("captions.json").write_text("[")
-    with pytest.raises((AnnotationError, ConfigError), match="captions.json"):
-        request(project, "mlvp_tiny")
+    for name in ("mlvp_tiny", "calibrate_tiny", "evaluate_tiny"):
+        with pytest.raises((AnnotationError, ConfigError), match=r"captions\.json"):
+            request(project, name)
     assert request(project, "mlvp_cooking").files
 
 
