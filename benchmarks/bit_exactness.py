@@ -47,7 +47,8 @@ from perturbations import rng
 from perturbations.analysis import motion
 from perturbations.engine import analyses
 from perturbations.errors import BackendError
-from perturbations.media import media, quality
+from perturbations.media import decoding, encoding, program, quality
+from perturbations.media.clip import Clip, Frame, Timing
 from perturbations.suites import registry
 from perturbations.system import storage
 from perturbations.video import codec, procedural_styles
@@ -142,7 +143,7 @@ def tasks(folder: Path, severities: list[int]) -> Iterator[Task]:
     for style in procedural_styles.names():
         yield f"style {style}", lambda s=style: procedural_styles.image(s)
     for path in sorted(folder.glob("*.mp4")):
-        yield f"decode {path.stem}", lambda p=path: np.stack([one.image for one in media.decode(media.Clip(p))])
+        yield f"decode {path.stem}", lambda p=path: np.stack([one.image for one in decoding.decode(Clip(p))])
     yield from text_tasks()
 
 
@@ -194,9 +195,9 @@ def stored(profile: storage.Profile, clip: np.ndarray) -> tuple[np.ndarray, np.n
     rate = Fraction(25)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "clip.mp4"
-        frames = (media.Frame(frame, index, index) for index, frame in enumerate(clip))
-        media.encode(frames, path, profile, media.Timing(1 / rate, rate))
-        images = np.stack([one.image for one in media.decode(media.Clip(path))])
+        frames = (Frame(frame, index, index) for index, frame in enumerate(clip))
+        encoding.encode(frames, path, profile, Timing(1 / rate, rate))
+        images = np.stack([one.image for one in decoding.decode(Clip(path))])
         return images, np.frombuffer(path.read_bytes(), np.uint8)
 
 
@@ -268,13 +269,13 @@ def switch_off(folder: Path) -> None:
     """FFmpeg and x264 take no environment variable: their switches are set in the process."""
     if "FFMPEG_CPU" in os.environ:
         flags = os.environ["FFMPEG_CPU"]
-        program = folder / f"ffmpeg_{flags}"
-        if not program.exists():
+        wrapper = folder / f"ffmpeg_{flags}"
+        if not wrapper.exists():
             temporary = folder / f"ffmpeg.{os.getpid()}"
-            temporary.write_text(f'#!/bin/sh\nexec {shlex.quote(media.ffmpeg_program())} -cpuflags {flags} "$@"\n')
+            temporary.write_text(f'#!/bin/sh\nexec {shlex.quote(program.ffmpeg_program())} -cpuflags {flags} "$@"\n')
             temporary.chmod(temporary.stat().st_mode | stat.S_IXUSR)
-            temporary.rename(program)
-        media.ffmpeg_program = lambda: str(program)
+            temporary.rename(wrapper)
+        program.ffmpeg_program = lambda: str(wrapper)
         lines = Path("/proc/self/maps").read_text().splitlines()
         for library in {line.split()[-1] for line in lines if "libavutil" in line}:
             ctypes.CDLL(library).av_force_cpu_flags(int(flags))
@@ -301,7 +302,7 @@ def prepare(folder: Path, videos: list[Path]) -> None:
     still = np.repeat(moving_texture(120, 160, 1), FRAMES, axis=0)
     np.save(folder / "clip_still.npy", still)
     for number, video in enumerate(videos):
-        frames = [one.image for one, _ in zip(media.decode(media.Clip(video)), range(FRAMES), strict=False)]
+        frames = [one.image for one, _ in zip(decoding.decode(Clip(video)), range(FRAMES), strict=False)]
         np.save(folder / f"clip_video{number}.npy", np.stack(frames))
     clip = moving_texture(120, 160)
     for name, options in {
@@ -310,7 +311,7 @@ def prepare(folder: Path, videos: list[Path]) -> None:
         "h264_444": ["-c:v", "libx264", "-pix_fmt", "yuv444p"],
         "mpeg4": ["-c:v", "mpeg4", "-q:v", "4"],
     }.items():
-        command = [media.ffmpeg_program(), "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", "160x120"]
+        command = [program.ffmpeg_program(), "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", "160x120"]
         command += ["-i", "pipe:0", *options, "-threads", "1", str(folder / f"{name}.mp4")]
         subprocess.run(command, input=clip.tobytes(), check=True)
 

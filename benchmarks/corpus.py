@@ -21,7 +21,7 @@ from pathlib import Path
 from perturbations.engine import shards
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS
-from perturbations.media import media
+from perturbations.media import program
 from perturbations.plan import config, recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
@@ -60,7 +60,7 @@ def transcode_cpu(videos: list[Path], arguments: str, folder: Path) -> float:
     """Mean CPU seconds of ffmpeg for each of the videos."""
     total = 0.0
     for video in videos:
-        command = [media.ffmpeg_program(), "-v", "error", "-y", "-threads", "1", "-i", str(video)]
+        command = [program.ffmpeg_program(), "-v", "error", "-y", "-threads", "1", "-i", str(video)]
         total += cpu_of([*command, *shlex.split(arguments), "-threads", "1", "-an", "plain.mp4"], folder)
     return total / len(videos)
 

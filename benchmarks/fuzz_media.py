@@ -34,7 +34,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perturbations.errors import MediaError
-from perturbations.media import media
+from perturbations.media import decoding, probing, program
+from perturbations.media.clip import Clip
 
 FRAMES, RATE, SIZE = 48, 25, "160x120"
 MEMORY_BYTES, SECONDS = 4 << 30, 30
@@ -142,7 +143,7 @@ def make(folder: Path, name: str) -> Path:
     sound = SOUND if "-c:a" in output else ()
     source = ("-f", "lavfi", "-i", f"testsrc2=size={SIZE}:rate={RATE},noise=alls=6:all_seed=1:allf=t")
     fixed = ("-frames:v", str(FRAMES), "-threads", "1", "-fflags", "+bitexact", "-flags:v", "+bitexact")
-    command = [media.ffmpeg_program(), "-nostdin", "-loglevel", "error", "-y", *source, *sound, *output, *fixed]
+    command = [program.ffmpeg_program(), "-nostdin", "-loglevel", "error", "-y", *source, *sound, *output, *fixed]
     subprocess.run([*command, f"file:{path}"], check=True)
     return path
 
@@ -150,8 +151,8 @@ def make(folder: Path, name: str) -> Path:
 def _decoded(path: Path) -> tuple[str, str, tuple[bytes, ...]]:
     frames: list[bytes] = []
     try:
-        media.probe(path)
-        for frame in media.decode(media.Clip(path)):
+        probing.probe(path)
+        for frame in decoding.decode(Clip(path)):
             frames.append(hashlib.sha256(frame.image.data).digest()[:8])
     except MediaError as error:
         return "refused", str(error), tuple(frames)

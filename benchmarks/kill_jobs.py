@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 
 from perturbations.cli.main import main
 from perturbations.engine import analyses, pipeline, shards
-from perturbations.media import media
+from perturbations.media import encoding
+from perturbations.media.clip import Frame, Timing
 from perturbations.plan import captions, config, recipe
 from perturbations.plan.listed import ListedCaption, ListedClip
 from perturbations.suites import registry
@@ -56,8 +57,8 @@ def draw_clips(folder: Path) -> None:
         height, width = (48, 64) if name != "d" else (40, 72)
         still = np.random.default_rng(index).integers(0, 256, (height // 8, width // 8, 3), dtype=np.uint8)
         still = still.repeat(8, axis=0).repeat(8, axis=1)
-        frames = (media.Frame(np.roll(still, 3 * number, axis=1), number, number) for number in range(count))
-        media.encode(frames, folder / f"{name}.mp4", storage.PROFILES["compatible"], media.Timing(1 / rate, rate))
+        frames = (Frame(np.roll(still, 3 * number, axis=1), number, number) for number in range(count))
+        encoding.encode(frames, folder / f"{name}.mp4", storage.PROFILES["compatible"], Timing(1 / rate, rate))
 
 
 def write_lists(base: Path) -> None:

@@ -26,7 +26,8 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 
-from perturbations.media import media
+from perturbations.media import encoding
+from perturbations.media.clip import Frame, Timing
 from perturbations.plan import recipe
 from perturbations.suites import registry
 from perturbations.system import storage
@@ -80,8 +81,8 @@ def draw_clips(folder: Path, count: int) -> None:
     rate = Fraction(25)
     for index in range(count):
         still = np.random.default_rng(index).integers(0, 256, (240, 320, 3), dtype=np.uint8)
-        frames = (media.Frame(np.roll(still, 3 * number, axis=1), number, number) for number in range(100))
-        media.encode(frames, folder / f"c{index}.mp4", storage.PROFILES["compatible"], media.Timing(1 / rate, rate))
+        frames = (Frame(np.roll(still, 3 * number, axis=1), number, number) for number in range(100))
+        encoding.encode(frames, folder / f"c{index}.mp4", storage.PROFILES["compatible"], Timing(1 / rate, rate))
 
 
 def describe(root: Path) -> None:

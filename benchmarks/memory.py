@@ -20,7 +20,7 @@ import psutil
 from perturbations.engine import shards
 from perturbations.manifest import files
 from perturbations.manifest.kinds import COMPLETE, SOURCES, VIDEOS, CompleteSource
-from perturbations.media import media
+from perturbations.media import program
 from perturbations.plan import config, recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
@@ -78,7 +78,7 @@ def main() -> None:
         folder = Path(name)
         clip = folder / "long.mp4"
         source = f"testsrc2=size={options.size}:rate=25:duration={60 * options.minutes}"
-        command = [media.ffmpeg_program(), "-v", "error", "-f", "lavfi", "-i", source]
+        command = [program.ffmpeg_program(), "-v", "error", "-f", "lavfi", "-i", source]
         subprocess.run(
             [*command, "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", str(clip)], check=True
         )

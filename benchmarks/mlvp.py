@@ -22,7 +22,8 @@ from typing import Any
 from perturbations.engine import analyses, guidance, pipeline, rendering, shards
 from perturbations.engine import rows as manifest_rows
 from perturbations.manifest.kinds import CompleteSource
-from perturbations.media import media
+from perturbations.media import decoding, encoding, program
+from perturbations.media.clip import Clip, Frame
 from perturbations.plan import config, recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.progress import no_tick
@@ -83,19 +84,19 @@ class Stopwatch:
 
 
 def instrument(watch: Stopwatch, clean: set[Path]) -> None:
-    decode, bind, encode, by_ffmpeg = media.decode, rendering.applier, media.encode, media.encode_with_ffmpeg
+    decode, bind, encode, by_ffmpeg = decoding.decode, rendering.applier, encoding.encode, program.encode_with_ffmpeg
 
-    def timed_decode(clip: media.Clip, **options: Any) -> Iterator[media.Frame]:
+    def timed_decode(clip: Clip, **options: Any) -> Iterator[Frame]:
         return watch.frames("decode" if clip.path in clean else "check", decode(clip, **options))
 
     def timed_applier(*arguments: Any) -> Any:
         with watch.part("kernel"):
             return watch.function("kernel", bind(*arguments))
 
-    media.decode = timed_decode
+    decoding.decode = timed_decode
     rendering.applier = timed_applier
-    media.encode = watch.function("encode", encode)
-    media.encode_with_ffmpeg = watch.function("encode", by_ffmpeg)
+    encoding.encode = watch.function("encode", encode)
+    program.encode_with_ffmpeg = watch.function("encode", by_ffmpeg)
 
 
 HIGH = recipe.stored_video("high")

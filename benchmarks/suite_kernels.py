@@ -51,7 +51,8 @@ from skimage import color, filters, util
 
 from perturbations import rng
 from perturbations.engine import rendering, shards
-from perturbations.media import media
+from perturbations.media import encoding, program
+from perturbations.media.clip import Frame, Timing
 from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.progress import no_tick
@@ -392,15 +393,15 @@ def order_runs(entry: Perturbation, severity: int, shape: tuple[int, int, int], 
 
 def codec_runs(entry: Perturbation, severity: int, shape: tuple[int, int, int], folder: Path) -> tuple[Run, Run, int]:
     clip, target, rate = folder / "clip.mp4", folder / "out.mp4", Fraction(25)
-    frames = (media.Frame(image, index, index) for index, image in enumerate(scene(LONG, *shape[1:])))
-    media.encode(frames, clip, storage.PROFILES["compatible"], media.Timing(1 / rate, rate))
+    frames = (Frame(image, index, index) for index, image in enumerate(scene(LONG, *shape[1:])))
+    encoding.encode(frames, clip, storage.PROFILES["compatible"], Timing(1 / rate, rate))
     listed = ListedClip(item_id="scene", source_video_id="scene", path=str(clip))
     source = rendering.source_of(shards.source_row("benchmark", listed))
     made = recipe.make(entry, severity, variant="released", seed=0, storage=recipe.Unstored())
     arguments = registry.resolve(entry.kernel)(**made.params)
     said = [part for name, value in arguments.items() for part in (f"-{name}", str(value))]
     quiet = ["-nostdin", "-hide_banner", "-loglevel", "error", "-y"]
-    command = [media.ffmpeg_program(), *quiet, "-threads", "1", "-i", str(clip), "-an", *said, str(target)]
+    command = [program.ffmpeg_program(), *quiet, "-threads", "1", "-i", str(clip), "-an", *said, str(target)]
     return (
         lambda: rendering.encode_stream(made, source, target, no_tick),
         lambda: subprocess.run(command, check=True) is None,

@@ -29,7 +29,8 @@ from perturbations.manifest.kinds import (
     row_from,
     values_of,
 )
-from perturbations.media import framefile, media
+from perturbations.media import decoding, encoding, framefile
+from perturbations.media.clip import Clip, Frame, Timing
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import AnalysedGuide, DonorGuide, StyleGuide, Unstored, VideoRecipe, make, parse
 from perturbations.suites import registry
@@ -176,13 +177,13 @@ def _check_clip(frames: Frames, fps: float) -> None:
 
 def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: str, fps: float) -> Frames:
     rate = Fraction(fps).limit_denominator(1001)
-    timing = media.Timing(1 / rate, rate)
+    timing = Timing(1 / rate, rate)
     with storage.scratch_directory() as folder:
         path = Path(folder) / "clean.mp4"
-        pictures = (media.Frame(frame, index, index) for index, frame in enumerate(frames))
-        media.encode(pictures, path, storage.PROFILES["lossless"], timing)
+        pictures = (Frame(frame, index, index) for index, frame in enumerate(frames))
+        encoding.encode(pictures, path, storage.PROFILES["lossless"], timing)
         num_frames, height, width = frames.shape[:3]
-        source = rendering.Source(dataset, item_id, media.Clip(path), "", num_frames, width, height, timing)
+        source = rendering.Source(dataset, item_id, Clip(path), "", num_frames, width, height, timing)
         return np.stack([frame.image for frame in rendering.render(recipe, source)])
 
 
@@ -203,7 +204,7 @@ def open_clip(row: Any, indices: Sequence[int] | None = None) -> Frames:
     if isinstance(clip, SourceRow):
         assert isinstance(clip, CompleteSource)
         source = rendering.source_of(clip)
-        return _collect(media.decode(source.clip, only=_only(indices, source.num_frames)), indices)
+        return _collect(decoding.decode(source.clip, only=_only(indices, source.num_frames)), indices)
     tier = clip.storage.partition("/")[0]
     if tier == "frames":
         stack = framefile.read(_stored_file(clip))
@@ -211,7 +212,7 @@ def open_clip(row: Any, indices: Sequence[int] | None = None) -> Frames:
         return stack if indices is None else stack[list(indices)]
     only = _only(indices, clip.frame_count)
     if tier == "video":
-        return _collect(media.decode(media.Clip(_stored_file(clip)), only=only), indices)
+        return _collect(decoding.decode(Clip(_stored_file(clip)), only=only), indices)
     if not isinstance(clip, VideoRow):
         raise ManifestError(f"{clip.item_id!r} has no frames: its storage is {clip.storage!r}")
     return _collect(rendering.render(parse(clip.recipe), rendering.source_of(clip), only=only), indices)
@@ -232,7 +233,7 @@ def _only(indices: Sequence[int] | None, held: int) -> set[int] | None:
     return set(indices)
 
 
-def _collect(frames: Iterable[media.Frame], indices: Sequence[int] | None) -> Frames:
+def _collect(frames: Iterable[Frame], indices: Sequence[int] | None) -> Frames:
     images = {frame.position: frame.image for frame in frames}
     return np.stack([images[index] for index in (sorted(images) if indices is None else indices)])
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from perturbations.engine import guidance, shards
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource, TextRow, VideoRow
-from perturbations.media import media
+from perturbations.media import decoding, encoding, probing, program
+from perturbations.media.clip import Clip, Frame, Image, Timing
 from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
@@ -22,7 +23,7 @@ from perturbations.system import storage
 
 WIDTH, HEIGHT, FRAMES = 64, 48, 12
 RATE = Fraction(25)
-TIMING = media.Timing(1 / RATE, RATE)
+TIMING = Timing(1 / RATE, RATE)
 
 X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p")
 X264_B = ("-c:v", "libx264", "-preset", "veryfast", "-bf", "2", "-g", "6", "-pix_fmt", "yuv420p")
@@ -34,7 +35,7 @@ VP9 = ("-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-pix_fm
 
 def ffmpeg(*arguments: str) -> bytes:
     """What the pinned ffmpeg writes to its standard output; an error with its words."""
-    command = [media.ffmpeg_program(), "-nostdin", "-hide_banner", "-loglevel", "error", "-y", *arguments]
+    command = [program.ffmpeg_program(), "-nostdin", "-hide_banner", "-loglevel", "error", "-y", *arguments]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{command}: {done.stderr.decode(errors='replace')}")
@@ -71,20 +72,20 @@ def copied(source: Path, path: Path, *output: str, inputs: Sequence[str] = ()) -
     return path
 
 
-def noise(frames: int, height: int = HEIGHT, width: int = WIDTH, seed: int = 0) -> media.Image:
+def noise(frames: int, height: int = HEIGHT, width: int = WIDTH, seed: int = 0) -> Image:
     """Colour noise: the hardest picture to store."""
     return np.random.default_rng(seed).integers(0, 256, (frames, height, width, 3), dtype=np.uint8)
 
 
-def timed(images: media.Image, ticks: Sequence[int] | None = None) -> Iterator[media.Frame]:
+def timed(images: Image, ticks: Sequence[int] | None = None) -> Iterator[Frame]:
     """Images as frames at these times, one a tick without any."""
     for index, image in enumerate(images):
-        yield media.Frame(image, index if ticks is None else ticks[index], index)
+        yield Frame(image, index if ticks is None else ticks[index], index)
 
 
-def written(path: Path, images: media.Image, ticks: Sequence[int] | None = None, timing: media.Timing = TIMING) -> Path:
+def written(path: Path, images: Image, ticks: Sequence[int] | None = None, timing: Timing = TIMING) -> Path:
     """Images as a lossless clip."""
-    media.encode(timed(images, ticks), path, storage.PROFILES["lossless"], timing)
+    encoding.encode(timed(images, ticks), path, storage.PROFILES["lossless"], timing)
     return path
 
 
@@ -144,7 +145,7 @@ def of_two_sizes(path: Path) -> Path:
 # --- what others make of them ----------------------------------------------------------------------------------------
 
 
-def ffmpeg_frames(path: Path, size: tuple[int, int] = (WIDTH, HEIGHT), pix_fmt: str = "rgb24") -> media.Image:
+def ffmpeg_frames(path: Path, size: tuple[int, int] = (WIDTH, HEIGHT), pix_fmt: str = "rgb24") -> Image:
     """The frames as ffmpeg itself gives them; `size` is (width, height) as they are seen."""
     sequential = ("-map", "0:V:0", "-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", pix_fmt, "-")
     raw = np.frombuffer(ffmpeg("-i", f"file:{path}", *sequential), np.uint8)
@@ -164,20 +165,20 @@ def container_times(path: Path) -> list[Fraction]:
 # --- what we make of them --------------------------------------------------------------------------------------------
 
 
-def decoded(path: Path, **options: Any) -> list[media.Frame]:
+def decoded(path: Path, **options: Any) -> list[Frame]:
     """Every frame of a file, or of a span of it (`start_s`, `end_s`), with `decode`'s own options."""
     span = {name: options.pop(name) for name in ("start_s", "end_s") if name in options}
-    return list(media.decode(media.Clip(path, **span), **options))
+    return list(decoding.decode(Clip(path, **span), **options))
 
 
-def images(path: Path, **options: Any) -> media.Image:
+def images(path: Path, **options: Any) -> Image:
     """The same as one array."""
     return np.stack([frame.image for frame in decoded(path, **options)])
 
 
 def times(path: Path, **options: Any) -> list[Fraction]:
     """The frames' times in seconds."""
-    time_base = media.probe(path).time_base
+    time_base = probing.probe(path).time_base
     return [frame.pts * time_base for frame in decoded(path, **options)]
 
 
@@ -246,4 +247,4 @@ def known(
 def write_scene(path: Path, frames: np.ndarray, rate: Fraction = RATE) -> Path:
     """Frames as a lossless clip, its folder made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    return written(path, frames, timing=media.Timing(1 / rate, rate))
+    return written(path, frames, timing=Timing(1 / rate, rate))

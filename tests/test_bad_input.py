@@ -35,7 +35,8 @@ from clips import (
 
 from perturbations.engine import rendering, shards
 from perturbations.errors import MediaError
-from perturbations.media import framefile, media
+from perturbations.media import decoding, encoding, framefile
+from perturbations.media.clip import Clip
 from perturbations.system import storage
 
 FASTSTART = (*X264_B, "-movflags", "+faststart")
@@ -284,7 +285,7 @@ def test_real_clips_are_read_whole(name: str, frames: int, size: tuple[int, int]
     path = reference / "data" / "clips" / name
     count = 0
     last = -1
-    for frame in media.decode(media.Clip(path)):
+    for frame in decoding.decode(Clip(path)):
         assert frame.image.shape == (*size, 3)
         assert frame.pts > last
         last = frame.pts
@@ -295,7 +296,7 @@ def test_real_clips_are_read_whole(name: str, frames: int, size: tuple[int, int]
 def test_a_real_damaged_clip_is_an_error(reference: Path, capfd: pytest.CaptureFixture[str]) -> None:
     count = 0
     with pytest.raises(MediaError, match="cannot be decoded: Invalid data"):
-        for _ in media.decode(media.Clip(reference / "data" / "clips" / "corrupted.mp4")):
+        for _ in decoding.decode(Clip(reference / "data" / "clips" / "corrupted.mp4")):
             count += 1
     assert 0 < count < 50
     assert capfd.readouterr() == ("", "")
@@ -306,5 +307,5 @@ def test_the_makers_make_what_they_say(tmp_path: Path) -> None:
     assert images(make(tmp_path / "a.mp4")).shape == (FRAMES, HEIGHT, WIDTH, 3)
     for name, output in CONTAINERS.items():
         assert len(decoded(make(tmp_path / name, *output))) == FRAMES
-    media.encode(timed(noise(2)), tmp_path / "noise.mp4", storage.PROFILES["lossless"], TIMING)
+    encoding.encode(timed(noise(2)), tmp_path / "noise.mp4", storage.PROFILES["lossless"], TIMING)
     assert np.array_equal(images(tmp_path / "noise.mp4"), noise(2))

@@ -17,8 +17,8 @@ import pytest
 
 from perturbations import api
 from perturbations.analysis import descriptor, motion
+from perturbations.manifest import machine
 from perturbations.suites import registry
-from perturbations.system import machine
 
 KEYS = [entry.key for entry in registry.perturbations(kind="video")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from perturbations import bounds
 from perturbations.bounds import Bound, Choice, Range, Several
 from perturbations.calibration import paths
 from perturbations.errors import ConfigError, cut, short
-from perturbations.media import media
+from perturbations.media import decoding, encoding
+from perturbations.media.clip import Clip, Frame, Timing
 from perturbations.plan import config
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
@@ -110,9 +112,9 @@ def test_temporal_kernels_compute_at_both_ends(entry: Perturbation, num_frames: 
 @pytest.mark.parametrize("entry", [one for one in VISUAL if one.method == "codec"], ids=lambda entry: entry.key)
 def test_encoders_accept_both_ends(entry: Perturbation, tmp_path: Path) -> None:
     clean = tmp_path / "clean.mp4"
-    rate = media.Fraction(25)
-    pictures = (media.Frame(frame, index, index) for index, frame in enumerate(scene(6, 48, 64)))
-    media.encode(pictures, clean, storage.PROFILES["lossless"], media.Timing(1 / rate, rate))
+    rate = Fraction(25)
+    pictures = (Frame(frame, index, index) for index, frame in enumerate(scene(6, 48, 64)))
+    encoding.encode(pictures, clean, storage.PROFILES["lossless"], Timing(1 / rate, rate))
     for number, parameters in enumerate(extremes(entry)):
         arguments = registry.resolve(entry.kernel)(**parameters)
         assert encoded(clean, tmp_path / f"{number}.mp4", arguments) == 6, parameters
@@ -123,7 +125,7 @@ def encoded(clean: Path, path: Path, arguments: dict[str, Any]) -> int:
     import imageio_ffmpeg
 
     ffmpeg.input(str(clean)).output(str(path), **arguments).run(cmd=imageio_ffmpeg.get_ffmpeg_exe(), quiet=True)
-    return sum(1 for _ in media.decode(media.Clip(path)))
+    return sum(1 for _ in decoding.decode(Clip(path)))
 
 
 CAPTIONS = ("", "a", "A man, who walks his dog; 2 children play!", "word " * 50)

@@ -10,7 +10,8 @@ import pytest
 from clips import MPEG4, RATE, VP9, X264_B, decoded, ffmpeg, has_encoder, make
 
 from perturbations.errors import MediaError
-from perturbations.media import containers, media
+from perturbations.media import probing
+from perturbations.media.containers import structure
 
 MJPEG = ("-c:v", "mjpeg", "-pix_fmt", "yuvj420p")
 MPEG1, MPEG2 = ("-c:v", "mpeg1video", "-bf", "2"), ("-c:v", "mpeg2video", "-bf", "2", "-q:v", "3")
@@ -90,7 +91,7 @@ def test_a_sound_file_is_read_whole(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [name for name, (_, _, audio) in CONTAINERS.items() if audio])
 def test_a_file_with_a_sound_beside_it_is_read_whole(name: str, tmp_path: Path) -> None:
     path = whole(tmp_path, name, sound=True)
-    media.probe(path)
+    probing.probe(path)
     assert len(decoded(path)) == 24
 
 
@@ -234,7 +235,7 @@ def test_a_fragment_whose_table_does_not_fit_is_refused(value: int, tmp_path: Pa
     at = path.read_bytes().index(b"trun") + 8
     other = changed(path, lambda data: data[:at] + value.to_bytes(4, "big") + data[at + 4 :])
     with pytest.raises(MediaError, match="the file is damaged at byte"):
-        containers.check_structure(other, "mov,mp4,m4a,3gp,3g2,mj2")
+        structure.check_structure(other, "mov,mp4,m4a,3gp,3g2,mj2")
     refused(other)
 
 

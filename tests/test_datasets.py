@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perturbations.annotations import listing as listings
-from perturbations.annotations import reading
 from perturbations.annotations.listing import Caption, Rejected
+from perturbations.datasets import lsmdc
+from perturbations.datasets.registry import Dataset
 from perturbations.errors import AnnotationError, ConfigError
-from perturbations.plan.config import Dataset
+from perturbations.plan import items as reading
 
 
 def dataset(folder: Path, adapter: str, annotations: str | bytes, name: str, **keys: Any) -> Dataset:
@@ -143,11 +144,11 @@ def test_msvd(tmp_path: Path) -> None:
 def test_lsmdc_leaves_out_the_clip_that_everybody_leaves_out(tmp_path: Path) -> None:
     names = [f"1012_Film_00.{minute:02}.{second:02}.100-00.05.21.941" for minute in range(37) for second in range(27)]
     rows = [f'{name}\t1\t2\t3\t4\tSOMEONE says "well".' for name in names]
-    rows.append(f"{reading.LSMDC_LEFT_OUT}\t1\t2\t3\t4\tA sentence.")
+    rows.append(f"{lsmdc.LEFT_OUT}\t1\t2\t3\t4\tA sentence.")
     assert len(rows) == 1000
     listing = reading.read("d", dataset(tmp_path, "lsmdc", "\n".join(rows) + "\n", "a.csv"))
     assert len(listing.items) == 999
-    assert [one.item_id for one in listing.rejected] == [reading.LSMDC_LEFT_OUT]
+    assert [one.item_id for one in listing.rejected] == [lsmdc.LEFT_OUT]
     assert listing.items[0].files == (f"1012_Film/{names[0]}.avi",)
     assert listing.items[0].captions[0].text == 'SOMEONE says "well".'
 

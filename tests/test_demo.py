@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from perturbations.demo import film
+from perturbations.demo import canvas, film, objects
 
 INDICES = {film._scene(index).motion: index for index in range(199, -1, -1)}  # one scene a motion
 EXAMPLES = sorted(set(INDICES.values()) | {0, 1, 2, 3, 4, 5, 6})  # and one a place
@@ -59,7 +59,7 @@ def test_the_first_clips_differ_in_every_respect() -> None:
 @pytest.mark.parametrize("index", EXAMPLES)
 def test_frames_are_the_same_on_every_call(index: int) -> None:
     video = _video(index)
-    assert video.shape == (film.NUM_FRAMES, *film.SIZE, 3)
+    assert video.shape == (film.NUM_FRAMES, *canvas.SIZE, 3)
     assert video.dtype == np.uint8
     assert np.array_equal(video, _video(index))
 
@@ -81,7 +81,7 @@ def test_frames_are_the_same_on_every_machine(index: int, digest: str) -> None:
 
 def test_no_entry_of_the_sine_table_depends_on_the_last_bits_of_the_c_library() -> None:
     exact = [1024 * math.sin(math.radians(degree)) for degree in range(360)]
-    assert film._SIN[30] == 512
+    assert canvas.sin(30) == 512
     assert all(abs(abs(value - math.floor(value)) - 0.5) > 1e-6 for value in exact)
 
 
@@ -89,10 +89,10 @@ def test_no_entry_of_the_sine_table_depends_on_the_last_bits_of_the_c_library() 
 def test_boxes_hold_the_main_object_tightly(index: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of the object in a colour that no backdrop has, against the same scene with nothing but its centre."""
     scene = film._scene(index)._replace(second=None)
-    thing, tones = film._OBJECTS[scene.thing], film._tones((0, 0, 0))
-    monkeypatch.setattr(film, "_tones", lambda colour: dict.fromkeys(tones, (255, 0, 255)))
+    thing, tones = objects.OBJECTS[scene.thing], objects.tones_of((0, 0, 0))
+    monkeypatch.setattr(film, "tones_of", lambda colour: dict.fromkeys(tones, (255, 0, 255)))
     boxes, video = film.boxes(index), list(film._film(scene))
-    monkeypatch.setitem(film._OBJECTS, scene.thing, thing._replace(draw=lambda: [film._part("main", [(0, 0)])]))
+    monkeypatch.setitem(objects.OBJECTS, scene.thing, thing._replace(draw=lambda: [objects._part("main", [(0, 0)])]))
     assert len(boxes) == film.NUM_FRAMES
     for box, frame, without in zip(boxes, video, film._film(scene), strict=True):
         rows, columns = np.nonzero((frame != without).any(axis=2))
@@ -101,7 +101,7 @@ def test_boxes_hold_the_main_object_tightly(index: int, monkeypatch: pytest.Monk
 
 
 def test_the_main_object_never_leaves_the_frame() -> None:
-    height, width = film.SIZE
+    height, width = canvas.SIZE
     for index in range(0, 600, 3):
         for left, top, right, bottom in film.boxes(index):
             assert 0 < left < right < width, index
@@ -141,14 +141,14 @@ def test_other_motions_are_what_the_caption_says() -> None:
 def test_the_object_has_its_colour(index: int) -> None:
     left, top, right, bottom = film.boxes(index)[-1]
     last = list(film.frames(index))[-1][top:bottom, left:right]
-    named = (last == film._COLOURS[film._scene(index).colour]).all(axis=2)
+    named = (last == objects.COLOURS[film._scene(index).colour]).all(axis=2)
     assert named.mean() > 0.06
 
 
 @pytest.mark.parametrize("index", EXAMPLES)
 def test_the_background_moves_and_is_textured(index: int) -> None:
     video, boxes = _video(index), film.boxes(index)
-    elsewhere = np.ones(film.SIZE, bool)
+    elsewhere = np.ones(canvas.SIZE, bool)
     for left, top, right, bottom in (boxes[0], boxes[-1]):
         elsewhere[top:bottom, left:right] = False
     assert (video[0] != video[-1]).any(axis=2)[elsewhere].mean() > 0.5

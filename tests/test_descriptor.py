@@ -8,11 +8,11 @@ import pytest
 
 from perturbations.analysis import descriptor
 from perturbations.demo import film
-from perturbations.media import media
+from perturbations.media.clip import uniform_indices
 
 
 def sampled(frames: list[np.ndarray], count: int = 12) -> list[np.ndarray]:
-    return [frames[place] for place in media.uniform_indices(count, len(frames))]
+    return [frames[place] for place in uniform_indices(count, len(frames))]
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import av
 import psutil
 import pytest
 from clips import HEIGHT, TIMING, WIDTH, make, noise, source_row, timed
@@ -20,7 +21,8 @@ from waiting import PATIENCE_S, is_gone, wait_for
 from perturbations.engine import shards, supervise
 from perturbations.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
 from perturbations.manifest.kinds import CompleteSource, VideoRow
-from perturbations.media import media
+from perturbations.media import probing, program
+from perturbations.media.clip import Frame
 from perturbations.plan import recipe
 from perturbations.suites import registry
 from perturbations.system import locking, processes
@@ -32,12 +34,12 @@ def own_ffmpegs() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if "ffmpeg" in child.name()]
 
 
-def encoded(path: Path, frames: Iterator[media.Frame]) -> bytes:
-    media.encode_with_ffmpeg(frames, path, TIMING, (WIDTH, HEIGHT), "rgb24", H264)
+def encoded(path: Path, frames: Iterator[Frame]) -> bytes:
+    program.encode_with_ffmpeg(frames, path, TIMING, (WIDTH, HEIGHT), "rgb24", H264)
     return path.read_bytes()
 
 
-def hit(number: int, frames: Iterator[media.Frame], at: int) -> Iterator[media.Frame]:
+def hit(number: int, frames: Iterator[Frame], at: int) -> Iterator[Frame]:
     """Frames, and a signal to the ffmpeg that takes them."""
     for frame in frames:
         if frame.position == at:
@@ -84,13 +86,13 @@ STATUSES = [
 
 @pytest.mark.parametrize(("status", "words", "kind"), STATUSES)
 def test_an_exit_status_is_of_one_class(status: int, words: str, kind: type[PerturbationError]) -> None:
-    assert type(media._failure(status, words, Path("a.mp4"))) is kind
+    assert type(program._failure(status, words, Path("a.mp4"))) is kind
 
 
 def test_an_interrupted_ffmpeg_is_no_fault_of_the_clip(tmp_path: Path) -> None:
     """It catches SIGTERM, closes its file as if all were well, and tells by its exit status alone."""
 
-    def interrupted() -> Iterator[media.Frame]:
+    def interrupted() -> Iterator[Frame]:
         for frame in timed(noise(400)):
             if frame.position == 300:  # by then it runs
                 (process,) = own_ffmpegs()
@@ -107,8 +109,8 @@ def test_an_ffmpeg_that_cannot_be_started_is_no_fault_of_the_clip(
     unreadable = tmp_path / "no-program"
     unreadable.write_text("no program")
     unreadable.chmod(0o644)
-    for program in (str(tmp_path / "nowhere"), str(unreadable)):
-        monkeypatch.setattr(media, "ffmpeg_program", lambda program=program: program)
+    for path in (str(tmp_path / "nowhere"), str(unreadable)):
+        monkeypatch.setattr(program, "ffmpeg_program", lambda path=path: path)
         with pytest.raises(ToolError, match="ffmpeg cannot be started: .*no"):
             encoded(tmp_path / "a.mp4", timed(noise(2)))
 
@@ -116,9 +118,9 @@ def test_an_ffmpeg_that_cannot_be_started_is_no_fault_of_the_clip(
 def test_no_other_ffmpeg_is_taken_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import imageio_ffmpeg
 
-    other = str(shutil.copy(media.ffmpeg_program(), tmp_path / "ffmpeg"))
+    other = str(shutil.copy(program.ffmpeg_program(), tmp_path / "ffmpeg"))
     monkeypatch.delenv("IMAGEIO_FFMPEG_EXE", raising=False)
-    find = media.ffmpeg_program.__wrapped__
+    find = program.ffmpeg_program.__wrapped__
     monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: other)
     with pytest.raises(ToolError, match="pip install --force-reinstall imageio-ffmpeg"):
         find()
@@ -133,12 +135,12 @@ def test_no_other_ffmpeg_is_taken_unasked(tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_a_recipe_needs_of_ffmpeg_is_looked_for_before_any_clip(
     script: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    media.check_ffmpeg("libx264")
+    program.check_ffmpeg("libx264")
     rows = [source_row(make(tmp_path / "clip.mp4"))]
-    program = tmp_path / "ffmpeg"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(media, "ffmpeg_program", lambda: str(program))
+    path = tmp_path / "ffmpeg"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setattr(program, "ffmpeg_program", lambda: str(path))
     with pytest.raises(ToolError, match=words):
         list(run(tmp_path, rows))
     assert not list((tmp_path / "corpus").rglob("*"))
@@ -150,15 +152,15 @@ def test_a_file_that_asks_for_too_much_memory_is_at_fault_itself(
     path = make(tmp_path / "clip.mp4")
 
     def refused(*arguments: Any, **options: Any) -> None:
-        raise media.av.error.MemoryError(12, "Cannot allocate memory")
+        raise av.error.MemoryError(12, "Cannot allocate memory")
 
-    monkeypatch.setattr(media.av, "open", refused)
+    monkeypatch.setattr(av, "open", refused)
     with pytest.raises(MediaError, match="cannot be decoded: Cannot allocate memory") as caught:
-        media.probe(path)
+        probing.probe(path)
     assert processes.tool_failure(caught.value) is None
     monkeypatch.setattr(processes, "memory_is_left", lambda: False)
     with pytest.raises(MemoryError):
-        media.probe(path)
+        probing.probe(path)
 
 
 # --- a hundred kills -------------------------------------------------------------------------------------------------
@@ -235,7 +237,7 @@ JOB = """
 import subprocess, sys
 from pathlib import Path
 from perturbations.engine import supervise
-from perturbations.media import media
+from perturbations.media import program
 
 def work(task, tick):
     # Like a transcode: it reads nothing from us, and what it writes to is gone.
@@ -244,7 +246,7 @@ def work(task, tick):
     output.global_args = lambda *a: output
     output.overwrite_output = lambda: output
     output.compile = lambda cmd: [cmd, "-nostdin", "-v", "error", *command]
-    with media._ffmpeg(output, Path("none"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+    with program._ffmpeg(output, Path("none"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         print(process.pid, flush=True)
         process.wait()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perturbations.media import media
+from perturbations.media.clip import uniform_indices
 from perturbations.suites import registry
 from perturbations.video import digital, weather
 
@@ -69,4 +69,4 @@ def test_uniform_indices(golden: dict[str, np.ndarray]) -> None:
     assert len(names) == 5
     for name in names:
         num_frames, total = map(int, name.removeprefix("uniform_indices/").split("_of_"))
-        assert media.uniform_indices(num_frames, total) == golden[name].tolist(), name
+        assert uniform_indices(num_frames, total) == golden[name].tolist(), name

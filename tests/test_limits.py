@@ -19,7 +19,8 @@ from clips import MPEG4, VP9, WIDTH, X264, decoded, listed, make, noise
 from perturbations.cli.main import main
 from perturbations.engine import guidance, shards
 from perturbations.errors import ConfigError, MediaError
-from perturbations.media import framefile, media
+from perturbations.media import decoding, framefile, probing
+from perturbations.media.clip import Clip
 from perturbations.plan import config, recipe
 from perturbations.system import limits, storage
 from perturbations.system.limits import Limits
@@ -56,16 +57,17 @@ def png(width: int, height: int) -> bytes:
 _CHILD = """
 import re, resource, sys
 from pathlib import Path
-from perturbations.media import framefile, media
+from perturbations.media import decoding, framefile, probing
+from perturbations.media.clip import Clip
 from perturbations.errors import MediaError
 path, way = Path(sys.argv[1]), sys.argv[2]
 try:
     if way == "framefile":
         framefile.read(path)
     elif way == "probe":
-        media.probe(path)
+        probing.probe(path)
     else:
-        for _ in media.decode(media.Clip(path)):
+        for _ in decoding.decode(Clip(path)):
             pass
 except MediaError as error:
     print(error)
@@ -107,14 +109,14 @@ def test_a_small_file_that_asks_for_much_costs_little(
 # --- each limit, each way to open a file -----------------------------------------------------------------------------
 
 WAYS: dict[str, Callable[[Path], object]] = {
-    "probe": media.probe,
+    "probe": probing.probe,
     "decode": decoded,
     "span": lambda path: decoded(path, start_s=0.1, end_s=0.2),
-    "frame_times": lambda path: media.frame_times(media.Clip(path), 12),
-    "pick": lambda path: list(media.pick(path, [0])),
-    "is_constant_rate": media.is_constant_rate,
-    "transcodable": lambda path: media.transcodable(media.Clip(path)),
-    "video_bitrate": media.video_bitrate,
+    "frame_times": lambda path: decoding.frame_times(Clip(path), 12),
+    "pick": lambda path: list(decoding.pick(path, [0])),
+    "is_constant_rate": probing.is_constant_rate,
+    "transcodable": lambda path: probing.transcodable(Clip(path)),
+    "video_bitrate": probing.video_bitrate,
 }
 TOO_MUCH = [
     (Limits(frame_pixels=3071), "a frame of 64x48 has 3,072 pixels; limits.frame_pixels allows 3,071"),
@@ -181,7 +183,7 @@ def test_an_avi_that_could_not_go_back_to_its_header_is_read(tmp_path: Path) -> 
     whole = path.read_bytes()
     at = whole.index(b"strh") + 8 + 32  # the length in the stream's header, as ffmpeg leaves it in a pipe
     path.write_bytes(whole[:at] + struct.pack("<I", 1 << 30) + whole[at + 4 :])
-    assert media.probe(path).declared_frames is None
+    assert probing.probe(path).declared_frames is None
     assert len(decoded(path)) == 12
 
 

@@ -41,7 +41,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perturbations.errors import MediaError
-from perturbations.media import media, quality
+from perturbations.media import decoding, encoding, probing, program, quality
+from perturbations.media.clip import Clip, Image, Timing, uniform_indices
 from perturbations.system import storage
 
 ODD = (37, 53)
@@ -102,7 +103,7 @@ def assert_as_ffmpeg_gives_them(path: Path, size: tuple[int, int] = (WIDTH, HEIG
     ticks = [frame.pts for frame in frames]
     assert ticks[0] == 0
     assert ticks == sorted(set(ticks))
-    info = media.probe(path)
+    info = probing.probe(path)
     assert (info.width, info.height) == size
 
 
@@ -140,10 +141,10 @@ def test_turned_clips_come_out_upright(
 
 def test_the_rotation_is_reported(tmp_path: Path) -> None:
     lying = make(tmp_path / "lying.mp4", frames=1)
-    assert media.probe(lying).rotation == 0
+    assert probing.probe(lying).rotation == 0
     for degrees in (90, 180, 270):
         path = copied(lying, tmp_path / f"{degrees}.mp4", inputs=("-display_rotation:v:0", str(degrees)))
-        assert media.probe(path).rotation == degrees
+        assert probing.probe(path).rotation == degrees
 
 
 @pytest.mark.parametrize("degrees", ["0", "90", "180", "270"])
@@ -158,7 +159,7 @@ def test_planes_are_those_of_ffmpeg(degrees: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
 def test_variable_times_are_the_containers(suffix: str, tmp_path: Path) -> None:
     ticks = [0, 10, 50, 60, 500, 501, 900]
-    first = written(tmp_path / "first.mp4", noise(len(ticks)), ticks, media.Timing(Fraction(1, 1000), RATE))
+    first = written(tmp_path / "first.mp4", noise(len(ticks)), ticks, Timing(Fraction(1, 1000), RATE))
     path = copied(first, tmp_path / f"vfr.{suffix}")
     assert_as_ffmpeg_gives_them(path)
     assert times(path) == container_times(path) == [Fraction(tick, 1000) for tick in ticks]
@@ -228,7 +229,7 @@ SEEKING = {
 def test_a_cut_holds_exactly_the_frames_of_its_span(name: str, tmp_path: Path) -> None:
     path = make(tmp_path / name, *SEEKING[name], frames=20)
     whole = decoded(path)
-    time_base = media.probe(path).time_base
+    time_base = probing.probe(path).time_base
     seconds = [float(frame.pts * time_base) for frame in whole]
     assert len(whole) == 20
     for start in range(len(whole)):
@@ -289,12 +290,12 @@ def test_uniform_indices_are_those_of_the_reference_code(reference: Path) -> Non
         assert len(names) >= 5
         for name in names:
             num_frames, total = map(int, name.removeprefix("uniform_indices/").split("_of_"))
-            assert media.uniform_indices(num_frames, total) == golden[name].tolist(), name
+            assert uniform_indices(num_frames, total) == golden[name].tolist(), name
 
 
 @given(st.integers(1, 64), st.integers(1, 100_000))
 def test_uniform_indices_are_spread_over_the_clip(num_frames: int, total: int) -> None:
-    indices = media.uniform_indices(num_frames, total)
+    indices = uniform_indices(num_frames, total)
     assert len(indices) == num_frames
     assert indices == sorted(indices)
     assert 0 <= indices[0] <= indices[-1] < total
@@ -307,7 +308,7 @@ def test_uniform_indices_are_spread_over_the_clip(num_frames: int, total: int) -
 @pytest.mark.parametrize("total", [0, -3])
 def test_a_clip_without_frames_has_no_indices(total: int) -> None:
     with pytest.raises(ValueError, match="at least one frame"):
-        media.uniform_indices(12, total)
+        uniform_indices(12, total)
 
 
 # --- encoding --------------------------------------------------------------------------------------------------------
@@ -316,8 +317,8 @@ VARIABLE = [0, 3, 4, 50, 51, 52, 300]
 SIZES = [(48, 64), (53, 37), (16, 17), (2, 2)]
 
 
-def encoded(path: Path, images: media.Image, profile: str, ticks: list[int] | None = None) -> str:
-    return media.encode(timed(images, ticks), path, storage.PROFILES[profile], TIMING)
+def encoded(path: Path, images: Image, profile: str, ticks: list[int] | None = None) -> str:
+    return encoding.encode(timed(images, ticks), path, storage.PROFILES[profile], TIMING)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -339,9 +340,9 @@ def test_times_are_kept(profile: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rate", [Fraction(30000, 1001), Fraction(24), Fraction(15, 2), Fraction(1000)])
 def test_frame_rates_are_kept(rate: Fraction, tmp_path: Path) -> None:
-    path = written(tmp_path / "a.mp4", noise(5), timing=media.Timing(1 / rate, rate))
+    path = written(tmp_path / "a.mp4", noise(5), timing=Timing(1 / rate, rate))
     assert times(path) == [index / rate for index in range(5)]
-    assert media.probe(path).frame_rate == rate
+    assert probing.probe(path).frame_rate == rate
 
 
 @pytest.mark.parametrize("size", SIZES[:-1])
@@ -359,7 +360,7 @@ def test_high_keeps_40_db_of_noise(size: tuple[int, int], tmp_path: Path) -> Non
 def test_compatible_is_what_players_play(size: tuple[int, int], pix_fmt: str, tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     assert encoded(path, noise(7, *size), "compatible") == pix_fmt
-    info = media.probe(path)
+    info = probing.probe(path)
     assert (info.codec, info.pix_fmt, info.width, info.height) == ("h264", pix_fmt, size[1], size[0])
     with av.open(str(path)) as container:
         context = container.streams.video[0].codec_context
@@ -384,7 +385,7 @@ def test_encoding_again_gives_the_same_bytes(profile: str, tmp_path: Path) -> No
 
 def test_nothing_to_encode_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(MediaError, match="no frame to encode"):
-        media.encode([], tmp_path / "a.mp4", storage.PROFILES["high"], TIMING)
+        encoding.encode([], tmp_path / "a.mp4", storage.PROFILES["high"], TIMING)
 
 
 def test_encoding_leaves_the_frames_alone(tmp_path: Path) -> None:
@@ -408,12 +409,12 @@ def test_the_bitrate_is_real(fed: str, stored: str, tmp_path: Path) -> None:
     ffmpeg("-i", str(noisy), *X264, "-qp", "4", str(source))
     for bitrate in (100_000, 400_000):
         path = tmp_path / f"{bitrate}.mp4"
-        frames = media.decode(media.Clip(source), pix_fmt=fed)
-        timing = media.Timing(media.probe(source).time_base, RATE)
+        frames = decoding.decode(Clip(source), pix_fmt=fed)
+        timing = Timing(probing.probe(source).time_base, RATE)
         arguments = {**H264, "video_bitrate": bitrate, "pix_fmt": stored}
-        media.encode_with_ffmpeg(frames, path, timing, (WIDTH, HEIGHT), fed, arguments)
-        assert media.video_bitrate(path) == pytest.approx(bitrate, rel=0.2)
-        assert media.probe(path).pix_fmt == stored
+        program.encode_with_ffmpeg(frames, path, timing, (WIDTH, HEIGHT), fed, arguments)
+        assert probing.video_bitrate(path) == pytest.approx(bitrate, rel=0.2)
+        assert probing.probe(path).pix_fmt == stored
         assert len(decoded(path)) == 100
 
 
@@ -422,21 +423,21 @@ def test_ffmpeg_gets_the_very_frames(size: tuple[int, int], tmp_path: Path) -> N
     path = tmp_path / "a.mp4"
     clip = noise(5, *size)
     arguments = {"vcodec": "libx264rgb", "qp": 0, "preset": "ultrafast"}
-    media.encode_with_ffmpeg(timed(clip), path, TIMING, size[::-1], "rgb24", arguments)
+    program.encode_with_ffmpeg(timed(clip), path, TIMING, size[::-1], "rgb24", arguments)
     assert np.array_equal(images(path), clip)
 
 
 def test_ffmpeg_keeps_times(tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     clip = timed(noise(len(VARIABLE)), VARIABLE)
-    media.encode_with_ffmpeg(clip, path, TIMING, (WIDTH, HEIGHT), "rgb24", {**H264, "pix_fmt": "yuv444p"})
+    program.encode_with_ffmpeg(clip, path, TIMING, (WIDTH, HEIGHT), "rgb24", {**H264, "pix_fmt": "yuv444p"})
     assert times(path) == [tick / RATE for tick in VARIABLE]
 
 
 def test_ffmpeg_gives_the_same_bytes_again(tmp_path: Path) -> None:
     for name in ("one.mp4", "two.mp4"):
         arguments = {**H264, "video_bitrate": 100_000, "pix_fmt": "yuv444p"}
-        media.encode_with_ffmpeg(timed(noise(9)), tmp_path / name, TIMING, (WIDTH, HEIGHT), "rgb24", arguments)
+        program.encode_with_ffmpeg(timed(noise(9)), tmp_path / name, TIMING, (WIDTH, HEIGHT), "rgb24", arguments)
     assert (tmp_path / "one.mp4").read_bytes() == (tmp_path / "two.mp4").read_bytes()
 
 
@@ -445,7 +446,7 @@ def test_ffmpegs_own_words_are_the_reason_and_always_the_same(frames: int, tmp_p
     reasons = set()
     for name in ("one.mp4", "two.mp4"):
         with pytest.raises(MediaError, match="Unknown encoder 'nonsense'") as caught:
-            media.encode_with_ffmpeg(
+            program.encode_with_ffmpeg(
                 timed(noise(frames)), tmp_path / name, TIMING, (WIDTH, HEIGHT), "rgb24", {"vcodec": "nonsense"}
             )
         reasons.add(str(caught.value))
@@ -455,14 +456,14 @@ def test_ffmpegs_own_words_are_the_reason_and_always_the_same(frames: int, tmp_p
 
 def test_ffmpeg_without_a_frame_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(MediaError, match="ffmpeg failed"):
-        media.encode_with_ffmpeg([], tmp_path / "a.mp4", TIMING, (WIDTH, HEIGHT), "rgb24", H264)
+        program.encode_with_ffmpeg([], tmp_path / "a.mp4", TIMING, (WIDTH, HEIGHT), "rgb24", H264)
 
 
 def test_a_source_that_fails_is_the_reason_not_ffmpeg(tmp_path: Path) -> None:
     first = of_two_sizes(tmp_path / "sizes.ts")
-    frames = media.decode(media.Clip(first))
+    frames = decoding.decode(Clip(first))
     with pytest.raises(MediaError, match="the frame size changes"):
-        media.encode_with_ffmpeg(frames, tmp_path / "a.mp4", TIMING, (WIDTH, HEIGHT), "rgb24", H264)
+        program.encode_with_ffmpeg(frames, tmp_path / "a.mp4", TIMING, (WIDTH, HEIGHT), "rgb24", H264)
 
 
 MPEG = {"vcodec": "mpeg2video", "q:v": 20, "pix_fmt": "yuv420p", "fps_mode": "cfr", "strict": "experimental"}
@@ -477,16 +478,16 @@ TRANSCODED = {
 @pytest.mark.parametrize("name", TRANSCODED)
 def test_a_transcode_is_what_encoding_the_frames_gives(name: str, tmp_path: Path) -> None:
     source = made_or_skipped(tmp_path / name, *TRANSCODED[name])
-    clip, rate = media.Clip(source), media.probe(source).frame_rate
-    index = media.transcodable(clip)
+    clip, rate = Clip(source), probing.probe(source).frame_rate
+    index = probing.transcodable(clip)
     if index is None:
         assert name not in ("h264.mp4", "b-frames.mp4", "bt709.mp4", "h264.mkv", "shape.mp4", "28-a-second.mp4")
         return
     signs: list[None] = []
-    taken = media.transcode_with_ffmpeg(source, index, tmp_path / "one.mp4", rate, MPEG, lambda: signs.append(None))
-    frames = [one._replace(pts=one.position) for one in media.decode(clip, pix_fmt="yuv420p")]
-    piped, timing = tmp_path / "two.mp4", media.Timing(1 / rate, rate)
-    media.encode_with_ffmpeg(frames, piped, timing, (WIDTH, HEIGHT), "yuv420p", MPEG)
+    taken = program.transcode_with_ffmpeg(source, index, tmp_path / "one.mp4", rate, MPEG, lambda: signs.append(None))
+    frames = [one._replace(pts=one.position) for one in decoding.decode(clip, pix_fmt="yuv420p")]
+    piped, timing = tmp_path / "two.mp4", Timing(1 / rate, rate)
+    program.encode_with_ffmpeg(frames, piped, timing, (WIDTH, HEIGHT), "yuv420p", MPEG)
     assert taken == len(frames) == len(images(piped))
     assert (tmp_path / "one.mp4").read_bytes() == piped.read_bytes()
     assert signs
@@ -494,23 +495,23 @@ def test_a_transcode_is_what_encoding_the_frames_gives(name: str, tmp_path: Path
 
 def test_what_a_transcode_takes(tmp_path: Path) -> None:
     ordinary = make(tmp_path / "ordinary.mp4", *X264)
-    assert media.transcodable(media.Clip(ordinary)) == 0
-    assert media.transcodable(media.Clip(ordinary, 0.1)) is None
-    assert media.transcodable(media.Clip(ordinary, None, 0.2)) is None
-    assert media.transcodable(media.Clip(make(tmp_path / "444.mp4", *X264_444))) is None
+    assert probing.transcodable(Clip(ordinary)) == 0
+    assert probing.transcodable(Clip(ordinary, 0.1)) is None
+    assert probing.transcodable(Clip(ordinary, None, 0.2)) is None
+    assert probing.transcodable(Clip(make(tmp_path / "444.mp4", *X264_444))) is None
     variable = tmp_path / "variable.mp4"
-    media.encode(timed(noise(len(VARIABLE)), VARIABLE), variable, storage.PROFILES["compatible"], TIMING)
-    assert media.probe(variable).pix_fmt == "yuv420p"
-    assert media.transcodable(media.Clip(variable)) is None
+    encoding.encode(timed(noise(len(VARIABLE)), VARIABLE), variable, storage.PROFILES["compatible"], TIMING)
+    assert probing.probe(variable).pix_fmt == "yuv420p"
+    assert probing.transcodable(Clip(variable)) is None
     with pytest.raises(MediaError, match="ffmpeg failed"):
-        media.transcode_with_ffmpeg(ordinary, 0, tmp_path / "a.mp4", RATE, {"vcodec": "nonsense"}, lambda: None)
+        program.transcode_with_ffmpeg(ordinary, 0, tmp_path / "a.mp4", RATE, {"vcodec": "nonsense"}, lambda: None)
 
 
 # --- what containers say ---------------------------------------------------------------------------------------------
 
 
 def test_probe_describes_a_clip(tmp_path: Path) -> None:
-    info = media.probe(make(tmp_path / "a.mp4", *X264_B))
+    info = probing.probe(make(tmp_path / "a.mp4", *X264_B))
     assert (info.codec, info.pix_fmt, info.width, info.height) == ("h264", "yuv420p", WIDTH, HEIGHT)
     assert (info.frame_rate, info.declared_frames) == (RATE, FRAMES)
     assert info.declared_duration_s == pytest.approx(FRAMES / RATE)
@@ -518,18 +519,18 @@ def test_probe_describes_a_clip(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["b.mp4", "b.mkv", "b.ts"])
 def test_constant_rate_is_seen(name: str, tmp_path: Path) -> None:
-    assert media.is_constant_rate(make(tmp_path / name, *X264_B))
+    assert probing.is_constant_rate(make(tmp_path / name, *X264_B))
 
 
 def test_variable_rate_is_seen(tmp_path: Path) -> None:
-    assert not media.is_constant_rate(written(tmp_path / "a.mp4", noise(len(VARIABLE)), VARIABLE))
+    assert not probing.is_constant_rate(written(tmp_path / "a.mp4", noise(len(VARIABLE)), VARIABLE))
 
 
 def test_the_bitrate_is_that_of_the_picture(tmp_path: Path) -> None:
     path = with_longer_sound(tmp_path / "a.mp4")
     with av.open(str(path)) as container:
         size = sum(packet.size for packet in container.demux(container.streams.video[0]))
-    assert media.video_bitrate(path) == pytest.approx(8 * size / (FRAMES / RATE))
+    assert probing.video_bitrate(path) == pytest.approx(8 * size / (FRAMES / RATE))
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -563,14 +564,14 @@ def test_any_name_is_only_a_name(name: str, plain: Path, tmp_path: Path, monkeyp
     Path(name).write_bytes(plain.read_bytes())
     for path in (Path(name), tmp_path / name):
         assert len(decoded(path)) == 2
-        assert media.probe(path).width == WIDTH
-        assert media.is_constant_rate(path)
+        assert probing.probe(path).width == WIDTH
+        assert probing.is_constant_rate(path)
     Path(name).unlink()
-    media.encode(timed(noise(1)), Path(name), storage.PROFILES["lossless"], TIMING)
+    encoding.encode(timed(noise(1)), Path(name), storage.PROFILES["lossless"], TIMING)
     assert np.array_equal(images(tmp_path / name), noise(1))
     if "\udcff" in name:
         return  # ffmpeg-python does not take it
     Path(name).unlink()
-    media.encode_with_ffmpeg(timed(noise(1)), Path(name), TIMING, (WIDTH, HEIGHT), "rgb24", H264)
+    program.encode_with_ffmpeg(timed(noise(1)), Path(name), TIMING, (WIDTH, HEIGHT), "rgb24", H264)
     assert len(decoded(tmp_path / name)) == 1
     assert [path.name for path in tmp_path.iterdir()] == [name]

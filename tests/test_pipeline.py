@@ -19,7 +19,8 @@ import perturbations
 import perturbations.errors
 from perturbations.engine import pipeline, rendering, shards
 from perturbations.manifest.kinds import VideoRow, values_of
-from perturbations.media import media
+from perturbations.media import encoding, probing, program
+from perturbations.media.clip import Frame, Timing, uniform_indices
 from perturbations.plan import recipe
 from perturbations.suites import registry
 from perturbations.system import storage
@@ -43,8 +44,8 @@ def scene(frames: int, height: int, width: int, seed: int = 0) -> np.ndarray:
 
 
 def write_clip(path: Path, frames: np.ndarray, rate: Fraction = Fraction(25)) -> Path:
-    pictures = (media.Frame(frame, index, index) for index, frame in enumerate(frames))
-    media.encode(pictures, path, storage.PROFILES["lossless"], media.Timing(1 / rate, rate))
+    pictures = (Frame(frame, index, index) for index, frame in enumerate(frames))
+    encoding.encode(pictures, path, storage.PROFILES["lossless"], Timing(1 / rate, rate))
     return path
 
 
@@ -105,7 +106,7 @@ def test_all_tiers_hold_the_same_frames(key: str, severity: int, clip: tuple[Pat
     assert all(row.frame_count == len(exact) for row in rows.values())
     assert all(row.source_frame_count == len(clean) for row in rows.values())
     assert np.array_equal(exact, on_demand)
-    assert np.array_equal(exact[media.uniform_indices(5, len(exact))], sampled)
+    assert np.array_equal(exact[uniform_indices(5, len(exact))], sampled)
     for row, frames in zip(rows.values(), (exact, on_demand, sampled), strict=True):
         assert row.frames_sha256 == hashlib.sha256(frames.tobytes()).hexdigest()
         assert row.storage_psnr_db == math.inf
@@ -197,24 +198,24 @@ def test_mpeg_keeps_the_frames_of_any_rate(name: str, rate: Fraction, tmp_path: 
     path = write_clip(tmp_path / "clip.mp4", scene(60, 48, 64), rate)
     row = made_row(f"msrvtt_p/{name}", 3, HIGH, path, tmp_path / "out")
     assert row.stored_frames == row.frame_count == 60
-    assert float(media.probe(Path(row.path)).frame_rate) == pytest.approx(float(rate), rel=1e-6)
+    assert float(probing.probe(Path(row.path)).frame_rate) == pytest.approx(float(rate), rel=1e-6)
 
 
 def test_a_transcode_that_lost_frames_is_made_again_from_frames(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "clip.mp4"
-    pictures = (media.Frame(frame, index, index) for index, frame in enumerate(scene(20, 48, 64)))
-    media.encode(pictures, path, storage.PROFILES["compatible"], media.Timing(Fraction(1, 25), Fraction(25)))
+    pictures = (Frame(frame, index, index) for index, frame in enumerate(scene(20, 48, 64)))
+    encoding.encode(pictures, path, storage.PROFILES["compatible"], Timing(Fraction(1, 25), Fraction(25)))
     source = rendering.source_of(clips.source_row(path))
     made = recipe.make(registry.get("msrvtt_p/mpeg1"), 3, variant="released", seed=0, storage=recipe.Unstored())
-    transcode, taken, piped = media.transcode_with_ffmpeg, [], []
-    encode = media.encode_with_ffmpeg
-    monkeypatch.setattr(media, "transcode_with_ffmpeg", lambda *given: taken.append(transcode(*given)) or taken[-1])
-    monkeypatch.setattr(media, "encode_with_ffmpeg", lambda *given: piped.append(1) or encode(*given))
+    transcode, taken, piped = program.transcode_with_ffmpeg, [], []
+    encode = program.encode_with_ffmpeg
+    monkeypatch.setattr(program, "transcode_with_ffmpeg", lambda *given: taken.append(transcode(*given)) or taken[-1])
+    monkeypatch.setattr(program, "encode_with_ffmpeg", lambda *given: piped.append(1) or encode(*given))
     rendering.encode_stream(made, source, tmp_path / "one.mp4", lambda: None)
     assert (taken, piped) == ([20], [])
-    monkeypatch.setattr(media, "transcode_with_ffmpeg", lambda *given: 19)
+    monkeypatch.setattr(program, "transcode_with_ffmpeg", lambda *given: 19)
     rendering.encode_stream(made, source, tmp_path / "two.mp4", lambda: None)
     assert piped == [1]
     assert (tmp_path / "one.mp4").read_bytes() == (tmp_path / "two.mp4").read_bytes()

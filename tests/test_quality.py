@@ -11,19 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from skimage.metrics import structural_similarity
 
-from perturbations.media import media, quality
+from perturbations.media import quality
+from perturbations.media.clip import Image
 
 
-def flat(value: int, height: int = 12, width: int = 16) -> media.Image:
+def flat(value: int, height: int = 12, width: int = 16) -> Image:
     return np.full((height, width, 3), value, np.uint8)
 
 
-def textured(height: int, width: int, seed: int = 0) -> media.Image:
+def textured(height: int, width: int, seed: int = 0) -> Image:
     coarse = np.random.default_rng(seed).integers(0, 256, (height // 4 + 2, width // 4 + 2, 3), dtype=np.uint8)
     return cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
 
 
-def psnr(*pairs: tuple[media.Image, media.Image]) -> float:
+def psnr(*pairs: tuple[Image, Image]) -> float:
     distortion = quality.Distortion(structural=False)
     for one, other in pairs:
         distortion.add(one, other)
@@ -95,7 +96,7 @@ CHANGES = {
 }
 
 
-def reference_ssim(one: media.Image, other: media.Image) -> float:
+def reference_ssim(one: Image, other: Image) -> float:
     grey = [cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in (one, other)]
     similarity: float = structural_similarity(*grey, data_range=255)
     return similarity

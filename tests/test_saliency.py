@@ -8,7 +8,7 @@ import pytest
 
 from perturbations.analysis import saliency, tracking
 from perturbations.demo import film
-from perturbations.media import media
+from perturbations.media.clip import uniform_indices
 
 Box = tuple[float, float, float, float]
 
@@ -16,7 +16,7 @@ Box = tuple[float, float, float, float]
 def boxes_in(frames: list[np.ndarray], analysed: int = 12) -> np.ndarray:
     """The main object's box in every frame."""
     count, size = len(frames), frames[0].shape[:2]
-    positions = media.uniform_indices(analysed, count)
+    positions = uniform_indices(analysed, count)
     small = {place: saliency.shrunk(frames[place]) for place in saliency.neighbourhood(positions, count)}
     ranked = tracking.rank(saliency.detect(small, positions, size), *size)
     boxes = [objects[0]["box"] if objects else None for objects in ranked]
@@ -117,7 +117,7 @@ def test_portrait_and_large_frames_give_boxes_in_their_own_pixels() -> None:
 
 def test_detections_are_one_a_frame_of_one_track() -> None:
     frames = list(film.frames(6))
-    positions = media.uniform_indices(12, 72)
+    positions = uniform_indices(12, 72)
     small = {place: saliency.shrunk(frames[place]) for place in saliency.neighbourhood(positions, 72)}
     found = saliency.detect(small, positions, (240, 320))
     assert [len(one) for one in found] == [1] * 12

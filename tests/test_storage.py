@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from perturbations.errors import MediaError, OutputError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, CaptionRow
-from perturbations.media import framefile, media
+from perturbations.media import decoding, encoding, framefile, program
+from perturbations.media.clip import Clip, Frame
 from perturbations.system import storage
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -223,7 +224,7 @@ def test_sha256_is_that_of_the_bytes(tmp_path: Path) -> None:
 def encode(profile: str) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         with storage.atomic_path(folder / "a.mp4") as temporary:
-            media.encode(timed(noise(60)), temporary, storage.PROFILES[profile], TIMING)
+            encoding.encode(timed(noise(60)), temporary, storage.PROFILES[profile], TIMING)
 
     return write
 
@@ -231,7 +232,7 @@ def encode(profile: str) -> Callable[[Path], None]:
 def encode_with_ffmpeg(folder: Path) -> None:
     arguments = {"vcodec": "libx264rgb", "qp": 0, "preset": "ultrafast"}
     with storage.atomic_path(folder / "a.mp4") as temporary:
-        media.encode_with_ffmpeg(timed(noise(60)), temporary, TIMING, (WIDTH, HEIGHT), "rgb24", arguments)
+        program.encode_with_ffmpeg(timed(noise(60)), temporary, TIMING, (WIDTH, HEIGHT), "rgb24", arguments)
 
 
 def write_manifest(folder: Path) -> None:
@@ -346,9 +347,9 @@ def test_a_folder_in_the_way_is_an_output_error(writer: str, tmp_path: Path) -> 
 def test_encoding_into_no_folder_is_an_output_error(tmp_path: Path) -> None:
     target = tmp_path / "no" / "a.mp4"
     with pytest.raises(OutputError, match="No such file or directory"):
-        media.encode(timed(noise(1)), target, storage.PROFILES["high"], TIMING)
+        encoding.encode(timed(noise(1)), target, storage.PROFILES["high"], TIMING)
     with pytest.raises(OutputError, match="No such file or directory"):
-        media.encode_with_ffmpeg(timed(noise(1)), target, TIMING, (WIDTH, HEIGHT), "rgb24", {"vcodec": "libx264"})
+        program.encode_with_ffmpeg(timed(noise(1)), target, TIMING, (WIDTH, HEIGHT), "rgb24", {"vcodec": "libx264"})
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason=needs.REASON + needs.NO_ROOT)
@@ -364,15 +365,15 @@ def test_ffmpeg_is_not_fed_on_after_it_gave_up(tmp_path: Path) -> None:
     given = 0
     still = noise(1)[0]
 
-    def endless() -> Iterator[media.Frame]:
+    def endless() -> Iterator[Frame]:
         nonlocal given
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            yield media.Frame(still, given, given)
+            yield Frame(still, given, given)
             given += 1
 
     with pytest.raises(OutputError):
-        media.encode_with_ffmpeg(
+        program.encode_with_ffmpeg(
             endless(), tmp_path / "no" / "a.mp4", TIMING, (WIDTH, HEIGHT), "rgb24", {"vcodec": "libx264"}
         )
     assert given < 10_000
@@ -383,4 +384,4 @@ def test_reading_troubles_are_not_the_disks(tmp_path: Path) -> None:
     damaged = cut(make(tmp_path / "source.mp4"), tmp_path / "damaged.mp4", 0.5)
     for source in (damaged, tmp_path / "missing.mp4"):
         with pytest.raises(MediaError), storage.atomic_path(tmp_path / "a.mp4") as temporary:
-            media.encode(media.decode(media.Clip(source)), temporary, storage.PROFILES["high"], TIMING)
+            encoding.encode(decoding.decode(Clip(source)), temporary, storage.PROFILES["high"], TIMING)

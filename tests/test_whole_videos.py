@@ -22,7 +22,8 @@ from test_workflow import Project
 from perturbations import open_clip, perturb, read_manifest
 from perturbations.engine import rendering
 from perturbations.errors import MediaError
-from perturbations.media import media
+from perturbations.media import decoding
+from perturbations.media.clip import Clip, uniform_indices
 from perturbations.plan import config, recipe, sharding
 from perturbations.plan.facts import Cut
 from perturbations.suites import registry
@@ -127,7 +128,7 @@ def test_every_tier_holds_the_same_frames(finished: Project, tmp_path: Path, tie
     full = rows(finished).set_index(["item_id", "perturbation"], drop=False)
     for _, row in rows(project).iterrows():
         frames = open_clip(full.loc[(row.item_id, row.perturbation)])
-        indices = media.uniform_indices(5, len(frames)) if tier["tier"] == "frames" else list(range(len(frames)))
+        indices = uniform_indices(5, len(frames)) if tier["tier"] == "frames" else list(range(len(frames)))
         assert np.array_equal(open_clip(row), frames[indices]), (row.item_id, row.perturbation)
     assert project.perturb("verify").returncode == 0
 
@@ -232,14 +233,14 @@ def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: p
     made = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, variant="released", seed=1, storage=recipe.Unstored())
     monkeypatch.setattr(rendering, "_HELD_BYTES", 7 * source.height * source.width * 3)
     decoded = []
-    decode = media.decode
+    decode = decoding.decode
 
-    def counted(clip: media.Clip, **options: Any) -> Any:
+    def counted(clip: Clip, **options: Any) -> Any:
         for frame in decode(clip, **options):
             decoded.append(frame.position)
             yield frame
 
-    monkeypatch.setattr(media, "decode", counted)
+    monkeypatch.setattr(decoding, "decode", counted)
     assert len(list(rendering.render(made, source))) == 200
     assert decoded == list(range(200))
 
@@ -256,7 +257,7 @@ def test_clips_of_one_video_share_what_was_made_of_it(
     whole = rendering.source_of(clips.source_row(long_clip))
     for first in (0, 31, 150):
         cut = Cut(video_id="it", first=first, num_frames=200)
-        clip = media.Clip(long_clip, first / 25, (first + 20) / 25)
+        clip = Clip(long_clip, first / 25, (first + 20) / 25)
         source = replace(whole, clip=clip, num_frames=20, cut=cut, scratch=tmp_path)
         assert len(list(rendering.render(made, source))) == 20
     assert len(encoded) == 1
@@ -267,7 +268,7 @@ def test_clips_of_one_video_share_what_was_made_of_it(
 @given(st.lists(st.integers(0, 199), min_size=1, max_size=12))
 def test_frames_are_found_by_their_times(long_clip: Path, positions: list[int]) -> None:
     frames = clips.images(long_clip)
-    times = media.frame_times(media.Clip(long_clip), 200)
+    times = decoding.frame_times(Clip(long_clip), 200)
     assert times == pytest.approx([index / 25 for index in range(200)])
     for position in positions:
         assert np.array_equal(clips.images(long_clip, start_s=times[position])[0], frames[position])
@@ -277,10 +278,10 @@ def test_frames_are_found_by_their_times(long_clip: Path, positions: list[int]) 
 def test_times_are_those_of_decoding(suffix: str, tmp_path: Path) -> None:
     """Also where packets do not tell them: then the clip is decoded."""
     path = clips.make(tmp_path / f"clip{suffix}", *(clips.VP9 if suffix == ".webm" else clips.X264_B), frames=30)
-    assert media.frame_times(media.Clip(path), 30) == pytest.approx([float(one) for one in clips.times(path)], abs=1e-6)
-    part = media.Clip(path, 0.4, 0.8)
+    assert decoding.frame_times(Clip(path), 30) == pytest.approx([float(one) for one in clips.times(path)], abs=1e-6)
+    part = Clip(path, 0.4, 0.8)
     inside = clips.times(path, start_s=0.4, end_s=0.8)
-    assert media.frame_times(part, len(inside)) == pytest.approx([0.4 + float(one) for one in inside], abs=2e-3)
+    assert decoding.frame_times(part, len(inside)) == pytest.approx([0.4 + float(one) for one in inside], abs=2e-3)
 
 
 def test_a_clip_that_is_not_in_its_video_is_said_so(long_clip: Path) -> None:

@@ -18,7 +18,8 @@ import pytest
 import yaml
 
 from perturbations import read_manifest
-from perturbations.media import media
+from perturbations.media import encoding
+from perturbations.media.clip import Frame, Timing
 from perturbations.system import storage
 
 REPOSITORY = Path(__file__).parents[1]
@@ -76,10 +77,10 @@ class Project:
 def tiny_clip(path: Path, seed: int, frames: int = 6, size: tuple[int, int] = (24, 32)) -> None:
     generator = np.random.default_rng(seed)
     still = generator.integers(0, 256, (*size, 3), dtype=np.uint8)
-    pictures = (media.Frame(np.roll(still, index, axis=1), index, index) for index in range(frames))
+    pictures = (Frame(np.roll(still, index, axis=1), index, index) for index in range(frames))
     rate = Fraction(10)
     path.parent.mkdir(parents=True, exist_ok=True)
-    media.encode(pictures, path, storage.PROFILES["compatible"], media.Timing(1 / rate, rate))
+    encoding.encode(pictures, path, storage.PROFILES["compatible"], Timing(1 / rate, rate))
 
 
 IDS = ["a", "b", "c", "d"]

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from perturbations.errors import AnnotationError, short
 
+VIDEO_EXTENSIONS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp", ".ogv")
+
 MOST_ID = 1_000
 """Characters of an id: manifests hold it in every row, and file names are made of it."""
 MOST_CAPTION = 100_000

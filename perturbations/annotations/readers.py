@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, SupportsFloat
 
 from perturbations.annotations.listing import Collector, Place, raise_problems
 from perturbations.errors import AnnotationError, cut, short
 
+_LONGEST_S = 10_000_000.0
 _MOST_JSON_BYTES = 1024**3
 _MOST_FIELD = 64 * 1024**2
 _MOST_ROWS = 10_000_000
@@ -188,3 +190,16 @@ def _as_text(key: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{short(key)} must be text, not a {type(value).__name__}")
     return str(value)
+
+
+def seconds(value: object) -> float | None:
+    """A time in seconds; None where the field is empty. Raises `ValueError`."""
+    if value is None or value != value or (isinstance(value, str) and not value.strip()):
+        return None
+    try:
+        number = float(value) if isinstance(value, SupportsFloat | str) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not abs(number) <= _LONGEST_S:
+        raise ValueError(f"{short(value)} is not a number of seconds, at most {_LONGEST_S:,.0f}")
+    return number

@@ -23,8 +23,8 @@ from perturbations.engine.pipeline import MEASURED_FRAMES
 from perturbations.engine.rendering import Source
 from perturbations.errors import ConfigError
 from perturbations.manifest.kinds import CompleteSource
-from perturbations.media import media, quality
-from perturbations.media.media import Image
+from perturbations.media import decoding, quality
+from perturbations.media.clip import Clip, Image, uniform_indices
 from perturbations.plan import calibration_table, recipe
 from perturbations.plan.recipe import AnalysedGuide, StyleGuide, Unstored, VideoRecipe
 from perturbations.progress import logged, no_tick
@@ -301,7 +301,7 @@ class _Held:
     def __init__(self, source: Source, donor: Source | None) -> None:
         self.source = source
         self._donor = donor
-        self._sampled = media.uniform_indices(MEASURED_FRAMES, source.num_frames)
+        self._sampled = uniform_indices(MEASURED_FRAMES, source.num_frames)
         self._places = sorted(set(self._sampled))  # a short clip's last frame counts once, as in its row
         # Motion is against the frame before.
         self._frames = _decoded(source, motion.needed(self._places) or ())
@@ -328,7 +328,7 @@ class _Held:
         with storage.scratch_directory() as folder:
             path = Path(folder) / "clip.mp4"
             rendering.encode_stream(made, self.source, path, no_tick)
-            frames = {frame.position: frame.image for frame in media.decode(media.Clip(path), only=set(self._places))}
+            frames = {frame.position: frame.image for frame in decoding.decode(Clip(path), only=set(self._places))}
         return (frames[place] for place in self._places)
 
     def _rearranged(self, recipes: Sequence[VideoRecipe]) -> list[float]:
@@ -337,7 +337,7 @@ class _Held:
         for made in recipes:
             guide = self._guide(made) if made.guide is not None else None
             plan = rendering.plan(made, self.source.dataset, self.source.item_id, self.source.num_frames, guide)
-            clean_of = dict(zip(media.uniform_indices(MEASURED_FRAMES, len(plan)), self._sampled, strict=True))
+            clean_of = dict(zip(uniform_indices(MEASURED_FRAMES, len(plan)), self._sampled, strict=True))
             shown.append([(clean, plan[place]) for place, clean in clean_of.items()])
         compared: dict[int, set[int]] = {}
         for clean, position in (pair for pairs in shown for pair in pairs):
@@ -347,7 +347,7 @@ class _Held:
             needed = {position if own else ~position for position in compared if (position >= 0) == own}
             if source is None or not needed:
                 continue
-            for frame in media.decode(source.clip, only=needed):
+            for frame in decoding.decode(source.clip, only=needed):
                 position = frame.position if own else ~frame.position
                 image = frame.image if own else rendering.fitted(frame.image, self.source.size)
                 for clean in compared[position]:
@@ -386,7 +386,7 @@ class _Held:
 
 
 def _decoded(source: Source, only: Collection[int]) -> dict[int, Image]:
-    return {frame.position: frame.image for frame in media.decode(source.clip, only=only)}
+    return {frame.position: frame.image for frame in decoding.decode(source.clip, only=only)}
 
 
 def _mean_ssim(pairs: Iterable[tuple[Image, Image]]) -> float:

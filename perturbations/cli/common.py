@@ -24,7 +24,7 @@ def complete_sources(path: Path) -> list[CompleteSource]:
 
 def provenance(path: Path) -> dict[str, object]:
     """What every manifest says of itself: where its paths start, and what made it."""
-    from perturbations.system import machine
+    from perturbations.manifest import machine
     from perturbations.system.tools import tool_versions
 
     return {

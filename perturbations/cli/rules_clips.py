@@ -64,14 +64,15 @@ def _draw_demo(listed: ListedClip) -> None:
     from fractions import Fraction
 
     from perturbations.demo import film
-    from perturbations.media import media
+    from perturbations.media import encoding
+    from perturbations.media.clip import Frame, Timing
     from perturbations.system import storage
 
     rate = Fraction(film.FPS)
     pictures = film.frames(int(listed.item_id.rpartition("-")[2]))
-    frames = (media.Frame(image, index, index) for index, image in enumerate(pictures))
+    frames = (Frame(image, index, index) for index, image in enumerate(pictures))
     with storage.atomic_path(Path(listed.path)) as temporary:
-        media.encode(frames, temporary, storage.PROFILES["compatible"], media.Timing(1 / rate, rate))
+        encoding.encode(frames, temporary, storage.PROFILES["compatible"], Timing(1 / rate, rate))
 
 
 def _videos(options: argparse.Namespace) -> int:

@@ -12,8 +12,8 @@ from perturbations.analysis import descriptor, motion, saliency, tracking
 from perturbations.engine.journal import Analysed
 from perturbations.errors import MediaError
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
-from perturbations.media import media
-from perturbations.media.media import Image
+from perturbations.media import decoding
+from perturbations.media.clip import Image, uniform_indices
 from perturbations.models import captioner, nouns, owlv2, yolo_world
 from perturbations.models.clip import Clip
 from perturbations.models.clip import load as load_clip
@@ -94,7 +94,7 @@ def footage(recipe: AnalysisRecipe, frames: Sequence[Image], fps: float) -> Foot
 def _footage(source: Source, needed: Callable[[int, float], set[int]], recipe: AnalysisRecipe, tick: Tick) -> Footage:
     positions = needed(source.num_frames, source.fps)
     kept = _kept(recipe)
-    frames = ticking(media.decode(source.clip, only=positions), tick)
+    frames = ticking(decoding.decode(source.clip, only=positions), tick)
     seen = {frame.position: kept(frame.image) for frame in frames}
     return Footage(seen, source.num_frames, source.height, source.width, source.fps)
 
@@ -106,7 +106,7 @@ def _kept(recipe: AnalysisRecipe) -> Callable[[Image], Image]:
 
 
 def _sampled(num_frames: int, fps: float) -> set[int]:
-    return set(media.uniform_indices(SAMPLED_FRAMES, num_frames))
+    return set(uniform_indices(SAMPLED_FRAMES, num_frames))
 
 
 def _around_sampled(num_frames: int, fps: float) -> set[int]:
@@ -116,7 +116,7 @@ def _around_sampled(num_frames: int, fps: float) -> set[int]:
 def _each_second(num_frames: int, fps: float) -> list[int]:
     """The captioner's frames: one a second, at most 16."""
     seconds = max(1, round(num_frames / fps))
-    return media.uniform_indices(min(_CAPTIONED_FRAMES, seconds, num_frames), num_frames)
+    return uniform_indices(min(_CAPTIONED_FRAMES, seconds, num_frames), num_frames)
 
 
 def _sampled_and_each_second(num_frames: int, fps: float) -> set[int]:
@@ -138,7 +138,7 @@ def main_objects(recipe: AnalysisRecipe, clips: Sequence[Footage]) -> list[Analy
     """Caption, keywords, objects, tracks and ranks of each clip (MLVP, Alg. 3)."""
     if not clips:
         return []
-    positions = [media.uniform_indices(SAMPLED_FRAMES, clip.num_frames) for clip in clips]
+    positions = [uniform_indices(SAMPLED_FRAMES, clip.num_frames) for clip in clips]
     captions: list[str | None] = [None] * len(clips)
     keywords: list[list[str]] = [[] for _ in clips]
     if _model(recipe).backend == "offline":
@@ -186,7 +186,7 @@ def embeddings(recipe: AnalysisRecipe, clips: Sequence[Footage]) -> list[Analyse
     if not clips:
         return []
     sampled = [
-        [clip.frames[position] for position in media.uniform_indices(SAMPLED_FRAMES, clip.num_frames)] for clip in clips
+        [clip.frames[position] for position in uniform_indices(SAMPLED_FRAMES, clip.num_frames)] for clip in clips
     ]
     if _model(recipe).backend == "offline":
         identity: dict[str, object] = {"backend": "offline", "descriptor": "colour, gradients and motion"}
@@ -271,7 +271,7 @@ def _clip_model(settings: str) -> Clip:
 def _motion(recipe: AnalysisRecipe, source: Source, target: Path | None, tick: Tick) -> Analysed:
     assert target is not None
     sampled = recipe.num_frames
-    only = set(media.uniform_indices(sampled, source.num_frames)) if sampled else None
+    only = set(uniform_indices(sampled, source.num_frames)) if sampled else None
     about = {"recipe": recipe.text, "source_sha256": source.sha256}
     with storage.atomic_path(target) as temporary:
         motion.write(temporary, _motions(source, only, tick), about)
@@ -280,7 +280,7 @@ def _motion(recipe: AnalysisRecipe, source: Source, target: Path | None, tick: T
 
 def _motions(source: Source, only: Collection[int] | None, tick: Tick) -> Iterator[tuple[int, motion.FrameMotion]]:
     follower = motion.Follower()
-    for frame in ticking(media.decode(source.clip, only=motion.needed(only)), tick):
+    for frame in ticking(decoding.decode(source.clip, only=motion.needed(only)), tick):
         follower.show(frame.image, frame.position)
         if only is None or frame.position in only:
             yield frame.position, follower(frame.position)

@@ -21,7 +21,7 @@ from perturbations import rng
 from perturbations.analysis import motion, neighbours, tracking
 from perturbations.errors import ConfigError, MediaError
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource
-from perturbations.media.media import Clip
+from perturbations.media.clip import Clip
 from perturbations.models import adain
 from perturbations.plan.facts import (
     Donor,

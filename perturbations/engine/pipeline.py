@@ -12,8 +12,8 @@ import numpy as np
 from perturbations.engine.journal import Measured
 from perturbations.engine.rendering import Source, encode_stream, length, method, render, timing
 from perturbations.errors import MediaError
-from perturbations.media import framefile, media, quality
-from perturbations.media.media import Frame, Image
+from perturbations.media import decoding, encoding, framefile, probing, quality
+from perturbations.media.clip import Clip, Frame, Image, uniform_indices
 from perturbations.plan.recipe import StoredFrames, StoredVideo, VideoRecipe
 from perturbations.progress import Tick, no_tick, ticking
 from perturbations.system import storage
@@ -65,7 +65,7 @@ def frames_sha256(path: Path, tick: Tick = no_tick) -> tuple[str, int]:
         return hashlib.sha256(np.ascontiguousarray(stack).data).hexdigest(), len(stack)
     digest = hashlib.sha256()
     count = 0
-    for frame in ticking(media.decode(media.Clip(path)), tick):
+    for frame in ticking(decoding.decode(Clip(path)), tick):
         digest.update(frame.image.data)
         count += 1
     return digest.hexdigest(), count
@@ -107,7 +107,7 @@ class _Work:
         intended = self.intended(keep=check)
         with storage.atomic_path(self._target) as temporary:
             clock = timing(self._recipe, self._source)
-            media.encode(intended.first(), temporary, storage.PROFILES[profile], clock)
+            encoding.encode(intended.first(), temporary, storage.PROFILES[profile], clock)
             return self.measure_video(temporary, intended if check else None)
 
     def measure_video(self, path: Path, intended: _Twice | None) -> Measured:
@@ -116,7 +116,7 @@ class _Work:
         if intended is not None:
             stored = quality.Distortion(structural=False)
             frames = intended.second() if intended.is_seen else intended.first()
-            pairs = zip(frames, ticking(media.decode(media.Clip(path)), self._tick), strict=True)
+            pairs = zip(frames, ticking(decoding.decode(Clip(path)), self._tick), strict=True)
             described |= {"frames_sha256": self._hash_of(_compared(pairs, stored), self._num_frames)}
             described |= {"storage_psnr_db": stored.psnr_db}
         return self._measured(self._num_frames, described)
@@ -131,7 +131,7 @@ class _Work:
     def measure_stream(self, path: Path) -> Measured:
         """Measure a file that is an encoder's stream."""
         described = _file_columns(path)
-        frames = self._distortion.against_clean(ticking(media.decode(media.Clip(path)), self._tick), self._tick)
+        frames = self._distortion.against_clean(ticking(decoding.decode(Clip(path)), self._tick), self._tick)
         # The stream is the perturbed video, so nothing was lost in storing it.
         described |= {"frames_sha256": self._hash_of(frames, self._num_frames), "storage_psnr_db": math.inf}
         return self._measured(self._num_frames, described)
@@ -150,7 +150,7 @@ class _Work:
         return self._measured_frames(self._target, stored)
 
     def _sampled(self, num_frames: int) -> Image:
-        wanted = media.uniform_indices(num_frames, self._num_frames)
+        wanted = uniform_indices(num_frames, self._num_frames)
         images = {frame.position: frame.image for frame in self._rendered_and_measured(set(wanted))}
         _expect(len(images), len(set(wanted)))
         return np.stack([images[index] for index in wanted])
@@ -207,9 +207,9 @@ class _Distortion:
     def __init__(self, source: Source, recipe: VideoRecipe, num_frames: int) -> None:
         stored = recipe.storage
         sampled = stored.num_frames if isinstance(stored, StoredFrames) else MEASURED_FRAMES
-        clean = media.uniform_indices(sampled, source.num_frames)
+        clean = uniform_indices(sampled, source.num_frames)
         self._source = source
-        self._clean_of = dict(zip(media.uniform_indices(sampled, num_frames), clean, strict=True))
+        self._clean_of = dict(zip(uniform_indices(sampled, num_frames), clean, strict=True))
         self._distortion = quality.Distortion(structural=True)
 
     def see(self, clean: Frame, image: Image) -> None:
@@ -220,7 +220,9 @@ class _Distortion:
     def against_clean(self, frames: Iterable[Frame], tick: Tick) -> Iterator[Frame]:
         """Pass frames on, comparing each that is sampled with the clean frame that is sampled in its place."""
         needed = set(self._clean_of.values())
-        clean = {frame.position: frame.image for frame in ticking(media.decode(self._source.clip, only=needed), tick)}
+        clean = {
+            frame.position: frame.image for frame in ticking(decoding.decode(self._source.clip, only=needed), tick)
+        }
         for frame in frames:
             if frame.position in self._clean_of:
                 self._distortion.add(clean[self._clean_of[frame.position]], frame.image)
@@ -272,8 +274,8 @@ def _expect(count: int, expected: int) -> None:
 
 
 def _file_columns(path: Path) -> dict[str, object]:
-    info = media.probe(path)
-    bitrate = media.video_bitrate(path)
+    info = probing.probe(path)
+    bitrate = probing.video_bitrate(path)
     return {
         "bytes": path.stat().st_size,
         "sha256": storage.sha256(path),
@@ -285,4 +287,4 @@ def _file_columns(path: Path) -> dict[str, object]:
 
 def stored_indices(storage: StoredFrames, num_frames: int) -> list[int]:
     """Which frames of the full-length clip the `frames` tier keeps."""
-    return media.uniform_indices(storage.num_frames, num_frames)
+    return uniform_indices(storage.num_frames, num_frames)

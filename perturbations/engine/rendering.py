@@ -19,8 +19,8 @@ from perturbations.analysis import motion
 from perturbations.engine import guidance
 from perturbations.errors import MediaError
 from perturbations.manifest.kinds import CompleteSource, VideoRow
-from perturbations.media import media
-from perturbations.media.media import Frame, Image
+from perturbations.media import decoding, encoding, pixels, probing, program
+from perturbations.media.clip import SAME_TIME_S, Clip, Frame, Image, Timing
 from perturbations.plan.facts import Cut, Facts, parse_cut, parse_facts
 from perturbations.plan.recipe import VideoRecipe, digest, parse
 from perturbations.progress import Tick, no_tick, ticking
@@ -43,12 +43,12 @@ class Source:
 
     dataset: str
     item_id: str
-    clip: media.Clip
+    clip: Clip
     sha256: str
     num_frames: int
     width: int
     height: int
-    timing: media.Timing
+    timing: Timing
     facts: Facts | None = None
     motion: Path | None = None
     cut: Cut | None = None
@@ -59,7 +59,7 @@ class Source:
         """The video that is perturbed: the clip itself, or what it is cut from."""
         if self.cut is None:
             return self
-        clip = media.Clip(self.clip.path)
+        clip = Clip(self.clip.path)
         return replace(self, item_id=self.cut.video_id, clip=clip, num_frames=self.cut.num_frames, cut=None)
 
     @property
@@ -129,13 +129,13 @@ def length(recipe: VideoRecipe, source: Source) -> int:
     return len(_plan_of(recipe, source)) if method(recipe) == "temporal" else source.num_frames
 
 
-def timing(recipe: VideoRecipe, source: Source) -> media.Timing:
+def timing(recipe: VideoRecipe, source: Source) -> Timing:
     """The clock of the perturbed clip."""
     return _even(source.timing) if method(recipe) == "temporal" else source.timing
 
 
-def _even(clock: media.Timing) -> media.Timing:
-    return media.Timing(1 / clock.frame_rate, clock.frame_rate)
+def _even(clock: Timing) -> Timing:
+    return Timing(1 / clock.frame_rate, clock.frame_rate)
 
 
 def render(
@@ -169,7 +169,7 @@ def _changed(
     whole = source.whole
     apply = applier(recipe, whole.dataset, whole.item_id, whole.num_frames, source.height, source.width, guide)
     follower = guide if isinstance(guide, motion.Follower) else None
-    frames = ticking(media.decode(source.clip, only=motion.needed(only) if follower else only), tick)
+    frames = ticking(decoding.decode(source.clip, only=motion.needed(only) if follower else only), tick)
     if follower:
         frames = _shown(frames, follower, only)
     together = getattr(apply, "together", None)
@@ -261,15 +261,15 @@ def _decoded(positions: Sequence[int]) -> int:
 def _frames_at(source: Source, positions: Sequence[int], tick: Tick) -> Iterator[Frame]:
     """The clip's frames at ascending positions. Their times count from the first of each stretch."""
     if positions[0] <= _KEY_FRAMES and len(list(_stretches(positions))) == 1:
-        yield from ticking(media.decode(source.clip, only=set(positions)), tick)
+        yield from ticking(decoding.decode(source.clip, only=set(positions)), tick)
         return
     times = _times(source)
     for stretch in _stretches(positions):
         # Frames shown at one time cannot be told apart by it: start with the first of them.
-        start = bisect_left(times, times[stretch[0]] - media.SAME_TIME_S)
-        clip = media.Clip(source.clip.path, times[start] if start else source.clip.start_s, source.clip.end_s)
+        start = bisect_left(times, times[stretch[0]] - SAME_TIME_S)
+        clip = Clip(source.clip.path, times[start] if start else source.clip.start_s, source.clip.end_s)
         only = {position - start for position in stretch}
-        for frame in ticking(media.decode(clip, only=only), tick):
+        for frame in ticking(decoding.decode(clip, only=only), tick):
             yield frame._replace(position=start + frame.position)
 
 
@@ -279,19 +279,19 @@ def _times(source: Source) -> list[float]:
 
 
 @lru_cache(maxsize=4)
-def _cached_times(clip: media.Clip, num_frames: int, sha256: str) -> list[float]:
-    return media.frame_times(clip, num_frames)
+def _cached_times(clip: Clip, num_frames: int, sha256: str) -> list[float]:
+    return decoding.frame_times(clip, num_frames)
 
 
 def _from_scratch(wanted: Sequence[tuple[int, int]], source: Source, tick: Tick) -> Iterator[Frame]:
     """The same by way of a lossless file whose frames can be read in any order."""
 
     def make(path: Path) -> None:
-        frames = ticking(media.decode(source.clip), tick)
-        media.encode((frame._replace(pts=frame.position) for frame in frames), path, _INTRA, _even(source.timing))
+        frames = ticking(decoding.decode(source.clip), tick)
+        encoding.encode((frame._replace(pts=frame.position) for frame in frames), path, _INTRA, _even(source.timing))
 
     with _scratch_file(source, digest([source.sha256, source.clip.start_s, source.clip.end_s]), make) as path:
-        images = media.pick(path, [position for _, position in wanted])
+        images = decoding.pick(path, [position for _, position in wanted])
         for (place, _), image in zip(wanted, images, strict=True):
             tick()
             yield Frame(image, place, place)
@@ -339,7 +339,7 @@ def _played(run: Sequence[tuple[int, int]], recipe: VideoRecipe, source: Source,
     from_donor = run[0][1] < 0
     positions = [~position if from_donor else position for _, position in run]
     if from_donor:
-        frames = ticking(media.decode(guidance.donor_clip(source.facts), only=set(positions)), tick)
+        frames = ticking(decoding.decode(guidance.donor_clip(source.facts), only=set(positions)), tick)
     else:
         frames = _frames_at(source, sorted(set(positions)), tick)
     current = next(frames)
@@ -368,11 +368,11 @@ def _decoded_stream(recipe: VideoRecipe, source: Source, only: Collection[int] |
     name = digest([recipe.text, whole.sha256, whole.clip.start_s, whole.clip.end_s])
     with _scratch_file(whole, name, lambda path: encode_stream(recipe, whole, path, tick)) as path:
         if source.cut is None:
-            yield from ticking(media.decode(media.Clip(path), only=only), tick)
+            yield from ticking(decoding.decode(Clip(path), only=only), tick)
             return
         places = range(source.num_frames) if only is None else sorted(only)
         times = _times(whole)
-        stream = replace(whole, clip=media.Clip(path), sha256=name)
+        stream = replace(whole, clip=Clip(path), sha256=name)
         for frame in _frames_at(stream, [source.first + place for place in places], tick):
             seconds = times[frame.position] - times[source.first]
             yield Frame(frame.image, round(seconds / source.timing.time_base), frame.position - source.first)
@@ -381,26 +381,26 @@ def _decoded_stream(recipe: VideoRecipe, source: Source, only: Collection[int] |
 def check_tools(recipe: VideoRecipe) -> None:
     """Raise `ToolError` when a recipe needs an ffmpeg that is not there or lacks its encoder."""
     if method(recipe) == "codec":
-        media.check_ffmpeg(registry.resolve(recipe.entry.kernel)(**recipe.params)["vcodec"])
+        program.check_ffmpeg(registry.resolve(recipe.entry.kernel)(**recipe.params)["vcodec"])
 
 
 def encode_stream(recipe: VideoRecipe, source: Source, path: Path, tick: Tick) -> None:
     """Write the stream of a codec recipe: the encoder's own output, never decoded and encoded again."""
     arguments = registry.resolve(recipe.entry.kernel)(**recipe.params)
-    arguments["pix_fmt"] = media.storable_pix_fmt(arguments["pix_fmt"], source.width, source.height)
+    arguments["pix_fmt"] = pixels.storable_pix_fmt(arguments["pix_fmt"], source.width, source.height)
     # 4:2:0 is encoded from the source's own planes, 4:4:4 from RGB frames.
     fed = "yuv420p" if arguments["pix_fmt"] == "yuv420p" else "rgb24"
-    if arguments.get("fps_mode") == "cfr" and (index := media.transcodable(source.clip)) is not None:
+    if arguments.get("fps_mode") == "cfr" and (index := probing.transcodable(source.clip)) is not None:
         rate = source.timing.frame_rate
-        if media.transcode_with_ffmpeg(source.clip.path, index, path, rate, arguments, tick) == source.num_frames:
+        if program.transcode_with_ffmpeg(source.clip.path, index, path, rate, arguments, tick) == source.num_frames:
             return
-    frames = ticking(media.decode(source.clip, pix_fmt=fed), tick)
+    frames = ticking(decoding.decode(source.clip, pix_fmt=fed), tick)
     clock = source.timing
-    if media.is_constant_rate(source.clip.path) or arguments.get("fps_mode") == "cfr":
+    if probing.is_constant_rate(source.clip.path) or arguments.get("fps_mode") == "cfr":
         # Count frames instead of ticks: the container's clock must not change what the rate control does.
         clock = _even(clock)
         frames = (frame._replace(pts=frame.position) for frame in frames)
-    media.encode_with_ffmpeg(frames, path, clock, source.size, fed, arguments)
+    program.encode_with_ffmpeg(frames, path, clock, source.size, fed, arguments)
 
 
 def source_of(row: CompleteSource | VideoRow) -> Source:
@@ -415,9 +415,9 @@ def source_of(row: CompleteSource | VideoRow) -> Source:
     else:
         path, sha256, num_frames = Path(row.path), row.sha256, row.frame_count
         facts = cut = None
-    if media.sha256(path) != sha256:
+    if probing.sha256(path) != sha256:
         raise MediaError(f"{path} is not the file that the manifest describes: its content changed")
-    info = media.probe(path)
+    info = probing.probe(path)
     # A row may come from a stranger, and what kernels draw is as large as it says.
     if (info.width, info.height) != (row.width, row.height):
         raise MediaError(f"{path} has {info.width}x{info.height} pixels, the row says {row.width}x{row.height}")
@@ -428,12 +428,12 @@ def source_of(row: CompleteSource | VideoRow) -> Source:
     return Source(
         dataset=row.dataset,
         item_id=row.item_id,
-        clip=media.Clip(path, row.start_s, row.end_s),
+        clip=Clip(path, row.start_s, row.end_s),
         sha256=sha256,
         num_frames=num_frames,
         width=row.width,
         height=row.height,
-        timing=media.Timing(info.time_base, info.frame_rate.limit_denominator(1001)),
+        timing=Timing(info.time_base, info.frame_rate.limit_denominator(1001)),
         facts=facts,
         cut=cut,
     )
@@ -447,8 +447,8 @@ def cut_of(source: CompleteSource, video: Source) -> Cut:
     times = _times(video)
     if len(times) != video.num_frames:
         raise MediaError(f"{len(times)} frames have a time where {video.num_frames} decode")
-    start = 0 if source.start_s is None else bisect_left(times, source.start_s - media.SAME_TIME_S)
-    end = len(times) if source.end_s is None else bisect_left(times, source.end_s - media.SAME_TIME_S)
+    start = 0 if source.start_s is None else bisect_left(times, source.start_s - SAME_TIME_S)
+    end = len(times) if source.end_s is None else bisect_left(times, source.end_s - SAME_TIME_S)
     if end - start != source.frame_count:
         raise MediaError(f"the video has {end - start} frames in the clip's span, the clip has {source.frame_count}")
     return Cut(video_id=video.item_id, first=start, num_frames=video.num_frames)

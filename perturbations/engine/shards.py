@@ -14,8 +14,8 @@ from perturbations.engine.journal import Analysed, Journal, Measured
 from perturbations.engine.rendering import Source, cut_of, source_of
 from perturbations.errors import MediaError
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
-from perturbations.media import media
-from perturbations.media.media import Frame
+from perturbations.media import decoding, probing
+from perturbations.media.clip import Clip, Frame
 from perturbations.plan.facts import Cut
 from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import AnalysisRecipe, VideoRecipe
@@ -28,13 +28,13 @@ log = logging.getLogger("perturbations")
 def source_row(dataset: str, listed: ListedClip, tick: Tick = no_tick) -> CompleteSource:
     """Decode a listed clip whole and describe it. Raises `MediaError` when anything about it is wrong."""
     path = Path(listed.path)
-    info = media.probe(path)
+    info = probing.probe(path)
     if listed.bytes is not None and path.stat().st_size != listed.bytes:
         raise MediaError("the file changed while the run was starting; run again")
     digest = hashlib.sha256()
     count = 0
     last: Frame | None = None
-    for last in ticking(media.decode(media.Clip(path, listed.start_s, listed.end_s)), tick):
+    for last in ticking(decoding.decode(Clip(path, listed.start_s, listed.end_s)), tick):
         digest.update(last.image.data)
         count += 1
     assert last is not None

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from perturbations.demo import film
-from perturbations.media import media
+from perturbations.media.clip import uniform_indices
 from perturbations.models.loading import library
 from perturbations.progress import logged
 from perturbations.system import storage
@@ -139,7 +139,7 @@ def _model(tokenizer: Any, training: Training) -> Any:
 
 def _drawn(scenes: Sequence[int], training: Training) -> np.ndarray:
     """Frames of clean clips, spread over their length: uint8, scenes x frames x 3 x S x S."""
-    places = media.uniform_indices(training.frames, film.NUM_FRAMES)
+    places = uniform_indices(training.frames, film.NUM_FRAMES)
     pixels = np.empty((len(scenes), len(places), 3, training.image_size, training.image_size), np.uint8)
     for row, scene in enumerate(logged(iter(scenes), len(scenes), "scenes drawn")):
         pixels[row] = frames.resized(np.stack(list(film.frames(scene, places))), training.image_size)

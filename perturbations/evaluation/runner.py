@@ -36,7 +36,7 @@ from perturbations.manifest.kinds import (
     SourceRow,
     TextRow,
 )
-from perturbations.media import media
+from perturbations.media.clip import uniform_indices
 from perturbations.models.loading import find_checkpoint, library, load_part, read_config
 from perturbations.plan import evaluation
 from perturbations.plan.recipe import Record, canonical, digest, is_published
@@ -161,8 +161,8 @@ def sampled(row: ClipRow | CompleteSource, num_frames: int) -> np.ndarray:
     """The uniformly sampled frames of a row, T x H x W x 3, whatever its storage tier."""
     if isinstance(row, ClipRow) and row.storage.startswith("frames/"):
         stack = open_clip(row)
-        return stack[media.uniform_indices(num_frames, len(stack))]
-    return open_clip(row, media.uniform_indices(num_frames, row.frame_count))
+        return stack[uniform_indices(num_frames, len(stack))]
+    return open_clip(row, uniform_indices(num_frames, row.frame_count))
 
 
 def video_gallery(backbone: Backbone, sources: Sequence[SourceRow], num_frames: int) -> Gallery:

@@ -28,7 +28,7 @@ from perturbations.errors import ManifestError, MediaError
 from perturbations.manifest import files as manifest_files
 from perturbations.manifest import locations
 from perturbations.manifest.kinds import COMPLETE, SOURCES, TEXTS, VIDEOS, ClipRow, CompleteSource, SourceRow, TextRow
-from perturbations.media import media
+from perturbations.media.clip import uniform_indices
 from perturbations.progress import logged
 from perturbations.system import storage
 from perturbations.system.export_names import check_folders, for_spreadsheets, is_file_name, one_file_for
@@ -185,7 +185,7 @@ def _sampled(row: ClipRow | CompleteSource, num_frames: int) -> np.ndarray:
             raise MediaError(f"{stored} changed since it was made; perturb verify --repair makes it again")
     if tier == "frames":
         return open_clip(row)
-    return open_clip(row, media.uniform_indices(num_frames, row.frame_count))
+    return open_clip(row, uniform_indices(num_frames, row.frame_count))
 
 
 def _holds(file: Path, told: Mapping[str, str], shape: tuple[int, ...]) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from perturbations.errors import MediaError
-from perturbations.media.media import Image
+from perturbations.media.clip import Image
 from perturbations.system import limits
 
 _AXES = {"left": 2, "previous": 0}

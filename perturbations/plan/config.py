@@ -10,92 +10,36 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic.config import JsonDict
 
 from perturbations.bounds import SEEDS
+from perturbations.datasets import registry as datasets
+from perturbations.datasets.registry import Dataset
 from perturbations.errors import ConfigError, cut, short
 from perturbations.suites import registry
 from perturbations.system import limits
+from perturbations.system.settings import MOST_ITEMS, Strict, Whole
+
+if TYPE_CHECKING:
+    AnyDataset = Dataset
+else:
+    AnyDataset = datasets.settings_of_any()
 
 Severity = Annotated[int, Field(ge=1, le=5)]
 AnySeverity = Annotated[int, Field(ge=1, le=7)]
 Variant = Literal["released", "paper"]
-AdapterName = Literal["msrvtt", "msvd", "activitynet", "lsmdc", "didemo", "youcook2", "folder", "demo"]
 
 
 Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
-Whole = Annotated[int, Field(strict=True)]
-"""A whole number and nothing that could be made one: no text, no bool, no 3.0."""
 Seed = Annotated[int, Field(strict=True, ge=SEEDS.low, le=SEEDS.high)]
-ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
-
-_MOST_ITEMS = 10**9
-
 RESERVED = ("whole", "logs", "benchmarks", "demo_encoder")
 """No names of datasets: folders of that name below `work` hold something else."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Columns(_Strict):
-    """Which columns of a `folder` dataset's caption table mean what."""
-
-    item_id: ColumnName = Field("item_id", description="the item's name; rows that share it are captions of one item")
-    video: ColumnName | None = Field(
-        None, description="file below `videos`; without it the item_id plus a video extension"
-    )
-    caption: ColumnName = Field("caption", description="the text")
-    start_s: ColumnName | None = Field(
-        None, description="start of the clip in seconds; without it the video's beginning"
-    )
-    end_s: ColumnName | None = Field(None, description="end of the clip in seconds; without it the video's end")
-
-
-class Dataset(_Strict):
-    """One video-text dataset: who reads its annotations, and where its files are."""
-
-    adapter: AdapterName = Field(description="which annotation format to read")
-    annotations: Path | None = Field(None, description="the annotation file")
-    videos: Path | None = Field(None, description="the directory that holds the videos")
-    split: str | None = Field(
-        None, description="the split's name for the manifests; youcook2's official JSON: which subset to read"
-    )
-    ids: Path | None = Field(
-        None,
-        description="text file with one video id of the split a line. msvd: its items; youcook2: more whole videos, "
-        "which no clip of the annotations is a part of",
-    )
-    captions: Literal["first", "all"] = Field("first", description="msvd: one caption a video, as the papers, or all")
-    columns: Columns = Field(default_factory=Columns, description="folder: the caption table's columns")
-    subset: tuple[str, ...] | None = Field(None, description="only these item ids; everything else is not listed")
-    clips: Whole = Field(8, ge=1, le=10_000, description="demo: how many clips to draw")
-    donors: str | None = Field(
-        None, description="the dataset whose clips event insertion takes segments from; the default is this one itself"
-    )
-    max_quarantine: Whole | None = Field(
-        None,
-        ge=0,
-        le=_MOST_ITEMS,
-        description="how many items may fail before the run does; the default is the global value",
-    )
-
-    @property
-    def has_gender(self) -> bool:
-        """Whether captions tell of men and women; YouCook2's, which are instructions, do not (Schiappa et al.)."""
-        return self.adapter != "youcook2"
-
-    @property
-    def has_spans(self) -> bool:
-        """Whether the items are parts of longer videos."""
-        timed = self.columns.start_s is not None or self.columns.end_s is not None
-        return self.adapter == "youcook2" or (self.adapter == "folder" and timed)
-
-
-class VideoStorage(_Strict):
+class VideoStorage(Strict):
     """Full-length files."""
 
     tier: Literal["video"]
@@ -104,14 +48,14 @@ class VideoStorage(_Strict):
     )
 
 
-class FramesStorage(_Strict):
+class FramesStorage(Strict):
     """Uniformly sampled frames, as the evaluation protocols use them."""
 
     tier: Literal["frames"]
     num_frames: Whole = Field(12, ge=1, le=4096, description="how many uniformly sampled frames to keep, lossless")
 
 
-class RecipeStorage(_Strict):
+class RecipeStorage(Strict):
     """No pixels: clips are rendered on demand."""
 
     tier: Literal["recipe"]
@@ -120,13 +64,13 @@ class RecipeStorage(_Strict):
 Storage = Annotated[VideoStorage | FramesStorage | RecipeStorage, Field(discriminator="tier")]
 
 
-class OfflineMainObject(_Strict):
+class OfflineMainObject(Strict):
     """Motion and saliency: no download, no words."""
 
     backend: Literal["offline"] = "offline"
 
 
-class PretrainedMainObject(_Strict):
+class PretrainedMainObject(Strict):
     """A captioner, a noun extractor and an open-vocabulary detector, as in the paper."""
 
     backend: Literal["pretrained"]
@@ -149,14 +93,14 @@ class PretrainedMainObject(_Strict):
         return self
 
 
-class OfflineStyle(_Strict):
+class OfflineStyle(Strict):
     """AdaIN's statistics on a filter bank: no download."""
 
     backend: Literal["offline"] = "offline"
     images: Path | None = Field(None, description="a folder of style images; the default are those the package draws")
 
 
-class PretrainedStyle(_Strict):
+class PretrainedStyle(Strict):
     """AdaIN with the published weights."""
 
     backend: Literal["pretrained"]
@@ -167,13 +111,13 @@ class PretrainedStyle(_Strict):
     decoder_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="its SHA-256")
 
 
-class OfflineEmbedding(_Strict):
+class OfflineEmbedding(Strict):
     """A fixed descriptor of colour, gradients and motion: no download."""
 
     backend: Literal["offline"] = "offline"
 
 
-class PretrainedEmbedding(_Strict):
+class PretrainedEmbedding(Strict):
     """CLIP."""
 
     backend: Literal["pretrained"]
@@ -181,13 +125,13 @@ class PretrainedEmbedding(_Strict):
     clip_revision: str | None = Field(None, description="its commit")
 
 
-class Frost(_Strict):
+class Frost(Strict):
     """What ice looks like."""
 
     images: Path | None = Field(None, description="a folder of photographs of frost; the default is drawn ice")
 
 
-class CaptionBackend(_Strict):
+class CaptionBackend(Strict):
     """Who perturbs captions."""
 
     backend: Literal["offline", "pretrained"] = Field(
@@ -195,7 +139,7 @@ class CaptionBackend(_Strict):
     )
 
 
-class Backends(_Strict):
+class Backends(Strict):
     """Who plays a model's role. What is made with `offline` backends does not compare with published numbers."""
 
     device: Device = Field("cpu", description="where pretrained models run: cpu, cuda, cuda:1, mps")
@@ -222,7 +166,7 @@ class Backends(_Strict):
     frost: Frost = Field(default_factory=Frost, description="the ice of mm_robustness/frost")
 
 
-class Captions(_Strict):
+class Captions(Strict):
     """What to make of a suite's captions."""
 
     perturbations: Literal["all"] | tuple[str, ...] = Field("all", description="all, or a list of names")
@@ -246,7 +190,7 @@ def _distinct(value: Any) -> Any:
     return value
 
 
-class Suite(_Strict):
+class Suite(Strict):
     """What to make of one suite."""
 
     variant: Variant = Field("released", description="released: the authors' code; paper: the printed text")
@@ -279,7 +223,7 @@ MethodName = Literal["none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "ds
 Mix = Literal["mixed_severity", "mixed_types"]
 
 
-class Evaluation(_Strict):
+class Evaluation(Strict):
     """Who is asked, and how it adapts."""
 
     model: Literal["clip4clip", "xpool"] = Field("clip4clip", description="how frames are pooled")
@@ -322,7 +266,7 @@ class Evaluation(_Strict):
         return value if value is None else _distinct(value)
 
 
-class Limits(_Strict):
+class Limits(Strict):
     """What one file may ask for before its item is refused. Limits change no result and cause no rerun."""
 
     frame_pixels: int = Field(
@@ -339,20 +283,27 @@ class Limits(_Strict):
     )
 
 
-class Config(_Strict):
+def _with_suites(schema: JsonDict) -> None:
+    """Let the JSON schema list the suites."""
+    schema["propertyNames"] = {"enum": list(registry.suites())}
+
+
+class Config(Strict):
     """The whole of `config.yaml`: what to make. Where it runs is a matter of workflow/profiles."""
 
     seed: Seed = Field(0, description="the one seed; a different one gives a different realization of everything")
-    datasets: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)], Dataset] = Field(
+    datasets: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)], AnyDataset] = Field(
         description="name -> dataset; the targets are called after the names, e.g. mlvp_msrvtt", min_length=1
     )
-    suites: dict[str, Suite] = Field(description="suite -> what to make of it", min_length=1)
+    suites: dict[str, Suite] = Field(
+        description="suite -> what to make of it", min_length=1, json_schema_extra=_with_suites
+    )
     backends: Backends = Field(default_factory=Backends)
     evaluation: Evaluation = Field(default_factory=Evaluation)
     storage: Storage = Field(default_factory=lambda: VideoStorage(tier="video"))
     shard_size: Whole = Field(100, ge=1, le=100_000, description="at most so many items a job; never changes a result")
     max_quarantine: Whole = Field(
-        0, ge=0, le=_MOST_ITEMS, description="how many items of a dataset may fail before the run does"
+        0, ge=0, le=MOST_ITEMS, description="how many items of a dataset may fail before the run does"
     )
     stall_limit_s: Whole = Field(
         120, ge=1, le=86_400, description="kill an item whose decoder gives no frame for so long"
@@ -433,23 +384,18 @@ def check_paths(name: str, dataset: Dataset) -> None:
     _raise(problems, "config.yaml names what is not there")
 
 
-_REQUIRED_PATHS = {
-    "demo": (),
-    "msvd": ("annotations", "videos", "ids"),
-}
-_HAVE_IDS = ("msvd", "youcook2")
-
-
 def _dataset_problems(config: Config) -> list[str]:
     problems = []
     for name, dataset in config.datasets.items():
         if name in RESERVED:
             problems.append(f"datasets.{name}: the name is taken by a folder of the workflow; choose another")
-        for key in _REQUIRED_PATHS.get(dataset.adapter, ("annotations", "videos")):
+        adapter = datasets.get(dataset.adapter)
+        for key in adapter.needs:
             if getattr(dataset, key) is None:
                 problems.append(f"datasets.{name}.{key}: the adapter '{dataset.adapter}' needs it")
-        if dataset.ids is not None and dataset.adapter not in _HAVE_IDS:
-            problems.append(f"datasets.{name}.ids: for the adapters {', '.join(_HAVE_IDS)}, not '{dataset.adapter}'")
+        if dataset.ids is not None and "ids" not in adapter.takes:
+            having = ", ".join(other.name for other in datasets.adapters().values() if "ids" in other.takes)
+            problems.append(f"datasets.{name}.ids: for the adapters {having}, not '{dataset.adapter}'")
     return problems
 
 
@@ -566,10 +512,15 @@ def check_backend_files(backends: Backends) -> None:
     _raise(problems, "config.yaml names what is not there")
 
 
+_SETTINGS = {adapter.settings.__name__ for adapter in datasets.adapters().values()} | {Dataset.__name__}
+
+
 def _key(problem: Any) -> str:
     # pydantic puts the discriminator's value and the literal's alternatives into the path; the file has no such keys
     location = list(problem["loc"])
     unknown_tag = problem["type"].startswith("union_tag")
+    if location[:1] == ["datasets"] and len(location) > 2 and location[2] in _SETTINGS:
+        del location[2]
     if location[:1] == ["storage"]:
         location[1:2] = ["tier"] if unknown_tag else []
     elif location[:1] == ["backends"] and len(location) > 1 and location[1] in ("main_object", "style", "embedding"):

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import get_args
 
+from perturbations.datasets import registry as datasets
 from perturbations.errors import ConfigError
 from perturbations.plan import captions, listed, recipe, sharding
 from perturbations.plan import config as configuration
@@ -73,7 +74,8 @@ def options(inputs: Mapping[str, str | Sequence[str]]) -> list[str]:
 
 def demo_option(config: configuration.Config, collection: str) -> str:
     """The option of a dataset whose clips the package draws itself."""
-    return "--demo" if config.datasets[sharding.dataset_of(collection)].adapter == "demo" else ""
+    adapter = config.datasets[sharding.dataset_of(collection)].adapter
+    return "--demo" if datasets.get(adapter).drawn else ""
 
 
 def source_parts(collection: str, shards: Iterable[str]) -> list[str]:

@@ -16,9 +16,10 @@ from json.encoder import encode_basestring, encode_basestring_ascii
 from pathlib import Path
 from typing import Any, TypeVar
 
-from perturbations.annotations import reading
 from perturbations.annotations.listing import Item, Listing, Rejected
+from perturbations.datasets import registry as datasets
 from perturbations.plan import config as configuration
+from perturbations.plan import items
 from perturbations.plan.recipe import canonical
 from perturbations.system import storage
 
@@ -119,15 +120,15 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
     Raises `ConfigError` and `AnnotationError`.
     """
     dataset = config.datasets[dataset_of(name)]
-    listing = reading.read(dataset_of(name), dataset)
+    listing = items.read(dataset_of(name), dataset)
     if name.endswith(_WHOLE):
-        listing = reading.whole_videos(dataset, listing)
-    split = reading.split_of(dataset)
-    if dataset.adapter == "demo":
+        listing = items.whole_videos(dataset, listing)
+    split = datasets.split_of(dataset)
+    if datasets.get(dataset.adapter).drawn:
         located = [_Listed(item, split, root / "videos" / f"{item.item_id}.mp4", None) for item in listing.items]
         missing: list[Rejected] = []
     else:
-        found, missing = reading.locate(dataset, listing)
+        found, missing = items.locate(dataset, listing)
         located = [_Listed(one.item, split, one.path, one.bytes) for one in found]
     shards = shards_of(located, config.shard_size, lambda one: one.item.item_id, lambda one: one.item.source_video_id)
     for shard, members in shards.items():
@@ -153,7 +154,7 @@ def captions(name: str, config: configuration.Config, root: Path) -> tuple[str, 
 
     Raises `ConfigError` and `AnnotationError`.
     """
-    listing = reading.read(name, config.datasets[name], videos=False)
+    listing = items.read(name, config.datasets[name], videos=False)
     told = _Captions(listing)
     folder = root / "captions"
     shards = []

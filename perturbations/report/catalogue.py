@@ -21,7 +21,8 @@ import numpy as np
 from perturbations.demo import film
 from perturbations.engine import shards
 from perturbations.manifest.kinds import CompleteSource
-from perturbations.media import media
+from perturbations.media import encoding
+from perturbations.media.clip import Frame, Timing
 from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.report import preview
@@ -244,9 +245,9 @@ def clips(folder: Path) -> list[CompleteSource]:
 
 def _clip(scene: int, path: Path) -> CompleteSource:
     rate = Fraction(film.FPS)
-    frames = (media.Frame(image, index, index) for index, image in enumerate(film.frames(scene)))
+    frames = (Frame(image, index, index) for index, image in enumerate(film.frames(scene)))
     # As the demo dataset has them.
-    media.encode(frames, path, storage.PROFILES["compatible"], media.Timing(1 / rate, rate))
+    encoding.encode(frames, path, storage.PROFILES["compatible"], Timing(1 / rate, rate))
     return shards.source_row("demo", ListedClip(item_id=path.stem, source_video_id=path.stem, path=str(path)))
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from perturbations.errors import ManifestError
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, AnalysisRow
-from perturbations.media import media
-from perturbations.media.media import Image
+from perturbations.media import decoding
+from perturbations.media.clip import Clip, Image, uniform_indices
 from perturbations.plan.facts import DetectedObject, MainObjects, parse_main_objects
 from perturbations.report.sheet import contact_sheet, write_png
 
@@ -47,10 +47,10 @@ def _label(row: AnalysisRow, result: MainObjects) -> str:
 
 
 def _pictures(row: AnalysisRow, result: MainObjects) -> list[Image | None]:
-    places = media.uniform_indices(min(_PICTURES, len(result.positions)), len(result.positions))
+    places = uniform_indices(min(_PICTURES, len(result.positions)), len(result.positions))
     positions = [result.positions[place] for place in places]
-    clip = media.Clip(Path(row.source_path), row.start_s, row.end_s)
-    images = {frame.position: frame.image for frame in media.decode(clip, only=set(positions))}
+    clip = Clip(Path(row.source_path), row.start_s, row.end_s)
+    images = {frame.position: frame.image for frame in decoding.decode(clip, only=set(positions))}
     drawn: list[Image | None] = [
         boxed(images[position], result.objects[place]) for place, position in zip(places, positions, strict=True)
     ]

@@ -14,7 +14,8 @@ from perturbations.engine import pipeline, rendering, shards
 from perturbations.errors import ManifestError
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, VIDEOS, CompleteSource, VideoRow
-from perturbations.media import media
+from perturbations.media import decoding
+from perturbations.media.clip import Clip, Image, uniform_indices
 from perturbations.plan import recipe
 from perturbations.report.sheet import contact_sheet, write_png
 from perturbations.suites import registry
@@ -52,22 +53,22 @@ def images_of(
     severities: Sequence[int],
     seed: int,
     variant: str,
-) -> list[media.Image]:
+) -> list[Image]:
     """The middle frame of a clip, clean and under each severity; six frames in one where a perturbation is about time.
 
     `row` and `donors` are rows of a sources manifest. Images are RGB uint8, as large as the clip or nearly so.
     """
-    clip = media.Clip(Path(row.path), row.start_s, row.end_s)
+    clip = Clip(Path(row.path), row.start_s, row.end_s)
     temporal = entry.method == "temporal"
     if temporal:
         images = [tiled(_decoded(clip, row.frame_count))]
     else:
-        images = [next(iter(media.decode(clip, only={row.frame_count // 2}))).image]
+        images = [next(iter(decoding.decode(clip, only={row.frame_count // 2}))).image]
     for severity in severities:
         made = recipe.make(entry, severity, variant=variant, seed=seed, storage=recipe.Unstored(), donors="--donors")
         source = shards.source_with_facts(made, row, donors)
         length = rendering.length(made, source)
-        positions = media.uniform_indices(_ROWS * _COLUMNS, length) if temporal else [length // 2]
+        positions = uniform_indices(_ROWS * _COLUMNS, length) if temporal else [length // 2]
         found = {one.position: one.image for one in rendering.render(made, source, only=set(positions))}
         shown = [found[position] for position in positions]
         images.append(tiled(shown) if temporal else shown[0])
@@ -117,7 +118,7 @@ def from_manifest(
 _ROWS, _COLUMNS = 2, 3
 
 
-def tiled(images: Sequence[media.Image]) -> media.Image:
+def tiled(images: Sequence[Image]) -> Image:
     """Six frames as one picture of a frame's shape."""
     height, width = images[0].shape[:2]
     size = max(1, width // _COLUMNS), max(1, height // _COLUMNS)
@@ -126,36 +127,36 @@ def tiled(images: Sequence[media.Image]) -> media.Image:
     return np.asarray(np.vstack(rows), np.uint8)
 
 
-def _several(row: VideoRow) -> media.Image:
+def _several(row: VideoRow) -> Image:
     held = row.stored_frames or row.frame_count
-    return tiled(list(api.open_clip(row, media.uniform_indices(_ROWS * _COLUMNS, held))))
+    return tiled(list(api.open_clip(row, uniform_indices(_ROWS * _COLUMNS, held))))
 
 
-def _several_clean(row: VideoRow) -> media.Image:
+def _several_clean(row: VideoRow) -> Image:
     return tiled(_decoded(_source_clip(row), row.source_frame_count))
 
 
-def _source_clip(row: VideoRow) -> media.Clip:
-    return media.Clip(Path(row.source_path), row.start_s, row.end_s)
+def _source_clip(row: VideoRow) -> Clip:
+    return Clip(Path(row.source_path), row.start_s, row.end_s)
 
 
-def _decoded(clip: media.Clip, num_frames: int) -> list[media.Image]:
-    positions = media.uniform_indices(_ROWS * _COLUMNS, num_frames)
-    images = {frame.position: frame.image for frame in media.decode(clip, only=set(positions))}
+def _decoded(clip: Clip, num_frames: int) -> list[Image]:
+    positions = uniform_indices(_ROWS * _COLUMNS, num_frames)
+    images = {frame.position: frame.image for frame in decoding.decode(clip, only=set(positions))}
     return [images[position] for position in positions]
 
 
-def _middle(row: VideoRow) -> media.Image:
+def _middle(row: VideoRow) -> Image:
     held = row.stored_frames or row.frame_count
-    image: media.Image = api.open_clip(row, [held // 2])[0]
+    image: Image = api.open_clip(row, [held // 2])[0]
     return image
 
 
-def _clean(row: VideoRow) -> media.Image:
+def _clean(row: VideoRow) -> Image:
     """The clean clip's frame that stands where `_middle` looks."""
     stored = recipe.parse(row.recipe).storage
     position = row.source_frame_count // 2
     if isinstance(stored, recipe.StoredFrames):
         sampled = pipeline.stored_indices(stored, row.source_frame_count)
         position = sampled[len(sampled) // 2]
-    return next(iter(media.decode(_source_clip(row), only={position}))).image
+    return next(iter(decoding.decode(_source_clip(row), only={position}))).image

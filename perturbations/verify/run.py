@@ -15,9 +15,8 @@ from typing import Any, TypeVar
 
 from perturbations.engine import supervise
 from perturbations.errors import UnknownPerturbationError
-from perturbations.manifest import files, sets
+from perturbations.manifest import files, machine, sets
 from perturbations.manifest.kinds import COMPLETE, RANKS, SOURCES, VIDEOS, SourceRow
-from perturbations.system import machine
 from perturbations.system.tools import tool_versions
 from perturbations.verify import clips, derived, tree
 from perturbations.verify.clips import Checked

@@ -1,6 +1,6 @@
 """Containers of small parts in a row, made to be streamed: Ogg, GIF, MPEG transport and program streams.
 
-Each `check_*` raises `MediaError` when the parts do not follow one another to the end. See `containers`.
+Each `check_*` raises `MediaError` when the parts do not follow one another to the end. See `structure`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import zlib
 from typing import BinaryIO
 
 from perturbations.errors import MediaError
-from perturbations.media.container_boxes import damaged, early
+from perturbations.media.containers.boxes import damaged, early
 
 _MIRRORED = bytes(int(f"{value:08b}"[::-1], 2) for value in range(256))
 _CONTINUED, _FIRST, _LAST = 1, 2, 4

@@ -1,4 +1,4 @@
-"""Containers of parts that say how long they are: MP4, RIFF, Matroska, ASF, FLV, PNG. See `containers`.
+"""Containers of parts that say how long they are: MP4, RIFF, Matroska, ASF, FLV, PNG. See `structure`.
 
 Each `*_end` gives how many bytes a file needs to be whole, as far as its outermost structure says, 0 where it does not.
 Each `check_*` raises `MediaError` when the parts do not follow one another to the end.

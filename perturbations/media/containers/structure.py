@@ -12,8 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from perturbations.media import container_boxes as boxes
-from perturbations.media import container_streams as streams
+from perturbations.media.containers import boxes, streams
 
 # By a file's first bytes; what begins otherwise is read as an MP4.
 _ENDS: dict[bytes, Callable[[BinaryIO, int], int]] = {
@@ -49,8 +48,8 @@ def check_length(path: Path) -> None:
 def check_structure(path: Path, name: str) -> None:
     """Raise `MediaError` when a file's parts do not follow one another to its end. Reads all of it, decodes nothing.
 
-    `name` is libav's name of the container. Nothing is said of those that have no such parts, or an index that
-    `media` compares with what decodes.
+    `name` is libav's name of the container. Not checked are containers without such parts, and those with an index that
+    `decoding` compares with what decodes.
     """
     if name in _CHECKS:
         with path.open("rb") as file:

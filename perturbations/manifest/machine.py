@@ -1,4 +1,4 @@
-"""What of the processor may decide a result's last bits: said in manifests, and compared where frames differ.
+"""What of the processor may decide a result's last bits: recorded in manifests, compared where frames differ.
 
 `benchmarks/bit_exactness.py` shows which results depend on what. On x86-64 processors with AVX2 all are the same; on
 others, OpenCV's filters of floats round otherwise.

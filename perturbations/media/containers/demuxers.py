@@ -15,4 +15,4 @@ INPUT_OPTIONS = {"protocol_whitelist": "file", "format_whitelist": ",".join(_DEM
 """For `av.open` and for an input of the ffmpeg program."""
 
 NOT_READ = "not a video: a picture, a text, a list of other files, or of a format that is not read"
-"""What is said of a file that no demuxer of these takes."""
+"""The message about a file that none of these demuxers takes."""

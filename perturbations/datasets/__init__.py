@@ -1,0 +1,1 @@
+"""Annotation formats: one file per adapter."""

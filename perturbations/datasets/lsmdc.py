@@ -1,0 +1,34 @@
+"""LSMDC (Rohrbach et al., 2017)."""
+
+from __future__ import annotations
+
+from perturbations.annotations.listing import Collector, Item
+from perturbations.annotations.readers import lines
+from perturbations.datasets.registry import Adapter, Dataset, annotations_of
+
+LEFT_OUT = "1012_Unbreakable_00.05.16.065-00.05.21.941"
+
+
+def read(dataset: Dataset, collector: Collector) -> None:
+    """Six tab-separated columns without a header; quotes are part of sentences. Clips are already cut."""
+    for where, line in lines(annotations_of(dataset)):
+        fields = line.split("\t")
+        item_id = fields[0]
+        if len(fields) != 6:
+            collector.reject_malformed(where, item_id, f"{len(fields)} fields, not 6 separated by tabs")
+            continue
+        if item_id == LEFT_OUT:
+            collector.reject(where, item_id, "left out, as the public loaders and the papers do")
+            continue
+        file = f"{item_id.partition('.')[0][:-3]}/{item_id}.avi"
+        collector.add(Item(item_id, item_id, (file,), (fields[5].strip(),), where=where))
+
+
+ADAPTER = Adapter(
+    name="lsmdc",
+    title="LSMDC",
+    reference="Rohrbach et al., IJCV 2017",
+    annotations="LSMDC16_challenge_1000_publictect.csv",
+    published="1,000 clips with one caption each",
+    read=read,
+)

@@ -1,0 +1,169 @@
+"""What an adapter is, what `config.yaml` says of a dataset, and how adapters are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal, Union
+
+from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic.config import JsonDict
+
+from perturbations import shelf
+from perturbations.annotations.listing import VIDEO_EXTENSIONS, Collector
+from perturbations.errors import short
+from perturbations.system.settings import MOST_ITEMS, Strict, Whole
+
+ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+def _with_names(schema: JsonDict) -> None:
+    """Let the JSON schema list the adapters."""
+    schema["enum"] = list(adapters())
+
+
+class Columns(Strict):
+    """Which columns of a `folder` dataset's caption table mean what."""
+
+    item_id: ColumnName = Field("item_id", description="the item's name; rows that share it are captions of one item")
+    video: ColumnName | None = Field(
+        None, description="file below `videos`; without it the item_id plus a video extension"
+    )
+    caption: ColumnName = Field("caption", description="the text")
+    start_s: ColumnName | None = Field(
+        None, description="start of the clip in seconds; without it the video's beginning"
+    )
+    end_s: ColumnName | None = Field(None, description="end of the clip in seconds; without it the video's end")
+
+
+class Dataset(Strict):
+    """One video-text dataset: who reads its annotations, and where its files are."""
+
+    adapter: str = Field(
+        description="which annotation format to read",
+        json_schema_extra=_with_names,
+    )
+    annotations: Path | None = Field(None, description="the annotation file")
+    videos: Path | None = Field(None, description="the directory that holds the videos")
+    split: str | None = Field(
+        None, description="the split's name for the manifests; youcook2's official JSON: which subset to read"
+    )
+    ids: Path | None = Field(
+        None,
+        description="text file with one video id of the split per line. msvd: its items; youcook2: more whole videos, "
+        "which no clip of the annotations is a part of",
+    )
+    captions: Literal["first", "all"] = Field("first", description="msvd: one caption per video, as the papers, or all")
+    columns: Columns = Field(default_factory=Columns, description="folder: the caption table's columns")
+    subset: tuple[str, ...] | None = Field(None, description="only these item ids; everything else is not listed")
+    clips: Whole = Field(8, ge=1, le=10_000, description="demo: how many clips to draw")
+    donors: str | None = Field(
+        None, description="the dataset whose clips event insertion takes segments from; the default is this one itself"
+    )
+    max_quarantine: Whole | None = Field(
+        None,
+        ge=0,
+        le=MOST_ITEMS,
+        description="how many items may fail before the run does; the default is the global value",
+    )
+
+    @field_validator("adapter")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in adapters():
+            *names, last = map(repr, adapters())
+            raise ValueError(f"Input should be {', '.join(names)} or {last}, not {short(name)}")
+        return name
+
+    @property
+    def has_gender(self) -> bool:
+        """Whether captions tell of men and women."""
+        return adapters()[self.adapter].gender
+
+    @property
+    def has_spans(self) -> bool:
+        """Whether the items are parts of longer videos."""
+        spans = adapters()[self.adapter].spans
+        return spans(self) if callable(spans) else spans
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapter:
+    """One annotation format.
+
+    Attributes:
+        name: in `config.yaml`.
+        title: the dataset's, for tables.
+        reference: the paper, and whose split it is; empty where the format belongs to no published dataset.
+        annotations: which file, or files, it reads.
+        published: how much the published split holds.
+        read: the function (dataset, collector) that lists every entry of the annotations: as an item, or with the
+            reason why it cannot be used.
+        split: the split's name for the manifests, where the configuration has none.
+        needs: paths that the configuration must give.
+        takes: further paths that it may give; others do not belong to the adapter.
+        settings: the keys that `config.yaml` may have: a subclass of `Dataset` adds keys.
+        spans: whether items are parts of longer videos, or the function of the dataset that says so.
+        gender: whether captions tell of men and women. YouCook2's, which are instructions, do not (Schiappa et al.).
+        extensions: of the files of videos that are listed without one.
+        drawn: whether the package draws the videos itself.
+    """
+
+    name: str
+    title: str
+    reference: str
+    annotations: str
+    published: str
+    read: Callable[[Dataset, Collector], None]
+    split: str = "test"
+    needs: tuple[str, ...] = ("annotations", "videos")
+    takes: tuple[str, ...] = ()
+    settings: type[Dataset] = Dataset
+    spans: bool | Callable[[Dataset], bool] = False
+    gender: bool = True
+    extensions: tuple[str, ...] = VIDEO_EXTENSIONS
+    drawn: bool = False
+
+
+@cache
+def adapters() -> dict[str, Adapter]:
+    """What the files of this shelf declare, by name: published datasets first, the drawn one last."""
+    every = shelf.things("perturbations.datasets", "ADAPTER", Adapter).values()
+    ordered = sorted(every, key=lambda adapter: (not adapter.reference, adapter.drawn, adapter.name))
+    return {adapter.name: adapter for adapter in ordered}
+
+
+def settings_of_any() -> object:
+    """The type of a dataset in `config.yaml`, for pydantic: the settings of the adapter that it names.
+
+    An unknown adapter is checked as a plain `Dataset`, which says that there is none of that name.
+    """
+    kinds = {adapter.settings for adapter in adapters().values()} | {Dataset}
+    if len(kinds) == 1:
+        return Dataset
+    tagged = tuple(Annotated[kind, Tag(kind.__name__)] for kind in kinds)
+
+    def tag(raw: object) -> str:
+        name = raw.get("adapter") if isinstance(raw, dict) else getattr(raw, "adapter", None)
+        adapter = adapters().get(name) if isinstance(name, str) else None
+        return (adapter.settings if adapter else Dataset).__name__
+
+    return Annotated[Union[tagged], Discriminator(tag)]  # noqa: UP007
+
+
+def get(name: str) -> Adapter:
+    """The adapter of a checked configuration."""
+    return adapters()[name]
+
+
+def annotations_of(dataset: Dataset) -> Path:
+    """The annotation file, which the configuration was checked to have."""
+    assert dataset.annotations is not None
+    return dataset.annotations
+
+
+def split_of(dataset: Dataset) -> str:
+    """The split's name: the configuration's, or the one that the papers evaluate on."""
+    return dataset.split or get(dataset.adapter).split

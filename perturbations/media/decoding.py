@@ -1,0 +1,198 @@
+"""Decode clips with PyAV, frame by frame, and notice what is damaged or missing."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import av.error
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations.errors import MediaError
+from perturbations.media import opening, pixels
+from perturbations.media.clip import SAME_TIME_S, Clip, Frame, Image
+from perturbations.media.containers import structure
+
+
+def decode(clip: Clip, *, pix_fmt: str = "rgb24", only: Collection[int] | None = None) -> Iterator[Frame]:
+    """Decode a clip frame by frame, in constant memory.
+
+    The frames are RGB uint8 H x W x 3; with another 8-bit planar `pix_fmt` they are PyAV's packing of its planes.
+    `only` gives the frames at these positions and stops after the last: the others are never converted.
+    Times start at 0 and increase strictly. Raises `MediaError` when the file is damaged, ends early, changes its
+    frame size, or has no frame in the clip's span.
+    """
+    with opening.opened(clip.path) as container:
+        stream = opening.video_stream(clip.path, container)
+        if not clip.start_s or _seek(container, stream, clip.start_s):
+            yield from _decode_stream(container, stream, clip, pix_fmt, only)
+            return
+    with opening.opened(clip.path) as container:
+        yield from _decode_stream(container, opening.video_stream(clip.path, container), clip, pix_fmt, only)
+
+
+def _seek(container: av.container.InputContainer, stream: av.video.stream.VideoStream, start_s: float) -> bool:
+    """Go to a key frame shown at or before a time in seconds; False where the container finds none."""
+    origin = stream.start_time or 0
+    time_base = stream.time_base or Fraction(1, 1000)
+    # Containers that index by decoding time, or not at all, may land on a key frame that is shown after the time.
+    for margin_s in (0, 10):
+        ticks = origin + int((start_s - margin_s) / time_base)
+        try:
+            container.seek(ticks, stream=stream)
+            key = next((frame for frame in container.decode(stream) if frame.key_frame), None)
+            if key is not None and key.pts is not None and (key.pts - origin) * time_base <= start_s + 1e-6:
+                container.seek(ticks, stream=stream)
+                return True
+        except av.error.FFmpegError:
+            continue  # it landed within a frame
+    return False
+
+
+def _decode_stream(
+    container: av.container.InputContainer,
+    stream: av.video.stream.VideoStream,
+    clip: Clip,
+    pix_fmt: str,
+    only: Collection[int] | None,
+) -> Iterator[Frame]:
+    last_wanted = max(only) if only else None
+    origin = stream.start_time or 0
+    time_base = stream.time_base or Fraction(1, 1000)
+    tick = max(1, round(1 / ((stream.average_rate or Fraction(25)) * time_base)))
+    to_array: Callable[[av.VideoFrame], NDArray[np.uint8]] | None = None
+    size = (0, 0)
+    pts = origin - tick
+    first: int | None = None
+    previous = -1
+    index = -1
+    decoded = 0
+    packets = _CountedPackets(clip.path, container, stream)
+    for frame in packets.frames():
+        decoded += 1
+        if to_array is None:
+            size = (frame.width, frame.height)
+            to_array = pixels.converter(stream, frame, pix_fmt)
+        elif (frame.width, frame.height) != size:
+            sizes = f"{size[0]}x{size[1]} to {frame.width}x{frame.height}"
+            raise MediaError(f"the frame size changes from {sizes} at frame {decoded - 1}")
+        pts = frame.pts if frame.pts is not None else pts + tick
+        seconds = float((pts - origin) * time_base)
+        if clip.start_s is not None and seconds < clip.start_s - SAME_TIME_S:
+            continue
+        if clip.end_s is not None and seconds >= clip.end_s - SAME_TIME_S:
+            break
+        if frame.is_corrupt:  # looked at here only: before the span, seeking itself breaks references
+            raise MediaError(f"frame {decoded - 1} is damaged")
+        if first is None:
+            first = pts
+        time = pts - first
+        if time <= previous:
+            time = previous + tick
+        previous = time
+        index += 1
+        if only is None or index in only:
+            yield Frame(to_array(frame), time, index)
+            if index == last_wanted:
+                return
+    else:
+        packets.check_structure()
+        if not clip.start_s:
+            packets.check_complete(decoded)
+    if first is None:
+        span = "" if clip.start_s is None else f" between {clip.start_s:g} s and {clip.end_s or float('inf'):g} s"
+        raise MediaError(f"no frame{span}")
+
+
+class _CountedPackets:
+    """Demuxes and decodes a stream, counting packets, so that a silently shortened file is noticed."""
+
+    def __init__(self, path: Path, container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> None:
+        self._path = path
+        self._format = container.format.name
+        self._container = container
+        self._stream = stream
+        # The index of an AVI leaves out dropped frames, which the stream's header counts.
+        indexed = sum(entry.size > 0 for entry in stream.index_entries) if self._format == "avi" else 0
+        self._indexed = indexed if indexed > 1 else 0  # without an index there is an entry for the first packet
+        self._declared = self._indexed or opening.declared_frames(stream)
+        self._discarded = 0
+        self._count = 0
+        self._end_s = 0.0
+
+    def frames(self) -> Iterator[av.VideoFrame]:
+        for packet in opening.packets(self._container, self._stream):
+            if packet.size:
+                if packet.is_corrupt:
+                    raise MediaError("a part of the file is damaged or missing")
+                self._count += 1
+                self._discarded += packet.is_discard
+                if packet.pts is not None and packet.time_base is not None:
+                    self._end_s = max(self._end_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+            elif packet.pts is not None:
+                continue  # Theora's way to say that the last frame stays; PyAV takes it for a fault
+            yield from packet.decode()
+
+    def check_structure(self) -> None:
+        structure.check_structure(self._path, self._format)
+
+    def check_complete(self, decoded: int) -> None:
+        if self._count < self._indexed:
+            raise MediaError(f"the file is damaged: {self._count} of {self._indexed} indexed frames are found")
+        declared = self._declared - self._discarded
+        # AVI's packets may hold no frame, or two; MP4's hold one.
+        if decoded < declared - (max(2, declared // 50) if self._format == "avi" else 0):
+            raise MediaError(f"the file ends early: {decoded} of {declared} declared frames")
+        # Each packet of VP9 shows one frame; its decoder passes over what it cannot read.
+        if self._stream.codec_context.name.endswith("vp9") and decoded < self._count - self._discarded:
+            raise MediaError(f"the file is damaged: {decoded} of {self._count} frames can be decoded")
+        duration = opening.declared_duration_s(self._stream)
+        if "mp4" not in self._format and duration is not None and self._end_s < duration - 1.0:
+            raise MediaError(f"the file ends early: {self._end_s:.2f} of {duration:.2f} declared seconds")
+
+
+def frame_times(clip: Clip, num_frames: int) -> list[float]:
+    """When each frame of a clip is shown, in seconds of its file, ascending.
+
+    Read from the packets of MP4 and Matroska; of other containers, and where the packets do not tell the times of
+    `num_frames` frames, by decoding.
+    Raises `MediaError` when the file cannot be read.
+    """
+    with opening.opened(clip.path) as container:
+        stream = opening.video_stream(clip.path, container)
+        origin, time_base = stream.start_time or 0, stream.time_base or Fraction(1, 1000)
+        shown = (one for one in opening.packets(container, stream) if one.size and not one.is_discard)
+        ticks = [one.pts for one in shown]
+        tells = any(name in container.format.name for name in ("mp4", "matroska"))
+    if tells and all(one is not None for one in ticks):
+        times = sorted(float((one - origin) * time_base) for one in ticks if one is not None)
+        low, high = (
+            edge if at is None else bisect_left(times, at - SAME_TIME_S)
+            for at, edge in ((clip.start_s, 0), (clip.end_s, len(times)))
+        )
+        if high - low == num_frames:
+            return times[low:high]
+    first = clip.start_s or 0.0
+    return [first + float(frame.pts * time_base) for frame in decode(clip)]
+
+
+def pick(path: Path, positions: Iterable[int]) -> Iterator[Image]:
+    """RGB frames in any order, of a file that has key frames only.
+
+    Raises `MediaError` when a frame is not found.
+    """
+    with opening.opened(path) as container:
+        stream = opening.video_stream(path, container)
+        ticks = sorted(one.pts for one in opening.packets(container, stream) if one.size and one.pts is not None)
+        to_array: Callable[[av.VideoFrame], NDArray[np.uint8]] | None = None
+        for position in positions:
+            container.seek(ticks[position], stream=stream)
+            frame = next((one for one in container.decode(stream) if one.pts == ticks[position]), None)
+            if frame is None:
+                raise MediaError(f"frame {position} is not found")
+            to_array = to_array or pixels.converter(stream, frame, "rgb24")
+            yield to_array(frame)

@@ -1,0 +1,135 @@
+"""Open a container and its video stream within the limits, and read the stream's packets.
+
+Decoders run on one thread: the jobs already fill the cores.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import av.error
+
+from perturbations.errors import MediaError
+from perturbations.media.containers import demuxers, structure
+from perturbations.system import limits, processes
+
+av.logging.set_level(av.logging.PANIC)  # libav writes to stderr what the raised errors already say
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[av.container.InputContainer]:
+    """A container, open for reading. Raises `MediaError` where it is none that is read, or libav fails within."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise MediaError("not a regular file")
+        if os.path.getsize(path) == 0:
+            raise MediaError("the file is empty")
+        structure.check_length(path)
+        # The prefix keeps libav from reading a name such as "concat:..." or "http:..." as a protocol.
+        # libav decodes first frames to learn about a stream, and would do so whatever their size.
+        options = {**demuxers.INPUT_OPTIONS, "max_pixels": str(limits.current().frame_pixels)}
+        try:
+            container = av.open(f"file:{path}", "r", metadata_errors="replace", options=options)
+        except av.error.ArgumentError as error:
+            raise MediaError(demuxers.NOT_READ) from error
+        with container:
+            yield container
+    except FileNotFoundError as error:
+        raise MediaError("no such file") from error
+    except av.error.MemoryError as error:
+        if not processes.memory_is_left():
+            raise
+        raise MediaError(f"cannot be decoded: {error.strerror or error}") from None  # damaged, it asks for too much
+    except av.error.FFmpegError as error:
+        _check_refused_size(error)
+        raise MediaError(f"cannot be decoded: {error.strerror or error}") from error
+    except OSError as error:
+        raise MediaError(f"cannot be read: {os.strerror(error.errno or 0)}") from error
+
+
+def _check_refused_size(error: av.error.FFmpegError) -> None:
+    """Raise `MediaError` where libav failed because a frame has too many pixels."""
+    size = re.search(r"Picture size (\d+)x(\d+)", str(error.log))
+    if size:
+        limits.check_size(int(size[1]), int(size[2]))
+
+
+def video_stream(path: Path, container: av.container.InputContainer) -> av.video.stream.VideoStream:
+    """The first video stream that is no cover picture. Raises `MediaError` without one, or beyond the limits."""
+    streams = [stream for stream in container.streams.video if not _is_cover(stream)]
+    if not streams:
+        raise MediaError("there is no video stream")
+    stream = streams[0]
+    if stream.codec_context is None:
+        raise MediaError("its codec is not known")
+    stream.thread_type = "NONE"
+    stream.codec_context.thread_count = 1
+    # Without `explode` decoders make up what is damaged, and say nothing.
+    stream.codec_context.options = {
+        "err_detect": "crccheck+bitstream+buffer+explode",
+        "max_pixels": str(limits.current().frame_pixels),
+    }
+    _check_limits(stream)
+    return stream
+
+
+def _is_cover(stream: av.video.stream.VideoStream) -> bool:
+    return bool(int(stream.disposition) & int(av.stream.Disposition.attached_pic))
+
+
+def _check_limits(stream: av.video.stream.VideoStream) -> None:
+    """Raise `MediaError` when what a header declares is more than the limits allow."""
+    context = stream.codec_context
+    limits.check_size(context.width, context.height)
+    if context.format is not None:
+        bits = context.format.padded_bits_per_pixel
+        limits.check_decoder(context.width, context.height, bits, intra=context.codec.intra_only)
+    limits.check_frames(declared_frames(stream))
+    limits.check_seconds(declared_duration_s(stream) or 0.0)
+
+
+def packets(container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> Iterator[av.Packet[Any]]:
+    """A stream's packets, as many and as long as the limits allow."""
+    allowed = limits.current()
+    time_base = stream.time_base or Fraction(1, 1000)
+    last = (stream.start_time or 0) + allowed.seconds / time_base
+    count = 0
+    for packet in container.demux(stream):
+        count += packet.size > 0
+        if count > allowed.frames:
+            limits.check_frames(count)
+        if packet.pts is not None and packet.pts > last:
+            limits.check_seconds(float((packet.pts - (stream.start_time or 0)) * time_base))
+        yield packet
+
+
+_NO_NUMBERS = (1 << 30, (1 << 32) - 1)
+"""How many frames a file declares whose writer could not go back to the header of an AVI or an IVF."""
+
+
+def declared_frames(stream: av.video.stream.VideoStream) -> int:
+    """How many frames a header declares, 0 where it does not."""
+    return 0 if stream.frames in _NO_NUMBERS else stream.frames
+
+
+def declared_duration_s(stream: av.video.stream.VideoStream) -> float | None:
+    """How many seconds a header declares, None where it does not."""
+    if stream.frames in _NO_NUMBERS:
+        return None
+    if stream.duration is not None and stream.time_base is not None:
+        return float(stream.duration * stream.time_base)
+    tag = stream.metadata.get("DURATION", "")
+    hours, _, rest = tag.partition(":")
+    minutes, _, seconds = rest.partition(":")
+    try:
+        return 3600 * float(hours) + 60 * float(minutes) + float(seconds)
+    except ValueError:
+        return None

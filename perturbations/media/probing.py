@@ -1,0 +1,124 @@
+"""What a video file is, as far as its header, its packets and its first frame say."""
+
+from __future__ import annotations
+
+import os
+import stat
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+
+from perturbations.errors import MediaError
+from perturbations.media import opening, pixels
+from perturbations.media.clip import Clip, VideoInfo
+from perturbations.system import limits, storage
+
+
+def sha256(path: Path) -> str:
+    """Hex SHA-256 of a video file. Raises `MediaError` when there is none, or something that is no regular file."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise MediaError(f"{path} is not a regular file")
+        return storage.sha256(path)
+    except FileNotFoundError as error:
+        raise MediaError(f"no such file: {path}") from error
+    except OSError as error:
+        raise MediaError(f"{path} cannot be read: {os.strerror(error.errno or 0)}") from error
+
+
+_LEAST_FRAME_BYTES = 8
+"""What a frame takes in a container at least: smaller files need not be counted."""
+
+
+def probe(path: Path) -> VideoInfo:
+    """Read a container's header and its first frame.
+
+    Raises `MediaError` when there is no video to decode, or when it is larger or longer than `limits` allows; frames
+    that the header does not declare are counted.
+    """
+    with opening.opened(path) as container:
+        stream = opening.video_stream(path, container)
+        large = path.stat().st_size > _LEAST_FRAME_BYTES * limits.current().frames
+        countable = large and not opening.declared_frames(stream)
+        info: VideoInfo | None = None
+        for packet in opening.packets(container, stream):
+            if info is None and (packet.size or packet.pts is None):
+                info = next((_describe(stream, frame) for frame in packet.decode()), None)
+            if info is not None and not countable:
+                break
+        if info is None:
+            raise MediaError("no frame could be decoded")
+        return info
+
+
+def _describe(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> VideoInfo:
+    rotation = round(frame.rotation / 90) * 90 % 360
+    upright = (frame.height, frame.width) if pixels.orientation_of(frame).transposed else (frame.width, frame.height)
+    return VideoInfo(
+        codec=stream.codec_context.name,
+        pix_fmt=frame.format.name,
+        width=upright[0],
+        height=upright[1],
+        rotation=rotation,
+        frame_rate=stream.average_rate or stream.guessed_rate or Fraction(25),
+        time_base=stream.time_base or Fraction(1, 1000),
+        declared_frames=opening.declared_frames(stream) or None,
+        declared_duration_s=opening.declared_duration_s(stream),
+    )
+
+
+def is_constant_rate(path: Path) -> bool:
+    """Whether a video's frames are as far apart as its frame rate says, to a tick of its clock. Decodes nothing.
+
+    Raises `MediaError` when the file cannot be read.
+    """
+    with opening.opened(path) as container:
+        stream = opening.video_stream(path, container)
+        listed = [packet.pts for packet in opening.packets(container, stream) if packet.pts is not None]
+        return _evenly_spaced(stream, listed)
+
+
+def _evenly_spaced(stream: av.video.stream.VideoStream, listed: list[int]) -> bool:
+    if stream.average_rate is None or stream.time_base is None or not listed:
+        return False
+    step = 1 / (stream.average_rate * stream.time_base)
+    times = np.sort(np.asarray(listed, dtype=np.int64))
+    due = np.arange(len(times)) * step.numerator
+    return bool((abs((times - times[0]) * step.denominator - due) <= step.denominator).all())
+
+
+def video_bitrate(path: Path) -> float:
+    """Bits per second of the video stream's packets. Raises `MediaError` when the file cannot be read."""
+    with opening.opened(path) as container:
+        stream = opening.video_stream(path, container)
+        total, end = 0, Fraction(0)
+        for packet in opening.packets(container, stream):
+            total += packet.size
+            if packet.pts is not None:
+                end = max(end, (packet.pts + (packet.duration or 0)) * packet.time_base)
+    return float(8 * total / end) if end else float("nan")
+
+
+def transcodable(clip: Clip) -> int | None:
+    """The index of the stream from which `transcode_with_ffmpeg` makes what it would make of `decode`'s 4:2:0 frames.
+
+    None where that is not sure: it must be a whole file of ordinary 8-bit frames at a constant rate, upright.
+    Raises `MediaError` when the file cannot be read.
+    """
+    if clip.start_s is not None or clip.end_s is not None:
+        return None
+    with opening.opened(clip.path) as container:
+        stream = opening.video_stream(clip.path, container)
+        listed: list[int] = []
+        first: av.VideoFrame | None = None
+        for packet in opening.packets(container, stream):
+            if packet.pts is not None:
+                listed.append(packet.pts)
+            first = first or next(iter(packet.decode()), None)
+        if first is None or not _evenly_spaced(stream, listed):
+            return None
+        info = _describe(stream, first)
+        ordinary = (info.pix_fmt, info.rotation, info.width % 2, info.height % 2) == ("yuv420p", 0, 0, 0)
+        return stream.index if ordinary else None

@@ -1,0 +1,240 @@
+"""The ffmpeg program, through ffmpeg-python: encode and transcode with it, and tell why it fails.
+
+It runs on one thread: results of encoders depend on the thread count.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from fractions import Fraction
+from functools import cache, partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Protocol
+
+import av
+
+from perturbations.errors import CrashError, OutputError, PerturbationError, ToolError
+from perturbations.media.clip import Frame, Timing
+from perturbations.media.containers import demuxers
+from perturbations.system import processes
+from perturbations.system.storage import OUTPUT_ERRNOS
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+@cache
+def ffmpeg_program() -> str:
+    """The ffmpeg that encodes: the pinned build that comes with imageio-ffmpeg, so that all machines agree.
+
+    Raises `ToolError` when it is not there. The variable IMAGEIO_FFMPEG_EXE names another one; none is taken unasked.
+    """
+    import imageio_ffmpeg
+
+    with suppress(RuntimeError):
+        program = str(imageio_ffmpeg.get_ffmpeg_exe())
+        if os.environ.get("IMAGEIO_FFMPEG_EXE") or Path(imageio_ffmpeg.__file__).parent in Path(program).parents:
+            return program
+    raise ToolError(
+        "the ffmpeg that comes with imageio-ffmpeg is missing or does not run: install it again with "
+        "`pip install --force-reinstall imageio-ffmpeg`, or name another one by the variable IMAGEIO_FFMPEG_EXE"
+    )
+
+
+def check_ffmpeg(encoder: str) -> None:
+    """Raise `ToolError` when ffmpeg cannot be started or lacks an encoder: before any clip, not at each."""
+    program = ffmpeg_program()
+    command = [program, "-nostdin", "-hide_banner", "-h", f"encoder={encoder}"]
+    with _started(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        words = process.communicate()[0].decode(errors="replace")
+    if process.returncode != 0:
+        raise ToolError(f"{program} does not run, exit status {process.returncode}: {' '.join(words.split())[:300]}")
+    if not words.startswith(f"Encoder {encoder} "):
+        raise ToolError(
+            f"{program} has no encoder {encoder}: install imageio-ffmpeg again, or name a full build by the variable "
+            "IMAGEIO_FFMPEG_EXE"
+        )
+
+
+def encode_with_ffmpeg(
+    frames: Iterable[Frame],
+    path: Path,
+    timing: Timing,
+    size: tuple[int, int],
+    pix_fmt: str,
+    arguments: Mapping[str, object],
+) -> None:
+    """Encode frames with the ffmpeg program; the stream it writes is the result.
+
+    `frames` hold `pix_fmt` pictures of `size` (width, height) as `decode` gives them. They travel to ffmpeg as raw
+    video in NUT, which keeps each frame's time. `arguments` are ffmpeg-python output arguments; with `fps_mode="cfr"`
+    the encoder counts frames at the rate of `timing`, for codecs that know no other clock.
+    Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses, `ToolError` when
+    it is killed or cannot be started.
+    """
+    import ffmpeg
+
+    clock: dict[str, str | None] = {"fps_mode": "passthrough", "enc_time_base": "demux"}
+    if arguments.get("fps_mode") == "cfr":
+        clock = _constant(timing.frame_rate)
+    output = ffmpeg.input("pipe:0", format="nut", threads=1).output(
+        f"file:{path}", an=None, map_metadata=-1, **clock, **arguments
+    )
+    with _ffmpeg(output, path, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        assert process.stdin is not None
+        _write_nut(frames, _Pipe(process.stdin), timing, size, pix_fmt)
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+
+
+def _constant(frame_rate: Fraction) -> dict[str, str | None]:
+    # A rate that the codec does not know would become the nearest that it knows, by frames repeated or left out.
+    return {"r": str(frame_rate), "force_fps": None}
+
+
+class _Pipe(io.RawIOBase):
+    """A write-only stream that PyAV cannot seek, and that takes no notice when the reader is gone."""
+
+    def __init__(self, target: IO[bytes]) -> None:
+        super().__init__()
+        self._target = target
+        self.broken = False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def write(self, data: ReadableBuffer) -> int:
+        try:
+            self._target.write(data)
+        except BrokenPipeError:
+            self.broken = True  # what ffmpeg says when it dies explains more
+        return memoryview(data).nbytes
+
+
+def _write_nut(frames: Iterable[Frame], target: _Pipe, timing: Timing, size: tuple[int, int], pix_fmt: str) -> None:
+    with av.open(target, "w", format="nut") as container:
+        stream = container.add_stream("rawvideo", rate=timing.frame_rate)
+        stream.width, stream.height = size
+        stream.pix_fmt = pix_fmt
+        stream.codec_context.time_base = timing.time_base
+        for frame in frames:
+            picture = av.VideoFrame.from_ndarray(frame.image, format=pix_fmt)
+            picture.pts = frame.pts
+            picture.time_base = timing.time_base
+            container.mux(stream.encode(picture))
+            if target.broken:
+                return
+        container.mux(stream.encode(None))
+
+
+def transcode_with_ffmpeg(
+    source: Path,
+    index: int,
+    path: Path,
+    frame_rate: Fraction,
+    arguments: Mapping[str, object],
+    tick: Callable[[], None],
+) -> int:
+    """Let the ffmpeg program decode and encode a stream, at a constant frame rate, and return how many frames it took.
+
+    To the bit what `encode_with_ffmpeg` writes of the frames of a clip that is `transcodable`, with nothing to pipe.
+    `arguments` are ffmpeg-python output arguments; `tick` is called while frames come out.
+    Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses, `ToolError` when
+    it is killed or cannot be started.
+    """
+    import ffmpeg
+
+    # Raw frames in a pipe say nothing of their pixels' shape and colours, which the stream would repeat.
+    untold = "setsar=0,setparams=range=unspecified:color_primaries=unknown:color_trc=unknown:colorspace=unknown"
+    output = ffmpeg.input(f"file:{source}", r=str(frame_rate), threads=1, **demuxers.INPUT_OPTIONS).output(
+        f"file:{path}", map=f"0:{index}", map_metadata=-1, vf=untold, **_constant(frame_rate), **arguments
+    )
+    output = output.global_args("-progress", "pipe:1", "-stats_period", "1")
+    taken = 0
+    with _ffmpeg(output, path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            name, _, value = line.decode().strip().partition("=")
+            if name == "frame" and value.isdigit() and int(value) > taken:  # it also speaks when it hangs
+                taken = int(value)
+                tick()
+    return taken
+
+
+class _Graph(Protocol):
+    """What ffmpeg-python, which has no types, makes of an output."""
+
+    def global_args(self, *arguments: str) -> _Graph: ...
+    def overwrite_output(self) -> _Graph: ...
+    def compile(self, cmd: str) -> list[str]: ...
+
+
+@contextmanager
+def _ffmpeg(output: _Graph, path: Path, *, stdin: int, stdout: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Run an ffmpeg-python graph that writes `path`; at the end ffmpeg is gone, and has succeeded."""
+    command = output.global_args("-nostdin", "-hide_banner", "-loglevel", "error").overwrite_output()
+    with tempfile.TemporaryFile() as words:
+        process = _started(command.compile(cmd=ffmpeg_program()), stdin=stdin, stdout=stdout, stderr=words)
+        try:
+            yield process
+            process.wait()
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        if process.returncode != 0:
+            words.seek(0)
+            raise _failure(process.returncode, _plain_words(words.read().decode(errors="replace"), path), path)
+
+
+def _started(command: Sequence[str], *, stdin: int, stdout: int, stderr: int | IO[bytes]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command, preexec_fn=partial(processes.end_with, os.getpid()), stdin=stdin, stdout=stdout, stderr=stderr
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolError(f"ffmpeg cannot be started: {error}") from error
+
+
+_INTERRUPTED = 255  # of ffmpeg itself, after SIGTERM or SIGINT
+_HARD_EXIT = 123  # after more than three of them
+_SHELL_CANNOT = (126, 127)
+_SHELL_SIGNAL = 128
+_KILLS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU}
+_OF_MEMORY = 256 - errno.ENOMEM
+
+
+def _failure(status: int, words: str, path: Path) -> PerturbationError:
+    """What ffmpeg's exit status, negative for a signal, and its words mean."""
+    if status == -signal.SIGXFSZ or any(os.strerror(code) in words for code in OUTPUT_ERRNOS):
+        return OutputError(f"cannot write {path}: {words or 'the file is too large'}")
+    if status in _SHELL_CANNOT:  # the system's loader, or a script that stands for the program
+        return ToolError(f"ffmpeg cannot be started, exit status {status}: {words}")
+    if status == _OF_MEMORY or os.strerror(errno.ENOMEM) in words:
+        return ToolError(f"ffmpeg ran out of memory: {words}")
+    if status in (_INTERRUPTED, _HARD_EXIT):
+        return ToolError(f"ffmpeg was interrupted, exit status {status}: {words}")
+    number = status - _SHELL_SIGNAL if status > 0 and not words else -status
+    if number in processes.CRASHES:
+        return CrashError(f"ffmpeg crashes: {processes.signal_name(number)}")
+    if status < 0 or number in _KILLS:
+        return ToolError(f"ffmpeg was killed by {processes.signal_name(number)}")
+    # Interrupted while it opens its input, it says that the input is invalid: only trying again tells.
+    return CrashError(f"ffmpeg failed with exit status {status}: {words}")
+
+
+def _plain_words(said: str, path: Path) -> str:
+    # One line, and without what differs from run to run: addresses, and the temporary name.
+    said = re.sub(r" @ 0x[0-9a-f]+", "", said).replace(f"file:{path}", "the output")
+    return " ".join(said.split())[:500]

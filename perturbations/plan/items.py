@@ -1,0 +1,137 @@
+"""A dataset's items, and which of them have a video. Snakemake reads annotations on every start."""
+
+from __future__ import annotations
+
+import functools
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perturbations.annotations.listing import Collector, Item, Listing, Rejected, raise_problems
+from perturbations.annotations.readers import lines
+from perturbations.datasets import registry
+from perturbations.datasets.registry import Dataset
+from perturbations.errors import AnnotationError, ConfigError, short
+from perturbations.plan.config import check_paths
+
+
+@dataclass(frozen=True)
+class Located:
+    """An item whose video exists: its path and size in bytes."""
+
+    item: Item
+    path: Path
+    bytes: int
+
+
+def read(name: str, dataset: Dataset, *, videos: bool = True) -> Listing:
+    """Every entry of a dataset's annotations, as an item or with the reason why it is none.
+
+    Raises `ConfigError` naming the key for a path or a subset id that does not exist, and `AnnotationError` for a file
+    that is not what its adapter expects: one that cannot be parsed, or of which not one entry follows the format. An
+    entry that does not, in a file of others that do, is rejected. A video whose caption is empty or only white space
+    stays, with an empty text. Without `videos`, only captions are wanted and there need be no videos directory.
+    """
+    check_paths(name, dataset if videos else dataset.model_copy(update={"videos": None}))
+    collector = Collector(dataset.annotations or Path(dataset.adapter))
+    registry.get(dataset.adapter).read(dataset, collector)
+    if not collector.items:
+        what = f"has no entry as the adapter '{dataset.adapter}' expects"
+        raise_problems(collector.place, what, collector.malformed, collector.num_malformed)
+    collector.complete()
+    items, rejected = tuple(collector.items.values()), tuple(collector.rejected)
+    if dataset.subset is not None:
+        items, rejected = _subset(name, dataset.subset, items, rejected)
+    if not items and not rejected:
+        raise AnnotationError(f"datasets.{name}.annotations: {collector.place} lists no item")
+    return Listing(items, rejected)
+
+
+def _subset(
+    name: str, wanted: Sequence[str], items: tuple[Item, ...], rejected: tuple[Rejected, ...]
+) -> tuple[tuple[Item, ...], tuple[Rejected, ...]]:
+    chosen = set(wanted)
+    known = {item.item_id for item in items} | {one.item_id for one in rejected}
+    if unknown := [item_id for item_id in wanted if item_id not in known]:
+        more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+        raise ConfigError(f"datasets.{name}.subset: not in the annotations: {', '.join(map(short, unknown[:5]))}{more}")
+    return (
+        tuple(item for item in items if item.item_id in chosen),
+        tuple(one for one in rejected if one.item_id in chosen),
+    )
+
+
+def whole_videos(dataset: Dataset, listing: Listing) -> Listing:
+    """The videos that a listing's items are parts of, each once, in the listing's order, without captions.
+
+    After them those of the split that no item is a part of, where `ids` lists the split's videos.
+    """
+    videos = {item.source_video_id: item for item in reversed(listing.items)}
+    whole = [
+        replace(item, item_id=video, texts=(), start_s=None, end_s=None) for video, item in reversed(videos.items())
+    ]
+    listed = _split_videos(dataset) if dataset.ids is not None else []
+    whole += [
+        Item(video, video, (), (), extensions=registry.get(dataset.adapter).extensions)
+        for video in dict.fromkeys(listed)
+        if video not in videos
+    ]
+    return Listing(tuple(whole), ())
+
+
+def _split_videos(dataset: Dataset) -> list[str]:
+    """The ids of a split's videos, one a line, as YouCook2's own lists have them: after a folder, `101/0O4bxhpFX9o`."""
+    assert dataset.ids is not None
+    return [os.path.basename(line.strip()) for _, line in lines(dataset.ids)]
+
+
+def locate(dataset: Dataset, listing: Listing) -> tuple[list[Located], list[Rejected]]:
+    """Which items have a video, in the listing's order, and which do not.
+
+    One look at each folder, not at each candidate: a listing may name 90,000 files. Symbolic links are followed.
+    Raises `ValueError` for a dataset without a videos directory.
+    """
+    if dataset.videos is None:
+        raise ValueError(f"a dataset of the adapter '{dataset.adapter}' has no videos to look for")
+    look = functools.cache(functools.partial(_look, str(dataset.videos)))
+    found: list[Located] = []
+    missing: list[Rejected] = []
+    for item in listing.items:
+        # Plain, so that the file looked for is the file read: in `a/../b`, `a` may link to somewhere else
+        parts = [os.path.split(os.path.normpath(name)) if "/" in name else ("", name) for name in item.files]
+        present = next((os.path.join(*part) for part in parts if part[1] in look(part[0])[0]), None)
+        if present is None:
+            named = " or ".join(item.files[:3]) + (" ..." if len(item.files) > 3 else "")
+            problem = next((look(folder)[1] for folder, _ in parts if look(folder)[1]), None)
+            missing.append(Rejected(item.item_id, problem or f"missing: no {named} in {dataset.videos}"))
+            continue
+        path = dataset.videos / present
+        try:
+            status = path.stat()
+        except OSError as error:
+            broken = isinstance(error, FileNotFoundError) and path.is_symlink()
+            what = "is a broken symbolic link" if broken else f"cannot be read: {error.strerror}"
+            missing.append(Rejected(item.item_id, f"{path} {what}"))
+            continue
+        if stat.S_ISREG(status.st_mode):
+            found.append(Located(item, path, status.st_size))
+        else:
+            kind = _KINDS.get(stat.S_IFMT(status.st_mode), "a device")
+            missing.append(Rejected(item.item_id, f"{path} is {kind}, not a regular file"))
+    return found, missing
+
+
+_KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+
+
+def _look(videos: str, folder: str) -> tuple[frozenset[str], str | None]:
+    """The names in a folder below the videos, or why they cannot be seen. One that does not exist has none."""
+    path = os.path.join(videos, folder)
+    try:
+        return frozenset(os.listdir(path)), None
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset(), None
+    except OSError as error:
+        return frozenset(), f"{path} cannot be listed: {error.strerror}"

@@ -1,0 +1,20 @@
+"""What records of settings share: pydantic's rules, and the types of common keys."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Strict(BaseModel):
+    """A part of `config.yaml`: unknown keys are refused, and nothing changes after it was read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Whole = Annotated[int, Field(strict=True)]
+"""A whole number and nothing that could be made one: no text, no bool, no 3.0."""
+
+MOST_ITEMS = 10**9
+"""More items than any dataset has."""

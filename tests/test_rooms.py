@@ -1,0 +1,100 @@
+"""The package as a house: rooms on floors, and imports that only go down."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import perturbations
+
+PACKAGE = Path(perturbations.__file__).parent
+
+# From the ground up. What stands on one line does not know of each other either.
+FLOORS = [
+    ["errors"],
+    ["rng", "progress", "shelf", "bounds", "system"],
+    ["video", "text", "analysis", "retrieval", "tta"],
+    ["suites", "models"],
+    ["media", "manifest", "demo"],
+    ["annotations"],
+    ["datasets"],
+    ["plan"],
+    ["guides"],
+    ["engine", "captions"],
+    ["verify"],
+    ["api"],
+    ["__init__"],
+    ["exports", "report", "evaluation", "calibration"],
+    ["cli"],
+    ["__main__"],
+]
+FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+
+# What kernels may import beside the standard library: they are pure functions on arrays and strings.
+KERNELS = {
+    "video": {"numpy", "cv2"},
+    "text": {"numpy", "lemminflect"},
+    "analysis": {"numpy", "cv2", "pyarrow"},
+    "retrieval": {"numpy", "pandas", "scipy"},
+    "tta": {"numpy", "cv2", "torch"},
+}
+# Snakemake imports these at every start.
+LIGHT = ["errors", "shelf", "bounds", "system", "suites", "annotations", "datasets", "plan", "guides"]
+
+FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
+
+
+def room_of(module: str) -> str:
+    """The room of `perturbations.room.module`."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def imported(path: Path, *, at_once: bool = False) -> set[str]:
+    """The modules that a file imports, less the standard library; `at_once`: outside of functions only."""
+    tree = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
+    names: set[str] = set()
+    for node in tree.body if at_once else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            names.update(_named(node))
+    return {name for name in names if name.split(".")[0] not in sys.stdlib_module_names}
+
+
+def _named(node: ast.ImportFrom) -> set[str]:
+    """`from perturbations import rng` imports perturbations.rng, `from perturbations import __version__` does not."""
+    module = node.module or ""
+    if module != "perturbations":
+        return {module}
+    return {f"{module}.{alias.name}" if alias.name in FLOOR_OF else module for alias in node.names}
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_imports_go_down_only(path: Path) -> None:
+    room = path.parts[0].removesuffix(".py")
+    ours = {room_of(name) for name in imported(path) if name.split(".")[0] == "perturbations"} - {room}
+    wrong = sorted(other for other in ours if FLOOR_OF[other] >= FLOOR_OF[room])
+    assert not wrong, f"{path}: `{room}` imports {wrong}, which are not below it"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.parts[0] in KERNELS], ids=str)
+def test_kernels_import_arrays_and_nothing_of_ours(path: Path) -> None:
+    room = path.parts[0]
+    names = {name for name in imported(path) if not name.startswith((f"perturbations.{room}", "perturbations.errors"))}
+    assert {name.split(".")[0] for name in names} <= KERNELS[room]
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.parts[0] in ("models", *LIGHT)], ids=str)
+def test_heavy_libraries_are_imported_when_used(path: Path) -> None:
+    allowed = {"perturbations", "pydantic", "yaml"} | ({"numpy"} if path.parts[0] == "models" else set())
+    assert {name.split(".")[0] for name in imported(path, at_once=True)} <= allowed
+
+
+def test_every_room_is_on_a_floor() -> None:
+    rooms = {path.parts[0].removesuffix(".py") for path in FILES}
+    assert rooms <= set(FLOOR_OF)
