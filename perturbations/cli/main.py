@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         print("perturb: memory ran out: give the job more (mem_mb); finished items are kept", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # the reader of a list went away, as `| head` does
+    except BrokenPipeError:  # nobody reads the output any more, as after `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:

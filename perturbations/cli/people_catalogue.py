@@ -39,8 +39,8 @@ def _catalogue(options: argparse.Namespace) -> int:
         for name in catalogue.write(options.output):
             print(options.output / name)
         return 0
-    found = catalogue.stale(options.output)
-    for line in found:
+    stale = catalogue.stale(options.output)
+    for line in stale:
         print(f"  {line}")
-    print(f"{options.output}: {f'{len(found)} not up to date; run: perturb catalogue' if found else 'up to date'}")
-    return 1 if found else 0
+    print(f"{options.output}: {f'{len(stale)} not up to date; run: perturb catalogue' if stale else 'up to date'}")
+    return 1 if stale else 0

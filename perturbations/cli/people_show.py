@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "list", _list, "list the perturbations, one a line")
+    parser = add_command(commands, "list", _list, "list the perturbations, one per line")
     parser.add_argument("suite", nargs="?", help="only this suite")
 
     parser = add_command(commands, "show", _show, "show one perturbation: its numbers, its source, its kernel")
@@ -69,7 +69,7 @@ def _show(options: argparse.Namespace) -> int:
 def _realization(entry: Perturbation) -> str:
     if entry.draw == "none":
         return "none: nothing is random"
-    return f"{entry.realization or 'drawn by the kernel'}, one a {entry.draw}"
+    return f"{entry.realization or 'drawn by the kernel'}, one per {entry.draw}"
 
 
 def _schema(options: argparse.Namespace) -> int:

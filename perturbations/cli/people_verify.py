@@ -48,7 +48,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _print_findings(paths: Sequence[Path], wanted: Options) -> int:
-    """Verify, print what is found, and return how many problems there are."""
+    """Verify, print the findings, and return how many problems there are."""
     from perturbations.verify import run
 
     problems = 0
@@ -72,13 +72,13 @@ def _retry(options: argparse.Namespace) -> int:
     from perturbations.engine import retry
 
     wanted = retry.Wanted(options.dataset, options.suite, options.stage, options.item)
-    asked = retry.find(Path(), wanted)
-    for row in asked:
+    rows = retry.find(Path(), wanted)
+    for row in rows:
         print(f"  {row}")
     if not options.dry_run:
-        retry.forget(Path(), asked)
-    parts = len({row.part for row in asked})
-    print(f"{len(asked)} quarantined rows in {parts} parts {'would be' if options.dry_run else 'are'} asked again")
-    if asked and not options.dry_run:
+        retry.forget(Path(), rows)
+    parts = len({row.part for row in rows})
+    print(f"{len(rows)} quarantined rows in {parts} parts {'would be' if options.dry_run else 'are'} asked again")
+    if rows and not options.dry_run:
         print("Now run snakemake: what was finished is kept.")
     return 0

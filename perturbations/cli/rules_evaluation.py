@@ -24,7 +24,10 @@ def add(commands: Commands) -> None:
     parser.add_argument("--output", type=Path, required=True, help="the model's folder")
 
     parser = add_command(
-        commands, "encode-gallery", _encode_gallery, "(rule) encode a dataset's clean clips, for captions to ask"
+        commands,
+        "encode-gallery",
+        _encode_gallery,
+        "(rule) encode a dataset's clean clips, the gallery of captions",
     )
     _add_model(parser)
     parser.add_argument("--sources", type=Path, required=True)
@@ -35,7 +38,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--captions", type=Path, required=True)
     parser.add_argument(
-        "--parts", type=Path, help="the folder of the parts that hold what asks; default: clean queries"
+        "--parts", type=Path, help="the folder of the parts that hold the perturbed queries; default: clean queries"
     )
     parser.add_argument("--shards", type=Path, help="the folder of the shards' lists")
     parser.add_argument("--mixes", type=Path, help="the folder of the mixed manifests")
