@@ -27,7 +27,7 @@ def add(commands: Commands) -> None:
         commands,
         "encode-gallery",
         _encode_gallery,
-        "(rule) encode a dataset's clean clips, the gallery of captions",
+        "(rule) encode a dataset's clean clips, the gallery for caption queries",
     )
     _add_model(parser)
     parser.add_argument("--sources", type=Path, required=True)
