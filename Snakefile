@@ -7,9 +7,9 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from perturbations.errors import PerturbationError
-from perturbations.plan import captions, config_file, evaluation, listed, recipe, sharding
+from perturbations.plan import captions, config_file, evaluation, evaluation_paths, paths, recipe
 from perturbations.plan import config as configuration
-from perturbations.suites import registry
+from perturbations.plan import sharding, targets
 from perturbations.system import limits, shown
 
 min_version("9.0")
@@ -38,7 +38,6 @@ include: "workflow/rules/analyses.smk"
 include: "workflow/rules/calibration.smk"
 include: "workflow/rules/videos.smk"
 include: "workflow/rules/manifests.smk"
-include: "workflow/rules/common_evaluation.smk"
 include: "workflow/rules/evaluation.smk"
 include: "workflow/rules/report.smk"
 
@@ -46,87 +45,17 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
-        corpus_of("mlvp", "demo") if "demo" in CONFIG.datasets else [],
+        files_of(targets.demo(CONFIG, plan_of)),
 
 
-describe(
-    "all", "the demo: every perturbation of the suite `mlvp` on clips that the package draws itself"
-)
+describe(targets.demo(CONFIG, plan_of))
 
-# The papers' own corpora.
-for TARGET, ADAPTER in (("msrvtt_p", "msrvtt"), ("youcook2_p", "youcook2")):
+for TARGET in targets.menu(CONFIG, plan_of, caption_shards):
 
     rule:
         name:
-            TARGET
+            TARGET.name
         input:
-            corpora_of("msrvtt_p", ADAPTER),
+            files_of(TARGET),
 
-    describe(TARGET, f"the suite `msrvtt_p` on every dataset of the adapter `{ADAPTER}`")
-
-
-for DATASET in CONFIG.datasets:
-
-    rule:
-        name:
-            f"calibrate_{DATASET}"
-        input:
-            calibration_of(DATASET),
-
-    describe(
-        f"calibrate_{DATASET}", f"severities of even distortion, solved on clips of `{DATASET}`"
-    )
-
-
-for DATASET in CONFIG.datasets:
-    for TARGET, KIND, TEXT in (
-        ("evaluate", "evaluation", "retrieval with perturbed queries"),
-        (
-            "tta",
-            "adaptation",
-            "retrieval with perturbed queries, without and with test-time adaptation",
-        ),
-    ):
-
-        rule:
-            name:
-                f"{TARGET}_{DATASET}"
-            input:
-                results_of(DATASET, KIND),
-
-        describe(f"{TARGET}_{DATASET}", f"{TEXT}, on the dataset `{DATASET}`")
-
-
-for SUITE in CONFIG.suites:
-    for DATASET in CONFIG.datasets:
-
-        rule:
-            name:
-                f"{SUITE}_{DATASET}"
-            input:
-                corpus_of(SUITE, DATASET),
-
-        describe(f"{SUITE}_{DATASET}", menu_entry(SUITE, DATASET))
-        if captions.scenarios(CONFIG, DATASET, SUITE):
-
-            rule:
-                name:
-                    f"text_{SUITE}_{DATASET}"
-                input:
-                    texts_of(SUITE, DATASET),
-
-            describe(f"text_{SUITE}_{DATASET}", text_menu_entry(SUITE, DATASET))
-            if registry.suite(SUITE).combined:
-
-                rule:
-                    name:
-                        f"multimodal_{SUITE}_{DATASET}"
-                    input:
-                        corpus_of(SUITE, DATASET),
-                        texts_of(SUITE, DATASET),
-                        f"manifests/{DATASET}/{SUITE}/multimodal.parquet",
-
-                describe(
-                    f"multimodal_{SUITE}_{DATASET}",
-                    f"videos and captions of {SUITE} on the dataset `{DATASET}`, and the views that join them",
-                )
+    describe(TARGET)

@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 
-from perturbations.cli import commands
+from perturbations.cli.main import main
 from perturbations.engine import pipeline, shards
 from perturbations.guides.registry import AnalysisRecipe
 from perturbations.media import encoding
@@ -153,7 +153,7 @@ def finish(pid: int) -> None:
 
 
 def run_perturb(folder: Path, *command: str) -> None:
-    finish(fork(folder, lambda: commands.main(command)))
+    finish(fork(folder, lambda: main(command)))
 
 
 def note(word: str) -> None:
@@ -182,7 +182,7 @@ def noted(job: Job, run: int) -> int:
 
     shards.pipeline.produce = begun  # type: ignore[assignment]
     shards.analysis = telling  # type: ignore[assignment]
-    return commands.main(job.command)
+    return main(job.command)
 
 
 def children(pid: int) -> list[int]:

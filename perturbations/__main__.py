@@ -1,5 +1,5 @@
 """`python -m perturbations` is `perturb`."""
 
-from perturbations.cli.commands import main
+from perturbations.cli.main import main
 
 raise SystemExit(main())

@@ -19,7 +19,7 @@ from test_workflow import Project, new_project
 
 from perturbations.calibration import measuring, pages, paths, solver
 from perturbations.calibration.solver import TARGETS, Point
-from perturbations.cli import commands
+from perturbations.cli.main import main
 from perturbations.engine import guided, pipeline, shards
 from perturbations.engine.source import Source
 from perturbations.errors import ConfigError
@@ -502,9 +502,9 @@ def test_the_report_names_what_is_not_monotonic(table: calibration_table.Table, 
 def test_captions_cannot_be_calibrated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files.write(tmp_path / "sources.parquet", SOURCES, [])
     command = ["calibrate", "--sources", str(tmp_path / "sources.parquet"), "-o", str(tmp_path / "table.json"), "-p"]
-    assert commands.main([*command, "msrvtt_p/keyboard"]) == 1
+    assert main([*command, "msrvtt_p/keyboard"]) == 1
     assert "only visual perturbations can be calibrated, not msrvtt_p/keyboard" in capsys.readouterr().err
-    assert commands.main([*command, "mlvp/fog"]) == 1
+    assert main([*command, "mlvp/fog"]) == 1
     assert "there is no clip to calibrate on" in capsys.readouterr().err
 
 

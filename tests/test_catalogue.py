@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perturbations.cli import commands
+from perturbations.cli.main import main
 from perturbations.report import catalogue
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
@@ -160,7 +160,7 @@ def two(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def run(*arguments: str | Path) -> int:
-    return commands.main(["catalogue", *map(str, arguments)])
+    return main(["catalogue", *map(str, arguments)])
 
 
 def test_a_change_is_found_and_only_what_it_concerns_is_written(

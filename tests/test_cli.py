@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from test_pipeline import scene, write_clip
 
-from perturbations.cli import commands
+from perturbations.cli.main import main
 from perturbations.plan import config
 from perturbations.suites import registry
 
@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).parents[1]
 
 
 def run(*arguments: str) -> int:
-    return commands.main(list(arguments))
+    return main(list(arguments))
 
 
 def test_list_names_every_perturbation_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +94,7 @@ def test_the_schema_file_is_the_configuration_s_own() -> None:
 def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
     heavy = ["numpy", "cv2", "av", "pandas", "pyarrow", "torch", "scipy"]
     program = (
-        "import sys; from perturbations.cli.commands import main\n"
+        "import sys; from perturbations.cli.main import main\n"
         f"try: main({arguments!r})\n"
         "except SystemExit: pass\n"
         f"sys.exit(str([name for name in {heavy!r} if name in sys.modules]) if "
@@ -105,7 +105,7 @@ def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
 
 
 def test_planning_imports_nothing_heavy() -> None:
-    program = "import sys\nfrom perturbations.plan import config, recipe, sharding\n"
+    program = "import sys\nfrom perturbations.plan import config, evaluation_paths, paths, recipe, sharding, targets\n"
     program += "from perturbations.suites import registry\nregistry.suites()\n"
     program += "assert not {'numpy', 'cv2', 'av', 'pandas', 'pyarrow'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

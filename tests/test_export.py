@@ -17,7 +17,7 @@ from PIL import Image
 torch = pytest.importorskip("torch")
 
 from perturbations import open_clip, read_manifest
-from perturbations.cli import commands
+from perturbations.cli.main import main
 from perturbations.engine import rows as manifest_rows
 from perturbations.engine import shards
 from perturbations.errors import ManifestError
@@ -107,7 +107,7 @@ def test_quarantined_rows_are_told_and_left_out(
     sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["export", str(sources), "--format", "vtr_tta", "--size", "16", "-o", str(tmp_path)]
-    assert commands.main(arguments) == 0
+    assert main(arguments) == 0
     said = capsys.readouterr().out.splitlines()
     assert said == [
         f"  {sources}: bad: quarantined: source: no frames",
@@ -126,7 +126,7 @@ def test_a_clip_that_cannot_be_read_costs_no_other(
     path = sources.with_name("damaged.parquet")
     files.write(path, SOURCES, [gone, changed, *rows], {"root": "."})
     arguments = ["export", str(path), "--format", "vtr_tta", "--size", "16", "-o", str(tmp_path)]
-    assert commands.main(arguments) == 1
+    assert main(arguments) == 1
     said = capsys.readouterr().out
     assert f"{path}: gone: no such file" in said
     assert "content changed" in said
@@ -313,9 +313,9 @@ def test_captions_are_pairs_in_the_order_of_the_split(tmp_path: Path, capsys: py
     files.write(path, TEXTS, [text_row("v1", "swapped", True), text_row("v2", "too far", False)])
     order.write_text("key,video_id,sentence\n1,v2,x\n2,v1,y\n")
     arguments = ["export", str(path), "--format", "vtr_tta", "-o", str(tmp_path / "out")]
-    assert commands.main(arguments) == 1
+    assert main(arguments) == 1
     assert "--order" in capsys.readouterr().err
-    assert commands.main([*arguments, "--order", str(order)]) == 0
+    assert main([*arguments, "--order", str(order)]) == 0
     pairs = json.loads((tmp_path / "out" / "word_swap_3.json").read_text())
     assert pairs == [["v2", "as it was"], ["v1", "swapped"]]
     order.write_text("key,video_id,sentence\n1,v3,x\n1,v2,x\n")

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from clips import MPEG4, VP9, WIDTH, X264, decoded, listed, make, noise
 
-from perturbations.cli import commands
+from perturbations.cli.main import main
 from perturbations.engine import shards
 from perturbations.errors import ConfigError, MediaError
 from perturbations.guides import frost
@@ -296,7 +296,7 @@ def test_a_limit_in_the_configuration_is_a_whole_number_above_zero(key: str, val
     ],
 )
 def test_limits_of_a_command_are_checked(said: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands.main(["--limits", said, "list"]) == 1
+    assert main(["--limits", said, "list"]) == 1
     assert reason in capsys.readouterr().err
 
 
@@ -305,6 +305,6 @@ def test_a_command_takes_limits_from_its_option_before_the_environment(
 ) -> None:
     video = ["video", str(clip), str(tmp_path / "b.mp4"), "-p", "mlvp/fog", "-s", "1"]
     monkeypatch.setenv(limits.ENVIRONMENT, json.dumps({"frames": 39}))
-    assert commands.main(video) == 1
+    assert main(video) == 1
     assert "limits.frames allows 39" in capsys.readouterr().err
-    assert commands.main(["--limits", '{"frames": 40}', *video]) == 0
+    assert main(["--limits", '{"frames": 40}', *video]) == 0

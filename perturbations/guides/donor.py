@@ -319,7 +319,7 @@ def _clip_model(settings: str) -> clip_model.Clip:
 
 GUIDE = Guide(
     name="donor",
-    summary="the clip of a corpus that is most like it",
+    summary="another clip, the most similar one: `backends.embedding`, `offline` or `pretrained`",
     recipe=DonorGuide,
     facts=DonorFacts,
     settle=settle,

@@ -97,7 +97,7 @@ def players(recipe: GuideRecipe, row: AnalysisRow | None) -> str:
 
 GUIDE = Guide(
     name="frost",
-    summary="a photograph of frost",
+    summary="the ice: photographs of `backends.frost`, or drawn",
     recipe=FrostGuide,
     facts=FrostFacts,
     settle=settle,

@@ -336,13 +336,14 @@ def _object_models(settings: str) -> _ObjectModels:
 
 GUIDE = Guide(
     name="main_object",
-    summary="the box of the main object in every frame",
+    summary="the clip's main object: `backends.main_object`, `offline` or `pretrained`",
     recipe=MainObjectGuide,
     facts=MainObjectFacts,
     settle=settle,
     find=find,
     make=make,
     players=lambda recipe, row: row.backend if row and row.backend else "{}",
+    pictured="main_object",
     analyses=(Analysis(name="main_object", recipe=ObjectAnalysis, settle=settle_analysis, run=run, memory_mb=24_000),),
     roles=(
         Role(

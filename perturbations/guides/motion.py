@@ -104,7 +104,7 @@ def make(recipe: GuideRecipe, facts: Facts, given: Given) -> object:
 
 GUIDE = Guide(
     name="motion",
-    summary="which pixels of each frame move most, and where to",
+    summary="the clip's motion: optical flow, no model",
     recipe=MotionGuide,
     facts=MotionFacts,
     settle=settle,

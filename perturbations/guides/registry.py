@@ -126,6 +126,10 @@ class Work:
 Results = Sequence[Analysed | MediaError]
 
 
+OFFLINE_MB = 1000
+"""The memory of a job that loads no model."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
     """A look at clips, once, for all severities.
@@ -147,7 +151,7 @@ class Analysis:
     run: Callable[[AnalysisRecipe, Sequence[CleanClip], Work], Results]
     extension: str | None = None
     after: str | None = None
-    memory_mb: int = 1000
+    memory_mb: int = OFFLINE_MB
 
 
 # --- guides ----------------------------------------------------------------------------------------------------------
@@ -277,6 +281,7 @@ class Guide:
         problems: the function (wanted) -> what the configuration must not combine, one line per mistake.
         other: the function (facts) -> the other clip that frames are taken of; None where there is no such clip.
         on_the_fly: whether the kernel can do without the analysis, because the guide watches the frames.
+        pictured: the analysis whose results people look at: its manifest and a picture of it come with a corpus.
     """
 
     name: str
@@ -292,6 +297,7 @@ class Guide:
     problems: Callable[[Wanted], list[str]] = lambda wanted: []
     other: Callable[[Facts], Clip] | None = None
     on_the_fly: bool = False
+    pictured: str | None = None
 
 
 # --- look-up ---------------------------------------------------------------------------------------------------------
@@ -308,6 +314,11 @@ def get(name: str) -> Guide:
     if name not in guides():
         raise ShelfError(f"no guide {name!r}; known: {', '.join(guides())}")
     return guides()[name]
+
+
+def takes_frames(name: str | None) -> bool:
+    """Whether a perturbation with this guide takes frames of other clips."""
+    return name is not None and get(name).other is not None
 
 
 @cache

@@ -178,7 +178,7 @@ def players(recipe: GuideRecipe, row: AnalysisRow | None) -> str:
 
 GUIDE = Guide(
     name="style",
-    summary="the picture in whose style it is painted",
+    summary="the picture in whose style a clip is painted: `backends.style`, `offline` or `pretrained`",
     recipe=StyleGuide,
     facts=StyleFacts,
     settle=settle,

@@ -1,4 +1,7 @@
-"""Mixed benchmarks (MLVP, App. D.2): rows that point at videos which the single scenarios hold. No pixel is made."""
+"""Mixed benchmarks (MLVP, App. D.2): rows that point at videos which the single scenarios hold. No pixel is made.
+
+No NumPy before rows are drawn: Snakemake plans with it.
+"""
 
 from __future__ import annotations
 

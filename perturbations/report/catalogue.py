@@ -20,6 +20,7 @@ import numpy as np
 from perturbations.arrays import Image
 from perturbations.demo import film
 from perturbations.engine import shards
+from perturbations.guides import registry as guides
 from perturbations.manifest.kinds import CompleteSource
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
@@ -142,13 +143,6 @@ _DRAWS = {
     "none": "nothing is random",
 }
 
-_GUIDES = {
-    "motion": "the clip's motion: optical flow, no model",
-    "main_object": "the clip's main object: `backends.main_object`, `offline` or `pretrained`",
-    "style": "the picture in whose style a clip is painted: `backends.style`, `offline` or `pretrained`",
-    "donor": "another clip, the most similar one: `backends.embedding`, `offline` or `pretrained`",
-}
-
 
 def _section(entry: Perturbation) -> list[str]:
     module, _, function = entry.kernel.partition(":")
@@ -156,7 +150,7 @@ def _section(entry: Perturbation) -> list[str]:
     says = [
         ("Changes", _METHODS[entry.method]),
         ("Draw", _DRAWS[entry.draw]),
-        *([("Needs", _GUIDES.get(entry.guide, entry.guide))] if entry.guide else []),
+        *([("Needs", guides.get(entry.guide).summary)] if entry.guide else []),
         *([("Released code", entry.differences)] if entry.differences else []),
         ("Distortion", "grows with severity" if entry.monotonic else "does not grow with every severity"),
         ("Source", entry.source),
@@ -220,7 +214,11 @@ def digests() -> dict[str, str]:
     drawing = [_DRAWING, _CELL_HEIGHT, clip]
     return {
         picture_path(entry): records.digest(
-            [*drawing, donors if entry.guide == "donor" else [], [_recipe(entry, one) for one in entry.severities]]
+            [
+                *drawing,
+                donors if guides.takes_frames(entry.guide) else [],
+                [_recipe(entry, one) for one in entry.severities],
+            ]
         )
         for entry in registry.perturbations(kind="video")
     }

@@ -13,6 +13,7 @@ from perturbations import api
 from perturbations.arrays import Image
 from perturbations.engine import pipeline, rendering, shards
 from perturbations.errors import ManifestError
+from perturbations.guides import registry as guides
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, VIDEOS, CompleteSource, VideoRow
 from perturbations.media import decoding
@@ -37,7 +38,7 @@ def from_video(
     `row` and `donors` are rows of a sources manifest. Without donors, what needs them is left out of "all".
     """
     entries = registry.perturbations(kind="video")
-    keys = names or [entry.key for entry in entries if entry.guide != "donor" or donors]
+    keys = names or [entry.key for entry in entries if donors or not guides.takes_frames(entry.guide)]
     rows = []
     for key in keys:
         images = images_of(registry.get(key), row, donors, severities=severities, seed=seed, variant=variant)

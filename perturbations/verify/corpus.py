@@ -87,10 +87,10 @@ class Corpus:
         if recipe.donors is not None:
             dataset, analysis = recipe.donors
             return [self.manifest.root / "manifests" / dataset / f"{analysis}.parquet"]
-        finds_objects = recipe.analysis is not None and recipe.analysis.analysis == "main_object"
+        pictured = guides.get(recipe.guide.kind).pictured if recipe.guide else None
         # One target asks for both.
         is_whole_target = (self.manifest.path.parent / "preview.png").is_file()
-        return [self.dataset_folder / "main_object.parquet"] if finds_objects and is_whole_target else []
+        return [self.dataset_folder / f"{pictured}.parquet"] if pictured and is_whole_target else []
 
     def _dataset_name(self) -> str:
         folder = self.dataset_folder

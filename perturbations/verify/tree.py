@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perturbations.errors import ManifestError
+from perturbations.guides import registry as guides
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import (
     ANALYSES,
@@ -34,10 +35,7 @@ _DATASET_FILES: dict[str, Kind[Any]] = {
     "sources": SOURCES,
     "captions": CAPTIONS,
     "qrels": QRELS,
-    "main_object": ANALYSES,
-    "embedding": ANALYSES,
-    "caption_embedding": ANALYSES,
-    "motion": ANALYSES,
+    **dict.fromkeys(guides.analyses(), ANALYSES),
 }
 _SUITE_FILES: dict[str, Kind[Any]] = {
     "videos": VIDEOS,

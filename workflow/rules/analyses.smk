@@ -2,10 +2,8 @@
 rule analyses:
     input:
         sources="work/{dataset}/sources/{shard}.parquet",
-        captions=lambda wildcards: (
-            "work/{dataset}/analyses/main_object/{shard}.parquet"
-            if wildcards.analysis == "caption_embedding"
-            else []
+        captions=lambda wildcards: paths.analysis_captions(
+            wildcards.dataset, wildcards.analysis, wildcards.shard
         ),
     output:
         "work/{dataset}/analyses/{analysis}/{shard}.parquet",
@@ -17,12 +15,12 @@ rule analyses:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards: analysis_memory_mb(wildcards.analysis),
+        mem_mb=lambda wildcards: paths.analysis_memory_mb(CONFIG, wildcards.analysis),
         runtime=240,
         stall_limit_s=CONFIG.stall_limit_s,
     params:
-        recipe=lambda wildcards: analysis_recipe(wildcards).text,
-        captions=lambda wildcards, input: ["--captions", input.captions] if input.captions else [],
+        recipe=lambda wildcards: paths.analysis_recipe(CONFIG, wildcards.analysis).text,
+        captions=lambda wildcards, input: paths.options({"captions": input.captions}),
         folder="work/{dataset}/analyses/{analysis}/files",
     message:
         "{wildcards.analysis} of {wildcards.dataset}, shard {wildcards.shard}"
@@ -34,13 +32,10 @@ rule analyses:
 # The same analysis of all clips: an index of donors, or a list of main objects to look at.
 rule analyses_manifest:
     input:
-        parts=lambda wildcards: expand(
-            "work/{{dataset}}/analyses/{{analysis}}/{shard}.parquet",
-            shard=plan_of(wildcards.dataset).shards,
+        parts=lambda wildcards: paths.analysis_parts(
+            wildcards.dataset, wildcards.analysis, shards_of(wildcards)
         ),
-        sources=lambda wildcards: expand(
-            "work/{{dataset}}/sources/{shard}.parquet", shard=plan_of(wildcards.dataset).shards
-        ),
+        sources=lambda wildcards: paths.source_parts(wildcards.dataset, shards_of(wildcards)),
     output:
         "manifests/{dataset}/{analysis}.parquet",
     log:
@@ -55,7 +50,7 @@ rule analyses_manifest:
         runtime=30,
     params:
         dataset=dataset_of,
-        recipe=lambda wildcards: analysis_recipe(wildcards).text,
+        recipe=lambda wildcards: paths.analysis_recipe(CONFIG, wildcards.analysis).text,
     message:
         "writing the {wildcards.analysis} manifest of {wildcards.dataset}"
     shell:

@@ -23,14 +23,10 @@ rule calibration:
         runtime=480,
     params:
         seed=CONFIG.seed,
-        perturbations=lambda wildcards: [entry.key for entry in calibrated_entries()],
+        perturbations=lambda wildcards: list(paths.calibrated(CONFIG)),
         # Not on the command line: a kernel that changed is measured again.
-        versions=lambda wildcards: recipe.canonical(
-            {entry.key: entry.version for entry in calibrated_entries()}
-        ),
-        paper=lambda wildcards: [
-            name for name, suite in CONFIG.suites.items() if suite.variant == "paper"
-        ],
+        versions=lambda wildcards: recipe.canonical(paths.calibrated(CONFIG)),
+        paper=lambda wildcards: paths.paper_suites(CONFIG),
     message:
         "solving severities of even distortion on {wildcards.dataset}"
     shell:

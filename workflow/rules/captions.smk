@@ -39,10 +39,12 @@ rule texts:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards: 6000 if CONFIG.backends.captions.backend == "pretrained" else 1500,
+        mem_mb=lambda wildcards: paths.text_memory_mb(CONFIG),
         runtime=240,
     params:
-        recipe=lambda wildcards: text_recipe(wildcards).text,
+        recipe=lambda wildcards: captions.from_config(
+            CONFIG, wildcards.suite, wildcards.perturbation, int(wildcards.severity)
+        ).text,
     message:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on the captions of"
         " {wildcards.dataset}, shard {wildcards.shard}"
@@ -52,12 +54,10 @@ rule texts:
 
 rule texts_manifest:
     input:
-        parts=lambda wildcards: [
-            f"work/{wildcards.dataset}/{wildcards.suite}/captions/{name}/{severity}/{shard}.parquet"
-            for name, severity in captions.scenarios(CONFIG, wildcards.dataset, wildcards.suite)
-            for shard in caption_shards(wildcards.dataset)
-        ],
-        recipes=text_recipes_file,
+        parts=lambda wildcards: paths.text_parts(
+            CONFIG, wildcards.dataset, wildcards.suite, caption_shards(wildcards.dataset)
+        ),
+        recipes=lambda wildcards: paths.text_recipes(CONFIG, wildcards.dataset, wildcards.suite),
     output:
         texts="manifests/{dataset}/{suite}/captions.parquet",
         statistics="manifests/{dataset}/{suite}/caption_statistics.parquet",

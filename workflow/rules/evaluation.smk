@@ -5,7 +5,7 @@ localrules:
 
 rule demo_encoder:
     output:
-        directory(DEMO_ENCODER),
+        directory(evaluation_paths.DEMO_ENCODER),
     log:
         "work/logs/demo_encoder.log",
     benchmark:
@@ -28,25 +28,25 @@ rule demo_encoder:
 
 rule gallery:
     input:
-        unpack(model_inputs),
+        unpack(lambda wildcards: planned(evaluation_paths.model_inputs, CONFIG)),
         sources="manifests/{dataset}/sources.parquet",
     output:
-        gallery_of("{dataset}"),
+        evaluation_paths.gallery("{dataset}"),
     log:
         "work/logs/{dataset}/evaluation/gallery.log",
     benchmark:
         "work/benchmarks/{dataset}/evaluation/gallery.tsv"
     conda:
         "../../envs/perturb.yaml"
-    threads: readers
+    threads: evaluation_paths.readers(CONFIG)
     resources:
         mem_mb=6000,
         runtime=240,
-        gpu=gpus,
+        gpu=evaluation_paths.gpus(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
     params:
         settings=lambda wildcards: recipe.canonical(evaluation.model_settings(CONFIG)),
-        model=model_options,
+        model=lambda wildcards: evaluation_paths.model_options(CONFIG),
     message:
         "encoding the clean clips of {wildcards.dataset}"
     shell:
@@ -57,7 +57,17 @@ rule gallery:
 # The device is a resource because it decides where a result is made, and not what it is.
 rule evaluate:
     input:
-        unpack(evaluation_inputs),
+        unpack(
+            lambda wildcards: planned(
+                evaluation_paths.inputs,
+                CONFIG,
+                wildcards.dataset,
+                job_of(wildcards),
+                wildcards.group,
+                plan_of,
+                caption_shards,
+            )
+        ),
     output:
         results="work/{dataset}/evaluation/{direction}/{corpus}/{level}/{group}.parquet",
         ranks="work/{dataset}/evaluation/{direction}/{corpus}/{level}/{group}.ranks.parquet",
@@ -68,18 +78,20 @@ rule evaluate:
         "work/benchmarks/{dataset}/evaluation/{direction}/{corpus}/{level}/{group}.tsv"
     conda:
         "../../envs/perturb.yaml"
-    threads: readers
+    threads: evaluation_paths.readers(CONFIG)
     resources:
         mem_mb=6000,
         runtime=1440,
-        gpu=gpus,
+        gpu=evaluation_paths.gpus(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
     params:
         settings=lambda wildcards: recipe.canonical(
             evaluation.settings(CONFIG, wildcards.dataset, job_of(wildcards), wildcards.group)
         ),
-        model=model_options,
-        asking=asking_options,
+        model=lambda wildcards: evaluation_paths.model_options(CONFIG),
+        asking=lambda wildcards, input: evaluation_paths.query_options(
+            wildcards.dataset, job_of(wildcards), dict(input.items())
+        ),
     message:
         "{wildcards.direction}, {wildcards.corpus}, {wildcards.level}: {wildcards.group}, on {wildcards.dataset}"
     shell:
@@ -90,7 +102,9 @@ rule evaluate:
 
 rule results:
     input:
-        parts=lambda wildcards: results_parts(wildcards.dataset, wildcards.kind),
+        parts=lambda wildcards: evaluation_paths.result_parts(
+            CONFIG, wildcards.dataset, wildcards.kind
+        ),
     output:
         results="manifests/{dataset}/{kind}/results.parquet",
         ranks="manifests/{dataset}/{kind}/ranks.parquet",

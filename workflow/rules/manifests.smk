@@ -8,9 +8,7 @@ localrules:
 
 rule sources_manifest:
     input:
-        parts=lambda wildcards: expand(
-            "work/{{dataset}}/sources/{shard}.parquet", shard=plan_of(wildcards.dataset).shards
-        ),
+        parts=lambda wildcards: paths.source_parts(wildcards.dataset, shards_of(wildcards)),
         rejected="work/{dataset}/rejected.jsonl",
     output:
         "manifests/{dataset}/sources.parquet",
@@ -36,13 +34,13 @@ rule sources_manifest:
 
 rule videos_manifest:
     input:
-        parts=lambda wildcards: [
-            f"work/{wildcards.dataset}/{wildcards.suite}/{name}/{severity}/{shard}.parquet"
-            for name, severity in recipe.scenarios(CONFIG, wildcards.suite)
-            for shard in plan_of(wildcards.dataset).shards
-        ],
+        parts=lambda wildcards: paths.video_parts(
+            CONFIG, wildcards.dataset, wildcards.suite, shards_of(wildcards)
+        ),
         sources="manifests/{dataset}/sources.parquet",
-        recipes=recipes_file,
+        recipes=lambda wildcards: planned(
+            paths.video_recipes, CONFIG, wildcards.dataset, wildcards.suite
+        ),
     output:
         videos="manifests/{dataset}/{suite}/videos.parquet",
         quarantine="manifests/{dataset}/{suite}/quarantine.parquet",

@@ -3,14 +3,8 @@
 
 rule report:
     input:
-        results=lambda wildcards: [
-            f"manifests/{dataset}/{kind}/results.parquet" for dataset, kind in reported()
-        ],
-        pictures=lambda wildcards: [
-            part
-            for dataset, kind in reported()
-            for part in results_parts(dataset, kind, "pictures.json")
-        ],
+        results=lambda wildcards: evaluation_paths.report_results(reported()),
+        pictures=lambda wildcards: evaluation_paths.report_pictures(CONFIG, reported()),
     output:
         report(
             "manifests/report.html", category="evaluation", labels={"page": "tables and figures"}

@@ -20,9 +20,7 @@ rule sources:
         dataset=dataset_of,
         # `version` changes when decoding does.
         recipe=lambda wildcards: recipe.canonical({"version": 1}),
-        demo=lambda wildcards: (
-            "--demo" if CONFIG.datasets[dataset_of(wildcards)].adapter == "demo" else ""
-        ),
+        demo=lambda wildcards: paths.demo_option(CONFIG, wildcards.dataset),
     message:
         "reading the clips of {wildcards.dataset}, shard {wildcards.shard}"
     shell:

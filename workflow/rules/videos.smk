@@ -2,7 +2,11 @@
 # The job's `recipe` is everything that determines its result; Snakemake reruns the job when it changes.
 rule videos:
     input:
-        unpack(inputs_of),
+        unpack(
+            lambda wildcards: paths.video_inputs(
+                recipe_of(wildcards), wildcards.dataset, wildcards.shard, plan_of
+            )
+        ),
     output:
         "work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",
     log:
@@ -18,7 +22,7 @@ rule videos:
         stall_limit_s=CONFIG.stall_limit_s,
     params:
         recipe=lambda wildcards: recipe_of(wildcards).text,
-        inputs=input_options,
+        inputs=lambda wildcards, input: paths.options(dict(input.items())),
         corpus="corpora/{dataset}/{suite}/{perturbation}/{severity}",
     message:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on {wildcards.dataset},"

@@ -1,0 +1,42 @@
+"""What several commands do."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perturbations import __version__
+from perturbations.errors import ConfigError
+
+if TYPE_CHECKING:
+    from perturbations.manifest.kinds import CompleteSource
+
+
+def complete_sources(path: Path) -> list[CompleteSource]:
+    """The clips of a manifest of sources that can be used."""
+    from perturbations.manifest import kinds, sets
+
+    rows = sets.read_part(path, kinds.SOURCES)
+    return [row for row in rows if isinstance(row, kinds.CompleteSource)]
+
+
+def provenance(path: Path) -> dict[str, object]:
+    """What every manifest says of itself: where its paths start, and what made it."""
+    from perturbations.manifest import machine
+    from perturbations.system.tools import tool_versions
+
+    return {
+        "root": os.path.relpath(Path().resolve(), path.parent.resolve()),
+        "package_version": __version__,
+        "tools": tool_versions(),
+        "cpu_features": machine.cpu_features(),
+    }
+
+
+def need_models() -> None:
+    """Raise `ConfigError` where what evaluations need is not installed."""
+    missing = [name for name in ("torch", "transformers", "safetensors", "scipy") if find_spec(name) is None]
+    if missing:
+        raise ConfigError(f"{', '.join(missing)} not installed; evaluations need them: sh envs/install.sh models")

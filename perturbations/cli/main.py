@@ -1,0 +1,86 @@
+"""The command `perturb`: its parser, its log, and what an error becomes."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+# One thread per job; NumPy's libraries read these when they load.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+from perturbations import __version__
+from perturbations.cli import (
+    people_catalogue,
+    people_clips,
+    people_export,
+    people_show,
+    people_verify,
+    rules_calibration,
+    rules_captions,
+    rules_clips,
+    rules_evaluation,
+    rules_manifests,
+)
+from perturbations.cli.arguments import Command
+from perturbations.errors import PerturbationError
+from perturbations.system import limits, shown
+
+_GROUPS = (
+    people_show,
+    people_clips,
+    people_verify,
+    people_export,
+    people_catalogue,
+    rules_clips,
+    rules_captions,
+    rules_manifests,
+    rules_calibration,
+    rules_evaluation,
+)
+"""What people type, then what the rules of the workflow call. Each module declares its own commands."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand; 0 when it did its work, 1 when it could not, 2 when it was called wrongly."""
+    options = _parser().parse_args(arguments)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    command: Command = options.command
+    try:
+        limits.use(limits.parse(options.limits))
+        return command(options)
+    except PerturbationError as error:
+        print(f"perturb: {shown.lines(str(error))}", file=sys.stderr)
+        return 1
+    except MemoryError:
+        print("perturb: memory ran out: give the job more (mem_mb); finished items are kept", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # nobody reads the output any more, as after `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"perturb: {shown.lines(str(error))}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("perturb: interrupted; finished items are kept", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="perturb", description="Perturb videos the way the robustness benchmarks for video-text retrieval do."
+    )
+    parser.add_argument("--version", action="version", version=f"perturb {__version__}")
+    given = os.environ.get(limits.ENVIRONMENT, "{}")
+    parser.add_argument(
+        "--limits", default=given, metavar="JSON", help="what one file may ask for: `limits` of config.yaml"
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for group in _GROUPS:
+        group.add(commands)
+    return parser

@@ -1,0 +1,118 @@
+"""The commands that perturb one clip: video, preview."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perturbations.cli.arguments import Commands, add_command
+from perturbations.errors import ConfigError, MediaError
+
+if TYPE_CHECKING:
+    from perturbations.manifest.kinds import CompleteSource
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    parser = add_command(commands, "video", _video, "perturb one video file")
+    parser.add_argument("input", type=Path)
+    parser.add_argument("output", type=Path, help="an .mp4")
+    parser.add_argument("-p", "--perturbation", required=True, metavar="SUITE/NAME")
+    parser.add_argument("-s", "--severity", required=True, type=int)
+    _add_realization(parser)
+    parser.add_argument("--profile", default="high", choices=("lossless", "high", "compatible"))
+
+    parser = add_command(
+        commands, "preview", _preview, "draw a contact sheet of one clip under perturbations and severities"
+    )
+    parser.add_argument("input", type=Path, help="a video file, a `videos` or a `main_object` manifest")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the PNG to write")
+    parser.add_argument("-p", "--perturbations", nargs="+", metavar="SUITE/NAME", help="default: all")
+    parser.add_argument("-s", "--severities", nargs="+", type=int, default=[1, 2, 3, 4, 5])
+    parser.add_argument("--item", help="which item of the manifest; default: the first complete one")
+    _add_realization(parser)
+
+
+def _add_realization(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--dataset", default="", help="part of the realization's key, as in a corpus")
+    parser.add_argument("--item-id", help="part of the realization's key; default: the file's name")
+    parser.add_argument("--variant", default="released", choices=("released", "paper"))
+    parser.add_argument(
+        "--donors", nargs="+", type=Path, default=[], metavar="VIDEO", help="what event_insertion may take a segment of"
+    )
+
+
+def _video(options: argparse.Namespace) -> int:
+    from perturbations.engine import pipeline, shards
+    from perturbations.plan import recipe
+    from perturbations.suites import registry
+
+    if options.output.suffix != ".mp4":
+        raise ConfigError(f"the output must be an .mp4, not {options.output.name}")
+    if options.output.exists() and options.output.samefile(options.input):
+        raise ConfigError(f"the output {options.output} is the input itself")
+    entry = registry.get(options.perturbation)
+    wanted = recipe.make(
+        entry,
+        options.severity,
+        variant=options.variant,
+        seed=options.seed,
+        storage=recipe.stored_video(options.profile),
+        donors="--donors",
+    )
+    source = shards.source_with_facts(wanted, *_rows_from(options))
+    measured = pipeline.produce(wanted, source, options.output)
+    decibel = measured.storage_psnr_db
+    lossy = "exact" if decibel == float("inf") else f"{decibel:.1f} dB"
+    print(f"{options.output}: {measured.stored_frames} frames, {(measured.bytes or 0) / 1e6:.2f} MB, stored {lossy}")
+    return 0
+
+
+def _rows_from(options: argparse.Namespace) -> tuple[CompleteSource, list[CompleteSource]]:
+    """The rows of the input and of the donors, as a sources manifest has them."""
+    item_id = options.item_id if options.item_id is not None else options.input.stem
+    return _row_of(options.dataset, options.input, item_id), [
+        _row_of("donors", path, str(path)) for path in options.donors
+    ]
+
+
+def _row_of(dataset: str, path: Path, item_id: str) -> CompleteSource:
+    from perturbations.engine import shards
+    from perturbations.plan.listed import ListedClip
+
+    listed = ListedClip(item_id=item_id, source_video_id=item_id, path=str(path))
+    try:
+        return shards.source_row(dataset, listed)
+    except MediaError as error:
+        raise MediaError(f"{path}: {error}") from error
+
+
+def _preview(options: argparse.Namespace) -> int:
+    from perturbations.manifest import files
+    from perturbations.manifest.kinds import ANALYSES
+    from perturbations.report import objects, preview
+
+    is_manifest = options.input.suffix == ".parquet"
+    if is_manifest and files.kind_of(options.input) == ANALYSES:
+        objects.from_manifest(options.input, options.output, item=options.item)
+    elif is_manifest:
+        preview.from_manifest(
+            options.input,
+            options.output,
+            item=options.item,
+            names=options.perturbations,
+            severities=options.severities,
+        )
+    else:
+        preview.from_video(
+            *_rows_from(options),
+            options.output,
+            names=options.perturbations,
+            severities=options.severities,
+            seed=options.seed,
+            variant=options.variant,
+        )
+    print(options.output)
+    return 0

@@ -1,0 +1,54 @@
+"""The command that writes a corpus in another program's layout."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
+from perturbations.cli.common import need_models
+from perturbations.exporting.records import Request
+from perturbations.exports import registry
+from perturbations.system import shown
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    parser = add_command(commands, "export", _export, "write a corpus in another program's layout")
+    parser.add_argument("manifest", type=Path, help="a manifest of sources, videos or texts (perturbed captions)")
+    formats = registry.exports()
+    parser.epilog = " ".join(export.describe() for export in formats.values())
+    parser.add_argument("--format", choices=formats, required=True, help="whose layout: see below")
+    parser.add_argument("--order", type=Path, help="captions: the test split's own file, which says in which order")
+    parser.add_argument("--num-frames", type=positive, default=12)
+    parser.add_argument("--size", type=positive, default=224, help="side of the pictures, in pixels; default: 224")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="a folder")
+    add_stall_limit(parser)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from perturbations.manifest import files
+    from perturbations.manifest.kinds import TEXTS
+
+    export = registry.get(options.format)
+    if export.needs_models:
+        need_models()
+    request = Request(
+        manifest=options.manifest,
+        output=options.output,
+        num_frames=options.num_frames,
+        size=options.size,
+        order=options.order,
+        stall_limit_s=options.stall_limit,
+    )
+    if files.kind_of(options.manifest) == TEXTS:
+        print(f"{options.output}: {export.write_captions(request):,} lists of captions")
+        return 0
+    result = export.write_videos(request)
+    for finding in (*result.quarantined, *result.failed):
+        print(f"  {shown.line(str(finding))}")
+    print(
+        f"{options.output}: {result.written} videos written, {result.kept} were there, {len(result.failed)} failed, "
+        f"{len(result.quarantined)} are quarantined"
+    )
+    return 1 if result.failed else 0

@@ -1,0 +1,79 @@
+"""The commands that print declarations: list, show, schema."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from perturbations.cli.arguments import Commands, add_command
+
+if TYPE_CHECKING:
+    from perturbations.suites.registry import Perturbation
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    parser = add_command(commands, "list", _list, "list the perturbations, one per line")
+    parser.add_argument("suite", nargs="?", help="only this suite")
+
+    parser = add_command(commands, "show", _show, "show one perturbation: its numbers, its source, its kernel")
+    parser.add_argument("perturbation", metavar="SUITE/NAME")
+
+    add_command(commands, "schema", _schema, "print the JSON schema of config.yaml")
+
+
+def _list(options: argparse.Namespace) -> int:
+    from perturbations.suites import registry
+
+    entries = registry.perturbations(options.suite)
+    keys = max(len(entry.key) for entry in entries)
+    levels = max(len(entry.level) for entry in entries)
+    for entry in entries:
+        severities = f"1-{len(entry.severities)}" if len(entry.severities) > 1 else "1"
+        print(f"{entry.key:{keys}}  {entry.kind:5}  {entry.level:{levels}}  {severities:3}  {entry.summary}")
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    from perturbations.models import text_roles
+    from perturbations.suites import registry
+
+    entry = registry.get(options.perturbation)
+    rows = [
+        ("what", entry.summary),
+        ("level", entry.level),
+        ("kernel", f"{entry.kernel} (version {entry.version})"),
+        ("realization", _realization(entry)),
+        ("source", entry.source),
+    ]
+    if entry.kind == "text":
+        rows.append(("gate", "draws again until the meaning is kept" if entry.gated else "none"))
+        for backend in text_roles.BACKENDS:
+            rows.append((backend, text_roles.names([*entry.roles, *(["similarity"] if entry.gated else [])], backend)))
+    if entry.differences:
+        rows.append(("released", entry.differences))
+    if not entry.monotonic:
+        rows.append(("severity", "published table; distortion does not grow with every step"))
+    print(entry.key)
+    for name, text in rows:
+        print(f"  {name:12} {text}")
+    for variant in ("released", "paper"):
+        if variant == "paper" and entry.paper is None:
+            continue
+        for severity in entry.severities:
+            numbers = ", ".join(f"{name} {value}" for name, value in entry.parameters(severity, variant).items())
+            print(f"  {variant} {severity:<3} {numbers}")
+    return 0
+
+
+def _realization(entry: Perturbation) -> str:
+    if entry.draw == "none":
+        return "none: nothing is random"
+    return f"{entry.realization or 'drawn by the kernel'}, one per {entry.draw}"
+
+
+def _schema(options: argparse.Namespace) -> int:
+    from perturbations.plan import config
+
+    print(config.json_schema(), end="")
+    return 0

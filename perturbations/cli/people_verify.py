@@ -1,0 +1,84 @@
+"""The commands that look after what was made: verify, retry."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
+from perturbations.system import shown
+
+if TYPE_CHECKING:
+    from perturbations.verify.run import Options
+
+_MOST_SHOWN = 100
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    parser = add_command(commands, "verify", _verify, "check that every row of manifests is still true")
+    parser.add_argument(
+        "paths", nargs="*", type=Path, default=[Path("manifests")], help="manifests, or folders of them"
+    )
+    parser.add_argument("-j", "--jobs", type=positive, default=1, help="how many rows at once")
+    parser.add_argument("--fast", action="store_true", help="look at hashes and membership only; make nothing again")
+    parser.add_argument("--repair", action="store_true", help="mend files and rows that can be made again")
+    add_stall_limit(parser)
+
+    parser = add_command(commands, "retry", _retry, "have the next run ask quarantined items again")
+    parser.add_argument("--dataset", nargs="+", default=[], help="only of these datasets")
+    parser.add_argument("--suite", nargs="+", default=[], help="only of these suites, and of what they are made from")
+    parser.add_argument("--item", nargs="+", default=[], help="only these items (of whole videos: the videos' ids)")
+    parser.add_argument("--stage", nargs="+", default=[], choices=("source", "analysis", "video"), help="only these")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="only say what would be asked again")
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from perturbations.verify import run
+
+    wanted = run.Options(jobs=options.jobs, stall_limit_s=options.stall_limit, fast=options.fast, repair=options.repair)
+    problems = _print_findings(options.paths, wanted)
+    if problems and options.repair:
+        print("After the repair:")
+        problems = _print_findings(options.paths, dataclasses.replace(wanted, fast=True, repair=False))
+    return 1 if problems else 0
+
+
+def _print_findings(paths: Sequence[Path], wanted: Options) -> int:
+    """Verify, print the findings, and return how many problems there are."""
+    from perturbations.verify import run
+
+    problems = 0
+    for summary in run.verify(paths, wanted):
+        for finding in summary.findings[:_MOST_SHOWN]:
+            print(f"  {shown.line(str(finding))}")
+        if len(summary.findings) > _MOST_SHOWN:
+            print(f"  and {len(summary.findings) - _MOST_SHOWN} more of {summary.path}")
+        for remark, count in summary.remarks.items():
+            print(f"  {summary.path}: {count} rows: {shown.line(remark)}")
+        mended = f", {summary.mended} mended" if summary.mended else ""
+        print(
+            f"{summary.path}: {summary.rows} rows, {summary.incomplete} of them quarantined or missing; "
+            f"{len(summary.findings)} problems{mended}"
+        )
+        problems += len(summary.findings)
+    return problems
+
+
+def _retry(options: argparse.Namespace) -> int:
+    from perturbations.engine import retry
+
+    wanted = retry.Wanted(options.dataset, options.suite, options.stage, options.item)
+    rows = retry.find(Path(), wanted)
+    for row in rows:
+        print(f"  {row}")
+    if not options.dry_run:
+        retry.forget(Path(), rows)
+    parts = len({row.part for row in rows})
+    print(f"{len(rows)} quarantined rows in {parts} parts {'would be' if options.dry_run else 'are'} asked again")
+    if rows and not options.dry_run:
+        print("Now run snakemake: what was finished is kept.")
+    return 0

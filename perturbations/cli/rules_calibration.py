@@ -1,0 +1,50 @@
+"""The command of the rule that solves severities of even distortion."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from perturbations.cli.arguments import Commands, add_command, positive
+from perturbations.cli.common import complete_sources
+from perturbations.errors import ConfigError
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    parser = add_command(commands, "calibrate", _calibrate, "solve parameters for severities of even distortion")
+    parser.add_argument("--sources", type=Path, required=True, help="the sources manifest of the dataset")
+    parser.add_argument("-p", "--perturbations", nargs="+", metavar="SUITE/NAME", help="default: all visual ones")
+    parser.add_argument(
+        "--paper", nargs="*", default=[], metavar="SUITE", help="suites to take in the variant paper, not released"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--clips", type=positive, help="how many clips to measure; default: 8")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the table to write, .json")
+    parser.add_argument("--picture", type=Path, help="the plot to write, .png")
+    parser.add_argument("--report", type=Path, help="the report to write, .md")
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    from perturbations.calibration import pages, solver
+    from perturbations.plan import calibration_table
+    from perturbations.suites import registry
+    from perturbations.system import storage
+
+    rows = complete_sources(options.sources)
+    dataset = rows[0].dataset if rows else ""
+    entries = [registry.get(name) for name in options.perturbations or ()] or registry.perturbations(kind="video")
+    texts = [entry.key for entry in entries if entry.kind != "video"]
+    if texts:
+        raise ConfigError(f"only visual perturbations can be calibrated, not {', '.join(texts)}")
+    for name in options.paper:
+        registry.suite(name)
+    wanted = {entry.key: "paper" if entry.suite in options.paper else "released" for entry in entries}
+    sources = solver.sample(rows, options.seed, dataset, options.clips or solver.CLIPS)
+    table = solver.calibrate(sources, wanted, dataset=dataset, seed=options.seed)
+    calibration_table.write(options.output, table)
+    if options.report:
+        storage.write_text(options.report, pages.text(table))
+    if options.picture:
+        pages.draw(table, options.picture)
+    return 0

@@ -1,0 +1,115 @@
+"""The commands of rules about captions: captions, texts, merge-texts, combine."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.common import provenance
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    parser = add_command(commands, "captions", _captions, "(rule) write the captions and qrels manifests")
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--captions", type=Path, required=True)
+    parser.add_argument("--sources", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--qrels", type=Path, required=True)
+
+    parser = add_command(commands, "texts", _texts, "(rule) put the captions of a shard through one recipe")
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--recipe", required=True, help="the recipe's JSON")
+    parser.add_argument("--captions", type=Path, required=True, help="the shard's list file")
+    parser.add_argument("--output", type=Path, required=True)
+
+    parser = add_command(
+        commands, "merge-texts", _merge_texts, "(rule) merge perturbed captions, and count what became of them"
+    )
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--captions", type=Path, required=True, help="folder of the shards' list files")
+    parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, PERTURBATION/SEVERITY/SHARD")
+    parser.add_argument("--recipes", type=Path, required=True, help="the recipes of all scenarios, JSON")
+    parser.add_argument("--config-digest", required=True, help="the configuration's hash")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--statistics", type=Path, required=True)
+    parser.add_argument("--page", type=Path, required=True, help="Markdown: what became of them, with examples")
+
+    parser = add_command(commands, "combine", _combine, "(rule) join perturbed captions with perturbed videos")
+    parser.add_argument("--videos", type=Path, required=True)
+    parser.add_argument("--texts", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+
+
+def _captions(options: argparse.Namespace) -> int:
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import CAPTIONS, COMPLETE, QRELS, SOURCES, CaptionRow, QrelRow
+    from perturbations.plan import listed
+
+    captions = [
+        CaptionRow(dataset=options.dataset, caption_id=line.caption_id, item_id=line.item_id, text=line.text)
+        for line in listed.read(options.captions, listed.ListedCaption)
+    ]
+    sources = sets.read_part(options.sources, SOURCES)
+    complete = {row.item_id for row in sources if row.status == COMPLETE}
+    qrels = [
+        QrelRow(query_id=caption.caption_id, corpus_id=caption.item_id, score=1)
+        for caption in captions
+        if caption.item_id in complete
+    ]
+    about = {"dataset": options.dataset, "set": sets.of_sources(sources).columns()}
+    files.write(options.output, CAPTIONS, captions, {**provenance(options.output), **about})
+    files.write(options.qrels, QRELS, qrels, {**provenance(options.qrels), **about})
+    return 0
+
+
+def _texts(options: argparse.Namespace) -> int:
+    from perturbations.captions import corpus
+    from perturbations.manifest import files
+    from perturbations.manifest.kinds import TEXTS
+    from perturbations.plan import listed, recipe
+    from perturbations.progress import logged
+
+    lines = listed.read(options.captions, listed.ListedCaption)
+    rows = corpus.run(recipe.parse_text(options.recipe), options.dataset, lines)
+    files.write_part(options.output, TEXTS, list(logged(rows, len(lines), "captions")))
+    return 0
+
+
+def _merge_texts(options: argparse.Namespace) -> int:
+    from perturbations.captions import corpus
+    from perturbations.engine import merging
+    from perturbations.manifest import files
+    from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS
+    from perturbations.progress import logged
+    from perturbations.report import card, text_catalogue
+    from perturbations.system import storage
+
+    rows, listed = merging.texts(options.dataset, options.captions, options.parts, options.recipes)
+    about = {**provenance(options.output), "dataset": options.dataset, "set": listed.columns()}
+    about |= {"config_digest": options.config_digest, "comparability": card.comparability([], rows)}
+    files.write(options.output, TEXTS, rows, about)
+    scenarios = len({(row.perturbation, row.severity) for row in rows})
+    counted = list(logged(corpus.statistics(rows), scenarios, "perturbations counted"))
+    files.write(options.statistics, TEXT_STATISTICS, counted, about)
+    storage.write_text(options.page, text_catalogue.of_corpus(rows))
+    return 0
+
+
+def _combine(options: argparse.Namespace) -> int:
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import MULTIMODAL, TEXTS, VIDEOS
+    from perturbations.plan import mixes
+    from perturbations.report import card
+    from perturbations.suites import registry
+
+    videos = sets.read_part(options.videos, VIDEOS)
+    texts = sets.read_part(options.texts, TEXTS)
+    combined = registry.suite(texts[0].suite).combined if texts else None
+    rows = [] if combined is None else list(mixes.multimodal(videos, texts, combined))
+    described = files.read_metadata(options.videos)
+    about = {name: described[name] for name in ("dataset", "suite", "set")}
+    about |= {**provenance(options.output), "comparability": card.comparability(videos, texts)}
+    files.write(options.output, MULTIMODAL, rows, about)
+    return 0

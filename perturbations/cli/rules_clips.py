@@ -1,0 +1,129 @@
+"""The commands of rules that work on a shard of clips: sources, analyse, videos."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perturbations.cli.arguments import Commands, add_command, add_stall_limit
+from perturbations.cli.common import complete_sources
+
+if TYPE_CHECKING:
+    from perturbations.manifest.kinds import AnalysisRow
+    from perturbations.plan.listed import ListedClip
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    parser = add_command(commands, "sources", _sources, "(rule) decode and describe the clips of a shard")
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--listed", type=Path, required=True, help="the shard's list file")
+    parser.add_argument("--demo", action="store_true", help="draw the demo's clips first")
+    parser.add_argument("--output", type=Path, required=True)
+    add_stall_limit(parser)
+
+    parser = add_command(commands, "videos", _videos, "(rule) put the clips of a shard through one recipe")
+    parser.add_argument("--recipe", required=True, help="the recipe's JSON")
+    parser.add_argument("--sources", type=Path, required=True, help="the shard's part of the sources manifest")
+    parser.add_argument("--analysis", type=Path, help="the shard's part of the analysis that the recipe needs")
+    parser.add_argument("--donors", type=Path, help="the clips that segments may be taken from")
+    parser.add_argument(
+        "--whole", nargs="+", type=Path, default=[], help="parts about the videos that clips are cut from"
+    )
+    parser.add_argument("--corpus", type=Path, required=True, help="folder of the files to make")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--no-check", action="store_true", help="do not decode what was stored (for benchmarks)")
+    add_stall_limit(parser)
+
+    parser = add_command(commands, "analyse", _analyse, "(rule) analyse the clips of a shard")
+    parser.add_argument("--recipe", required=True, help="the analysis's JSON")
+    parser.add_argument("--sources", type=Path, required=True, help="the shard's part of the sources manifest")
+    parser.add_argument("--captions", type=Path, help="the shard's main objects, whose captions are embedded")
+    parser.add_argument("--folder", type=Path, required=True, help="of the files that the analysis keeps")
+    parser.add_argument("--output", type=Path, required=True)
+    add_stall_limit(parser)
+
+
+def _sources(options: argparse.Namespace) -> int:
+    from perturbations.engine import shards
+    from perturbations.manifest import files
+    from perturbations.manifest.kinds import SOURCES
+    from perturbations.plan import listed
+    from perturbations.progress import logged
+
+    clips = listed.read(options.listed, listed.ListedClip)
+    rows = shards.run_sources(
+        options.dataset, clips, stall_limit_s=options.stall_limit, prepare=_draw_demo if options.demo else None
+    )
+    files.write_part(options.output, SOURCES, list(logged(rows, len(clips), "clips")))
+    return 0
+
+
+def _draw_demo(listed: ListedClip) -> None:
+    from fractions import Fraction
+
+    from perturbations.demo import film
+    from perturbations.media import encoding
+    from perturbations.media.clip import Frame, Timing
+    from perturbations.system import storage
+
+    rate = Fraction(film.FPS)
+    pictures = film.frames(int(listed.item_id.rpartition("-")[2]))
+    frames = (Frame(image, index, index) for index, image in enumerate(pictures))
+    with storage.atomic_path(Path(listed.path)) as temporary:
+        encoding.encode(frames, temporary, storage.PROFILES["compatible"], Timing(1 / rate, rate))
+
+
+def _videos(options: argparse.Namespace) -> int:
+    from perturbations.engine import shards
+    from perturbations.guides.registry import Known
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, VIDEOS
+    from perturbations.plan import recipe
+    from perturbations.progress import logged
+
+    sources = complete_sources(options.sources)
+    donors = [] if options.donors is None else sets.read_part(options.donors, ANALYSES)
+    known = Known(_by_item(options.analysis), [row for row in donors if row.status == COMPLETE])
+    rows = shards.run_videos(
+        recipe.parse(options.recipe),
+        sources,
+        known=known,
+        videos=[row for path in options.whole for row in sets.read_part(path, SOURCES)],
+        root=Path(),
+        folder=options.corpus,
+        journal=options.output.with_suffix(".jsonl"),
+        stall_limit_s=options.stall_limit,
+        check=not options.no_check,
+    )
+    files.write_part(options.output, VIDEOS, list(logged(rows, len(sources), "clips")))
+    return 0
+
+
+def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
+    from perturbations.manifest import sets
+    from perturbations.manifest.kinds import ANALYSES
+
+    return {} if path is None else {row.item_id: row for row in sets.read_part(path, ANALYSES)}
+
+
+def _analyse(options: argparse.Namespace) -> int:
+    from perturbations.engine import shards
+    from perturbations.guides.registry import parse_analysis
+    from perturbations.manifest import files
+    from perturbations.manifest.kinds import ANALYSES
+    from perturbations.progress import logged
+
+    sources = complete_sources(options.sources)
+    rows = shards.run_analysis(
+        parse_analysis(options.recipe),
+        sources,
+        root=Path(),
+        folder=options.folder,
+        journal=options.output.with_suffix(".jsonl"),
+        stall_limit_s=options.stall_limit,
+        before=_by_item(options.captions),
+    )
+    files.write_part(options.output, ANALYSES, list(logged(rows, len(sources), "clips")))
+    return 0

@@ -1,0 +1,157 @@
+"""The commands of rules about evaluations: train-encoder, encode-gallery, evaluate, merge-results, report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.common import need_models, provenance
+
+if TYPE_CHECKING:
+    from perturbations.evaluation.scenarios import Query
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    parser = add_command(
+        commands, "train-encoder", _train_encoder, "(rule) train the small dual encoder on the demo's scenes"
+    )
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--output", type=Path, required=True, help="the model's folder")
+
+    parser = add_command(
+        commands,
+        "encode-gallery",
+        _encode_gallery,
+        "(rule) encode a dataset's clean clips, the gallery for caption queries",
+    )
+    _add_model(parser)
+    parser.add_argument("--sources", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True, help="a .safetensors")
+
+    parser = add_command(commands, "evaluate", _evaluate, "(rule) run some scenarios of an evaluation")
+    _add_model(parser)
+    parser.add_argument("--sources", type=Path, required=True)
+    parser.add_argument("--captions", type=Path, required=True)
+    parser.add_argument(
+        "--parts", type=Path, help="the folder of the parts that hold the perturbed queries; default: clean queries"
+    )
+    parser.add_argument("--shards", type=Path, help="the folder of the shards' lists")
+    parser.add_argument("--mixes", type=Path, help="the folder of the mixed manifests")
+    parser.add_argument("--gallery", type=Path, help="t2v: the encoded clips")
+    parser.add_argument("--bank-captions", type=Path, help="methods with a bank, t2v: its captions")
+    parser.add_argument("--bank-gallery", type=Path, help="methods with a bank, v2t: its encoded clips")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--ranks", type=Path, required=True)
+    parser.add_argument("--pictures", type=Path, required=True, help="what a report draws, .json")
+
+    parser = add_command(commands, "merge-results", _merge_results, "(rule) merge the scenarios of an evaluation")
+    parser.add_argument("--parts", nargs="+", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--ranks", type=Path, required=True)
+
+    parser = add_command(commands, "report", _report, "write one HTML page of what was evaluated")
+    parser.add_argument("--results", nargs="*", default=[], type=Path, help="manifests of results")
+    parser.add_argument("--pictures", nargs="*", default=[], type=Path, help="what their jobs wrote to be drawn, .json")
+    parser.add_argument("--datasets", nargs="*", default=[], help="whose contact sheets, statistics and quarantine")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the page, .html")
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--settings", required=True, help="JSON: what the results depend on")
+    parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or its name")
+    parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
+    parser.add_argument("--device", default="cpu")
+
+
+def _train_encoder(options: argparse.Namespace) -> int:
+    need_models()
+    from perturbations.evaluation import demo_encoder
+
+    demo_encoder.train(options.output, seed=options.seed)
+    return 0
+
+
+def _encode_gallery(options: argparse.Namespace) -> int:
+    need_models()
+    from perturbations.evaluation import backbone, galleries
+    from perturbations.manifest import sets
+    from perturbations.manifest.kinds import SOURCES
+
+    settings = json.loads(options.settings)
+    loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
+    rows = sets.read_part(options.sources, SOURCES)
+    galleries.write(options.output, loaded, rows, settings["num_frames"])
+    return 0
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    need_models()
+    from perturbations.evaluation import backbone, runner
+    from perturbations.manifest import files, pictures, sets
+    from perturbations.manifest.kinds import CAPTIONS, RANKS, RESULTS, SOURCES
+    from perturbations.plan.evaluation import ScenarioSettings
+    from perturbations.system import storage
+    from perturbations.system.records import digest
+
+    shards = [] if options.shards is None else sorted(path.stem for path in options.shards.glob("*.jsonl"))
+
+    def asking(scenario: ScenarioSettings) -> tuple[list[Query], str]:
+        if scenario["mix"] is not None:
+            parts = [options.mixes / f"{scenario['mix']}.parquet"]
+        elif options.parts is not None:
+            folder = options.parts / scenario["perturbation"] / str(scenario["severity"])
+            parts = [folder / f"{shard}.parquet" for shard in shards]
+        else:
+            parts = [options.sources if scenario["direction"] == "v2t" else options.captions]
+        rows = [row for part in parts for row in sets.read_part(part, files.kind_of(part))]
+        return rows, digest(list(map(storage.sha256, parts)))
+
+    settings = json.loads(options.settings)
+    rows, ranks, drawn = runner.evaluate(
+        settings,
+        backbone.load(settings, options.pretrained, options.checkpoint, options.device),
+        sources=sets.read_part(options.sources, SOURCES),
+        captions=sets.read_part(options.captions, CAPTIONS),
+        asking=asking,
+        gallery=options.gallery,
+        bank_captions=sets.read_part(options.bank_captions, CAPTIONS) if options.bank_captions else (),
+        bank_gallery=options.bank_gallery,
+        journal=options.output.with_suffix(".jsonl"),
+    )
+    files.write(options.output, RESULTS, rows)
+    files.write(options.ranks, RANKS, ranks)
+    pictures.write(options.pictures, drawn)
+    return 0
+
+
+def _merge_results(options: argparse.Namespace) -> int:
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import RANKS, RESULTS
+
+    about = provenance(options.output)
+    rows = [row for part in options.parts for row in sets.read_part(part, RESULTS)]
+    files.write(options.output, RESULTS, rows, about)
+    ranks = [path.with_suffix(".ranks.parquet") for path in options.parts]
+    sets.check_parts(ranks, RANKS)
+    files.concatenate(ranks, options.ranks, RANKS, about)
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    need_models()
+    from perturbations.report import page
+
+    folders = [Path("manifests") / name for name in options.datasets]
+    page.write(
+        options.output,
+        results=options.results,
+        pictures=options.pictures,
+        statistics=[path for folder in folders for path in sorted(folder.glob("*/caption_statistics.parquet"))],
+        quarantine=[path for folder in folders for path in sorted(folder.glob("*/quarantine.parquet"))],
+        sheets=[path for folder in folders for path in sorted(folder.glob("*/preview.png"))],
+    )
+    return 0

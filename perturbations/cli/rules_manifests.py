@@ -1,0 +1,120 @@
+"""The commands of rules that make one manifest of all shards' parts: merge, merge-videos, mix, check."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.common import provenance
+from perturbations.errors import ManifestError
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    parser = add_command(commands, "merge", _merge, "(rule) merge the parts of a manifest of sources or analyses")
+    parser.add_argument("kind", choices=("sources", "analyses"))
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--shards", type=Path, required=True, help="folder of the shards' list files")
+    parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, one per shard")
+    parser.add_argument("--rejected", type=Path, help="sources: what was listed but cannot be used")
+    parser.add_argument("--sources", type=Path, help="analyses: folder of the parts of the sources, one per shard")
+    parser.add_argument("--recipe", help="analyses: the analysis's JSON")
+    parser.add_argument("--output", type=Path, required=True)
+
+    parser = add_command(
+        commands, "merge-videos", _merge_videos, "(rule) merge the parts of a corpus, and write its card"
+    )
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--suite", required=True)
+    parser.add_argument("--shards", type=Path, required=True, help="folder of the shards' list files")
+    parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, PERTURBATION/SEVERITY/SHARD")
+    parser.add_argument("--recipes", type=Path, required=True, help="the recipes of all scenarios, JSON")
+    parser.add_argument("--sources", type=Path, required=True, help="the sources manifest")
+    parser.add_argument("--quarantine", type=Path, required=True, help="where to write the quarantine manifest")
+    parser.add_argument("--card", type=Path, required=True, help="where to write the dataset card")
+    parser.add_argument("--config-digest", required=True, help="the configuration's hash")
+    parser.add_argument("--output", type=Path, required=True)
+
+    parser = add_command(commands, "mix", _mix, "(rule) write the mixed manifests: views of a videos manifest")
+    parser.add_argument("--videos", type=Path, required=True)
+    parser.add_argument("--sources", type=Path, required=True)
+    parser.add_argument("--severities", type=Path, required=True, help="mixed_severity to write")
+    parser.add_argument("--types", type=Path, required=True, help="mixed_types to write")
+
+    parser = add_command(commands, "check", _check, "(rule) fail when more items are quarantined than allowed")
+    parser.add_argument("quarantine", type=Path)
+    parser.add_argument("--allowed", type=int, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from perturbations.engine import merging
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import ANALYSES, SOURCES
+
+    about = {**provenance(options.output), "dataset": options.dataset}
+    if options.kind == "sources":
+        sources = merging.sources(options.dataset, options.shards, options.parts, options.rejected)
+        files.write(options.output, SOURCES, sources, {**about, "set": sets.of_sources(sources).columns()})
+    else:
+        rows = merging.analyses(options.sources, options.shards, options.parts, options.recipe)
+        files.write(options.output, ANALYSES, rows, about)
+    return 0
+
+
+def _merge_videos(options: argparse.Namespace) -> int:
+    from perturbations.engine import merging
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS
+    from perturbations.plan import listed
+    from perturbations.report import card
+    from perturbations.suites import registry
+    from perturbations.system import storage
+
+    sources = sets.read_part(options.sources, SOURCES)
+    recipes = listed.read_recipes(options.recipes)
+    rows = merging.videos(sources, options.shards, options.parts, recipes)
+    members = sets.of_corpus(sources, rows, len(recipes))
+    about = {**provenance(options.output), "dataset": options.dataset, "suite": options.suite, "set": members.columns()}
+    about |= {"config_digest": options.config_digest, "comparability": card.comparability(rows)}
+    files.write(options.output, VIDEOS, rows, about)
+    storage.write_text(options.card, card.card(registry.suite(options.suite), rows, members, about))
+    files.write(options.quarantine, QUARANTINE, sets.quarantine_of(sources, rows), about)
+    return 0
+
+
+def _mix(options: argparse.Namespace) -> int:
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import MIXES, SOURCES, VIDEOS
+    from perturbations.plan import mixes
+    from perturbations.report import card
+
+    videos = sets.read_part(options.videos, VIDEOS)
+    sources = sets.read_part(options.sources, SOURCES)
+    described = files.read_metadata(options.videos)
+    about = {name: described[name] for name in ("dataset", "suite", "set")}
+    about["comparability"] = card.comparability(videos)
+    files.write(options.severities, MIXES, mixes.mixed_severity(videos), {**provenance(options.severities), **about})
+    files.write(options.types, MIXES, mixes.mixed_types(videos, sources), {**provenance(options.types), **about})
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from perturbations.manifest import sets
+    from perturbations.manifest.kinds import QUARANTINE
+    from perturbations.system import storage
+
+    rows = sets.read_part(options.quarantine, QUARANTINE)
+    items = sorted({row.item_id for row in rows})
+    if len(items) > options.allowed:
+        reasons = {row.item_id: f"{row.stage}: {row.error}" for row in reversed(rows)}
+        lines = [f"  {item!r}: {reasons[item]}" for item in items[:20]]
+        rest = [f"  and {len(items) - 20} more"] if len(items) > 20 else []
+        raise ManifestError(
+            f"{len(items)} items are quarantined or missing, max_quarantine allows {options.allowed}. Mend them and "
+            "run `perturb retry`, leave them out with `subset`, or raise max_quarantine in config.yaml. All of them: "
+            f"{options.quarantine}\n" + "\n".join(lines + rest)
+        )
+    storage.write_text(options.output, f"{len(items)} quarantined, {options.allowed} allowed\n")
+    return 0

@@ -1,0 +1,202 @@
+"""What the workflow's rules need: inputs of jobs, options of commands, sizes of resources.
+
+Paths are relative to the working directory: `work/` holds the parts of shards, `manifests/` what is made of them. A
+collection is a dataset's name, or `sharding.whole` of it. No NumPy: Snakemake plans with it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from perturbations.datasets import registry as datasets
+from perturbations.errors import ConfigError
+from perturbations.guides import registry as guides
+from perturbations.plan import captions, listed, recipe, sharding
+from perturbations.plan import config as configuration
+from perturbations.suites import registry
+
+Plans = Callable[[str], sharding.Plan]
+"""The plan of a collection. A function, so that no dataset is planned that no target needs."""
+
+CaptionShards = Callable[[str], Sequence[str]]
+"""The shards of a dataset's captions."""
+
+Inputs = dict[str, str | list[str]]
+"""The inputs of a job by name."""
+
+WORK = Path("work")
+
+
+def plan(config: configuration.Config, collection: str) -> sharding.Plan:
+    """The shards of a collection, whose list files are written now. Raises `ConfigError` and `AnnotationError`."""
+    configuration.check_backend_files(config.backends)
+    return sharding.make(collection, config, WORK / collection)
+
+
+def caption_shards(config: configuration.Config, dataset: str) -> tuple[str, ...]:
+    """The shards of a dataset's captions, whose list files are written now.
+
+    Raises `ConfigError` and `AnnotationError`.
+    """
+    return sharding.captions(dataset, config, WORK / dataset)
+
+
+# --- text that Snakemake or a shell takes as it is -------------------------------------------------------------------
+
+
+def without_braces(what: str, path: Path) -> str:
+    """A path as text. Raises `ConfigError` for braces: Snakemake takes them for wildcards."""
+    if set("{}") & set(str(path)):
+        raise ConfigError(f"{what}: rename {path}; Snakemake takes the braces for wildcards")
+    return str(path)
+
+
+def shell_prefix(python: Path) -> str:
+    """What every shell command begins with, so that it finds `perturb` beside the Python that runs Snakemake."""
+    folder = shlex.quote(str(python.parent)).replace("{", "{{").replace("}", "}}")
+    return f"export PATH={folder}:$PATH; "
+
+
+def options(inputs: Mapping[str, str | Sequence[str]]) -> list[str]:
+    """Inputs as a command's options, word by word: `--name` and its paths, nothing for a name without any."""
+    words = []
+    for name, paths in inputs.items():
+        if paths:
+            words += [f"--{name.replace('_', '-')}", *([paths] if isinstance(paths, str) else paths)]
+    return words
+
+
+# --- clips -----------------------------------------------------------------------------------------------------------
+
+
+def demo_option(config: configuration.Config, collection: str) -> str:
+    """The option of a dataset whose clips the package draws itself."""
+    adapter = config.datasets[sharding.dataset_of(collection)].adapter
+    return "--demo" if datasets.get(adapter).drawn else ""
+
+
+def source_parts(collection: str, shards: Iterable[str]) -> list[str]:
+    """The parts of a manifest of sources, one per shard."""
+    return [f"work/{collection}/sources/{shard}.parquet" for shard in shards]
+
+
+def video_parts(config: configuration.Config, collection: str, suite: str, shards: Sequence[str]) -> list[str]:
+    """The parts of a corpus: one per perturbation, severity and shard."""
+    return [
+        f"work/{collection}/{suite}/{name}/{severity}/{shard}.parquet"
+        for name, severity in recipe.scenarios(config, suite)
+        for shard in shards
+    ]
+
+
+def video_inputs(wanted: recipe.VideoRecipe, collection: str, shard: str, plans: Plans) -> Inputs:
+    """What a recipe needs beside a shard's clips: an analysis, clips to insert, the videos that clips are cut from."""
+    inputs: Inputs = {"sources": f"work/{collection}/sources/{shard}.parquet"}
+    if wanted.analysis is not None:
+        inputs["analysis"] = f"work/{collection}/analyses/{wanted.analysis.analysis}/{shard}.parquet"
+    if wanted.donors is not None:
+        corpus, analysis = wanted.donors
+        inputs["donors"] = f"manifests/{corpus}/{analysis}.parquet"
+    if wanted.whole_videos:
+        inputs["whole"] = list(_whole_parts(plans, collection, shard))
+    return inputs
+
+
+@cache
+def _whole_parts(plans: Plans, dataset: str, shard: str) -> tuple[str, ...]:
+    """The parts that describe the videos of a shard's clips: a video that comes or goes changes no others."""
+    collection = sharding.whole(dataset)
+    wanted = plans(dataset).videos[shard]
+    return tuple(source_parts(collection, (name for name, ids in plans(collection).videos.items() if ids & wanted)))
+
+
+def video_recipes(config: configuration.Config, collection: str, suite: str) -> str:
+    """The file of a corpus's recipes, written now: what its parts must have been made by."""
+    texts = {
+        f"{name}/{severity}": recipe.from_config(config, collection, suite, name, severity).text
+        for name, severity in recipe.scenarios(config, suite)
+    }
+    return _written(WORK / collection / suite / "recipes.jsonl", texts)
+
+
+def _written(path: Path, recipes: Mapping[str, str]) -> str:
+    listed.write_recipes(path, recipes)
+    return str(path)
+
+
+# --- analyses --------------------------------------------------------------------------------------------------------
+
+ANALYSES = tuple(guides.analyses())
+"""The names of all analyses."""
+
+
+def analysis_recipe(config: configuration.Config, analysis: str) -> guides.AnalysisRecipe:
+    """The recipe of one of `ANALYSES`."""
+    return recipe.analysis(analysis, config.backends, recipe.storage_of(config.storage))
+
+
+def analysis_captions(collection: str, analysis: str, shard: str) -> str | list[str]:
+    """The part of the analysis that another one builds on; nothing where it builds on none."""
+    before = guides.analysis(analysis).after
+    return f"work/{collection}/analyses/{before}/{shard}.parquet" if before else []
+
+
+def analysis_parts(collection: str, analysis: str, shards: Iterable[str]) -> list[str]:
+    """The parts of a manifest of analyses, one per shard."""
+    return [f"work/{collection}/analyses/{analysis}/{shard}.parquet" for shard in shards]
+
+
+def analysis_memory_mb(config: configuration.Config, analysis: str) -> int:
+    """The memory of an analysis's job in MB: a pretrained model's weights, or next to nothing."""
+    return guides.OFFLINE_MB if analysis_recipe(config, analysis).is_offline else guides.analysis(analysis).memory_mb
+
+
+def main_objects(config: configuration.Config, suite: str, dataset: str) -> list[str]:
+    """The manifests with their pictures of what people look at of a suite's guides: main objects."""
+    entries = [registry.get(f"{suite}/{name}") for name, _ in recipe.scenarios(config, suite)]
+    pictured = {guides.get(entry.guide).pictured for entry in entries if entry.guide}
+    names = sorted(name for name in pictured if name)
+    return [f"manifests/{dataset}/{name}.{suffix}" for name in names for suffix in ("parquet", "png")]
+
+
+# --- captions --------------------------------------------------------------------------------------------------------
+
+
+def text_parts(config: configuration.Config, dataset: str, suite: str, shards: Sequence[str]) -> list[str]:
+    """The parts of perturbed captions: one per perturbation, severity and shard."""
+    return [
+        f"work/{dataset}/{suite}/captions/{name}/{severity}/{shard}.parquet"
+        for name, severity in captions.scenarios(config, dataset, suite)
+        for shard in shards
+    ]
+
+
+def text_recipes(config: configuration.Config, dataset: str, suite: str) -> str:
+    """The file of the recipes of perturbed captions, written now: what their parts must have been made by."""
+    texts = {
+        f"{name}/{severity}": captions.from_config(config, suite, name, severity).text
+        for name, severity in captions.scenarios(config, dataset, suite)
+    }
+    return _written(WORK / dataset / suite / "captions" / "recipes.jsonl", texts)
+
+
+def text_memory_mb(config: configuration.Config) -> int:
+    """The memory of a job that perturbs captions, in MB."""
+    return 6000 if config.backends.captions.backend == "pretrained" else 1500
+
+
+# --- calibration -----------------------------------------------------------------------------------------------------
+
+
+def calibrated(config: configuration.Config) -> dict[str, int]:
+    """The visual perturbations of the configured suites, `suite/name`, with their versions."""
+    keys = dict.fromkeys(f"{suite}/{name}" for suite in config.suites for name, _ in recipe.scenarios(config, suite))
+    return {key: registry.get(key).version for key in keys}
+
+
+def paper_suites(config: configuration.Config) -> list[str]:
+    """The suites that are configured in the variant "paper"."""
+    return [name for name, suite in config.suites.items() if suite.variant == "paper"]

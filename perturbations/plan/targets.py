@@ -1,0 +1,199 @@
+"""What can be asked of the workflow by name: the files of each target, its line in the menu, and how much it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from perturbations.errors import ConfigError
+from perturbations.plan import captions, evaluation, evaluation_paths, listed, paths, recipe, sharding
+from perturbations.plan import config as configuration
+from perturbations.plan.paths import CaptionShards, Plans
+from perturbations.suites import registry
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a target consists of.
+
+    Attributes:
+        files: what it makes.
+        sizes: lines that say how much that is.
+    """
+
+    files: list[str]
+    sizes: tuple[str, ...] = ()
+
+
+Request = Callable[[], Work]
+"""Plans the work of a target. Raises `PerturbationError` for what the user must mend."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A name that Snakemake is asked for.
+
+    Attributes:
+        name: its name.
+        text: its line in `snakemake --list-target-rules`.
+        request: plans its work. Called when the target is asked for, so that other targets cost nothing.
+    """
+
+    name: str
+    text: str
+    request: Request
+
+
+def demo(config: configuration.Config, plans: Plans) -> Target:
+    """The default target."""
+    text = "the demo: every perturbation of the suite `mlvp` on clips that the package draws itself"
+    if "demo" not in config.datasets:
+        return Target("all", text, lambda: Work([]))
+    return Target("all", text, partial(corpus, config, "mlvp", "demo", plans))
+
+
+def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
+    """Every other target of a configuration, in the menu's order."""
+    for name, adapter in (("msrvtt_p", "msrvtt"), ("youcook2_p", "youcook2")):
+        text = f"the suite `msrvtt_p` on every dataset of the adapter `{adapter}`"
+        yield Target(name, text, partial(corpora, config, "msrvtt_p", adapter, plans))
+    for dataset in config.datasets:
+        text = f"severities of even distortion, solved on clips of `{dataset}`"
+        yield Target(f"calibrate_{dataset}", text, partial(calibration, dataset, plans))
+    for dataset in config.datasets:
+        text = f"retrieval with perturbed queries, on the dataset `{dataset}`"
+        yield Target(f"evaluate_{dataset}", text, partial(results, config, dataset, "evaluation", plans))
+        text = "retrieval with perturbed queries, without and with test-time adaptation"
+        request = partial(results, config, dataset, "adaptation", plans)
+        yield Target(f"tta_{dataset}", f"{text}, on the dataset `{dataset}`", request)
+    for suite in config.suites:
+        for dataset in config.datasets:
+            yield from _of_suite(config, suite, dataset, plans, caption_shards)
+
+
+def _of_suite(
+    config: configuration.Config, suite: str, dataset: str, plans: Plans, caption_shards: CaptionShards
+) -> Iterator[Target]:
+    videos = partial(corpus, config, suite, dataset, plans)
+    yield Target(f"{suite}_{dataset}", corpus_text(config, suite, dataset), videos)
+    if not captions.scenarios(config, dataset, suite):
+        return
+    request = partial(texts, config, suite, dataset, caption_shards)
+    yield Target(f"text_{suite}_{dataset}", texts_text(config, suite, dataset), request)
+    if registry.suite(suite).combined:
+        text = f"videos and captions of {suite} on the dataset `{dataset}`, and the views that join them"
+        yield Target(f"multimodal_{suite}_{dataset}", text, partial(multimodal, suite, dataset, videos, request))
+
+
+# --- the lines of the menu -------------------------------------------------------------------------------------------
+
+
+def corpus_text(config: configuration.Config, suite: str, dataset: str) -> str:
+    """What a target makes of a dataset's videos."""
+    scenarios = recipe.scenarios(config, suite)
+    names = {name for name, _ in scenarios}
+    severities = sorted({severity for _, severity in scenarios})
+    return (
+        f"{len(names)} perturbations of {suite} x severities {', '.join(map(str, severities))} "
+        f"on the dataset `{dataset}` ({config.datasets[dataset].adapter})"
+    )
+
+
+def texts_text(config: configuration.Config, suite: str, dataset: str) -> str:
+    """What a target makes of a dataset's captions."""
+    names = {name for name, _ in captions.scenarios(config, dataset, suite)}
+    return f"{len(names)} perturbations of {suite} on the captions of the dataset `{dataset}`; no video is needed"
+
+
+# --- their work ------------------------------------------------------------------------------------------------------
+
+
+def _together(works: Sequence[Work]) -> Work:
+    return Work([file for work in works for file in work.files], tuple(line for work in works for line in work.sizes))
+
+
+def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans) -> Work:
+    """Every manifest of one suite on one dataset.
+
+    Raises `ConfigError`, before any job, where a calibrated severity is asked for that no table holds.
+    """
+    for name, severity in recipe.scenarios(config, suite):
+        recipe.from_config(config, dataset, suite, name, severity)
+    size = corpus_size(config, suite, dataset, plans)
+    whole = [
+        file
+        for collection in whole_collections(config, suite, dataset)
+        for file in (
+            f"manifests/{collection}/{suite}/videos.parquet",
+            f"manifests/{collection}/{suite}/quarantine.parquet",
+            f"work/{collection}/{suite}/checked.txt",
+        )
+    ]
+    names = ("videos.parquet", "quarantine.parquet", "mixed_severity.parquet", "mixed_types.parquet", "preview.png")
+    files = [
+        *paths.main_objects(config, suite, dataset),
+        *whole,
+        *(f"manifests/{dataset}/{name}.parquet" for name in ("sources", "captions", "qrels")),
+        *(f"manifests/{dataset}/{suite}/{name}" for name in names),
+        f"work/{dataset}/{suite}/checked.txt",
+    ]
+    return Work(files, (size,))
+
+
+def whole_collections(config: configuration.Config, suite: str, dataset: str) -> list[str]:
+    """The collection of whole videos that a suite's corpus on a dataset has beside its clips."""
+    cut = recipe.cuts_whole_videos(config, dataset, suite)
+    return [sharding.whole(dataset)] if cut and config.storage.tier == "video" else []
+
+
+def corpus_size(config: configuration.Config, suite: str, dataset: str, plans: Plans) -> str:
+    """How many clips a corpus has, and how many of the listed ones cannot be used."""
+    scenarios = len(recipe.scenarios(config, suite))
+    sizes = []
+    for collection in (dataset, *whole_collections(config, suite, dataset)):
+        items = plans(collection).listed
+        noun = "clips" if config.datasets[dataset].has_spans and collection == dataset else "videos"
+        sizes.append(f"{items:,} {noun} x {scenarios} = {items * scenarios:,} {noun}")
+    rejected = plans(dataset).rejected
+    unusable = f" ({rejected:,} listed items cannot be used)" if rejected else ""
+    return f"{suite} on {dataset}: {', cut from '.join(sizes)}{unusable}"
+
+
+def corpora(config: configuration.Config, suite: str, adapter: str, plans: Plans) -> Work:
+    """The corpora of one suite on every dataset of an adapter. Raises `ConfigError` where there are none."""
+    names = [name for name, dataset in config.datasets.items() if dataset.adapter == adapter]
+    if suite not in config.suites or not names:
+        raise ConfigError(f"config.yaml has no dataset of the adapter '{adapter}', or not the suite '{suite}'")
+    return _together([corpus(config, suite, name, plans) for name in names])
+
+
+def texts(config: configuration.Config, suite: str, dataset: str, caption_shards: CaptionShards) -> Work:
+    """The perturbed captions of one suite on one dataset."""
+    scenarios = len(captions.scenarios(config, dataset, suite))
+    folder = paths.WORK / dataset / "captions"
+    lists = [folder / f"{shard}.jsonl" for shard in caption_shards(dataset)]
+    count = sum(len(listed.read(path, listed.ListedCaption)) for path in lists)
+    size = f"captions of {suite} on {dataset}: {count:,} x {scenarios} = {count * scenarios:,}"
+    return Work([f"manifests/{dataset}/{suite}/{name}.parquet" for name in ("captions", "caption_statistics")], (size,))
+
+
+def multimodal(suite: str, dataset: str, videos: Request, perturbed: Request) -> Work:
+    """A corpus, its perturbed captions, and the views that join them."""
+    return _together([videos(), perturbed(), Work([f"manifests/{dataset}/{suite}/multimodal.parquet"])])
+
+
+def calibration(dataset: str, plans: Plans) -> Work:
+    """A dataset's calibration table, with its plot and its report."""
+    plans(dataset)
+    return Work([f"manifests/{dataset}/calibration.{ending}" for ending in ("json", "png", "md")])
+
+
+def results(config: configuration.Config, dataset: str, kind: str, plans: Plans) -> Work:
+    """The results of one dataset, without (`evaluation`) or with (`adaptation`) adapting."""
+    plans(dataset)
+    scenarios = len(evaluation.scenarios(config, dataset))
+    methods = sum(len(evaluation.methods(config, group)) for group in evaluation_paths.groups(kind))
+    runs = scenarios * methods * len(config.evaluation.seeds)
+    size = f"{kind} on {dataset}: {scenarios} scenarios x {methods} methods = {runs:,} runs"
+    return Work([f"manifests/{dataset}/{kind}/{name}.parquet" for name in ("results", "ranks")], (size,))

@@ -1,0 +1,493 @@
+"""What the workflow's rules compute, as plain functions: inputs, options, sizes, and the files of targets."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perturbations.cli import main
+from perturbations.errors import AnnotationError, ConfigError
+from perturbations.plan import config, evaluation, evaluation_paths, listed, paths, recipe, sharding, targets
+from perturbations.plan.config import Config
+from perturbations.plan.sharding import Plan
+
+FOLDER = {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}
+SPANS = {"adapter": "youcook2", "annotations": "captions.csv", "videos": "videos"}
+
+
+def configured(**settings: Any) -> Config:
+    datasets = {"tiny": {**FOLDER, "donors": "train"}, "train": FOLDER, "cooking": SPANS}
+    suites: dict[str, Any] = {"mlvp": {"severities": [2, 5]}, "msrvtt_p": {"severities": [2]}}
+    return config.parse({"datasets": datasets, "suites": suites, **settings})
+
+
+def video(name: str, dataset: str = "tiny", suite: str = "mlvp", **settings: Any) -> recipe.VideoRecipe:
+    return recipe.from_config(configured(**settings), dataset, suite, name, 2)
+
+
+def not_planned(collection: str) -> Plan:
+    raise AssertionError(f"{collection} is planned, and nothing needs it")
+
+
+def planned(**videos: Mapping[str, set[str]]) -> paths.Plans:
+    """Plans of collections by name (`cooking_whole` for `cooking/whole`): of each shard, the ids of its videos."""
+
+    def plan_of(collection: str) -> Plan:
+        shards = {name: frozenset(ids) for name, ids in videos[collection.replace("/", "_")].items()}
+        return Plan(tuple(shards), shards, listed=7, rejected=0)
+
+    return plan_of
+
+
+# --- clips -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_without_a_guide_needs_clips_only() -> None:
+    assert paths.video_inputs(video("fog"), "tiny", "s1", not_planned) == {"sources": "work/tiny/sources/s1.parquet"}
+
+
+@pytest.mark.parametrize(
+    ("name", "analysis"), [("motion_blur", "motion"), ("main_object_occlusion", "main_object")], ids=lambda name: name
+)
+def test_a_guided_kernel_needs_its_analysis_of_the_same_shard(name: str, analysis: str) -> None:
+    assert paths.video_inputs(video(name), "tiny", "s1", not_planned) == {
+        "sources": "work/tiny/sources/s1.parquet",
+        "analysis": f"work/tiny/analyses/{analysis}/s1.parquet",
+    }
+
+
+@pytest.mark.parametrize(("dataset", "donors"), [("tiny", "train"), ("train", "train")])
+def test_donors_come_from_another_dataset_or_the_same(dataset: str, donors: str) -> None:
+    assert paths.video_inputs(video("event_insertion", dataset), dataset, "s1", not_planned) == {
+        "sources": f"work/{dataset}/sources/s1.parquet",
+        "analysis": f"work/{dataset}/analyses/embedding/s1.parquet",
+        "donors": f"manifests/{donors}/embedding.parquet",
+    }
+
+
+def test_pretrained_donors_are_asked_for_with_captions_about_main_objects() -> None:
+    pretrained = {"backend": "pretrained"}
+    wanted = video("event_insertion", backends={"embedding": pretrained, "main_object": pretrained})
+    inputs = paths.video_inputs(wanted, "tiny", "s1", not_planned)
+    assert inputs["analysis"] == "work/tiny/analyses/caption_embedding/s1.parquet"
+    captions = paths.analysis_captions("tiny", "caption_embedding", "s1")
+    assert paths.options({"captions": captions}) == ["--captions", "work/tiny/analyses/main_object/s1.parquet"]
+
+
+@pytest.mark.parametrize("analysis", ["motion", "main_object", "embedding"])
+def test_no_other_analysis_needs_captions(analysis: str) -> None:
+    assert paths.options({"captions": paths.analysis_captions("tiny", analysis, "s1")}) == []
+
+
+def test_clips_of_whole_videos_need_the_shards_of_those_videos() -> None:
+    plans = planned(cooking={"s1": {"a", "b"}, "s2": {"c"}}, cooking_whole={"s3": {"a", "x"}, "s4": {"b"}, "s5": {"c"}})
+    wanted = video("rotate", "cooking", "msrvtt_p")
+    parts = [paths.video_inputs(wanted, "cooking", shard, plans)["whole"] for shard in ("s1", "s2")]
+    assert parts == [
+        ["work/cooking/whole/sources/s3.parquet", "work/cooking/whole/sources/s4.parquet"],
+        ["work/cooking/whole/sources/s5.parquet"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "suite", "name"), [("cooking/whole", "msrvtt_p", "rotate"), ("cooking", "mlvp", "fog")]
+)
+def test_whole_videos_and_suites_of_clips_need_no_whole_videos(dataset: str, suite: str, name: str) -> None:
+    inputs = paths.video_inputs(video(name, dataset, suite), dataset, "s1", not_planned)
+    assert inputs == {"sources": f"work/{dataset}/sources/s1.parquet"}
+
+
+def test_the_inputs_of_a_job_are_options_of_its_command() -> None:
+    plans = planned(cooking={"s1": {"a", "b"}}, cooking_whole={"s3": {"a"}, "s4": {"b"}})
+    guided = paths.video_inputs(video("event_insertion"), "tiny", "s1", plans)
+    cut = paths.video_inputs(video("rotate", "cooking", "msrvtt_p"), "cooking", "s1", plans)
+    for inputs in (guided, cut):
+        command = ["videos", "--recipe", "{}", *paths.options(inputs), "--corpus", "corpora", "--output", "part"]
+        options = main._parser().parse_args(command)
+        for name, value in inputs.items():
+            expected = Path(value) if isinstance(value, str) else [Path(path) for path in value]
+            assert getattr(options, name) == expected
+
+
+def test_the_parts_of_a_corpus_are_every_scenario_of_every_shard() -> None:
+    settings = configured(suites={"mlvp": {"perturbations": ["snow", "fog"], "severities": [5, 1]}})
+    parts = paths.video_parts(settings, "tiny", "mlvp", ["s1", "s2"])
+    scenarios = recipe.scenarios(settings, "mlvp")
+    assert len(scenarios) == 4
+    assert parts == [
+        f"work/tiny/mlvp/{name}/{severity}/{shard}.parquet" for name, severity in scenarios for shard in ("s1", "s2")
+    ]
+
+
+@pytest.mark.parametrize(("adapter", "option"), [("demo", "--demo"), ("folder", "")])
+def test_only_the_demo_draws_its_clips(adapter: str, option: str) -> None:
+    settings = configured(datasets={"tiny": {**FOLDER, "adapter": adapter}})
+    assert paths.demo_option(settings, "tiny") == paths.demo_option(settings, "tiny/whole") == option
+
+
+def test_recipes_are_written_when_a_manifest_is_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = configured()
+    path = paths.video_recipes(settings, "cooking/whole", "msrvtt_p")
+    assert path == "work/cooking/whole/msrvtt_p/recipes.jsonl"
+    assert listed.read_recipes(Path(path)) == {
+        f"{name}/{severity}": recipe.from_config(settings, "cooking/whole", "msrvtt_p", name, severity).text
+        for name, severity in recipe.scenarios(settings, "msrvtt_p")
+    }
+    path = paths.text_recipes(settings, "tiny", "msrvtt_p")
+    assert path == "work/tiny/msrvtt_p/captions/recipes.jsonl"
+    texts = listed.read_recipes(Path(path))
+    assert list(texts)
+    assert all(recipe.parse_text(text).text == text for text in texts.values())
+    assert [f"work/tiny/msrvtt_p/captions/{name}/s1.parquet" for name in texts] == paths.text_parts(
+        settings, "tiny", "msrvtt_p", ["s1"]
+    )
+
+
+# --- sizes -----------------------------------------------------------------------------------------------------------
+
+
+def with_pretrained(role: str) -> Config:
+    return configured(suites={"msrvtt_p": {}}, backends={role: {"backend": "pretrained"}})
+
+
+@pytest.mark.parametrize("analysis", paths.ANALYSES)
+def test_only_a_pretrained_model_needs_much_memory(analysis: str) -> None:
+    own, other = map(with_pretrained, ("main_object", "embedding"))
+    if analysis != "main_object":
+        own, other = other, own
+    assert paths.analysis_memory_mb(configured(), analysis) == paths.analysis_memory_mb(other, analysis) == 1000
+    assert (paths.analysis_memory_mb(own, analysis) > 1000) == (analysis != "motion")
+
+
+def test_pretrained_captions_need_more_memory() -> None:
+    assert paths.text_memory_mb(with_pretrained("captions")) > paths.text_memory_mb(configured())
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "threads"), [("cpu", 0, 1), ("cuda", 1, 8), ("cuda:1", 1, 8), ("mps", 0, 1)]
+)
+def test_a_gpu_is_a_resource(device: str, gpus: int, threads: int) -> None:
+    settings = configured(evaluation={"device": device})
+    assert (evaluation_paths.gpus(settings), evaluation_paths.readers(settings)) == (gpus, threads)
+
+
+# --- text that Snakemake or a shell takes as it is -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", ["/usr/bin", "/a b", "/quo'te\"s", "/$(touch pwned)`x`;&", "/{braces}", "/日本語"])
+def test_a_shell_finds_the_command_in_any_folder(folder: str) -> None:
+    prefix = paths.shell_prefix(Path(folder) / "python").format()  # as Snakemake formats a command
+    done = subprocess.run(
+        ["/bin/sh", "-c", prefix + 'echo "$PATH"'], env={"PATH": "/bin"}, capture_output=True, text=True
+    )
+    assert done.stdout == f"{folder}:/bin\n"
+
+
+@pytest.mark.parametrize("name", ["a{b", "a}b", "{dataset}"])
+def test_braces_in_a_path_are_an_error(name: str) -> None:
+    with pytest.raises(ConfigError, match="rename .*Snakemake takes the braces for wildcards"):
+        paths.without_braces("a folder", Path("/data") / name)
+
+
+@pytest.mark.parametrize("name", ["a b", "quo'te\"s", "$(touch pwned);`x`", "日本語", "-rf"])
+def test_other_names_are_only_names(name: str) -> None:
+    assert paths.without_braces("a folder", Path("/data") / name) == f"/data/{name}"
+    assert paths.options({"bank_captions": name, "whole": [name, "b"], "none": []}) == [
+        *("--bank-captions", name),
+        *("--whole", name, "b"),
+    ]
+
+
+# --- evaluations -----------------------------------------------------------------------------------------------------
+
+CLEAN: tuple[evaluation.Job, evaluation.Job] = (("v2t", "clean", "clean"), ("t2v", "clean", "clean"))
+
+
+def evaluated(**settings: Any) -> Config:
+    return configured(evaluation={"severities": [2], "methods": ["tent", "qbnorm"], "bank": "train", **settings})
+
+
+def inputs_of(settings: Config, job: evaluation.Job, group: str = "none") -> paths.Inputs:
+    plans = planned(tiny={"s1": {"a"}, "s2": {"b"}})
+    return evaluation_paths.inputs(settings, "tiny", job, group, plans, lambda dataset: (f"{dataset}_c1", "c2"))
+
+
+def test_clean_queries_need_no_parts() -> None:
+    common = {
+        "sources": "manifests/tiny/sources.parquet",
+        "captions": "manifests/tiny/captions.parquet",
+        "pretrained": "work/demo_encoder",
+        "parts": [],
+        "mixes": [],
+    }
+    assert inputs_of(evaluated(), CLEAN[0]) == common
+    assert inputs_of(evaluated(), CLEAN[1]) == {**common, "gallery": "work/tiny/evaluation/gallery.safetensors"}
+
+
+@pytest.mark.parametrize("direction", ["v2t", "t2v"])
+def test_perturbed_queries_are_the_parts_of_their_corpus(direction: evaluation.Direction) -> None:
+    settings = evaluated(suites=["msrvtt_p"])
+    jobs = {job: scenarios for job, scenarios in evaluation.jobs(settings, "tiny").items() if job[0] == direction}
+    assert len(jobs) > 1
+    for job, scenarios in jobs.items():
+        inputs = inputs_of(settings, job)
+        folder, shards = ("msrvtt_p/captions", ("tiny_c1", "c2")) if direction == "t2v" else ("msrvtt_p", ("s1", "s2"))
+        assert inputs["parts"] == [
+            f"work/tiny/{folder}/{scenario.perturbation}/{scenario.severity}/{shard}.parquet"
+            for scenario in scenarios
+            if scenario.suite == "msrvtt_p"
+            for shard in shards
+        ]
+        assert ("gallery" in inputs) == (direction == "t2v")
+
+
+def test_mixed_queries_are_the_mixed_manifests() -> None:
+    settings = evaluated(suites=["mlvp"], mixes=["mixed_types", "mixed_severity"])
+    inputs = inputs_of(settings, ("v2t", "mlvp", "mixed"))
+    assert inputs["parts"] == []
+    folder = "manifests/tiny/mlvp"
+    assert inputs["mixes"] == [f"{folder}/mixed_severity.parquet", f"{folder}/mixed_types.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("job", "bank"),
+    [
+        (CLEAN[0], {"bank_gallery": "work/train/evaluation/gallery.safetensors"}),
+        (CLEAN[1], {"bank_captions": "manifests/train/captions.parquet"}),
+    ],
+)
+def test_only_a_method_that_needs_a_bank_gets_it(job: evaluation.Job, bank: dict[str, str]) -> None:
+    without = inputs_of(evaluated(), job, "none")
+    assert not {"bank_gallery", "bank_captions"} & set(without)
+    assert inputs_of(evaluated(), job, "adapted") == without | bank
+    assert inputs_of(evaluated(methods=["tent"]), job, "adapted") == without
+
+
+def test_a_job_that_nobody_asks_for_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="asks for no evaluation v2t/mlvp/mixed of tiny"):
+        evaluation_paths.inputs(evaluated(), "tiny", ("v2t", "mlvp", "mixed"), "none", not_planned, lambda name: ())
+
+
+def test_the_places_of_queries_are_options_of_the_command() -> None:
+    settings = evaluated(suites=["mlvp", "msrvtt_p"], mixes=["mixed_severity"])
+    for job in evaluation.jobs(settings, "tiny"):
+        inputs = inputs_of(settings, job, "adapted")
+        words = evaluation_paths.query_options("tiny", job, inputs)
+        paths_of = {name: inputs[name] for name in ("sources", "captions")}
+        command = [
+            "evaluate",
+            "--settings={}",
+            *evaluation_paths.model_options(settings),
+            *paths.options(paths_of),
+            *words,
+        ]
+        options = main._parser().parse_args([*command, "--output=a", "--ranks=b", "--pictures=c"])
+        for name in ("gallery", "bank_captions", "bank_gallery"):
+            assert getattr(options, name) == (Path(str(inputs[name])) if name in inputs else None)
+        for part in inputs["parts"]:
+            assert Path(part).is_relative_to(options.parts)
+        lists = Path("work/tiny/captions" if job[0] == "t2v" else "work/tiny/shards")
+        assert options.shards == (lists if inputs["parts"] else None)
+        assert (options.parts is None) == (not inputs["parts"])
+        assert [str(options.mixes / Path(path).name) for path in inputs["mixes"]] == inputs["mixes"]
+
+
+@pytest.mark.parametrize("name", ["fine tuned.pt", "quo'te\"s.pt", "$(touch pwned).pt"])
+def test_a_model_is_the_demo_s_encoder_or_a_named_one(tmp_path: Path, name: str) -> None:
+    assert evaluation_paths.model_inputs(configured()) == {"pretrained": "work/demo_encoder"}
+    assert evaluation_paths.model_options(configured()) == ["--pretrained=work/demo_encoder"]
+    checkpoint = tmp_path / name
+    checkpoint.touch()
+    settings = configured(evaluation={"pretrained": "some/model", "checkpoint": str(checkpoint)})
+    assert evaluation_paths.model_inputs(settings) == {"checkpoint": str(checkpoint)}
+    assert evaluation_paths.model_options(settings) == ["--pretrained=some/model", f"--checkpoint={checkpoint}"]
+
+
+def test_a_checkpoint_with_braces_is_an_error(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "{dataset}.pt"
+    checkpoint.touch()
+    with pytest.raises(ConfigError, match=r"evaluation\.checkpoint: rename"):
+        evaluation_paths.model_inputs(configured(evaluation={"pretrained": "m", "checkpoint": str(checkpoint)}))
+
+
+def test_results_have_one_part_per_job_and_group() -> None:
+    settings = evaluated(suites=["mlvp"])
+    folders = [f"work/tiny/evaluation/{'/'.join(job)}" for job in evaluation.jobs(settings, "tiny")]
+    assert len(folders) > 2
+    assert evaluation_paths.result_parts(settings, "tiny", "evaluation") == [f"{name}/none.parquet" for name in folders]
+    assert evaluation_paths.result_parts(settings, "tiny", "adaptation", "pictures.json") == [
+        f"{name}/{group}.pictures.json" for name in folders for group in ("none", "adapted")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("results", "pairs"),
+    [
+        ([], [("tiny", "adaptation")]),
+        (["train/evaluation"], [("train", "evaluation")]),
+        (["tiny/evaluation", "tiny/adaptation"], [("tiny", "adaptation")]),
+        (["cooking/adaptation", "tiny/evaluation"], [("tiny", "evaluation"), ("cooking", "adaptation")]),
+    ],
+)
+def test_a_report_shows_the_results_that_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, results: list[str], pairs: list[tuple[str, str]]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in results:
+        path = tmp_path / "manifests" / name / "results.parquet"
+        path.parent.mkdir(parents=True)
+        path.touch()
+    assert evaluation_paths.reported(configured()) == pairs
+    assert evaluation_paths.report_results(pairs) == [f"manifests/{'/'.join(pair)}/results.parquet" for pair in pairs]
+    pictures = evaluation_paths.report_pictures(evaluated(), pairs)
+    assert pictures == [
+        path for pair in pairs for path in evaluation_paths.result_parts(evaluated(), *pair, "pictures.json")
+    ]
+
+
+# --- calibration -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_calibrated_are_the_configured_perturbations_with_their_versions() -> None:
+    suites = {"mlvp": {"perturbations": ["fog", "snow"]}, "msrvtt_p": {"perturbations": ["rotate"], "variant": "paper"}}
+    settings = configured(suites=suites)
+    assert set(paths.calibrated(settings)) == {"mlvp/fog", "mlvp/snow", "msrvtt_p/rotate"}
+    assert all(version >= 1 for version in paths.calibrated(settings).values())
+    assert paths.paper_suites(settings) == ["msrvtt_p"]
+
+
+# --- targets ---------------------------------------------------------------------------------------------------------
+
+ODD = ["with space", "quo'te\"s", "$(touch pwned);`x`", "日本語 🎥", "-rf", "{braces}"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    """Datasets with odd names, in the working directory. No video is read when work is planned."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "videos").mkdir()
+    for name in ODD:
+        (tmp_path / "videos" / f"{name}.mp4").write_bytes(name.encode())
+    rows = [{"item_id": name, "caption": f"a man and {name}"} for name in [*ODD, "gone"]]
+    (tmp_path / "captions.json").write_text(json.dumps(rows))
+    with (tmp_path / "captions.csv").open("w", newline="") as file:
+        spans = [[start, start + 1, 1, "stir", name] for name in ODD for start in range(3)]
+        csv.writer(file).writerows([["start", "end", "task", "text", "video_id"], *spans])
+    return configured(shard_size=2)
+
+
+def request(settings: Config, name: str) -> targets.Work:
+    """The work of a target, planned as Snakemake plans it."""
+
+    def plans(collection: str) -> Plan:
+        return paths.plan(settings, collection)
+
+    menu = targets.menu(settings, plans, lambda dataset: paths.caption_shards(settings, dataset))
+    entries = {target.name: target for target in (targets.demo(settings, plans), *menu)}
+    return entries[name].request()
+
+
+def test_every_shard_of_odd_names_has_its_list_and_its_whole_videos(project: Config) -> None:
+    plans = {name: paths.plan(project, name) for name in ("tiny", "cooking", "cooking/whole")}
+    for name, plan in plans.items():
+        lists = {shard: sharding.list_path(Path("work") / name, shard) for shard in plan.shards}
+        items = [clip.source_video_id for path in lists.values() for clip in listed.read(path, listed.ListedClip)]
+        assert set(items) == set(ODD)
+    wanted = recipe.from_config(project, "cooking", "msrvtt_p", "rotate", 2)
+    for shard in plans["cooking"].shards:
+        parts = paths.video_inputs(wanted, "cooking", shard, plans.__getitem__)["whole"]
+        homes = frozenset().union(*(plans["cooking/whole"].videos[Path(part).stem] for part in parts))
+        assert plans["cooking"].videos[shard] <= homes
+        assert all(plans["cooking/whole"].videos[Path(part).stem] & plans["cooking"].videos[shard] for part in parts)
+
+
+def test_a_corpus_of_clips_has_its_whole_videos_where_full_length_files_are_kept(project: Config) -> None:
+    work = request(project, "msrvtt_p_cooking")
+    assert {file for file in work.files if "/whole/" in file} == {
+        "manifests/cooking/whole/msrvtt_p/videos.parquet",
+        "manifests/cooking/whole/msrvtt_p/quarantine.parquet",
+        "work/cooking/whole/msrvtt_p/checked.txt",
+    }
+    assert work.sizes[0].startswith("msrvtt_p on cooking: 18 clips x ")
+    assert ", cut from 6 videos x " in work.sizes[0]
+    frames = project.model_copy(update={"storage": config.FramesStorage(tier="frames", num_frames=4)})
+    assert not [file for file in request(frames, "msrvtt_p_cooking").files if "/whole/" in file]
+
+
+def test_a_corpus_says_what_cannot_be_used(project: Config) -> None:
+    scenarios = len(recipe.scenarios(project, "mlvp"))
+    size = f"mlvp on tiny: 7 videos x {scenarios} = {7 * scenarios} videos (1 listed items cannot be used)"
+    assert request(project, "mlvp_tiny").sizes == (size,)
+
+
+def test_main_objects_are_listed_where_a_suite_looks_for_them(project: Config) -> None:
+    assert "manifests/tiny/main_object.png" in request(project, "mlvp_tiny").files
+    assert "manifests/tiny/main_object.png" not in request(project, "msrvtt_p_tiny").files
+
+
+def test_a_target_of_videos_and_captions_has_both(project: Config) -> None:
+    videos, texts = (request(project, f"{name}_tiny") for name in ("msrvtt_p", "text_msrvtt_p"))
+    both = request(project, "multimodal_msrvtt_p_tiny")
+    assert both.files == [*videos.files, *texts.files, "manifests/tiny/msrvtt_p/multimodal.parquet"]
+    assert both.sizes == (*videos.sizes, *texts.sizes)
+    assert texts.sizes[0].startswith("captions of msrvtt_p on tiny: 7 x ")
+
+
+def test_an_adaptation_counts_its_runs(project: Config) -> None:
+    settings = project.model_copy(update={"evaluation": config.Evaluation(methods=("tent", "sar"), seeds=(1, 2))})
+    scenarios = len(evaluation.scenarios(settings, "tiny"))
+    for name, kind, methods in (("evaluate", "evaluation", 1), ("tta", "adaptation", 3)):
+        runs = f"{scenarios} scenarios x {methods} methods = {scenarios * methods * 2:,} runs"
+        work = request(settings, f"{name}_tiny")
+        assert work == targets.Work(
+            [f"manifests/tiny/{kind}/results.parquet", f"manifests/tiny/{kind}/ranks.parquet"],
+            (f"{kind} on tiny: {runs}",),
+        )
+
+
+def test_a_calibrated_corpus_without_its_table_is_an_error(project: Config) -> None:
+    settings = configured(suites={"mlvp": {"severity": "calibrated", "severities": [2]}})
+    with pytest.raises(ConfigError, match="`snakemake calibrate_tiny` solves the table"):
+        request(settings, "mlvp_tiny")
+    assert request(settings, "calibrate_tiny").files[0] == "manifests/tiny/calibration.json"
+
+
+def test_a_target_of_an_adapter_asks_for_all_its_datasets(project: Config) -> None:
+    assert request(project, "youcook2_p") == request(project, "msrvtt_p_cooking")
+    with pytest.raises(ConfigError, match="no dataset of the adapter 'msrvtt'"):
+        request(project, "msrvtt_p")
+
+
+def test_a_broken_dataset_is_an_error_of_its_own_targets_only(project: Config) -> None:
+    Path("captions.json").write_text("[")
+    for name in ("mlvp_tiny", "calibrate_tiny", "evaluate_tiny"):
+        with pytest.raises((AnnotationError, ConfigError), match=r"captions\.json"):
+            request(project, name)
+    assert request(project, "mlvp_cooking").files
+
+
+def test_the_default_target_is_nothing_without_the_demo(project: Config) -> None:
+    assert request(project, "all") == targets.Work([])
+    demo = configured(datasets={"demo": {"adapter": "demo", "clips": 2}})
+    assert request(demo, "all") == request(demo, "mlvp_demo")
+
+
+def test_the_menu_has_each_name_once_and_a_line_for_it() -> None:
+    def menu(settings: Config) -> dict[str, str]:
+        entries = list(targets.menu(settings, not_planned, lambda dataset: pytest.fail(f"{dataset} is planned")))
+        assert len({target.name for target in entries}) == len(entries)
+        return {target.name: target.text for target in entries}
+
+    names = menu(configured())
+    assert {"msrvtt_p", "youcook2_p", "calibrate_tiny", "evaluate_train", "tta_cooking", "mlvp_tiny"} <= set(names)
+    assert {"text_msrvtt_p_cooking", "multimodal_msrvtt_p_train"} <= set(names)
+    assert not {"text_mlvp_tiny", "multimodal_mlvp_tiny"} & set(names)
+    assert names["mlvp_tiny"].endswith("perturbations of mlvp x severities 2, 5 on the dataset `tiny` (folder)")
+    assert all(names.values())
