@@ -84,7 +84,8 @@ def _index(suites: Sequence[Suite]) -> str:
         "printed; tables name the two where they differ. `variant` in `config.yaml` chooses.",
         "- A *kernel's version* is a part of every recipe. It is raised when results change.",
         "- What needs a model or another corpus is drawn here with the `offline` backends. What to download, and how "
-        "the published numbers come about: [MLVP](../reproducing-mlvp.md), [the others](../reproducing-suites.md).",
+        "the published numbers come about: [MLVP](../explanation/reproducing-mlvp.md), "
+        "[the others](../explanation/reproducing-suites.md).",
     ]
     return "\n".join(lines) + "\n"
 
