@@ -67,10 +67,10 @@ def perturb(
         severity: 1 to 5; 0 gives a copy of the clip.
         seed: the first part of the realization's key; the same key gives the same frames, as in a corpus.
         item_id: its second part, the clip's name.
-        fps: frames a second; only perturbations of time and bitrate depend on it.
+        fps: frames per second; only perturbations of time and bitrate depend on it.
         dataset: the third part of the realization's key.
         variant: "released" (the authors' code) or "paper" (the text).
-        donors: the clips that event insertion may take a segment from, at the same frames a second.
+        donors: the clips that event insertion may take a segment from, at the same frames per second.
 
     Returns:
         The perturbed clip, T x H x W x 3, RGB, uint8.

@@ -25,6 +25,15 @@ _SOURCES = {page: source for source, page in ELSEWHERE.items()}
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Add the catalogue's pages, one per suite, to the menu."""
+    (reference,) = (section["Reference"] for section in config.nav or [] if "Reference" in section)
+    (catalogue,) = (page["Catalogue"] for page in reference if isinstance(page, dict) and "Catalogue" in page)
+    suites = sorted(path.stem for path in (PROJECT / "docs" / "catalogue").glob("*.md") if path.stem != "README")
+    catalogue[1:1] = [{name: f"catalogue/{name}.md"} for name in suites]
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that lie outside of docs/."""
     for source, page in ELSEWHERE.items():
