@@ -7,12 +7,15 @@ page is written by hand. `--check` writes nothing, and fails where something is 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -30,9 +33,9 @@ _BLOCK = re.compile(r"^<!-- (?P<name>[a-z ]+) -->\n.*?^<!-- /(?P=name) -->$", re
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """A Markdown table."""
-    head = list(head)
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    names = list(head)
+    lines = ["".join(f" {cell} |" if cell else " |" for cell in line) for line in (names, *rows)]
+    return "".join(f"|{line}\n" for line in (lines[0], "---|" * len(names), *lines[1:]))
 
 
 # --- suites and datasets ---------------------------------------------------------------------------------------------
@@ -163,6 +166,36 @@ def _argument(action: argparse.Action) -> list[str]:
     return [f"`{shown}`", "required" if is_required else f"`{default}`" if default else "", action.help or ""]
 
 
+# --- methods and examples --------------------------------------------------------------------------------------------
+
+
+def of_methods() -> str:
+    """A line per adaptation method."""
+    if find_spec("perturbations.tta.methods.registry") is None:
+        return ""
+    methods = import_module("perturbations.tta.methods.registry").methods()
+    rows = []
+    for name, entry in methods.items():
+        rates = " / ".join(f"{rate:.0e}".replace("e-0", "e-") for rate in entry.rates or ())
+        needs = ["a bank"] * entry.needs_bank + ["all queries"] * entry.needs_all_queries
+        rows.append([f"`{name}`", entry.paper, entry.minimizes, rates, entry.gives, ", ".join(needs)])
+    return table(["name", "paper", "minimizes", "lr v2t / t2v", "gives", "needs"], rows)
+
+
+def example(constant: str) -> Callable[[], str]:
+    """The block of the file that a test puts on a shelf: the first text in tests/test_shelf_*.py that declares it."""
+
+    def block() -> str:
+        for path in sorted((PROJECT / "tests").glob("test_shelf_*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                value = node.value if isinstance(node, ast.Constant) else None
+                if isinstance(value, str) and re.search(rf"^{constant} = ", value, re.MULTILINE):
+                    return f"```python\n{value.strip()}\n```\n"
+        return ""
+
+    return block
+
+
 # --- files -----------------------------------------------------------------------------------------------------------
 
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -170,6 +203,17 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "datasets": of_datasets,
     "commands": of_commands(rules=False),
     "rule commands": of_commands(rules=True),
+    "methods": of_methods,
+    **{
+        f"example {name}": example(constant)
+        for name, constant in (
+            ("suite", "SUITE"),
+            ("dataset", "ADAPTER"),
+            ("guide", "GUIDE"),
+            ("method", "METHOD"),
+            ("export", "EXPORT"),
+        )
+    },
     **{
         f"keys {name}": keys_of(definition)
         for name, definition in (
@@ -202,8 +246,10 @@ def files() -> Iterator[tuple[Path, str]]:
 
 
 def _filled(block: re.Match[str]) -> str:
+    """A block with its text; as it is, where no test or shelf has a text for it yet."""
     name = block["name"]
-    return f"<!-- {name} -->\n\n{BLOCKS[name]()}\n<!-- /{name} -->"
+    text = BLOCKS[name]()
+    return f"<!-- {name} -->\n\n{text}\n<!-- /{name} -->" if text else block[0]
 
 
 def stale() -> list[Path]:

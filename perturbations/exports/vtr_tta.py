@@ -1,8 +1,7 @@
 """Corpora as files of other programs' own layout.
 
 `vtr_tta` is the released code of HAT-VTR, built on X-Pool's: a torch file of frames for each video,
-`<perturbation>_<severity>/<video_id>.pt`, and captions in a list of pairs.
-docs/how-to/export-a-corpus.md tells what is known of it.
+`<perturbation>_<severity>/<video_id>.pt`, and captions in a list of pairs. docs/export.md tells what is known of it.
 """
 
 from __future__ import annotations
