@@ -45,10 +45,13 @@ import numpy as np
 
 from perturbations import rng
 from perturbations.analysis import motion
-from perturbations.engine import analyses
+from perturbations.api import ArrayClip
+from perturbations.engine import guided
 from perturbations.errors import BackendError
+from perturbations.manifest.kinds import AnalysisRow
 from perturbations.media import decoding, encoding, program, quality
 from perturbations.media.clip import Clip, Frame, Timing
+from perturbations.plan import config, recipe
 from perturbations.suites import registry
 from perturbations.system import storage
 from perturbations.video import codec, procedural_styles
@@ -173,14 +176,13 @@ def analysis_tasks(label: str, clip: np.ndarray) -> Iterator[Task]:
 
     yield f"analysis motion mask {label}", lambda: np.stack([one.mask for one in motions()])
     yield f"analysis motion angle {label}", lambda: np.array([one.angle for one in motions()])
-    objects = {"analysis": "main_object", "model": {"backend": "offline"}}
-    embedding = {"analysis": "embedding", "model": {"backend": "offline"}}
+    held = ArrayClip(clip, "benchmark", label, FPS)
 
-    def look(made: dict[str, Any], function: Callable[..., Any]) -> Any:
-        return function(made, [analyses.footage(made, list(clip), FPS)])[0]
+    def look(name: str) -> AnalysisRow:
+        return guided.analysed_now(recipe.analysis(name, config.Backends(), recipe.Unstored()), held)
 
-    yield f"analysis main object {label}", lambda: letters(look(objects, analyses.main_objects)["result"])
-    yield f"analysis embedding {label}", lambda: np.array(look(embedding, analyses.embeddings)["vector"])
+    yield f"analysis main object {label}", lambda: letters(look("main_object").result)
+    yield f"analysis embedding {label}", lambda: np.array(look("embedding").vector)
 
     def distortions() -> np.ndarray:
         measured = quality.Distortion(structural=True)

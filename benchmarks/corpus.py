@@ -134,7 +134,7 @@ def _line(key: str, severity: int, videos: list[Path], folder: Path, shard: int)
                 if (folder / path).exists():
                     (work / path).symlink_to(folder / path)
             command += ["--analysis", f"{name}.parquet"]
-            if made.donor_corpus is not None:
+            if made.donors is not None:
                 command += ["--donors", f"{name}.parquet"]
         cpu = cpu_of(command, work) / shard
         size = sum(row.bytes or 0 for row in files.read_rows(work / "part.parquet", VIDEOS)) / shard

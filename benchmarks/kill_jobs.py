@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ import psutil
 import pyarrow.parquet as pq
 
 from perturbations.cli import commands
-from perturbations.engine import analyses, pipeline, shards
+from perturbations.engine import pipeline, shards
+from perturbations.guides.registry import AnalysisRecipe
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
 from perturbations.plan import captions, config, recipe
@@ -96,7 +97,7 @@ def prepare(root: Path, recipes: Sequence[recipe.VideoRecipe]) -> list[Job]:
     return jobs
 
 
-def part_of(analysis: recipe.AnalysisRecipe) -> str:
+def part_of(analysis: AnalysisRecipe) -> str:
     return f"base/{analysis.analysis}-{recipe.digest(analysis.text)}"
 
 
@@ -118,7 +119,7 @@ def video_recipes(tiers: Sequence[str]) -> dict[tuple[str, str], recipe.VideoRec
 def video_job(tier: str, key: str, made: recipe.VideoRecipe) -> Job:
     command = ["videos", "--recipe", made.text, "--sources", "base/sources.parquet"]
     if made.analysis:
-        command += ["--donors" if made.donor_corpus else "--analysis", f"{part_of(made.analysis)}.parquet"]
+        command += ["--donors" if made.donors else "--analysis", f"{part_of(made.analysis)}.parquet"]
     command += ["--corpus", "corpus", "--output", "parts/s1.parquet"]
     is_codec = registry.get(key).method == "codec"
     return Job(tier, key, tuple(command), KINDS if is_codec else KINDS[:3])
@@ -164,23 +165,23 @@ def note(word: str) -> None:
 
 def noted(job: Job, run: int) -> int:
     """A job's run, by number, which writes down each item that it begins."""
-    produce, analyser = pipeline.produce, analyses.analyser
+    produce, analysis = pipeline.produce, shards.analysis
 
     def begun(made: recipe.VideoRecipe, source: Any, *rest: Any, **named: Any) -> Any:
         note(f"item {run} {source.item_id}")
         return produce(made, source, *rest, **named)
 
-    def telling(*given: Any) -> Any:
-        analyse = analyser(*given)
+    def telling(name: str) -> Any:
+        known = analysis(name)
 
-        def look(clips: Any, *rest: Any) -> Any:
+        def look(recipe: Any, clips: Any, work: Any) -> Any:
             note(f"item {run} {clips[0].item_id}")
-            return analyse(clips, *rest)
+            return known.run(recipe, clips, work)
 
-        return look
+        return replace(known, run=look)
 
     shards.pipeline.produce = begun  # type: ignore[assignment]
-    shards.analyses.analyser = telling
+    shards.analysis = telling  # type: ignore[assignment]
     return commands.main(job.command)
 
 

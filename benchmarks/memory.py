@@ -139,7 +139,7 @@ def _measure(made: recipe.VideoRecipe, title: str, folder: Path) -> None:
     command += ["--corpus", "corpus", "--output", "part.parquet"]
     if made.analysis is not None:
         command += ["--analysis", f"{made.analysis.analysis}.parquet"]
-    if made.donor_corpus is not None:
+    if made.donors is not None:
         command += ["--donors", "embedding.parquet"]
     peak, seconds = peak_mib(command, folder)
     rows = files.read_rows(folder / "part.parquet", VIDEOS)

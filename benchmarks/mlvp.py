@@ -19,14 +19,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from perturbations.engine import analyses, guidance, pipeline, rendering, shards
+from perturbations.engine import guided, pipeline, rendering, shards
 from perturbations.engine import rows as manifest_rows
+from perturbations.engine.source import source_of
+from perturbations.guides import registry as guides
+from perturbations.guides.registry import Known, Work
 from perturbations.manifest.kinds import CompleteSource
 from perturbations.media import decoding, encoding, program
 from perturbations.media.clip import Clip, Frame
 from perturbations.plan import config, recipe
 from perturbations.plan.listed import ListedClip
-from perturbations.progress import no_tick
 from perturbations.suites import registry
 
 PARTS = ("decode", "analysis", "kernel", "encode", "check", "overhead")
@@ -102,22 +104,22 @@ def instrument(watch: Stopwatch, clean: set[Path]) -> None:
 HIGH = recipe.stored_video("high")
 
 
-def known_of(rows: Sequence[CompleteSource], folder: Path, watch: Stopwatch) -> dict[str, guidance.Known]:
+def known_of(rows: Sequence[CompleteSource], folder: Path, watch: Stopwatch) -> dict[str, Known]:
     """Every analysis of every clip."""
     known = {}
     for name in ("motion", "main_object", "embedding"):
         made = recipe.analysis(name, config.Backends(), HIGH)
-        analyse = analyses.analyser(made, {})
+        analysis = guides.analysis(name)
         found = {}
         for row in rows:
-            target = folder / f"{name}-{row.item_id}.parquet" if analyses.extension(made) else None
+            target = folder / f"{name}-{row.item_id}.parquet" if analysis.extension else None
             with watch.part("analysis"):
-                (result,) = analyse([rendering.source_of(row)], [target], no_tick)
+                (result,) = analysis.run(made, [source_of(row)], Work(files=[target]))
             if isinstance(result, Exception):
                 raise result
             expected = manifest_rows.expected_analysis(made, row, str(target) if target else None)
             found[row.item_id] = manifest_rows.complete_analysis(expected, result)
-        known[name] = guidance.Known(found, list(found.values()) if name == "embedding" else ())
+        known[name] = Known(found, list(found.values()) if name == "embedding" else ())
         spent = watch.take()
         print(f"{name:24} {sum(spent.values()) / len(rows):7.2f}", flush=True)
         TOTAL.append({"analysis": sum(spent.values())})
@@ -149,11 +151,11 @@ def main() -> None:
             for severity in entry.severities:
                 made = recipe.make(entry, severity, variant="released", seed=0, storage=HIGH, donors="bench")
                 for row in rows:
-                    about = known[made.analysis.analysis] if made.analysis else guidance.Known()
-                    facts = guidance.facts(made, row, about) if made.guide else None
-                    source = replace(rendering.source_of(row), facts=facts)
-                    if made.follows_motion:
-                        source = replace(source, motion=Path(about.rows[row.item_id].path or ""))
+                    about = known[made.analysis.analysis] if made.analysis else Known()
+                    facts = guided.facts_of(made, row, about) if made.guide else None
+                    source = replace(source_of(row), facts=facts)
+                    if made.analysis and (kept := about.rows[row.item_id].path):
+                        source = replace(source, kept=Path(kept))
                     pipeline.produce(made, source, folder / "out.mp4")
                 spent = watch.take()
                 TOTAL.append(spent)

@@ -51,6 +51,7 @@ from skimage import color, filters, util
 
 from perturbations import rng
 from perturbations.engine import rendering, shards
+from perturbations.engine.source import source_of
 from perturbations.media import encoding, program
 from perturbations.media.clip import Frame, Timing
 from perturbations.plan import recipe
@@ -396,7 +397,7 @@ def codec_runs(entry: Perturbation, severity: int, shape: tuple[int, int, int], 
     frames = (Frame(image, index, index) for index, image in enumerate(scene(LONG, *shape[1:])))
     encoding.encode(frames, clip, storage.PROFILES["compatible"], Timing(1 / rate, rate))
     listed = ListedClip(item_id="scene", source_video_id="scene", path=str(clip))
-    source = rendering.source_of(shards.source_row("benchmark", listed))
+    source = source_of(shards.source_row("benchmark", listed))
     made = recipe.make(entry, severity, variant="released", seed=0, storage=recipe.Unstored())
     arguments = registry.resolve(entry.kernel)(**made.params)
     said = [part for name, value in arguments.items() for part in (f"-{name}", str(value))]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from perturbations.analysis import neighbours
-from perturbations.analysis.motion import Follower
+from perturbations.arrays import Image
 from perturbations.captions.pipeline import PerturbedText, perturb_captions, text_entry
-from perturbations.engine import analyses, guidance, rendering
+from perturbations.engine import guided, rendering
+from perturbations.engine.source import Source, source_of
+from perturbations.engine.temporal import fitted
 from perturbations.errors import ManifestError, UnknownPerturbationError
 from perturbations.manifest.kinds import (
     COMPLETE,
@@ -31,12 +33,14 @@ from perturbations.manifest.kinds import (
 )
 from perturbations.media import decoding, encoding, framefile
 from perturbations.media.clip import Clip, Frame, Timing
+from perturbations.media.footage import Span
 from perturbations.plan.listed import ListedCaption
-from perturbations.plan.recipe import AnalysedGuide, DonorGuide, StyleGuide, Unstored, VideoRecipe, make, parse
+from perturbations.plan.recipe import Unstored, VideoRecipe, make, parse
 from perturbations.suites import registry
 from perturbations.system import storage
 
-Frames = NDArray[np.uint8]
+Frames = Image
+"""T x H x W x 3, RGB, uint8."""
 
 
 def list_perturbations(suite: str | None = None, kind: registry.Kind | None = None) -> list[str]:
@@ -91,44 +95,71 @@ def perturb(
     frames = np.ascontiguousarray(frames)
     if entry.method == "codec":
         return _through_codec(frames, recipe, dataset, item_id, fps)
-    guide, donor = _guide(recipe, frames, dataset, item_id, fps, donors)
+    clip = ArrayClip(frames, dataset, item_id, fps)
+    others = [ArrayClip(donor, "donors", f"{number:06d}", fps) for number, donor in enumerate(donors)]
+    if recipe.donors and all(other.frames_sha256 == clip.frames_sha256 for other in others):
+        raise ValueError(f"{recipe.key} takes a segment of another clip: give `donors`")
+    facts = guided.facts_now(recipe, clip, others)
+    guide = guided.guide_of(recipe, facts, clip)
     if entry.method == "temporal":
         plan = rendering.plan(recipe, dataset, item_id, len(frames), guide)
         size = frames.shape[2], frames.shape[1]
-        return np.stack([frames[one] if one >= 0 else rendering.fitted(donor[~one], size) for one in plan])
+        chosen = facts.other_item() if facts else None
+        other = next((donor.images for donor in others if donor.item_id == chosen), frames)
+        return np.stack([frames[place] if place >= 0 else fitted(other[~place], size) for place in plan])
     num_frames, height, width, _ = frames.shape
-    apply = rendering.applier(recipe, dataset, item_id, num_frames, height, width, guide)
-    changed = []
-    for index, frame in enumerate(frames):
-        if isinstance(guide, Follower):
-            guide.show(frame, index)
-        changed.append(apply(frame, index))
-    return np.stack(changed)
+    kernel = rendering.applier(recipe, dataset, item_id, num_frames, height, width, guide)
+    return np.stack([image for _, image in rendering.changed(kernel, guide, clip.frames)])
 
 
-def _guide(
-    recipe: VideoRecipe, frames: Frames, dataset: str, item_id: str, fps: float, donors: Sequence[Frames]
-) -> tuple[Any, Frames]:
-    """What a guided kernel is told of a clip in memory, and the clip that a segment is taken from."""
-    guide = recipe.guide
-    if isinstance(guide, AnalysedGuide):
-        if recipe.follows_motion:
-            return Follower(), frames
-        (found,) = analyses.main_objects(guide.analysis, [analyses.footage(guide.analysis, list(frames), fps)])
-        return guidance.boxes(guidance.main_object_facts(found.result or ""), len(frames)), frames
-    if isinstance(guide, StyleGuide):
-        return guidance.stylizer(guide, guidance.style_facts(recipe, dataset, item_id)), frames
-    if isinstance(guide, DonorGuide):
-        clips = [clip for clip in donors if not np.array_equal(clip, frames)]
-        if not clips:
-            raise ValueError(f"{recipe.key} takes a segment of another clip: give `donors`")
-        seen = [analyses.footage(guide.analysis, list(clip), fps) for clip in (frames, *clips)]
-        own, *others = (row.vector or () for row in analyses.embeddings(guide.analysis, seen))
-        nearest = neighbours.nearest(own, others)
-        assert nearest is not None
-        donor = clips[nearest.position]
-        return (len(donor), 1.0), donor
-    return None, frames
+@dataclass(frozen=True)
+class ArrayClip:
+    """A clip in memory, as guides see it: T x H x W x 3, RGB uint8."""
+
+    images: Frames
+    dataset: str
+    item_id: str
+    fps: float
+
+    @property
+    def num_frames(self) -> int:
+        """T."""
+        return len(self.images)
+
+    @property
+    def height(self) -> int:
+        """H."""
+        return int(self.images.shape[1])
+
+    @property
+    def width(self) -> int:
+        """W."""
+        return int(self.images.shape[2])
+
+    @cached_property
+    def frames_sha256(self) -> str:
+        """The hash of its size and pixels."""
+        return storage.sha256_of(repr(self.images.shape).encode() + np.ascontiguousarray(self.images).tobytes())
+
+    @property
+    def sha256(self) -> str:
+        """The same: it has no file."""
+        return self.frames_sha256
+
+    @property
+    def place(self) -> str:
+        """It has no file."""
+        return ""
+
+    @property
+    def span(self) -> Span:
+        """All of it."""
+        return None, None
+
+    def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
+        """Its frames in order; `only` those at these positions."""
+        for position in range(len(self.images)) if only is None else sorted(only):
+            yield Frame(self.images[position], position, position)
 
 
 def perturb_text(
@@ -187,7 +218,7 @@ def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: s
         pictures = (Frame(frame, index, index) for index, frame in enumerate(frames))
         encoding.encode(pictures, path, storage.PROFILES["lossless"], timing)
         num_frames, height, width = frames.shape[:3]
-        source = rendering.Source(dataset, item_id, Clip(path), "", num_frames, width, height, timing)
+        source = Source(dataset, item_id, Clip(path), "", num_frames, width, height, timing)
         return np.stack([frame.image for frame in rendering.render(recipe, source)])
 
 
@@ -207,7 +238,7 @@ def open_clip(row: Any, indices: Sequence[int] | None = None) -> Frames:
         raise ManifestError(f"{clip.item_id!r} is not complete but {clip.status}: {clip.error}")
     if isinstance(clip, SourceRow):
         assert isinstance(clip, CompleteSource)
-        source = rendering.source_of(clip)
+        source = source_of(clip)
         return _collect(decoding.decode(source.clip, only=_only(indices, source.num_frames)), indices)
     tier = clip.storage.partition("/")[0]
     if tier == "frames":
@@ -219,7 +250,7 @@ def open_clip(row: Any, indices: Sequence[int] | None = None) -> Frames:
         return _collect(decoding.decode(Clip(_stored_file(clip)), only=only), indices)
     if not isinstance(clip, VideoRow):
         raise ManifestError(f"{clip.item_id!r} has no frames: its storage is {clip.storage!r}")
-    return _collect(rendering.render(parse(clip.recipe), rendering.source_of(clip), only=only), indices)
+    return _collect(rendering.render(parse(clip.recipe), source_of(clip), only=only), indices)
 
 
 def _stored_file(row: ClipRow) -> Path:

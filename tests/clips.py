@@ -12,7 +12,8 @@ from typing import Any
 import av
 import numpy as np
 
-from perturbations.engine import guidance, shards
+from perturbations.engine import shards
+from perturbations.guides.registry import Known
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource, TextRow, VideoRow
 from perturbations.media import decoding, encoding, probing, program
 from perturbations.media.clip import Clip, Frame, Image, Timing
@@ -236,12 +237,12 @@ def analysed(made: recipe.AnalysisRecipe, sources: Sequence[CompleteSource], fol
 
 def known(
     made: recipe.VideoRecipe, source: CompleteSource, folder: Path, donors: Sequence[CompleteSource] = ()
-) -> guidance.Known:
+) -> Known:
     """What a recipe must know of a clip; `donors` are source rows."""
     if made.analysis is None:
-        return guidance.Known()
+        return Known()
     rows = {row.item_id: row for row in analysed(made.analysis, [source], folder)}
-    return guidance.Known(rows, analysed(made.analysis, donors, folder / "donors") if donors else [])
+    return Known(rows, analysed(made.analysis, donors, folder / "donors") if donors else [])
 
 
 def write_scene(path: Path, frames: np.ndarray, rate: Fraction = RATE) -> Path:

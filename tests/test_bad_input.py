@@ -33,7 +33,8 @@ from clips import (
     with_cover,
 )
 
-from perturbations.engine import rendering, shards
+from perturbations.engine import shards
+from perturbations.engine.source import source_of
 from perturbations.errors import MediaError
 from perturbations.media import decoding, encoding, framefile
 from perturbations.media.clip import Clip
@@ -245,7 +246,7 @@ def test_a_source_that_is_no_longer_what_it_was_is_refused(change: str, tmp_path
     else:
         path.unlink()
     with pytest.raises(MediaError, match="no such file" if change == "gone" else "its content changed"):
-        rendering.source_of(row)
+        source_of(row)
 
 
 def test_a_source_that_grows_while_the_run_starts_is_refused(tmp_path: Path) -> None:

@@ -17,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_workflow import Project, new_project
 
-from perturbations.calibration import pages, paths, solver
+from perturbations.calibration import measuring, pages, paths, solver
 from perturbations.calibration.solver import TARGETS, Point
 from perturbations.cli import commands
-from perturbations.engine import guidance, pipeline, rendering, shards
+from perturbations.engine import guided, pipeline, shards
+from perturbations.engine.source import Source
 from perturbations.errors import ConfigError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, CompleteSource
@@ -110,12 +111,12 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
 
 
 @pytest.fixture(scope="module")
-def sources(rows: list[CompleteSource]) -> list[rendering.Source]:
+def sources(rows: list[CompleteSource]) -> list[Source]:
     return solver.sample(rows, 0, "data")
 
 
-def held(sources: Sequence[rendering.Source]) -> solver._Held:
-    return solver._Held(sources[0], sources[1])
+def held(sources: Sequence[Source], search: solver._Search) -> measuring.Held:
+    return measuring.Held(sources[0], measuring.known_of(sources, [search.recipe_of(1)]))
 
 
 # Backwards and shifted, frames differ by as much at any strength.
@@ -126,10 +127,10 @@ _UNSEEN = {"msrvtt_p/box_jumble", "mlvp/event_insertion", "msrvtt_p/static_rotat
 
 @pytest.mark.parametrize("entry", VISUAL, ids=keys(VISUAL))
 def test_kernels_accept_both_ends_and_the_strong_one_is_stronger(
-    entry: registry.Perturbation, sources: list[rendering.Source]
+    entry: registry.Perturbation, sources: list[Source]
 ) -> None:
     search = solver._Search(entry, "released", 0)
-    mild, strong = held(sources).measure([search.recipe_of(0.0), search.recipe_of(1.0)])
+    mild, strong = held(sources, search).measure([search.recipe_of(0.0), search.recipe_of(1.0)])
     assert -1 <= strong <= 1
     if entry.key not in _UNSEEN:
         assert mild < 1, "the mildest severity leaves the clip as it is"
@@ -137,10 +138,10 @@ def test_kernels_accept_both_ends_and_the_strong_one_is_stronger(
         assert strong < mild - 0.02
 
 
-def test_paper_tables_end_at_strong_kernels_too(sources: list[rendering.Source]) -> None:
+def test_paper_tables_end_at_strong_kernels_too(sources: list[Source]) -> None:
     for entry in (entry for entry in VISUAL if entry.paper is not None):
         search = solver._Search(entry, "paper", 0)
-        mild, strong = held(sources).measure([search.recipe_of(0.0), search.recipe_of(1.0)])
+        mild, strong = held(sources, search).measure([search.recipe_of(0.0), search.recipe_of(1.0)])
         assert strong < mild, entry.key
 
 
@@ -160,7 +161,7 @@ SHOWN = (
 
 @pytest.mark.parametrize("key", SHOWN)
 def test_what_is_measured_is_the_ssim_of_the_row(
-    key: str, rows: list[CompleteSource], sources: list[rendering.Source], tmp_path: Path
+    key: str, rows: list[CompleteSource], sources: list[Source], tmp_path: Path
 ) -> None:
     entry = registry.get(key)
     made = recipe.make(entry, 4, variant="released", seed=5, storage=recipe.Unstored(), donors="sample")
@@ -169,17 +170,23 @@ def test_what_is_measured_is_the_ssim_of_the_row(
     known = clips.known(made, own, tmp_path, [donor])
     source = sources[0]
     if made.guide is not None:
-        source = replace(source, facts=guidance.facts(made, own, known))
+        source = replace(source, facts=guided.facts_of(made, own, known))
     row = pipeline.produce(made, source, tmp_path / "none")
     search = solver._Search(entry, "released", 5)
-    (measured,) = held(sources).measure([search.recipe_of(4)])
+    (measured,) = held(sources, search).measure([search.recipe_of(4)])
     assert measured == pytest.approx(row.ssim, abs=1e-12)
 
 
-def test_a_donor_is_another_clip(sources: list[rendering.Source]) -> None:
+def test_a_donor_is_another_clip(sources: list[Source]) -> None:
     entry = registry.get("mlvp/event_insertion")
-    found = solver._donors(sources, [entry], 0)
-    assert {item: donor.item_id for item, donor in found.items()} == {"one": "two", "two": "one"}
+    search = solver._Search(entry, "released", 0)
+    known = measuring.known_of(sources, [search.recipe_of(1)])
+    donors = {}
+    for source in sources:
+        facts = measuring.Held(source, known)._facts_of(search.recipe_of(1))
+        assert facts is not None
+        donors[source.item_id] = facts.other_item()
+    assert donors == {"one": "two", "two": "one"}
     with pytest.raises(ConfigError, match="event_insertion inserts segments of other clips: calibrate on two clips"):
         solver.calibrate(sources[:1], {entry.key: "released"}, dataset="data", seed=0)
     with pytest.raises(ConfigError, match="there is no clip to calibrate on"):
@@ -277,12 +284,12 @@ FEW = dict.fromkeys(
 
 
 @pytest.fixture(scope="module")
-def table(sources: list[rendering.Source]) -> calibration_table.Table:
+def table(sources: list[Source]) -> calibration_table.Table:
     return solver.calibrate(sources, FEW, dataset="data", seed=0)
 
 
 def test_severities_are_even_monotonic_and_what_was_measured(
-    table: calibration_table.Table, sources: list[rendering.Source]
+    table: calibration_table.Table, sources: list[Source]
 ) -> None:
     entries = table["perturbations"]
     assert set(entries) == set(FEW)
@@ -292,7 +299,7 @@ def test_severities_are_even_monotonic_and_what_was_measured(
         search = solver._Search(registry.get(key), "released", 0)
         for severity, said in entry["severities"].items():
             made = recipe.altered(search.recipe_of(1), params=said["params"])
-            values = [solver._Held(source, None).measure([made])[0] for source in sources]
+            values = [measuring.Held(source, {}).measure([made])[0] for source in sources]
             assert np.mean(values) == pytest.approx(said["attained"], abs=1e-4), (key, severity)
             assert np.std(values) == pytest.approx(said["spread"], abs=1e-4), (key, severity)
     for key in ("mlvp/gaussian_noise", "msrvtt_p/static_rotate"):
@@ -328,7 +335,7 @@ def test_the_same_clips_give_the_same_bytes(
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 
-def test_another_seed_is_another_realization(sources: list[rendering.Source], table: calibration_table.Table) -> None:
+def test_another_seed_is_another_realization(sources: list[Source], table: calibration_table.Table) -> None:
     key = "mlvp/gaussian_noise"
     other = solver.calibrate(sources, {key: "released"}, dataset="data", seed=1)
     before, after = (one["perturbations"][key]["severities"]["3"] for one in (table, other))

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 from perturbations import rng
-from perturbations.engine import guidance
-from perturbations.plan import facts, recipe
+from perturbations.guides import style
+from perturbations.guides.registry import Given
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 from perturbations.video import digital, noise, weather
@@ -53,9 +53,10 @@ def boxes_of(num_frames: int, height: int, width: int) -> np.ndarray:
 GUIDES: dict[str, Callable[[int, int, int], Any]] = {
     "motion": motion_of,
     "main_object": boxes_of,
-    "style": lambda *_: guidance.stylizer(
-        recipe.StyleGuide(version=1, backend="offline", files=recipe.StyleFiles()),
-        facts.StyleFacts(style="mosaic", files=facts.StyleFactFiles()),
+    "style": lambda num_frames, height, width: style.make(
+        style.StyleGuide(version=1, backend="offline", files=style.StyleFiles()),
+        style.StyleFacts(style="mosaic", files=style.StyleFactFiles()),
+        Given(num_frames=num_frames, height=height, width=width, fps=25),
     ),
     "frost": lambda *_: None,
 }

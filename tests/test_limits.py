@@ -17,8 +17,9 @@ import pytest
 from clips import MPEG4, VP9, WIDTH, X264, decoded, listed, make, noise
 
 from perturbations.cli import commands
-from perturbations.engine import guidance, shards
+from perturbations.engine import shards
 from perturbations.errors import ConfigError, MediaError
+from perturbations.guides import frost
 from perturbations.media import decoding, framefile, probing
 from perturbations.media.clip import Clip
 from perturbations.plan import config, recipe
@@ -250,14 +251,14 @@ def test_a_style_image_of_too_many_pixels_is_not_decoded(side: int, tmp_path: Pa
     path = tmp_path / "a.png"
     path.write_bytes(png(side, side))
     with pytest.raises(MediaError, match=r"the frost image .*a\.png.* pixels.*limits\.frame_pixels"):
-        guidance.photograph(storage.sha256(path), str(path))
+        frost.photograph(storage.sha256(path), str(path))
 
 
 def test_an_image_that_is_none_is_a_reason(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(b"no image")
     with pytest.raises(MediaError, match=r"the frost image .*a\.png cannot be read"):
-        guidance.photograph(storage.sha256(path), str(path))
+        frost.photograph(storage.sha256(path), str(path))
 
 
 # --- where limits come from ------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import pytest
 import perturbations
 import perturbations.errors
 from perturbations.engine import pipeline, rendering, shards
+from perturbations.engine.source import source_of
 from perturbations.manifest.kinds import VideoRow, values_of
 from perturbations.media import encoding, probing, program
 from perturbations.media.clip import Frame, Timing, uniform_indices
@@ -207,7 +208,7 @@ def test_a_transcode_that_lost_frames_is_made_again_from_frames(
     path = tmp_path / "clip.mp4"
     pictures = (Frame(frame, index, index) for index, frame in enumerate(scene(20, 48, 64)))
     encoding.encode(pictures, path, storage.PROFILES["compatible"], Timing(Fraction(1, 25), Fraction(25)))
-    source = rendering.source_of(clips.source_row(path))
+    source = source_of(clips.source_row(path))
     made = recipe.make(registry.get("msrvtt_p/mpeg1"), 3, variant="released", seed=0, storage=recipe.Unstored())
     transcode, taken, piped = program.transcode_with_ffmpeg, [], []
     encode = program.encode_with_ffmpeg

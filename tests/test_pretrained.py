@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import tiny_models
 from test_pipeline import scene
 
 import perturbations
-from perturbations.engine import analyses, guidance, shards
+from perturbations.engine import shards
 from perturbations.engine.journal import Analysed
+from perturbations.guides import registry as guides
+from perturbations.guides.registry import Known
+from perturbations.guides.style import StyleGuide
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource
 from perturbations.plan import config, recipe
 from perturbations.suites import registry
@@ -105,7 +109,7 @@ def test_the_whole_way_with_pretrained_backends(
     assert query is not None
     assert query.analysis == "caption_embedding"
     captions = {row.item_id: row for row in run_analysis(objects, sources, tmp_path)}
-    by_caption = run_analysis(query, sources, tmp_path, captions=captions)
+    by_caption = run_analysis(query, sources, tmp_path, before=captions)
     paper = of_config(backends, "mlvp/event_insertion", "paper").analysis
     assert paper is not None
     assert paper.analysis == "embedding"
@@ -113,9 +117,9 @@ def test_the_whole_way_with_pretrained_backends(
     # A sentence may be empty with random weights, but it has a vector, and that is not the frames'.
     assert by_caption[0].vector != by_frames[0].vector
     for key, known in (
-        ("mlvp/main_object_occlusion", guidance.Known(captions)),
-        ("mlvp/event_insertion", guidance.Known({row.item_id: row for row in by_caption}, by_frames)),
-        ("mlvp/style_transfer", guidance.Known()),
+        ("mlvp/main_object_occlusion", Known(captions)),
+        ("mlvp/event_insertion", Known({row.item_id: row for row in by_caption}, by_frames)),
+        ("mlvp/style_transfer", Known()),
     ):
         made = of_config(backends, key)
         folder = tmp_path / key
@@ -147,13 +151,14 @@ def test_a_batch_that_fails_is_tried_clip_by_clip(
     assert made is not None
     calls: list[int] = []
 
-    def fails_together(recipe: Any, seen: Any) -> list[Analysed]:
-        calls.append(len(seen))
-        if len(seen) > 1:
+    def fails_together(recipe: Any, clips: Any, work: Any) -> list[Analysed]:
+        calls.append(len(clips))
+        if len(clips) > 1:
             raise RuntimeError("out of memory")
         return [Analysed(result="{}", backend="{}")]
 
-    monkeypatch.setattr(analyses, "main_objects", fails_together)
+    broken = replace(guides.analysis("main_object"), run=fails_together)
+    monkeypatch.setattr(shards, "analysis", lambda name: broken)
     rows = run_analysis(made, sources, tmp_path)
     assert sorted(row.item_id for row in rows) == ["a", "b", "c"]
     assert {row.status for row in rows} == {"complete"}
@@ -176,5 +181,5 @@ def test_other_weights_make_another_recipe(backends: dict[str, Any]) -> None:
     source = {"dataset": "d", "item_id": "a", "source_sha256": "0", "span": (None, None)}
     ids = [recipe.recipe_id(of_config(one, "mlvp/style_transfer"), **source) for one in (backends, changed, moved)]
     assert ids[0] == ids[2] != ids[1]
-    assert isinstance(style.guide, recipe.StyleGuide)
+    assert isinstance(style.guide, StyleGuide)
     assert style.guide.device == "cpu"

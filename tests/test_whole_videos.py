@@ -20,12 +20,12 @@ from test_kernels import scene
 from test_workflow import Project
 
 from perturbations import open_clip, perturb, read_manifest
-from perturbations.engine import rendering
+from perturbations.engine import rendering, temporal
+from perturbations.engine.source import Cut, cut_of, source_of
 from perturbations.errors import MediaError
 from perturbations.media import decoding
 from perturbations.media.clip import Clip, uniform_indices
 from perturbations.plan import config, recipe, sharding
-from perturbations.plan.facts import Cut
 from perturbations.suites import registry
 
 NTSC = Fraction(30000, 1001)
@@ -213,12 +213,12 @@ def test_memory_changes_no_frame(
     entry: registry.Perturbation, held: int, long_clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few frames held, key frames taken for near: what goes back and forth, and what goes through a scratch file."""
-    source = rendering.source_of(clips.source_row(long_clip))
+    source = source_of(clips.source_row(long_clip))
     made = recipe.make(entry, 2, variant="paper", seed=1, storage=recipe.Unstored())
     expected = [frame.image for frame in rendering.render(made, source)]
-    monkeypatch.setattr(rendering, "_HELD_BYTES", held * source.height * source.width * 3)
+    monkeypatch.setattr(temporal, "_HELD_BYTES", held * source.height * source.width * 3)
     for key_frames in (1, 12):
-        monkeypatch.setattr(rendering, "_KEY_FRAMES", key_frames)
+        monkeypatch.setattr(temporal, "_KEY_FRAMES", key_frames)
         found = list(rendering.render(made, source))
         assert [frame.position for frame in found] == list(range(200))
         assert all(np.array_equal(one, frame.image) for one, frame in zip(expected, found, strict=True))
@@ -229,9 +229,9 @@ def test_memory_changes_no_frame(
 
 
 def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = rendering.source_of(clips.source_row(long_clip))
+    source = source_of(clips.source_row(long_clip))
     made = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, variant="released", seed=1, storage=recipe.Unstored())
-    monkeypatch.setattr(rendering, "_HELD_BYTES", 7 * source.height * source.width * 3)
+    monkeypatch.setattr(temporal, "_HELD_BYTES", 7 * source.height * source.width * 3)
     decoded = []
     decode = decoding.decode
 
@@ -254,7 +254,7 @@ def test_clips_of_one_video_share_what_was_made_of_it(
     encoded = []
     encode = rendering.encode_stream
     monkeypatch.setattr(rendering, "encode_stream", lambda *args: encoded.append(1) or encode(*args))
-    whole = rendering.source_of(clips.source_row(long_clip))
+    whole = source_of(clips.source_row(long_clip))
     for first in (0, 31, 150):
         cut = Cut(video_id="it", first=first, num_frames=200)
         clip = Clip(long_clip, first / 25, (first + 20) / 25)
@@ -287,7 +287,7 @@ def test_times_are_those_of_decoding(suffix: str, tmp_path: Path) -> None:
 def test_a_clip_that_is_not_in_its_video_is_said_so(long_clip: Path) -> None:
     row = replace(clips.source_row(long_clip), start_s=1.0, end_s=2.0)
     with pytest.raises(MediaError, match="25 frames in the clip's span, the clip has 200"):
-        rendering.cut_of(row, rendering.source_of(clips.source_row(long_clip)))
+        cut_of(row, source_of(clips.source_row(long_clip)))
 
 
 def test_clips_of_one_video_stand_in_one_shard() -> None:

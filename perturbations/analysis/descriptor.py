@@ -8,7 +8,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-Image = npt.NDArray[np.uint8]
+from perturbations.arrays import Image
+
 Vector = npt.NDArray[np.float32]
 
 _SIDE, _GRID, _ORIENTATIONS, _LEVELS = 64, 4, 8, 6

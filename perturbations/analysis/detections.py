@@ -7,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Image = npt.NDArray[np.uint8]
-
 
 class Detection(NamedTuple):
     """One object that a detector saw in one frame.

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-Image = npt.NDArray[np.uint8]
+from perturbations.arrays import Image
 
 _PERCENTILE = 75
 _ANGLE_DECIMALS = 6
@@ -72,6 +72,10 @@ class Follower:
     def __init__(self) -> None:
         self._image: Image | None = None
         self._position = -1
+
+    def needed(self, positions: Collection[int] | None) -> set[int] | None:
+        """The frames to show for the motion at these positions: each of them and the one before it. None means all."""
+        return needed(positions)
 
     def show(self, image: Image, position: int) -> None:
         """See the frame at `position`."""

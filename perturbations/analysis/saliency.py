@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from perturbations.analysis.detections import Detection
+from perturbations.arrays import Image
 
-Image = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 

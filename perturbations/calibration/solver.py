@@ -7,34 +7,33 @@ clips of a sample.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from perturbations import __version__
-from perturbations.analysis import motion, neighbours
+from perturbations.analysis import neighbours
 from perturbations.calibration import paths
-from perturbations.engine import analyses, guidance, rendering
+from perturbations.calibration.measuring import Held, known_of
 from perturbations.engine.pipeline import MEASURED_FRAMES
-from perturbations.engine.rendering import Source
+from perturbations.engine.source import Source, source_of
 from perturbations.errors import ConfigError
 from perturbations.manifest.kinds import CompleteSource
-from perturbations.media import decoding, quality
-from perturbations.media.clip import Clip, Image, uniform_indices
 from perturbations.plan import calibration_table, recipe
-from perturbations.plan.recipe import AnalysedGuide, StyleGuide, Unstored, VideoRecipe
-from perturbations.progress import logged, no_tick
+from perturbations.plan.recipe import StoredFrames, VideoRecipe
+from perturbations.progress import logged
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
-from perturbations.system import storage
+from perturbations.system import records
 
 METRIC = "ssim"
 TARGETS = (0.9, 0.825, 0.75, 0.675, 0.6)
 """The mean SSIM of severities 1 to 5: even steps, which most kernels can reach: docs/explanation/calibration.md."""
+
+MEASURED = StoredFrames(num_frames=MEASURED_FRAMES)
 
 CLIPS = 8
 """How many clips a sample holds."""
@@ -56,8 +55,8 @@ Wanted = Mapping[str, str]
 def sample(rows: Sequence[CompleteSource], seed: int, dataset: str, clips: int = CLIPS) -> list[Source]:
     """The clips to calibrate on: those with the smallest hashes of their ids."""
     by_item = {row.item_id: row for row in rows}
-    chosen = neighbours.subset(by_item, clips, lambda item_id: recipe.digest(["calibration", seed, dataset, item_id]))
-    return [rendering.source_of(by_item[item_id]) for item_id in chosen]
+    chosen = neighbours.subset(by_item, clips, lambda item_id: records.digest(["calibration", seed, dataset, item_id]))
+    return [source_of(by_item[item_id]) for item_id in chosen]
 
 
 def calibrate(
@@ -75,15 +74,15 @@ def calibrate(
     if not sources:
         raise ConfigError("there is no clip to calibrate on: all are quarantined, or the dataset is empty")
     searches = {key: _Search(registry.get(key), variant, seed) for key, variant in wanted.items()}
-    donors = _donors(sources, [search.entry for search in searches.values()], seed)
+    known = known_of(sources, [search.recipe_of(1) for search in searches.values()])
     asked = {key: search.first() for key, search in searches.items()}
     for number in range(_ROUNDS + 1):
         jobs = [(source, key) for source in sources for key in asked if asked[key]]
         found: dict[str, list[list[float]]] = {key: [] for key in asked}
-        held: _Held | None = None
+        held: Held | None = None
         for source, key in logged(jobs, len(jobs), f"measurements of round {number + 1}"):
             if held is None or held.source is not source:
-                held = _Held(source, donors.get(source.item_id))
+                held = Held(source, known)
             found[key].append(held.measure([searches[key].recipe_of(one) for one in asked[key]]))
         for key, by_clip in found.items():
             searches[key].learn(asked[key], by_clip)
@@ -202,7 +201,7 @@ class _Search:
         """Those whose parameters were not measured yet: whole numbers repeat."""
         chosen: dict[str, float | int] = {}
         for strength in strengths:
-            made = recipe.canonical(self.params(strength))
+            made = records.canonical(self.params(strength))
             if made not in self.points:
                 chosen.setdefault(made, strength)
         return list(chosen.values())
@@ -214,7 +213,7 @@ class _Search:
 
     def recipe_of(self, asked: float | int) -> VideoRecipe:
         """As the workflow makes it, but for the parameters: no realization depends on a severity."""
-        made = recipe.make(self.entry, 1, variant=self.variant, seed=self.seed, storage=Unstored(), donors="sample")
+        made = recipe.make(self.entry, 1, variant=self.variant, seed=self.seed, storage=MEASURED, donors="sample")
         return recipe.altered(made, params=dict(self.params(asked)))
 
     def learn(self, asked: Sequence[float | int], by_clip: Sequence[Sequence[float]]) -> None:
@@ -223,7 +222,7 @@ class _Search:
             if isinstance(one, int):
                 self.published.append(point)
             else:
-                self.points[recipe.canonical(point.params)] = point
+                self.points[records.canonical(point.params)] = point
 
     def extremes(self) -> tuple[float, float]:
         """The highest and the lowest SSIM on the path."""
@@ -267,130 +266,3 @@ class _Search:
 
 def _rounded(value: float) -> float:
     return round(value, _DECIMALS)
-
-
-# --- measuring -------------------------------------------------------------------------------------------------------
-
-
-def _donors(sources: Sequence[Source], entries: Iterable[Perturbation], seed: int) -> dict[str, Source]:
-    """The clip of the sample that is most like each of them."""
-    guided = next((entry for entry in entries if entry.guide == "donor"), None)
-    if guided is None:
-        return {}
-    made = recipe.make(guided, 1, variant="released", seed=seed, storage=Unstored(), donors="sample")
-    assert made.analysis is not None
-    look = analyses.analyser(made.analysis, {})
-    vectors = []
-    for row in look(sources, [None] * len(sources), no_tick):
-        if isinstance(row, Exception):
-            raise row
-        vectors.append(row.vector or ())
-    found = {}
-    for source, vector in zip(sources, vectors, strict=True):
-        same = np.array([other.sha256 == source.sha256 for other in sources])
-        nearest = neighbours.nearest(vector, vectors, same)
-        if nearest is None:
-            raise ConfigError(f"{guided.key} inserts segments of other clips: calibrate on two clips or more")
-        found[source.item_id] = sources[nearest.position]
-    return found
-
-
-class _Held:
-    """A clip's sampled frames, and what guided kernels must know of it. Memory does not grow with its length."""
-
-    def __init__(self, source: Source, donor: Source | None) -> None:
-        self.source = source
-        self._donor = donor
-        self._sampled = uniform_indices(MEASURED_FRAMES, source.num_frames)
-        self._places = sorted(set(self._sampled))  # a short clip's last frame counts once, as in its row
-        # Motion is against the frame before.
-        self._frames = _decoded(source, motion.needed(self._places) or ())
-        self._clean = [self._frames[place] for place in self._places]
-        self._guides: dict[str, Any] = {}
-
-    def measure(self, recipes: Sequence[VideoRecipe]) -> list[float]:
-        """The SSIM of each of one perturbation's recipes."""
-        method = rendering.method(recipes[0])
-        if method == "temporal":
-            return self._rearranged(recipes)
-        how: Callable[[VideoRecipe], Iterable[Image]] = self._encoded if method == "codec" else self._changed
-        return [_mean_ssim(zip(self._clean, how(one), strict=True)) for one in recipes]
-
-    def _changed(self, made: VideoRecipe) -> Iterable[Image]:
-        source = self.source
-        guide = self._guide(made) if made.guide is not None else None
-        apply = rendering.applier(
-            made, source.dataset, source.item_id, source.num_frames, source.height, source.width, guide
-        )
-        return (apply(self._frames[place], place) for place in self._places)
-
-    def _encoded(self, made: VideoRecipe) -> Iterable[Image]:
-        with storage.scratch_directory() as folder:
-            path = Path(folder) / "clip.mp4"
-            rendering.encode_stream(made, self.source, path, no_tick)
-            frames = {frame.position: frame.image for frame in decoding.decode(Clip(path), only=set(self._places))}
-        return (frames[place] for place in self._places)
-
-    def _rearranged(self, recipes: Sequence[VideoRecipe]) -> list[float]:
-        """Temporal recipes make no pixels: one pass compares all pairs of frames that any of them needs."""
-        shown = []
-        for made in recipes:
-            guide = self._guide(made) if made.guide is not None else None
-            plan = rendering.plan(made, self.source.dataset, self.source.item_id, self.source.num_frames, guide)
-            clean_of = dict(zip(uniform_indices(MEASURED_FRAMES, len(plan)), self._sampled, strict=True))
-            shown.append([(clean, plan[place]) for place, clean in clean_of.items()])
-        compared: dict[int, set[int]] = {}
-        for clean, position in (pair for pairs in shown for pair in pairs):
-            compared.setdefault(position, set()).add(clean)
-        similarity: dict[tuple[int, int], float] = {}
-        for source, own in ((self.source, True), (self._donor, False)):
-            needed = {position if own else ~position for position in compared if (position >= 0) == own}
-            if source is None or not needed:
-                continue
-            for frame in decoding.decode(source.clip, only=needed):
-                position = frame.position if own else ~frame.position
-                image = frame.image if own else rendering.fitted(frame.image, self.source.size)
-                for clean in compared[position]:
-                    similarity[clean, position] = quality.ssim(self._frames[clean], image)
-        return [statistics.fmean(similarity[pair] for pair in pairs) for pairs in shown]
-
-    def _guide(self, made: VideoRecipe) -> Any:
-        assert made.guide is not None
-        kind = made.guide.kind
-        if kind not in self._guides:
-            self._guides[kind] = self._new_guide(kind, made)
-        return self._guides[kind]
-
-    def _new_guide(self, kind: str, made: VideoRecipe) -> Any:
-        source = self.source
-        if kind == "motion":
-            moving = {
-                place: motion.frame_motion(motion.optical_flow(self._frames[place - 1], self._frames[place]))
-                if place
-                else motion.no_motion(source.height, source.width)
-                for place in self._places
-            }
-            return moving.__getitem__
-        if isinstance(made.guide, AnalysedGuide):
-            (row,) = analyses.analyser(made.guide.analysis, {})([source], [None], no_tick)
-            if isinstance(row, Exception):
-                raise row
-            return guidance.boxes(guidance.main_object_facts(row.result or ""), source.num_frames)
-        if kind == "donor":
-            assert self._donor is not None
-            return self._donor.num_frames, self._donor.fps / source.fps
-        if isinstance(made.guide, StyleGuide):
-            return guidance.stylizer(made.guide, guidance.style_facts(made, source.dataset, source.item_id))
-        facts = guidance.frost_facts(made, source.dataset, source.item_id)
-        return guidance.photograph(facts.frost, facts.files.image)
-
-
-def _decoded(source: Source, only: Collection[int]) -> dict[int, Image]:
-    return {frame.position: frame.image for frame in decoding.decode(source.clip, only=only)}
-
-
-def _mean_ssim(pairs: Iterable[tuple[Image, Image]]) -> float:
-    distortion = quality.Distortion(structural=True)
-    for clean, image in pairs:
-        distortion.add(clean, image)
-    return distortion.ssim

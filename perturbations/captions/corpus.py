@@ -9,8 +9,9 @@ from perturbations.captions.pipeline import perturb_captions
 from perturbations.manifest.kinds import TextRow, TextStatisticsRow
 from perturbations.plan.captions import text_id
 from perturbations.plan.listed import ListedCaption
-from perturbations.plan.recipe import TextRecipe, canonical
+from perturbations.plan.recipe import TextRecipe
 from perturbations.suites import registry
+from perturbations.system.records import canonical
 
 
 def run(recipe: TextRecipe, dataset: str, captions: Sequence[ListedCaption]) -> Iterator[TextRow]:

@@ -19,6 +19,8 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 from perturbations import __version__
 from perturbations.errors import ConfigError, ManifestError, MediaError, PerturbationError
+from perturbations.exporting.records import Request
+from perturbations.exports import registry as exports
 from perturbations.system import limits, shown
 
 if TYPE_CHECKING:
@@ -114,7 +116,9 @@ def _add_people_commands(commands: Any) -> None:
 
     parser = _add(commands, "export", _export, "write a corpus in another program's layout")
     parser.add_argument("manifest", type=Path, help="a manifest of sources, videos or texts (perturbed captions)")
-    parser.add_argument("--format", choices=["vtr_tta"], required=True, help="X-Pool's and HAT-VTR's released loaders")
+    formats = exports.exports()
+    parser.epilog = " ".join(export.describe() for export in formats.values())
+    parser.add_argument("--format", choices=formats, required=True, help="whose layout: see below")
     parser.add_argument("--order", type=Path, help="captions: the test split's own file, which says in which order")
     parser.add_argument("--num-frames", type=_positive, default=12)
     parser.add_argument("--size", type=_positive, default=224, help="side of the pictures, in pixels; default: 224")
@@ -556,7 +560,8 @@ def _draw_demo(listed: ListedClip) -> None:
 
 
 def _videos(options: argparse.Namespace) -> int:
-    from perturbations.engine import guidance, shards
+    from perturbations.engine import shards
+    from perturbations.guides.registry import Known
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, VIDEOS
     from perturbations.plan import recipe
@@ -564,7 +569,7 @@ def _videos(options: argparse.Namespace) -> int:
 
     sources = _complete_sources(options.sources)
     donors = [] if options.donors is None else sets.read_part(options.donors, ANALYSES)
-    known = guidance.Known(_by_item(options.analysis), [row for row in donors if row.status == COMPLETE])
+    known = Known(_by_item(options.analysis), [row for row in donors if row.status == COMPLETE])
     rows = shards.run_videos(
         recipe.parse(options.recipe),
         sources,
@@ -596,20 +601,20 @@ def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
 
 def _analyse(options: argparse.Namespace) -> int:
     from perturbations.engine import shards
+    from perturbations.guides.registry import parse_analysis
     from perturbations.manifest import files
     from perturbations.manifest.kinds import ANALYSES
-    from perturbations.plan import recipe
     from perturbations.progress import logged
 
     sources = _complete_sources(options.sources)
     rows = shards.run_analysis(
-        recipe.parse_analysis(options.recipe),
+        parse_analysis(options.recipe),
         sources,
         root=Path(),
         folder=options.folder,
         journal=options.output.with_suffix(".jsonl"),
         stall_limit_s=options.stall_limit,
-        captions=_by_item(options.captions),
+        before=_by_item(options.captions),
     )
     files.write_part(options.output, ANALYSES, list(logged(rows, len(sources), "clips")))
     return 0
@@ -794,31 +799,31 @@ def _train_encoder(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    _need_models()
-    from perturbations.exports import vtr_tta
     from perturbations.manifest import files
     from perturbations.manifest.kinds import TEXTS
 
-    if files.kind_of(options.manifest) == TEXTS:
-        if options.order is None:
-            raise ConfigError("--order: captions are written in the order of the test split's file, which one?")
-        made = vtr_tta.vtr_tta_captions(options.manifest, options.output, options.order)
-        print(f"{options.output}: {made:,} lists of captions")
-        return 0
-    done = vtr_tta.vtr_tta_videos(
-        options.manifest,
-        options.output,
+    export = exports.get(options.format)
+    if export.needs_models:
+        _need_models()
+    request = Request(
+        manifest=options.manifest,
+        output=options.output,
         num_frames=options.num_frames,
         size=options.size,
+        order=options.order,
         stall_limit_s=options.stall_limit,
     )
-    for found in (*done.quarantined, *done.failed):
-        print(f"  {shown.line(str(found))}")
+    if files.kind_of(options.manifest) == TEXTS:
+        print(f"{options.output}: {export.write_captions(request):,} lists of captions")
+        return 0
+    result = export.write_videos(request)
+    for finding in (*result.quarantined, *result.failed):
+        print(f"  {shown.line(str(finding))}")
     print(
-        f"{options.output}: {done.written} videos written, {done.kept} were there, {len(done.failed)} failed, "
-        f"{len(done.quarantined)} are quarantined"
+        f"{options.output}: {result.written} videos written, {result.kept} were there, {len(result.failed)} failed, "
+        f"{len(result.quarantined)} are quarantined"
     )
-    return 1 if done.failed else 0
+    return 1 if result.failed else 0
 
 
 def _encode_gallery(options: argparse.Namespace) -> int:
@@ -839,8 +844,8 @@ def _evaluate(options: argparse.Namespace) -> int:
     from perturbations.evaluation import runner
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import CAPTIONS, RANKS, RESULTS, SOURCES
-    from perturbations.plan.recipe import digest
     from perturbations.system import storage
+    from perturbations.system.records import digest
 
     shards = [] if options.shards is None else sorted(path.stem for path in options.shards.glob("*.jsonl"))
 

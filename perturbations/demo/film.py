@@ -232,11 +232,11 @@ def boxes(index: int) -> list[tuple[int, int, int, int]]:
     scene = _scene(index)
     soft = PIXEL  # antialiasing spreads an edge by about a pixel
     parts = [(part, soft + _RIM * PIXEL // 2 * part.silhouette) for part in OBJECTS[scene.thing].draw()]
-    found = []
+    edges = []
     for t in range(NUM_FRAMES):
         pose = _pose(scene, t)
         reach = np.concatenate([_placed(part, pose) + side * rim for part, rim in parts for side in (-1, 1)])
         left, top = (int(low) // PIXEL for low in reach.min(axis=0))
         right, bottom = (-(-int(high) // PIXEL) + 1 for high in reach.max(axis=0))
-        found.append((max(left, 0), max(top, 0), min(right, WIDTH), min(bottom, HEIGHT)))
-    return found
+        edges.append((max(left, 0), max(top, 0), min(right, WIDTH), min(bottom, HEIGHT)))
+    return edges

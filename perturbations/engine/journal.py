@@ -14,8 +14,9 @@ from typing import Generic, TypeVar
 
 from pydantic import ConfigDict, ValidationError
 
-from perturbations.plan.recipe import RECIPE_ID_LENGTH, Record
+from perturbations.guides.registry import Analysed
 from perturbations.system import jsontext, storage
+from perturbations.system.records import DIGEST_LENGTH, Record
 
 log = logging.getLogger("perturbations")
 
@@ -47,16 +48,6 @@ class Measured(Record):
     storage_psnr_db: float | None = None
     psnr_db: float | None = None
     ssim: float | None = None
-
-
-class Analysed(Record):
-    """What an analysis found about a clip, and the size and hash of the file that it keeps, if any."""
-
-    backend: str
-    result: str | None = None
-    vector: tuple[float, ...] | None = None
-    bytes: int | None = None
-    sha256: str | None = None
 
 
 Finished = TypeVar("Finished", Measured, Analysed)
@@ -100,10 +91,10 @@ class Journal(Generic[Finished]):
     def _whole_lines(self, path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Finished]]:
         for line in jsontext.lines(path):
             # The id stands first, so that other shards' lines need not be parsed.
-            recipe_id = line[:RECIPE_ID_LENGTH]
+            recipe_id = line[:DIGEST_LENGTH]
             if recipe_id in wanted:
                 try:
-                    yield recipe_id, self._record.model_validate_json(line[RECIPE_ID_LENGTH:])
+                    yield recipe_id, self._record.model_validate_json(line[DIGEST_LENGTH:])
                 except (ValidationError, RecursionError):
                     log.warning("a line of %s is cut short or damaged: its item is made again", path)
 

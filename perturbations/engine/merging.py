@@ -8,6 +8,7 @@ from pathlib import Path
 
 from perturbations.engine import rows
 from perturbations.errors import ManifestError
+from perturbations.guides.registry import parse_analysis
 from perturbations.manifest import sets
 from perturbations.manifest.kinds import (
     ANALYSES,
@@ -47,7 +48,7 @@ def sources(dataset: str, shards: Path, parts: Path, rejected: Path) -> list[Sou
 
 def analyses(sources: Path, shards: Path, parts: Path, text: str) -> list[AnalysisRow]:
     """The rows of an analysis of every complete clip. Raises `ManifestError` unless each has exactly one."""
-    current = recipe.parse_analysis(text)
+    current = parse_analysis(text)
     expected = {}
     for shard in listed.read_folder(shards, ListedClip):
         described = sets.read_part(sources / f"{shard}.parquet", SOURCES)

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from perturbations.arrays import Image
 from perturbations.engine.journal import Measured
-from perturbations.engine.rendering import Source, encode_stream, length, method, render, timing
+from perturbations.engine.rendering import encode_stream, length, method, render, timing
+from perturbations.engine.source import Source
 from perturbations.errors import MediaError
 from perturbations.media import decoding, encoding, framefile, probing, quality
-from perturbations.media.clip import Clip, Frame, Image, uniform_indices
+from perturbations.media.clip import Clip, Frame, uniform_indices
 from perturbations.plan.recipe import StoredFrames, StoredVideo, VideoRecipe
 from perturbations.progress import Tick, no_tick, ticking
 from perturbations.system import storage

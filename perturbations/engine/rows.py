@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from perturbations.engine import guidance
-from perturbations.engine.journal import Analysed, Measured
+from perturbations.engine import guided
+from perturbations.engine.journal import Measured
+from perturbations.engine.source import Cut
+from perturbations.guides.registry import Analysed, AnalysisRecipe, Facts, Known
 from perturbations.manifest.kinds import (
     COMPLETE,
     MISSING,
@@ -17,11 +19,11 @@ from perturbations.manifest.kinds import (
     Stage,
     VideoRow,
 )
-from perturbations.plan.facts import Cut, DonorFacts, Facts
 from perturbations.plan.listed import ListedClip
-from perturbations.plan.recipe import AnalysisRecipe, StoredFrames, StoredVideo, VideoRecipe, canonical, recipe_id
+from perturbations.plan.recipe import StoredFrames, StoredVideo, VideoRecipe, recipe_id
+from perturbations.system.records import canonical
 
-NOTHING_KNOWN = guidance.Known()
+NOTHING_KNOWN = Known()
 
 
 def quarantined_source(dataset: str, listed: ListedClip, error: str) -> SourceRow:
@@ -50,18 +52,18 @@ def expected_video(
     recipe: VideoRecipe,
     source: CompleteSource,
     relative_path: str | None,
-    known: guidance.Known = NOTHING_KNOWN,
+    known: Known = NOTHING_KNOWN,
     cut: Cut | None = None,
 ) -> VideoRow:
     """The row of a perturbed clip, all but what is measured of it.
 
     Raises `MediaError` when what a guided recipe must know of the clip is not known.
     """
-    facts = guidance.facts(recipe, source, known) if recipe.guide is not None else None
+    facts = guided.facts_of(recipe, source, known)
     return video_with_facts(recipe, source, relative_path, facts, cut, known)
 
 
-def unguided_video(recipe: VideoRecipe, source: CompleteSource, known: guidance.Known) -> VideoRow:
+def unguided_video(recipe: VideoRecipe, source: CompleteSource, known: Known) -> VideoRow:
     """The row of a clip of which is not known what its recipe must know: to be quarantined."""
     return video_with_facts(recipe, source, None, None, None, known)
 
@@ -72,12 +74,11 @@ def video_with_facts(
     relative_path: str | None,
     facts: Facts | None,
     cut: Cut | None,
-    known: guidance.Known = NOTHING_KNOWN,
+    known: Known = NOTHING_KNOWN,
 ) -> VideoRow:
     """The row of a perturbed clip whose facts are known, all but what is measured of it."""
     guide = None if facts is None else facts.text
     place = None if cut is None else cut.text
-    donor = facts if isinstance(facts, DonorFacts) else None
     return VideoRow(
         dataset=source.dataset,
         item_id=source.item_id,
@@ -88,10 +89,10 @@ def video_with_facts(
         variant=recipe.variant,
         draw=recipe.draw,
         params=canonical(recipe.params),
-        backend=guidance.backend_of(recipe, known, source.item_id),
+        backend=guided.players_of(recipe, known, source.item_id),
         guide=guide,
-        donor_id=donor.donor.item_id if donor else None,
-        donor_similarity=donor.similarity if donor else None,
+        donor_id=facts.other_item() if facts else None,
+        donor_similarity=facts.other_similarity() if facts else None,
         seed=recipe.seed,
         recipe=recipe.text,
         recipe_id=video_id(recipe, source, guide, place),

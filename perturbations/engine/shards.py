@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from perturbations.engine import analyses, guidance, pipeline, rendering, rows, supervise
-from perturbations.engine.journal import Analysed, Journal, Measured
-from perturbations.engine.rendering import Source, cut_of, source_of
+from perturbations.engine import guided, pipeline, rendering, rows, supervise
+from perturbations.engine.journal import Journal, Measured
+from perturbations.engine.source import Cuts, Source, source_of
 from perturbations.errors import MediaError
+from perturbations.guides.registry import Analysed, AnalysisRecipe, Known, Work, analysis
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import Clip, Frame
-from perturbations.plan.facts import Cut
 from perturbations.plan.listed import ListedClip
-from perturbations.plan.recipe import AnalysisRecipe, VideoRecipe
+from perturbations.plan.recipe import VideoRecipe
 from perturbations.progress import Tick, no_tick, ticking
 from perturbations.system import locking, storage
 
@@ -95,7 +95,7 @@ def run_videos(
     folder: Path,
     journal: Path,
     stall_limit_s: float,
-    known: guidance.Known = rows.NOTHING_KNOWN,
+    known: Known = rows.NOTHING_KNOWN,
     videos: Sequence[SourceRow] = (),
     check: bool = True,
 ) -> Iterator[VideoRow]:
@@ -118,8 +118,8 @@ def run_videos(
 
     def work(task: Sequence[VideoRow], tick: Tick) -> list[Measured | str]:
         (row,) = task
-        motion = _motion_file(known.rows[row.item_id], root) if recipe.follows_motion else None
-        source = replace(source_of(row), motion=motion, scratch=Path(scratch) if row.cut else None)
+        kept = _kept_file(known.rows.get(row.item_id), root)
+        source = replace(source_of(row), kept=kept, scratch=Path(scratch) if row.cut else None)
         return [pipeline.produce(recipe, source, root / (row.path or ""), tick, check=check)]
 
     yield from failed
@@ -144,7 +144,7 @@ def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:
 
 
 def _expected(
-    recipe: VideoRecipe, source: CompleteSource, path: str | None, known: guidance.Known, cuts: Cuts | None
+    recipe: VideoRecipe, source: CompleteSource, path: str | None, known: Known, cuts: Cuts | None
 ) -> VideoRow:
     """A clip's row before it is made; quarantined, with a stage, where it cannot be."""
     cut = None
@@ -161,52 +161,23 @@ def _expected(
         return rows.quarantined(rows.unguided_video(recipe, source, known), "analysis", str(error))
 
 
-class Cuts:
-    """Where clips stand in their videos; `videos` are rows of a `sources` manifest."""
-
-    def __init__(self, videos: Sequence[SourceRow]) -> None:
-        self._rows = {row.item_id: row for row in videos}
-        self._sources: dict[str, Source] = {}
-
-    def of(self, source: CompleteSource) -> Cut:
-        """Raises `MediaError` when the video cannot be used, or does not have the clip's frames."""
-        video_id = source.source_video_id or ""
-        row = self._rows.get(video_id)
-        if row is None:
-            raise MediaError("its whole video is not listed: run the workflow, which lists it")
-        if not isinstance(row, CompleteSource):
-            raise MediaError(f"its whole video cannot be used: {row.error}")
-        if video_id not in self._sources:
-            self._sources[video_id] = source_of(row)
-        return cut_of(source, self._sources[video_id])
-
-
 def source_with_facts(recipe: VideoRecipe, row: CompleteSource, donors: Sequence[CompleteSource] = ()) -> Source:
     """A clip ready to be rendered on its own, analysed here and now.
 
-    Motion is not analysed ahead: rendering follows it. Raises `MediaError` when nothing suitable was found.
+    Raises `MediaError` when nothing suitable was found.
     """
     source = source_of(row)
-    if recipe.guide is None or recipe.follows_motion:
-        return source
-    analysed: list[AnalysisRow] = []
-    if recipe.analysis is not None:
-        analyse = analyses.analyser(recipe.analysis, {})
-        for clip in (row, *donors):
-            (found,) = analyse([source_of(clip)], [None], no_tick)
-            if isinstance(found, MediaError):
-                raise found
-            analysed.append(rows.complete_analysis(rows.expected_analysis(recipe.analysis, clip, None), found))
-    known = guidance.Known({found.item_id: found for found in analysed[:1]}, analysed[1:])
-    return replace(source, facts=guidance.facts(recipe, row, known))
+    return replace(source, facts=guided.facts_now(recipe, source, [source_of(donor) for donor in donors]))
 
 
-def _motion_file(row: AnalysisRow, root: Path) -> Path | None:
-    """A clip's motion as it was analysed; None, so that it is computed once more, when the file is not what it was."""
-    path = root / str(row.path)
+def _kept_file(row: AnalysisRow | None, root: Path) -> Path | None:
+    """What an analysis keeps beside its row; None, so that it is computed once more, when it is not what it was."""
+    if row is None or row.path is None:
+        return None
+    path = root / row.path
     if path.is_file() and storage.sha256(path) == row.sha256:
         return path
-    log.warning("the motion of %r is no longer in %s: computing it again", row.item_id, path)
+    log.warning("the %s of %r is no longer in %s: computing it again", row.analysis, row.item_id, path)
     return None
 
 
@@ -218,14 +189,15 @@ def run_analysis(
     folder: Path,
     journal: Path,
     stall_limit_s: float,
-    captions: Mapping[str, AnalysisRow] | None = None,
+    before: Mapping[str, AnalysisRow] | None = None,
 ) -> Iterator[AnalysisRow]:
     """Yield the `analyses` row of every complete source, analysing what was not analysed before.
 
-    `folder` takes the files that an analysis keeps beside its rows. `captions` are the main-object rows by item, for
-    the analysis "caption_embedding".
+    `folder` takes the files that an analysis keeps beside its rows. `before` are the rows by item of the analysis
+    that this one builds on.
     """
-    suffix = analyses.extension(recipe)
+    look = analysis(recipe.analysis)
+    suffix = look.extension
     expected = []
     targets: list[Path] = []
     for source in sources:
@@ -233,14 +205,14 @@ def run_analysis(
         expected.append(rows.expected_analysis(recipe, source, target.relative_to(root).as_posix() if target else None))
         targets += [target] if target else []
     by_item = {source.item_id: source for source in sources}
-    analyse = analyses.analyser(recipe, captions or {})
 
     def work(task: Sequence[AnalysisRow], tick: Tick) -> list[Analysed | str]:
         clips = [source_of(by_item[row.item_id]) for row in task]
         kept = [root / row.path if row.path else None for row in task]
-        return [str(found) if isinstance(found, MediaError) else found for found in analyse(clips, kept, tick)]
+        results = look.run(recipe, clips, Work(files=kept, before=before or {}, tick=tick))
+        return [str(result) if isinstance(result, MediaError) else result for result in results]
 
-    together = analyses.clips_at_once(recipe)
+    together = recipe.clips_at_once
     with locking.one_job(journal):
         storage.remove_leftovers(targets)
         finished = Journal(journal, Analysed, {row.recipe_id for row in expected})
@@ -259,13 +231,13 @@ def _names(items: Sequence[VideoRow | AnalysisRow]) -> str:
 
 Item = TypeVar("Item", VideoRow, AnalysisRow)
 Finished = TypeVar("Finished", Measured, Analysed)
-Work = Callable[[Sequence[Item], Tick], list[Finished | str]]
+Make = Callable[[Sequence[Item], Tick], list[Finished | str]]
 """Up to so many rows at once, and of each what was measured, or why it could not be made."""
 
 
 def _resumed(
     expected: Sequence[Item],
-    work: Work[Item, Finished],
+    work: Make[Item, Finished],
     together: int,
     journal: Journal[Finished],
     root: Path,

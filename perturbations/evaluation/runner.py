@@ -39,9 +39,10 @@ from perturbations.manifest.kinds import (
 from perturbations.media.clip import uniform_indices
 from perturbations.models.loading import find_checkpoint, library, load_part, read_config
 from perturbations.plan import evaluation
-from perturbations.plan.recipe import Record, canonical, digest, is_published
+from perturbations.plan.recipe import is_published
 from perturbations.progress import logged
 from perturbations.system import jsontext, storage
+from perturbations.system.records import Record, canonical, digest
 from perturbations.tta import adapt, encode_gallery, frames
 from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Image = NDArray[np.uint8]
+from perturbations.arrays import Image
 
 
 class Frame(NamedTuple):

@@ -12,9 +12,10 @@ import av.error
 import numpy as np
 from numpy.typing import NDArray
 
+from perturbations.arrays import Image
 from perturbations.errors import MediaError
 from perturbations.media import opening, pixels
-from perturbations.media.clip import SAME_TIME_S, Clip, Frame, Image
+from perturbations.media.clip import SAME_TIME_S, Clip, Frame
 from perturbations.media.containers import structure
 
 
@@ -158,18 +159,18 @@ class _CountedPackets:
 def frame_times(clip: Clip, num_frames: int) -> list[float]:
     """When each frame of a clip is shown, in seconds of its file, ascending.
 
-    Read from the packets of MP4 and Matroska; of other containers, and where the packets do not tell the times of
+    Read from the packets of MP4 and Matroska; of other containers, and where the packets do not give the times of
     `num_frames` frames, by decoding.
     Raises `MediaError` when the file cannot be read.
     """
     with opening.opened(clip.path) as container:
         stream = opening.video_stream(clip.path, container)
         origin, time_base = stream.start_time or 0, stream.time_base or Fraction(1, 1000)
-        shown = (one for one in opening.packets(container, stream) if one.size and not one.is_discard)
-        ticks = [one.pts for one in shown]
-        tells = any(name in container.format.name for name in ("mp4", "matroska"))
-    if tells and all(one is not None for one in ticks):
-        times = sorted(float((one - origin) * time_base) for one in ticks if one is not None)
+        shown = (packet for packet in opening.packets(container, stream) if packet.size and not packet.is_discard)
+        ticks = [packet.pts for packet in shown]
+        has_times = any(name in container.format.name for name in ("mp4", "matroska"))
+    if has_times and all(tick is not None for tick in ticks):
+        times = sorted(float((tick - origin) * time_base) for tick in ticks if tick is not None)
         low, high = (
             edge if at is None else bisect_left(times, at - SAME_TIME_S)
             for at, edge in ((clip.start_s, 0), (clip.end_s, len(times)))
@@ -187,11 +188,12 @@ def pick(path: Path, positions: Iterable[int]) -> Iterator[Image]:
     """
     with opening.opened(path) as container:
         stream = opening.video_stream(path, container)
-        ticks = sorted(one.pts for one in opening.packets(container, stream) if one.size and one.pts is not None)
+        packets = opening.packets(container, stream)
+        ticks = sorted(packet.pts for packet in packets if packet.size and packet.pts is not None)
         to_array: Callable[[av.VideoFrame], NDArray[np.uint8]] | None = None
         for position in positions:
             container.seek(ticks[position], stream=stream)
-            frame = next((one for one in container.decode(stream) if one.pts == ticks[position]), None)
+            frame = next((frame for frame in container.decode(stream) if frame.pts == ticks[position]), None)
             if frame is None:
                 raise MediaError(f"frame {position} is not found")
             to_array = to_array or pixels.converter(stream, frame, "rgb24")

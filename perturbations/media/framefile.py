@@ -11,13 +11,12 @@ from __future__ import annotations
 import io
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perturbations.arrays import Image
 from perturbations.errors import MediaError
-from perturbations.media.clip import Image
 from perturbations.system import limits
 
 _AXES = {"left": 2, "previous": 0}
@@ -31,7 +30,7 @@ def write(path: Path, frames: Image) -> None:
 
     Raises `MediaError` when the disk does not hold what was written.
     """
-    name = min(_AXES, key=lambda one: len(_zstd().compress(_arrays(one, frames[:, _TRIED_ROWS]))))
+    name = min(_AXES, key=lambda axis: len(_zstd().compress(_arrays(axis, frames[:, _TRIED_ROWS]))))
     arrays = _arrays(name, frames)
     path.write_bytes(_zstd().compress(arrays, asbytes=True))
     if _zstd().decompress(path.read_bytes(), len(arrays), asbytes=True) != arrays:
@@ -82,7 +81,7 @@ def _read_residuals(stream: pa.NativeFile, wanted: tuple[int, int, int] | None) 
     return residuals
 
 
-def _read_header(stream: pa.NativeFile) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _read_header(stream: pa.NativeFile) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
     """An array's shape and type, from the few bytes that `numpy.save` puts before it."""
     magic = _read_exactly(stream, 10)
     if magic[:8] != b"\x93NUMPY\x01\x00":  # later versions are for headers of 64 KiB and more

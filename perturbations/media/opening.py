@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import av
 import av.error
@@ -96,7 +95,9 @@ def _check_limits(stream: av.video.stream.VideoStream) -> None:
     limits.check_seconds(declared_duration_s(stream) or 0.0)
 
 
-def packets(container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> Iterator[av.Packet[Any]]:
+def packets(
+    container: av.container.InputContainer, stream: av.video.stream.VideoStream
+) -> Iterator[av.Packet[av.VideoStream]]:
     """A stream's packets, as many and as long as the limits allow."""
     allowed = limits.current()
     time_base = stream.time_base or Fraction(1, 1000)

@@ -1,4 +1,4 @@
-"""The ffmpeg program, through ffmpeg-python: encode and transcode with it, and tell why it fails.
+"""The ffmpeg program, through ffmpeg-python: encode and transcode with it, and name the reason when it fails.
 
 It runs on one thread: results of encoders depend on the thread count.
 """
@@ -118,7 +118,7 @@ class _Pipe(io.RawIOBase):
         try:
             self._target.write(data)
         except BrokenPipeError:
-            self.broken = True  # what ffmpeg says when it dies explains more
+            self.broken = True  # ffmpeg's last message explains more
         return memoryview(data).nbytes
 
 
@@ -156,9 +156,9 @@ def transcode_with_ffmpeg(
     import ffmpeg
 
     # Raw frames in a pipe say nothing of their pixels' shape and colours, which the stream would repeat.
-    untold = "setsar=0,setparams=range=unspecified:color_primaries=unknown:color_trc=unknown:colorspace=unknown"
+    unspecified = "setsar=0,setparams=range=unspecified:color_primaries=unknown:color_trc=unknown:colorspace=unknown"
     output = ffmpeg.input(f"file:{source}", r=str(frame_rate), threads=1, **demuxers.INPUT_OPTIONS).output(
-        f"file:{path}", map=f"0:{index}", map_metadata=-1, vf=untold, **_constant(frame_rate), **arguments
+        f"file:{path}", map=f"0:{index}", map_metadata=-1, vf=unspecified, **_constant(frame_rate), **arguments
     )
     output = output.global_args("-progress", "pipe:1", "-stats_period", "1")
     taken = 0
@@ -234,7 +234,7 @@ def _failure(status: int, words: str, path: Path) -> PerturbationError:
     return CrashError(f"ffmpeg failed with exit status {status}: {words}")
 
 
-def _plain_words(said: str, path: Path) -> str:
+def _plain_words(text: str, path: Path) -> str:
     # One line, and without what differs from run to run: addresses, and the temporary name.
-    said = re.sub(r" @ 0x[0-9a-f]+", "", said).replace(f"file:{path}", "the output")
-    return " ".join(said.split())[:500]
+    text = re.sub(r" @ 0x[0-9a-f]+", "", text).replace(f"file:{path}", "the output")
+    return " ".join(text.split())[:500]

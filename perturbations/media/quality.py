@@ -8,7 +8,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-Image = NDArray[np.uint8]
+from perturbations.arrays import Image
+
 Plane = NDArray[np.float32]
 
 _WINDOW = (7, 7)
@@ -26,15 +27,15 @@ class Distortion:
         self._values = 0
         self._similarity: list[float] = []
 
-    def add(self, one: Image, other: Image) -> None:
+    def add(self, image: Image, other: Image) -> None:
         """Add a pair of frames of one shape. Raises `ValueError` when the shapes differ."""
-        if one.shape != other.shape:
-            raise ValueError(f"frames of {one.shape} and {other.shape} cannot be compared")
+        if image.shape != other.shape:
+            raise ValueError(f"frames of {image.shape} and {other.shape} cannot be compared")
         # A whole number, but OpenCV may square a root.
-        self._squared += round(cv2.norm(one, other, cv2.NORM_L2SQR))
-        self._values += one.size
+        self._squared += round(cv2.norm(image, other, cv2.NORM_L2SQR))
+        self._values += image.size
         if self._structural:
-            self._similarity.append(ssim(one, other))
+            self._similarity.append(ssim(image, other))
 
     @property
     def psnr_db(self) -> float:
@@ -51,13 +52,13 @@ class Distortion:
         return float(np.mean(self._similarity)) if self._similarity else math.nan
 
 
-def ssim(one: Image, other: Image) -> float:
+def ssim(image: Image, other: Image) -> float:
     """Structural similarity of the luma of two RGB uint8 images (Wang et al. 2004), 7 x 7 windows.
 
     As scikit-image computes it by default. The mean is over the pixels whose window lies inside the image, where
     there are any.
     """
-    x, y = _luma(one), _luma(other)
+    x, y = _luma(image), _luma(other)
     mean_x, mean_y = _blur(x), _blur(y)
     variance_x = _UNBIASED * (_blur(x * x) - mean_x * mean_x)
     variance_y = _UNBIASED * (_blur(y * y) - mean_y * mean_y)

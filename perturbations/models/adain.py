@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from perturbations.arrays import Image
 from perturbations.errors import ConfigError
 from perturbations.models.loading import read_weights, runtime
-
-Image = npt.NDArray[np.uint8]
 
 _EPS = 1e-5
 _STYLE_SIDE = 512

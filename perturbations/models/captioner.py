@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.analysis.detections import Image
+from perturbations.arrays import Image
 from perturbations.errors import ConfigError
 from perturbations.models.loading import (
     find_checkpoint,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from perturbations.arrays import Image
 from perturbations.models.loading import (
     find_checkpoint,
     identity,
@@ -18,7 +19,6 @@ from perturbations.models.loading import (
     runtime,
 )
 
-Image = npt.NDArray[np.uint8]
 Vectors = npt.NDArray[np.float32]
 
 _BATCH = 64  # frames of one forward pass

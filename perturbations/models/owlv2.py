@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.analysis.detections import Detection, Image
+from perturbations.analysis.detections import Detection
+from perturbations.arrays import Image
 from perturbations.models.loading import (
     find_checkpoint,
     identity,

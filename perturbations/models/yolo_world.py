@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.analysis.detections import Detection, Image
+from perturbations.analysis.detections import Detection
+from perturbations.arrays import Image
 from perturbations.errors import ConfigError
 from perturbations.models.loading import files_sha256, library, runtime
 from perturbations.models.owlv2 import MIN_SCORE, Box, crop, strongest

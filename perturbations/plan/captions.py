@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from perturbations.plan import config as configuration
 from perturbations.plan.listed import ListedCaption
-from perturbations.plan.recipe import Parameters, TextRecipe, digest
+from perturbations.plan.recipe import Parameters, TextRecipe
 from perturbations.suites import registry
+from perturbations.system.records import digest
 
 GENDER = "Bias"
 """The category of perturbations that need captions about men or women."""

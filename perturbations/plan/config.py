@@ -10,15 +10,16 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, create_model, field_validator
 from pydantic.config import JsonDict
 
 from perturbations.bounds import SEEDS
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.errors import ConfigError, cut, short
+from perturbations.guides import registry as guides
 from perturbations.suites import registry
 from perturbations.system import limits
 from perturbations.system.settings import MOST_ITEMS, Strict, Whole
@@ -64,73 +65,6 @@ class RecipeStorage(Strict):
 Storage = Annotated[VideoStorage | FramesStorage | RecipeStorage, Field(discriminator="tier")]
 
 
-class OfflineMainObject(Strict):
-    """Motion and saliency: no download, no words."""
-
-    backend: Literal["offline"] = "offline"
-
-
-class PretrainedMainObject(Strict):
-    """A captioner, a noun extractor and an open-vocabulary detector, as in the paper."""
-
-    backend: Literal["pretrained"]
-    captioner: str = Field("Qwen/Qwen2.5-VL-7B-Instruct", description="a Qwen2.5-VL model: its name or its folder")
-    captioner_revision: str | None = Field(None, description="its commit")
-    nouns: str = Field("en_core_web_sm", description="a spaCy pipeline: its name or its folder")
-    detector: Literal["owlv2", "yolo_world"] = Field("owlv2", description="which model looks for the nouns")
-    owlv2: str = Field(
-        "google/owlv2-base-patch16-ensemble",
-        description="an OWLv2 model: its name or its folder; with yolo_world it still describes the boxes' contents",
-    )
-    owlv2_revision: str | None = Field(None, description="its commit")
-    yolo_world: Path | None = Field(None, description="yolo_world: its weights, a .pt file")
-    yolo_world_revision: str | None = Field(None, description="yolo_world: `sha256:...` of that file")
-
-    @model_validator(mode="after")
-    def _has_weights(self) -> PretrainedMainObject:
-        if self.detector == "yolo_world" and (self.yolo_world is None or self.yolo_world_revision is None):
-            raise ValueError("the detector yolo_world needs `yolo_world`, its weights, and `yolo_world_revision`")
-        return self
-
-
-class OfflineStyle(Strict):
-    """AdaIN's statistics on a filter bank: no download."""
-
-    backend: Literal["offline"] = "offline"
-    images: Path | None = Field(None, description="a folder of style images; the default are those the package draws")
-
-
-class PretrainedStyle(Strict):
-    """AdaIN with the published weights."""
-
-    backend: Literal["pretrained"]
-    images: Path | None = Field(None, description="a folder of style images; the default are those the package draws")
-    encoder: Path = Field(description="vgg_normalised.pth, or the same as safetensors")
-    encoder_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="its SHA-256")
-    decoder: Path = Field(description="decoder.pth, or the same as safetensors")
-    decoder_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="its SHA-256")
-
-
-class OfflineEmbedding(Strict):
-    """A fixed descriptor of colour, gradients and motion: no download."""
-
-    backend: Literal["offline"] = "offline"
-
-
-class PretrainedEmbedding(Strict):
-    """CLIP."""
-
-    backend: Literal["pretrained"]
-    clip: str = Field("openai/clip-vit-base-patch32", description="a CLIP model: its name or its folder")
-    clip_revision: str | None = Field(None, description="its commit")
-
-
-class Frost(Strict):
-    """What ice looks like."""
-
-    images: Path | None = Field(None, description="a folder of photographs of frost; the default is drawn ice")
-
-
 class CaptionBackend(Strict):
     """Who perturbs captions."""
 
@@ -139,9 +73,7 @@ class CaptionBackend(Strict):
     )
 
 
-class Backends(Strict):
-    """Who plays a model's role. What is made with `offline` backends does not compare with published numbers."""
-
+class _Backends(Strict):
     device: Device = Field("cpu", description="where pretrained models run: cpu, cuda, cuda:1, mps")
     dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="the precision they run in")
     batch_clips: Whole = Field(
@@ -151,19 +83,46 @@ class Backends(Strict):
         description="clips that go through a model together: more is faster on a GPU, but the last bits of a result, "
         "and with them a near tie, may then depend on which clips share a batch",
     )
-    main_object: Annotated[OfflineMainObject | PretrainedMainObject, Field(discriminator="backend")] = Field(
-        default_factory=OfflineMainObject, description="finds the object that main_object_occlusion covers"
-    )
-    style: Annotated[OfflineStyle | PretrainedStyle, Field(discriminator="backend")] = Field(
-        default_factory=OfflineStyle, description="paints for style_transfer"
-    )
-    embedding: Annotated[OfflineEmbedding | PretrainedEmbedding, Field(discriminator="backend")] = Field(
-        default_factory=OfflineEmbedding, description="says which clips are alike, for event_insertion"
-    )
     captions: CaptionBackend = Field(
         default_factory=CaptionBackend, description="plays the roles of text perturbations"
     )
-    frost: Frost = Field(default_factory=Frost, description="the ice of mm_robustness/frost")
+
+    def roles(self) -> dict[str, Strict]:
+        """The settings of each role that a guide brings."""
+        return {role.name: getattr(self, role.name) for role in guides.roles()}
+
+    def wanted(self, *, variant: str = "released", sampled: int | None = None, donors: str = "") -> guides.Wanted:
+        """What guides and analyses are made by; see there."""
+        return guides.Wanted(
+            roles=self.roles(),
+            device=self.device,
+            dtype=self.dtype,
+            batch_clips=self.batch_clips,
+            variant=variant,
+            sampled=sampled,
+            donors=donors,
+        )
+
+
+def _role_fields() -> dict[str, tuple[object, object]]:
+    """The keys that guides bring: whose settings they are, as pydantic takes fields."""
+    fields: dict[str, tuple[object, object]] = {}
+    for role in guides.roles():
+        several = len(role.players) > 1
+        players = Annotated[Union[role.players], Field(discriminator="backend")] if several else role.players[0]  # noqa: UP007
+        fields[role.name] = (players, Field(default_factory=role.players[0], description=role.summary))
+    return fields
+
+
+if TYPE_CHECKING:
+    Backends = _Backends
+else:
+    Backends = create_model(
+        "Backends",
+        __base__=_Backends,
+        __doc__="Who plays a model's role. What `offline` backends make does not compare with published numbers.",
+        **_role_fields(),
+    )
 
 
 class Captions(Strict):
@@ -481,37 +440,32 @@ def _backend_problems(config: Config) -> list[str]:
         if dataset.donors is not None and dataset.donors not in config.datasets:
             known = ", ".join(config.datasets)
             problems.append(f"datasets.{name}.donors: unknown dataset {short(dataset.donors)}; known: {known}")
-    wanted = config.suites.get("mlvp")
-    captions_needed = (
-        wanted is not None
-        and (wanted.perturbations == "all" or "event_insertion" in wanted.perturbations)
-        and wanted.variant == "released"
-        and config.backends.embedding.backend == "pretrained"
-    )
-    if captions_needed and config.backends.main_object.backend == "offline":
-        problems.append(
-            "backends.main_object.backend: event_insertion as released embeds the captioner's sentence, and `offline` "
-            "has none: make it pretrained like backends.embedding, or choose the variant paper"
-        )
+    for suite, wanted in config.suites.items():
+        if suite not in registry.suites():
+            continue
+        chosen = wanted.perturbations
+        guided = {
+            entry.guide: entry
+            for entry in registry.perturbations(suite, "video")
+            if entry.guide and (chosen == "all" or entry.name in chosen)
+        }
+        for kind in guided:
+            problems += guides.get(kind).problems(config.backends.wanted(variant=wanted.variant))
     return problems
 
 
 def check_backend_files(backends: Backends) -> None:
     """Raise `ConfigError` naming the key of every file of a backend that does not exist."""
     problems = []
-    for role, names in (
-        ("style", ("images", "encoder", "decoder")),
-        ("frost", ("images",)),
-        ("main_object", ("yolo_world",)),
-    ):
-        for name in names:
-            path = getattr(getattr(backends, role), name, None)
-            if path is not None and not os.path.exists(path):
+    for role, settings in backends.roles().items():
+        for name, path in settings:
+            if isinstance(path, Path) and not os.path.exists(path):
                 kind = "directory" if name == "images" else "file"
                 problems.append(f"backends.{role}.{name}: no such {kind}: {cut(str(path))}")
     _raise(problems, "config.yaml names what is not there")
 
 
+_ROLES_BY_BACKEND = {role.name for role in guides.roles() if len(role.players) > 1}
 _SETTINGS = {adapter.settings.__name__ for adapter in datasets.adapters().values()} | {Dataset.__name__}
 
 
@@ -523,7 +477,7 @@ def _key(problem: Any) -> str:
         del location[2]
     if location[:1] == ["storage"]:
         location[1:2] = ["tier"] if unknown_tag else []
-    elif location[:1] == ["backends"] and len(location) > 1 and location[1] in ("main_object", "style", "embedding"):
+    elif location[:1] == ["backends"] and len(location) > 1 and location[1] in _ROLES_BY_BACKEND:
         location[2:3] = ["backend"] if unknown_tag else []
     parts = [
         cut(str(part), 80) for part in location if part != "[key]" and not str(part).startswith(("tuple[", "literal["))

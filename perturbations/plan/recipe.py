@@ -7,39 +7,28 @@ outside: `parse` checks every recipe against the declarations. No NumPy: Snakema
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
-from typing import Annotated, Any, Literal, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from perturbations.errors import ConfigError, ManifestError, UnknownPerturbationError
+from perturbations.guides import registry as guides
+from perturbations.guides.registry import AnalysisRecipe, GuideRecipe
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.plan import calibration_table
 from perturbations.plan import config as configuration
 from perturbations.suites import registry
+from perturbations.system.records import Record, canonical, digest, parse_record
 from perturbations.system.storage import PROFILES
-
-RECIPE_ID_LENGTH = 32
 
 Parameter = bool | int | float | str | list[str] | list[int]
 """A caption's kernel may take lists: tags of words, positions in a sentence."""
 
 Parameters = Mapping[str, Parameter]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-
-
-class Record(BaseModel):
-    """Something that is kept as JSON, and may come back from a stranger."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-    @cached_property
-    def text(self) -> str:
-        """The canonical JSON; what is not set is left out."""
-        return canonical(self.model_dump(mode="json", exclude_none=True))
 
 
 # --- storage ---------------------------------------------------------------------------------------------------------
@@ -85,103 +74,12 @@ def storage_of(wanted: configuration.Storage) -> Storage:
     return StoredFrames(num_frames=wanted.num_frames) if isinstance(wanted, configuration.FramesStorage) else Unstored()
 
 
-# --- what guided kernels are told ------------------------------------------------------------------------------------
+# --- recipes ----------------------------------------------------------------------------------------------------------
 
-
-class ModelSettings(Record):
-    """Who plays an analysis's role, and with which weights. What a backend does not know is not set."""
-
-    backend: Literal["offline", "pretrained"]
-    captioner: str | None = None
-    captioner_revision: str | None = None
-    nouns: str | None = None
-    detector: Literal["owlv2", "yolo_world"] | None = None
-    owlv2: str | None = None
-    owlv2_revision: str | None = None
-    yolo_world: str | None = None
-    yolo_world_revision: str | None = None
-    clip: str | None = None
-    clip_revision: str | None = None
-    device: str | None = None
-    dtype: str | None = None
-    batch_clips: int | None = None
-
-
-AnalysisName = Literal["motion", "main_object", "embedding", "caption_embedding"]
-
-
-class AnalysisRecipe(Record):
-    """An analysis of a clip.
-
-    Attributes:
-        analysis: its name.
-        version: raised when its results change.
-        num_frames: motion: of how many sampled frames; None: of all.
-        model: who looks at the clip; motion needs nobody.
-        captions: caption_embedding: the main-object analysis whose sentences are embedded.
-    """
-
-    analysis: AnalysisName
-    version: int
-    num_frames: int | None = None
-    model: ModelSettings | None = None
-    captions: AnalysisRecipe | None = None
-
-
-class AnalysedGuide(Record):
-    """The kernel is told what an analysis of the clip found."""
-
-    kind: Literal["motion", "main_object"]
-    analysis: AnalysisRecipe
-
-
-class DonorGuide(Record):
-    """The kernel takes frames of the clip of a corpus that is nearest."""
-
-    kind: Literal["donor"] = "donor"
-    corpus: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")]  # a part of a path
-    analysis: AnalysisRecipe
-
-
-class StyleFiles(Record):
-    """Where a style's image and networks are: not a part of a recipe's identity."""
-
-    images: str | None = None
-    encoder: str | None = None
-    decoder: str | None = None
-
-
-class StyleGuide(Record):
-    """The kernel paints in a style."""
-
-    kind: Literal["style"] = "style"
-    version: int
-    backend: Literal["offline", "pretrained"]
-    encoder_sha256: str | None = None
-    decoder_sha256: str | None = None
-    device: str | None = None
-    dtype: str | None = None
-    files: StyleFiles
-
-
-class FrostFiles(Record):
-    """Where photographs of frost are; drawn ice without any."""
-
-    images: str | None = None
-
-
-class FrostGuide(Record):
-    """The kernel lays a photograph of frost over the clip, or ice that it draws."""
-
-    kind: Literal["frost"] = "frost"
-    version: int
-    files: FrostFiles
-
-
-Guide = Annotated[AnalysedGuide | DonorGuide | StyleGuide | FrostGuide, Field(discriminator="kind")]
-
-
-# --- recipes ---------------------------------------------------------------------------------------------------------
+if TYPE_CHECKING:
+    AnyGuide = GuideRecipe
+else:
+    AnyGuide = guides.any_recipe()
 
 
 class VideoRecipe(Record):
@@ -208,7 +106,7 @@ class VideoRecipe(Record):
     seed: Seed
     storage: Annotated[Storage, Field(discriminator="tier")]
     whole_videos: bool | None = None
-    guide: Guide | None = None
+    guide: AnyGuide | None = None
 
     @property
     def key(self) -> str:
@@ -223,17 +121,12 @@ class VideoRecipe(Record):
     @property
     def analysis(self) -> AnalysisRecipe | None:
         """The analysis that a guided recipe needs of its clip."""
-        return self.guide.analysis if isinstance(self.guide, AnalysedGuide | DonorGuide) else None
+        return self.guide.needed_analysis() if self.guide else None
 
     @property
-    def follows_motion(self) -> bool:
-        """Whether the kernel is told how the clip's pixels move."""
-        return self.analysis is not None and self.analysis.analysis == "motion"
-
-    @property
-    def donor_corpus(self) -> str | None:
-        """The dataset that segments are taken from."""
-        return self.guide.corpus if isinstance(self.guide, DonorGuide) else None
+    def donors(self) -> tuple[str, str] | None:
+        """The dataset that clips are taken from, and the analysis by which they are compared."""
+        return self.guide.donors() if self.guide else None
 
 
 class TextRecipe(Record):
@@ -254,16 +147,6 @@ class TextRecipe(Record):
     def key(self) -> str:
         """`suite/perturbation`."""
         return f"{self.suite}/{self.perturbation}"
-
-
-def canonical(value: Any) -> str:
-    """JSON with sorted keys and no spaces: equal values give equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def digest(value: Any) -> str:
-    """32 hex digits of the SHA-256 of a value's canonical JSON."""
-    return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()[:RECIPE_ID_LENGTH]
 
 
 # --- from text -------------------------------------------------------------------------------------------------------
@@ -296,27 +179,6 @@ def parse_text(text: str) -> TextRecipe:
     recipe = parse_record(TextRecipe, text, "a recipe")
     _check_parameters(recipe.params, _declared(recipe, "text"))
     return recipe
-
-
-def parse_analysis(text: str) -> AnalysisRecipe:
-    """The same for an analysis. Raises `ManifestError`."""
-    return parse_record(AnalysisRecipe, text, "an analysis")
-
-
-Parsed = TypeVar("Parsed", bound=Record)
-
-
-def parse_record(record: type[Parsed], text: str, name: str) -> Parsed:
-    """A record from its canonical JSON; `name` is what messages call it. Raises `ManifestError`."""
-    try:
-        parsed = record.model_validate_json(text)
-    except (ValidationError, RecursionError) as error:
-        problems = error.errors() if isinstance(error, ValidationError) else []
-        lines = [f"{'.'.join(map(str, problem['loc']))[:80]}: {problem['msg']}" for problem in problems[:5]]
-        raise ManifestError(f"not {name}: {text[:60]!r}: {'; '.join(lines) or 'too deep'}") from None
-    if parsed.text != text:
-        raise ManifestError(f"not the canonical JSON of {name}: {text[:60]!r}")
-    return parsed
 
 
 def _declared(recipe: VideoRecipe | TextRecipe, kind: registry.Kind) -> registry.Perturbation:
@@ -376,7 +238,8 @@ def make(
     guide = None
     if perturbation.guide is not None:
         chosen = backends or configuration.Backends()
-        guide = _guide(perturbation.guide, chosen, variant, storage, donors)
+        wanted = chosen.wanted(variant=variant, sampled=_sampled(storage), donors=donors)
+        guide = guides.get(perturbation.guide).settle(wanted)
     return VideoRecipe.model_validate(
         {
             "suite": perturbation.suite,
@@ -451,41 +314,14 @@ def cuts_whole_videos(config: configuration.Config, dataset: str, suite: str) ->
     return registry.suite(suite).whole_videos and config.datasets[dataset].has_spans
 
 
-# Raise one when its results change.
-_VERSIONS = {"motion": 2, "main_object": 1, "embedding": 2, "caption_embedding": 1, "style": 1, "frost": 1}
-
-
-def _guide(kind: str, backends: configuration.Backends, variant: str, storage: Storage, donors: str) -> Guide:
-    """What decides a kernel's guide: an analysis, a backend, a corpus. `files` says only where to look."""
-    if kind == "style":
-        settings = backends.style.model_dump(mode="json")
-        files = {name: settings.pop(name) for name in ("images", "encoder", "decoder") if name in settings}
-        where = {"device": backends.device, "dtype": backends.dtype} if settings["backend"] == "pretrained" else {}
-        return StyleGuide.model_validate({"version": _VERSIONS["style"], **settings, **where, "files": files})
-    if kind == "frost":
-        return FrostGuide(version=_VERSIONS["frost"], files=FrostFiles(**backends.frost.model_dump(mode="json")))
-    if kind == "donor":
-        by_caption = variant == "released" and backends.embedding.backend == "pretrained"
-        query: AnalysisName = "caption_embedding" if by_caption else "embedding"
-        return DonorGuide(corpus=donors, analysis=analysis(query, backends, storage))
-    return AnalysedGuide.model_validate({"kind": kind, "analysis": analysis(kind, backends, storage)})
+def _sampled(storage: Storage) -> int | None:
+    """How many sampled frames are stored; None where whole clips are."""
+    return storage.num_frames if isinstance(storage, StoredFrames) else None
 
 
 def analysis(name: str, backends: configuration.Backends, storage: Storage) -> AnalysisRecipe:
-    """The recipe of an analysis: "motion", "main_object", "embedding" or "caption_embedding"."""
-    described: dict[str, Any] = {"analysis": name, "version": _VERSIONS[name]}
-    if name == "motion":
-        # Where only sampled frames are stored, only their motion is looked at.
-        described["num_frames"] = storage.num_frames if isinstance(storage, StoredFrames) else None
-        return AnalysisRecipe.model_validate(described)
-    settings = backends.main_object if name == "main_object" else backends.embedding
-    model = settings.model_dump(mode="json", exclude_none=True)
-    if settings.backend == "pretrained":
-        model.update(device=backends.device, dtype=backends.dtype, batch_clips=backends.batch_clips)
-    described["model"] = model
-    if name == "caption_embedding":
-        described["captions"] = analysis("main_object", backends, storage)
-    return AnalysisRecipe.model_validate(described)
+    """The recipe of an analysis that the configuration asks for."""
+    return guides.analysis(name).settle(backends.wanted(sampled=_sampled(storage)))
 
 
 # --- identity --------------------------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ from perturbations.annotations.listing import Item, Listing, Rejected
 from perturbations.datasets import registry as datasets
 from perturbations.plan import config as configuration
 from perturbations.plan import items
-from perturbations.plan.recipe import canonical
 from perturbations.system import storage
+from perturbations.system.records import canonical
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perturbations.engine.guidance import offline_roles
+from perturbations.engine.guided import offline_roles
 from perturbations.manifest.kinds import COMPLETE, TextRow, VideoRow
 from perturbations.manifest.sets import Listed
 from perturbations.models import text_roles

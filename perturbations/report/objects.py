@@ -8,12 +8,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from perturbations.arrays import Image
 from perturbations.errors import ManifestError
+from perturbations.guides.main_object import DetectedObject, MainObjects, parse_result
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, AnalysisRow
 from perturbations.media import decoding
-from perturbations.media.clip import Clip, Image, uniform_indices
-from perturbations.plan.facts import DetectedObject, MainObjects, parse_main_objects
+from perturbations.media.clip import Clip, uniform_indices
 from perturbations.report.sheet import contact_sheet, write_png
 
 MAIN, OTHER = (255, 64, 32), (80, 200, 255)
@@ -35,7 +36,7 @@ def from_manifest(path: Path, output: Path, *, item: str | None) -> None:
     ]
     if not rows:
         raise ManifestError(f"{path} holds no main object{'' if item is None else f' of {item!r}'}")
-    shown = [(row, parse_main_objects(row.result or "")) for row in rows[:_CLIPS]]
+    shown = [(row, parse_result(row.result or "")) for row in rows[:_CLIPS]]
     pictures = [(_label(row, result), _pictures(row, result)) for row, result in shown]
     columns = [f"{number} of {_PICTURES}" for number in range(1, _PICTURES + 1)]
     title = f"{rows[0].dataset}: main objects" + (f", {_CLIPS} of {len(rows)} clips" if len(rows) > _CLIPS else "")

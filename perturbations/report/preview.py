@@ -10,12 +10,13 @@ import cv2
 import numpy as np
 
 from perturbations import api
+from perturbations.arrays import Image
 from perturbations.engine import pipeline, rendering, shards
 from perturbations.errors import ManifestError
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, VIDEOS, CompleteSource, VideoRow
 from perturbations.media import decoding
-from perturbations.media.clip import Clip, Image, uniform_indices
+from perturbations.media.clip import Clip, uniform_indices
 from perturbations.plan import recipe
 from perturbations.report.sheet import contact_sheet, write_png
 from perturbations.suites import registry

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
+from perturbations.arrays import Image
 from perturbations.errors import OutputError
 from perturbations.system import storage
-
-Image = NDArray[np.uint8]
 
 _INK, _PAPER = (32, 34, 38), 255
 _BORDER = 8  # white space around the sheet and between labels and pictures, in pixels

@@ -12,9 +12,9 @@ from perturbations.manifest.kinds import TextRow
 from perturbations.models import text_roles
 from perturbations.plan import captions
 from perturbations.plan.listed import ListedCaption
-from perturbations.plan.recipe import digest
 from perturbations.suites import registry
 from perturbations.system import shown
+from perturbations.system.records import digest
 from perturbations.text import tables
 
 PAIRS = 10

@@ -27,7 +27,7 @@ from perturbations.bounds import (
     Range,
     whole,
 )
-from perturbations.suites.registry import Guide, Parameters, Perturbation, Suite
+from perturbations.suites.registry import Parameters, Perturbation, Suite
 
 _VIDEO_SOURCE = "MM-Robustness, Sec. 2, Tab. 7, after ImageNet-C"
 
@@ -42,7 +42,7 @@ def _image(
     bounds: Bounds,
     *,
     joint: tuple[Joint, ...] = (),
-    guide: Guide | None = None,
+    guide: str | None = None,
     version: int = 1,
     monotonic: bool = True,
 ) -> Perturbation:

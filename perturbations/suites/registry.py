@@ -15,7 +15,6 @@ from perturbations.errors import UnknownPerturbationError, short
 Parameters = Mapping[str, Any]
 Kind = Literal["video", "text"]
 Method = Literal["pixel", "temporal", "codec", "text"]
-Guide = Literal["motion", "main_object", "style", "donor", "frost"]
 Draw = Literal["clip", "frame", "caption", "none"]
 
 VARIANTS = ("released", "paper")
@@ -40,7 +39,8 @@ class Perturbation:
         realization: `module:function(rng, num_frames, height, width)` that draws what is random. It is not given
             the parameters, so the severities of a clip share it. None where nothing is random, and for "text",
             whose kernels draw.
-        guide: what the kernel must know of the clip beside its frames; it is the kernel's second argument.
+        guide: what the kernel must know of the clip beside its frames: a file of `perturbations.guides`. It is the
+            kernel's second argument.
         version: raise it when the kernel's results change; every row made by the old one becomes stale.
         released: one parameter set a severity, 1 first: what the authors' code uses.
         paper: the same as printed, where it differs.
@@ -62,7 +62,7 @@ class Perturbation:
     method: Method
     kernel: str
     realization: str | None
-    guide: Guide | None = None
+    guide: str | None = None
     version: int
     released: tuple[Parameters, ...]
     paper: tuple[Parameters, ...] | None = None

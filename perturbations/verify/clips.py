@@ -6,8 +6,9 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perturbations.engine import pipeline, rendering, rows, shards
+from perturbations.engine import pipeline, rows, shards
 from perturbations.engine.journal import Measured
+from perturbations.engine.source import Source, source_of
 from perturbations.errors import ManifestError, MediaError, OutputError
 from perturbations.manifest import locations
 from perturbations.manifest.kinds import COMPLETE, CompleteSource, SourceRow, VideoRow, columns_of
@@ -72,7 +73,7 @@ def check_video(task: Task, tick: Tick) -> Checked:
     damage = _file_damage(task, row)
     remark = ""
     try:
-        source = rendering.source_of(locations.located(expected, task.root))
+        source = source_of(locations.located(expected, task.root))
     except (MediaError, ManifestError) as error:
         source, remark = None, f"cannot be rendered again: {error}"
     corrected = None if row is None else _with_measured(expected, row)
@@ -140,7 +141,7 @@ def _directory(path: Path, repair: bool) -> str:
     return f"a folder stands in the file's place: {path}"
 
 
-def _measured_again(task: Task, source: rendering.Source, tick: Tick) -> Measured:
+def _measured_again(task: Task, source: Source, tick: Tick) -> Measured:
     """Make an entry again beside the corpus, or, where other tools made it, compare it with what they should have."""
     recipe = parse(task.expected.recipe)
     if not task.same_tools:
@@ -178,7 +179,7 @@ def _check_incomplete(task: Task, row: VideoRow, tick: Tick) -> Checked:
     if task.fast or row.stage != "video":
         return Checked(tuple(problems), None)
     try:
-        source = rendering.source_of(locations.located(task.expected, task.root))
+        source = source_of(locations.located(task.expected, task.root))
         with storage.scratch_directory() as folder:
             recipe = parse(task.expected.recipe)
             pipeline.produce(recipe, source, Path(folder) / f"again{pipeline.extension(recipe) or ''}", tick)

@@ -7,8 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from perturbations.engine import guidance, rows, shards
+from perturbations.engine import guided, rows, shards
+from perturbations.engine.source import Cut, Cuts, parse_cut
 from perturbations.errors import ConfigError, ManifestError, MediaError
+from perturbations.guides import registry as guides
+from perturbations.guides.registry import Known
 from perturbations.manifest import locations, sets
 from perturbations.manifest.kinds import (
     ANALYSES,
@@ -19,8 +22,7 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
-from perturbations.plan.facts import Cut, Facts, MotionFacts, parse_cut, parse_facts
-from perturbations.plan.recipe import FrostGuide, StyleGuide, VideoRecipe, parse
+from perturbations.plan.recipe import VideoRecipe, parse
 from perturbations.verify.clips import Task
 from perturbations.verify.findings import Finding, name_of
 from perturbations.verify.tree import Manifest, Tree
@@ -82,8 +84,9 @@ class Corpus:
         """The manifests of analyses that come with videos of a recipe."""
         if self._collection() is None:
             return []
-        if recipe.donor_corpus is not None:
-            return [self.manifest.root / "manifests" / recipe.donor_corpus / "embedding.parquet"]
+        if recipe.donors is not None:
+            dataset, analysis = recipe.donors
+            return [self.manifest.root / "manifests" / dataset / f"{analysis}.parquet"]
         finds_objects = recipe.analysis is not None and recipe.analysis.analysis == "main_object"
         # One target asks for both.
         is_whole_target = (self.manifest.path.parent / "preview.png").is_file()
@@ -129,6 +132,7 @@ class Corpus:
         known = self._known(recipe)
         cuts = self._cuts() if recipe.whole_videos else None
         collection = self._collection()
+        kind = guides.get(recipe.guide.kind) if recipe.guide else None
 
         def expected(source: CompleteSource, row: VideoRow | None) -> VideoRow:
             path = None if row is None else row.path
@@ -140,44 +144,44 @@ class Corpus:
             if known is not None:
                 return rows.expected_video(recipe, source, path, known, cut)
             # What its analysis found is not at hand: the row's own facts, which its id must fit.
-            facts: Facts | None = MotionFacts() if recipe.follows_motion else None
+            facts = kind.facts() if kind and kind.on_the_fly else None
             if row is not None:
-                facts = parse_facts(recipe, row.guide)
+                facts = guided.parse_facts(recipe, row.guide)
             described = rows.video_with_facts(recipe, source, path, facts, cut)
-            is_analysed = recipe.analysis is not None and not recipe.follows_motion
+            is_analysed = recipe.analysis is not None and not (kind and kind.on_the_fly)
             return replace(described, backend=row.backend) if row is not None and is_analysed else described
 
         return expected
 
-    def _known(self, recipe: VideoRecipe) -> guidance.Known | None:
+    def _known(self, recipe: VideoRecipe) -> Known | None:
         """What the analyses found, from their manifests; None where they are not at hand."""
-        if recipe.follows_motion:
+        if recipe.guide is None:
+            return rows.NOTHING_KNOWN
+        if guides.get(recipe.guide.kind).on_the_fly:
             return None
         if recipe.analysis is None:
             # A folder of images may have changed since; a row's own facts name the image that it was made with.
-            chosen = isinstance(recipe.guide, StyleGuide | FrostGuide) and recipe.guide.files.images is not None
-            return None if chosen else rows.NOTHING_KNOWN
+            return None if recipe.guide.chooses_files() else rows.NOTHING_KNOWN
         own = self._analysis(self.dataset_folder, recipe.analysis.analysis)
         if own is None:
             return None
-        if recipe.donor_corpus is None:
-            return guidance.Known(own)
-        donors = self._analysis(self.manifest.root / "manifests" / recipe.donor_corpus, "embedding")
-        return (
-            None if donors is None else guidance.Known(own, [row for row in donors.values() if row.status == COMPLETE])
-        )
+        if recipe.donors is None:
+            return Known(own)
+        dataset, analysis = recipe.donors
+        donors = self._analysis(self.manifest.root / "manifests" / dataset, analysis)
+        return None if donors is None else Known(own, [row for row in donors.values() if row.status == COMPLETE])
 
     def _analysis(self, folder: Path, name: str) -> Mapping[str, AnalysisRow] | None:
         manifest = self._tree.neighbour(folder / f"{name}.parquet", ANALYSES)
         return None if manifest is None else {row.item_id: row for row in manifest.rows}
 
-    def _cuts(self) -> shards.Cuts | None:
+    def _cuts(self) -> Cuts | None:
         manifest = self._tree.neighbour(self.dataset_folder / "whole" / "sources.parquet", SOURCES)
         if manifest is None:
             return None
-        return shards.Cuts([locations.located(row, manifest.root) for row in manifest.rows])
+        return Cuts([locations.located(row, manifest.root) for row in manifest.rows])
 
-    def _cut(self, source: CompleteSource, row: VideoRow | None, cuts: shards.Cuts | None) -> Cut | None:
+    def _cut(self, source: CompleteSource, row: VideoRow | None, cuts: Cuts | None) -> Cut | None:
         if cuts is not None:
             return cuts.of(source)
         return None if row is None else parse_cut(row.cut)

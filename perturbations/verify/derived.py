@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 
 from perturbations.captions import corpus
-from perturbations.engine import analyses, rendering, rows
+from perturbations.engine import rows
+from perturbations.engine.source import source_of
 from perturbations.errors import BackendError, ManifestError, MediaError
+from perturbations.guides import registry as guides
+from perturbations.guides.registry import AnalysisRecipe, Work, parse_analysis
 from perturbations.manifest import locations, sets
 from perturbations.manifest.kinds import (
     CAPTIONS,
@@ -33,9 +36,9 @@ from perturbations.manifest.kinds import (
 )
 from perturbations.plan import captions, mixes
 from perturbations.plan.listed import ListedCaption
-from perturbations.plan.recipe import AnalysisRecipe, TextRecipe, canonical, parse_analysis, parse_text
-from perturbations.progress import no_tick
+from perturbations.plan.recipe import TextRecipe, parse_text
 from perturbations.suites import registry
+from perturbations.system.records import canonical
 from perturbations.verify.findings import Finding, compared, differences, name_of, values
 from perturbations.verify.tree import Manifest, Tree
 
@@ -226,8 +229,8 @@ def check_analyses(tree: Tree, manifest: Manifest, *, fast: bool) -> Iterator[Fi
         return
     if recipe.analysis != manifest.path.stem:
         yield Finding(manifest.path, "", f"it holds the analysis {recipe.analysis}")
-    again_too = not fast and recipe.model is not None and recipe.model.backend == "offline"
-    analyse = analyses.analyser(recipe, {})
+    look = guides.analysis(recipe.analysis)
+    again_too = not fast and look.extension is None and look.after is None and recipe.is_offline
     for row in rows_:
         source = complete.get(row.item_id)
         if source is None:
@@ -238,7 +241,7 @@ def check_analyses(tree: Tree, manifest: Manifest, *, fast: bool) -> Iterator[Fi
         told = ("backend", "result", "vector", "bytes", "sha256", "status", "stage", "error")
         problems = [*differences(row, expected, told), *_told_of(row, recipe)]
         if again_too:
-            problems += _analysed_again(row, source, analyse, manifest.root)
+            problems += _analysed_again(row, source, recipe, manifest.root)
         for problem in problems:
             yield Finding(manifest.path, row.item_id, problem)
 
@@ -250,15 +253,16 @@ def _told_of(row: AnalysisRow, recipe: AnalysisRecipe) -> list[str]:
     empty: tuple[str, ...] = reasons
     if row.status != COMPLETE:
         filled, empty = reasons, (*results, *of_file)
-    elif analyses.extension(recipe) is None:
+    elif guides.analysis(recipe.analysis).extension is None:
         filled, empty = ("backend",), (*reasons, *of_file)
     problems = [f"{name} must be filled in a row that is {row.status}" for name in filled if getattr(row, name) is None]
     return problems + [f"{name} must be empty" for name in empty if getattr(row, name) is not None]
 
 
-def _analysed_again(row: AnalysisRow, source: CompleteSource, analyse: analyses.Analyse, root: Path) -> list[str]:
+def _analysed_again(row: AnalysisRow, source: CompleteSource, recipe: AnalysisRecipe, root: Path) -> list[str]:
     try:
-        (found,) = analyse([rendering.source_of(locations.located(source, root))], [None], no_tick)
+        clip = source_of(locations.located(source, root))
+        (found,) = guides.analysis(recipe.analysis).run(recipe, [clip], Work(files=[None]))
     except MediaError:
         return []  # the sources manifest's own finding
     if row.status != COMPLETE:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-Image = NDArray[np.uint8]
+from perturbations.arrays import Image
+from perturbations.video.kernel import Apply
+
 Levels = NDArray[np.uint16]
-Apply = Callable[[Image, int], Image]
 
 # OpenCV rounds where the references truncate. A hair less than a half, so that whole numbers, and sums that end a hair
 # below one, stay what they are.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-Image = NDArray[np.uint8]
-Apply = Callable[[Image, int], Image]
+from perturbations.arrays import Image
+from perturbations.video.kernel import Apply
 
 
 def static_rotate(drawn: None, num_frames: int, height: int, width: int, *, degrees: float) -> Apply:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -10,9 +9,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-Image = NDArray[np.uint8]
+from perturbations.arrays import Image
+from perturbations.video.kernel import Apply
+
 Matrix = NDArray[np.float64]
-Apply = Callable[[Image, int], Image]
 
 # --- elastic distortion ----------------------------------------------------------------------------------------------
 

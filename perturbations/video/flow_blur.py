@@ -9,9 +9,10 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-Image = npt.NDArray[np.uint8]
+from perturbations.arrays import Image
+from perturbations.video.kernel import Apply
+
 Floats = npt.NDArray[np.float32]
-Apply = Callable[[Image, int], Image]
 
 # A frame's motion: which pixels move most (bool, H x W), the direction of the mean flow in degrees, and whether the
 # frame stands still for the most part, so that no pixel moves less than the others.

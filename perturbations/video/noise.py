@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cache, lru_cache
 from statistics import NormalDist
 from typing import Any
@@ -12,8 +11,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-Image = NDArray[np.uint8]
-Apply = Callable[[Image, int], Image]
+from perturbations.arrays import Image
+from perturbations.video.kernel import Apply
 
 _RANKS = 1 << 16
 

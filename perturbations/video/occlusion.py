@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-Image = npt.NDArray[np.uint8]
-Apply = Callable[[Image, int], Image]
+from perturbations.arrays import Image
+from perturbations.video.kernel import Apply
 
 _MOST_MOVED = 5
 """Pixels that a rectangle moves at most in a frame without a box."""

@@ -8,7 +8,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-Image = npt.NDArray[np.uint8]
+from perturbations.arrays import Image
+
 Colour = tuple[int, int, int]
 
 SIDE = 512

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-Image = npt.NDArray[np.uint8]
+from perturbations.arrays import Image
+from perturbations.video.kernel import Batched, Kernel
+
 Floats = npt.NDArray[np.float32]
-Apply = Callable[[Image, int], Image]
 Paint = Callable[[Image, float], Image]
 
 STYLE_SIDE = 512
@@ -25,21 +27,29 @@ _OPPONENT = np.array([[1, 1, 1], [1, -1, 0], [1, 1, -2]], np.float64)
 _OPPONENT /= np.linalg.norm(_OPPONENT, axis=1, keepdims=True)
 
 
-def style_transfer(realization: None, paint: Paint, num_frames: int, height: int, width: int, *, alpha: float) -> Apply:
-    """Repaint every frame in one style, `alpha` of the way (AdaIN, Huang and Belongie 2017; MLVP, App. E.3).
+@dataclass(frozen=True)
+class Painter:
+    """What paints in one style.
 
-    `paint(frame, alpha)` knows the style. One that has `together` takes frames B x H x W x 3, as many at a time as its
-    `batch_size(height, width)` says.
+    Attributes:
+        frame: the function (frame, alpha) -> frame.
+        batch: the function (frames B x H x W x 3, alpha) -> frames, where several are painted at once.
+        batch_size: the function (height, width) -> how many frames that are.
     """
 
-    def apply(frame: Image, index: int) -> Image:
-        return paint(frame, alpha)
+    frame: Paint
+    batch: Paint | None = None
+    batch_size: Callable[[int, int], int] = lambda height, width: 1
 
-    together = getattr(paint, "together", None)
-    if together is not None:
-        apply.together = lambda frames: together(frames, alpha)  # type: ignore[attr-defined]
-        apply.batch_size = paint.batch_size(height, width)  # type: ignore[attr-defined]
-    return apply
+
+def style_transfer(
+    realization: None, painter: Painter, num_frames: int, height: int, width: int, *, alpha: float
+) -> Kernel:
+    """Repaint every frame in one style, `alpha` of the way (AdaIN, Huang and Belongie 2017; MLVP, App. E.3)."""
+    batch = painter.batch
+    if batch is not None:
+        return Batched(lambda frames: batch(frames, alpha), painter.batch_size(height, width))
+    return lambda frame, index: painter.frame(frame, alpha)
 
 
 class Moments(NamedTuple):

@@ -10,9 +10,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-Image = NDArray[np.uint8]
+from perturbations.arrays import Image
+from perturbations.video.kernel import Apply
+
 Plane = NDArray[np.float64]
-Apply = Callable[[Image, int], Image]
 
 # --- fog -------------------------------------------------------------------------------------------------------------
 

@@ -127,8 +127,9 @@ def inputs_of(wildcards):
         inputs["analysis"] = (
             f"work/{wildcards.dataset}/analyses/{made.analysis.analysis}/{wildcards.shard}.parquet"
         )
-    if made.donor_corpus is not None:
-        inputs["donors"] = f"manifests/{made.donor_corpus}/embedding.parquet"
+    if made.donors is not None:
+        corpus, analysis = made.donors
+        inputs["donors"] = f"manifests/{corpus}/{analysis}.parquet"
     if made.whole_videos:
         inputs["whole"] = whole_parts(wildcards.dataset, wildcards.shard)
     return inputs

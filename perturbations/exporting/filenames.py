@@ -5,13 +5,22 @@ Ids come from annotation files, or from a stranger's manifest: any text.
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from perturbations.errors import OutputError
+from perturbations.manifest.kinds import ClipRow, SourceRow, TextRow
+from perturbations.system import storage
 from perturbations.system.storage import output_errors, temporary_path
+
+NAMES = "names.csv"
+"""Beside the files of a scenario: which ids could not be file names as they are."""
 
 _LONGEST_NAME = 230  # bytes; file systems allow 255, and the temporary name needs some
 # What the export itself calls files: of ids without a usable name, and while they are written.
@@ -56,6 +65,51 @@ def for_spreadsheets(text: str) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r", "'")) else text
 
 
+def scenario(row: ClipRow | SourceRow | TextRow, names: Mapping[str, str]) -> str:
+    """`<perturbation>_<severity>`, or `clean`: the name of a row's folder, or of its file of captions.
+
+    `names` has what a format calls a perturbation (`suite/name`) otherwise.
+    """
+    if isinstance(row, SourceRow):
+        return "clean"
+    name = names.get(f"{row.suite}/{row.perturbation}", row.perturbation or "")
+    return f"{storage.file_stem(name)}_{row.severity}"
+
+
+def files_in(folder: Path, looked_for: Mapping[str, str], suffix: str) -> dict[str, Path]:
+    """Each id's file in `folder`, named as a loader looks for it: `looked_for` has that name per id, without `suffix`.
+
+    Names that no file can have, and names that the loader would take for two ids, are replaced by a hash: better not
+    found than another's content. Writes the table of ids whose name differs, and deletes what interrupted writes left.
+    """
+    same_file = one_file_for(folder, looked_for.values())
+    shared = Counter(map(same_file, looked_for.values()))
+    files = {}
+    table = io.StringIO()
+    for item_id, name in sorted(looked_for.items()):
+        is_found = shared[same_file(name)] == 1 and is_file_name(name)
+        stem = name if is_found else "~" + storage.sha256_of(item_id.encode())[:32]
+        files[item_id] = folder / f"{stem}{suffix}"
+        if stem != item_id:
+            csv.writer(table, lineterminator="\n").writerow(
+                [for_spreadsheets(item_id), for_spreadsheets(f"{stem}{suffix}"), "yes" if is_found else "no"]
+            )
+    if table.getvalue():
+        storage.write_text_if_changed(folder / NAMES, f"video_id,file,found_by_loader\n{table.getvalue()}")
+    else:
+        (folder / NAMES).unlink(missing_ok=True)
+    _remove_leftovers(folder, suffix)
+    return files
+
+
+def _remove_leftovers(folder: Path, suffix: str) -> None:
+    """Delete what interrupted writes left, all at once: a folder may hold thousands of files."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for file in list(folder.iterdir()):
+            if re.fullmatch(r"\..*\.part-[0-9a-f]{12}" + re.escape(suffix), file.name, re.DOTALL):
+                file.unlink(missing_ok=True)
+
+
 def check_folders(output: Path, scenarios: Iterable[str], paths: Iterable[Path]) -> None:
     """Raise `OutputError` when a scenario's folder is a link, or lies within the corpus whose files are `paths`."""
     corpus = {path.parent.resolve() for path in paths}
@@ -64,5 +118,5 @@ def check_folders(output: Path, scenarios: Iterable[str], paths: Iterable[Path])
         if folder.is_symlink():
             raise OutputError(f"{folder} is a link to another folder; remove it, or choose another output folder")
         place = folder.resolve()
-        if any(place == one or one in place.parents for one in corpus):
+        if any(place == held or held in place.parents for held in corpus):
             raise OutputError(f"{folder} lies within the corpus that is exported; choose another output folder")

@@ -1,0 +1,151 @@
+"""The distortion of one clip under many recipes: its frames, its guides and what models saw of it are kept."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from perturbations.arrays import Image
+from perturbations.engine import guided, rendering
+from perturbations.engine.pipeline import MEASURED_FRAMES
+from perturbations.engine.source import Source
+from perturbations.engine.temporal import fitted
+from perturbations.errors import ConfigError, MediaError
+from perturbations.guides import registry as guides
+from perturbations.guides.registry import Analysed, Facts, Known, Work
+from perturbations.media import decoding, quality
+from perturbations.media.clip import Clip, Frame, uniform_indices
+from perturbations.plan.recipe import VideoRecipe
+from perturbations.progress import no_tick
+from perturbations.system import storage
+
+
+def known_of(sources: Sequence[Source], recipes: Iterable[VideoRecipe]) -> dict[str, Known]:
+    """What analyses find about the clips of a sample, by the analysis's recipe: each clip may be the donor of others.
+
+    What a guide can follow frame by frame is not analysed ahead. Raises `MediaError`.
+    """
+    known: dict[str, Known] = {}
+    for recipe in recipes:
+        analysis = recipe.analysis
+        if analysis is None or recipe.guide is None or guides.get(recipe.guide.kind).on_the_fly:
+            continue
+        if analysis.text not in known:
+            rows = [guided.analysed_now(analysis, source) for source in sources]
+            known[analysis.text] = Known({row.item_id: row for row in rows}, rows)
+    return known
+
+
+class Held:
+    """A clip's sampled frames, and what guided kernels must know of it. Memory does not grow with its length."""
+
+    def __init__(self, source: Source, known: Mapping[str, Known]) -> None:
+        self.source = source
+        self._known = known
+        self._sampled = uniform_indices(MEASURED_FRAMES, source.num_frames)
+        self._places = sorted(set(self._sampled))  # a short clip's last frame counts once, as in its row
+        self._frames = {frame.position: frame for frame in source.frames(self._places)}
+        self._clean = [self._frames[place].image for place in self._places]
+        self._facts: dict[str, Facts | None] = {}
+        self._guides: dict[str, object] = {}
+        self._folder = tempfile.TemporaryDirectory(prefix="perturb-")
+        self._kept: dict[str, Path] = {}
+
+    def measure(self, recipes: Sequence[VideoRecipe]) -> list[float]:
+        """The SSIM of each of one perturbation's recipes, against the clean frames."""
+        method = rendering.method(recipes[0])
+        if method == "temporal":
+            return self._rearranged(recipes)
+        images: Callable[[VideoRecipe], Iterable[Image]] = self._encoded if method == "codec" else self._changed
+        return [_mean_ssim(zip(self._clean, images(recipe), strict=True)) for recipe in recipes]
+
+    def _changed(self, recipe: VideoRecipe) -> Iterator[Image]:
+        source, guide = self.source, self._guide(recipe)
+        kernel = rendering.applier(
+            recipe, source.dataset, source.item_id, source.num_frames, source.height, source.width, guide
+        )
+        frames = rendering.changed(kernel, guide, self._held, only=self._places, tick=no_tick)
+        return (image for _, image in frames)
+
+    def _held(self, only: Iterable[int] | None) -> Iterator[Frame]:
+        """The frames that are held; a guide that must see others gets its analysis from a file."""
+        return (self._frames[place] for place in sorted(only or self._places))
+
+    def _encoded(self, recipe: VideoRecipe) -> Iterator[Image]:
+        with storage.scratch_directory() as folder:
+            path = Path(folder) / "clip.mp4"
+            rendering.encode_stream(recipe, self.source, path, no_tick)
+            frames = {frame.position: frame.image for frame in decoding.decode(Clip(path), only=set(self._places))}
+        return (frames[place] for place in self._places)
+
+    def _rearranged(self, recipes: Sequence[VideoRecipe]) -> list[float]:
+        """Temporal recipes make no pixels: one pass compares all pairs of frames that any of them needs."""
+        shown = []
+        for recipe in recipes:
+            source = self.source
+            plan = rendering.plan(recipe, source.dataset, source.item_id, source.num_frames, self._guide(recipe))
+            clean_of = dict(zip(uniform_indices(MEASURED_FRAMES, len(plan)), self._sampled, strict=True))
+            shown.append([(clean, plan[place]) for place, clean in clean_of.items()])
+        compared: dict[int, set[int]] = {}
+        for clean, position in (pair for pairs in shown for pair in pairs):
+            compared.setdefault(position, set()).add(clean)
+        similarity = {
+            (clean, position): quality.ssim(self._frames[clean].image, image)
+            for position, image in self._images_at(recipes[0], set(compared))
+            for clean in compared[position]
+        }
+        return [statistics.fmean(similarity[pair] for pair in pairs) for pairs in shown]
+
+    def _images_at(self, recipe: VideoRecipe, positions: set[int]) -> Iterator[tuple[int, Image]]:
+        """The images at the positions of a plan: i is the clip's frame i, ~i the other clip's."""
+        if own := {position for position in positions if position >= 0}:
+            for frame in self.source.frames(own):
+                yield frame.position, frame.image
+        if others := {~position for position in positions if position < 0}:
+            for frame in decoding.decode(guided.other_clip(recipe, self._facts_of(recipe)), only=others):
+                yield ~frame.position, fitted(frame.image, self.source.size)
+
+    def _guide(self, recipe: VideoRecipe) -> object:
+        """What the kernel takes, the same for all severities."""
+        if recipe.key not in self._guides:
+            facts = self._facts_of(recipe)
+            self._guides[recipe.key] = guided.guide_of(recipe, facts, self.source, self._kept_by(recipe))
+        return self._guides[recipe.key]
+
+    def _facts_of(self, recipe: VideoRecipe) -> Facts | None:
+        if recipe.key not in self._facts:
+            self._facts[recipe.key] = self._new_facts(recipe)
+        return self._facts[recipe.key]
+
+    def _new_facts(self, recipe: VideoRecipe) -> Facts | None:
+        if recipe.analysis is None or recipe.analysis.text not in self._known:
+            return guided.facts_now(recipe, self.source)
+        try:
+            return guided.facts_of(recipe, self.source, self._known[recipe.analysis.text])
+        except MediaError as error:
+            if recipe.donors is None:
+                raise
+            message = f"{recipe.key} inserts segments of other clips: calibrate on two clips or more ({error})"
+            raise ConfigError(message) from None
+
+    def _kept_by(self, recipe: VideoRecipe) -> Path | None:
+        """The file of the clip's analysis, made once, where the analysis keeps one."""
+        analysis = recipe.analysis
+        if analysis is None or (extension := guides.analysis(analysis.analysis).extension) is None:
+            return None
+        if analysis.text not in self._kept:
+            path = Path(self._folder.name) / f"{len(self._kept)}{extension}"
+            (result,) = guides.analysis(analysis.analysis).run(analysis, [self.source], Work(files=[path]))
+            if not isinstance(result, Analysed):
+                raise result
+            self._kept[analysis.text] = path
+        return self._kept[analysis.text]
+
+
+def _mean_ssim(pairs: Iterable[tuple[Image, Image]]) -> float:
+    distortion = quality.Distortion(structural=True)
+    for clean, image in pairs:
+        distortion.add(clean, image)
+    return distortion.ssim

@@ -1,0 +1,124 @@
+"""Guided recipes: the facts of a clip, from analyses made before or made now, and the guide that the kernel takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from perturbations.errors import ManifestError
+from perturbations.guides import registry
+from perturbations.guides.registry import Analysed, AnalysisRecipe, Asked, Facts, Given, Known, Work
+from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource
+from perturbations.media.clip import Clip
+from perturbations.media.footage import CleanClip
+from perturbations.plan.recipe import VideoRecipe
+from perturbations.system.records import parse_record
+
+
+def facts_of(recipe: VideoRecipe, clip: CleanClip | CompleteSource, known: Known) -> Facts | None:
+    """The facts of one clip; None where the recipe is not guided.
+
+    Raises `MediaError` when the clip's analysis failed, or nothing suitable is known of it.
+    """
+    if recipe.guide is None:
+        return None
+    asked = Asked(
+        guide=recipe.guide,
+        key=recipe.key,
+        seed=recipe.seed,
+        dataset=clip.dataset,
+        item_id=clip.item_id,
+        parameters=recipe.params,
+        known=known,
+    )
+    return registry.get(recipe.guide.kind).find(asked)
+
+
+def facts_now(recipe: VideoRecipe, clip: CleanClip, others: Sequence[CleanClip] = ()) -> Facts | None:
+    """The same, of a clip that is analysed here and now; `others` are those that frames may be taken of.
+
+    Raises `MediaError` when nothing suitable is found.
+    """
+    if recipe.guide is None:
+        return None
+    guide = registry.get(recipe.guide.kind)
+    if guide.on_the_fly:
+        return guide.facts()
+    analysis = recipe.guide.needed_analysis()
+    if analysis is None:
+        return facts_of(recipe, clip, Known())
+    row = analysed_now(analysis, clip)
+    donors = [analysed_now(analysis, other) for other in others] if recipe.guide.donors() else []
+    return facts_of(recipe, clip, Known({row.item_id: row}, donors))
+
+
+def analysed_now(recipe: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
+    """The row of a clip that is analysed here and now, in memory. Raises `MediaError`."""
+    (result,) = registry.analysis(recipe.analysis).run(recipe, [clip], Work(files=[None]))
+    if not isinstance(result, Analysed):
+        raise result
+    start_s, end_s = clip.span
+    return AnalysisRow(
+        dataset=clip.dataset,
+        item_id=clip.item_id,
+        analysis=recipe.analysis,
+        recipe=recipe.text,
+        recipe_id="",
+        backend=result.backend,
+        result=result.result,
+        vector=result.vector,
+        width=clip.width,
+        height=clip.height,
+        fps=clip.fps,
+        frame_count=clip.num_frames,
+        source_path=clip.place,
+        source_sha256=clip.sha256,
+        source_frames_sha256=clip.frames_sha256,
+        start_s=start_s,
+        end_s=end_s,
+        status=COMPLETE,
+    )
+
+
+def parse_facts(recipe: VideoRecipe, text: str | None) -> Facts | None:
+    """The facts of a row, as its recipe's guide needs them. Raises `ManifestError`."""
+    if recipe.guide is None:
+        if text is not None:
+            raise ManifestError(f"{recipe.key} is told nothing of a clip, but the row has {text[:60]!r}")
+        return None
+    if text is None:
+        raise ManifestError(
+            f"the row does not say what {recipe.key} must know of the clip: its column 'guide' is empty"
+        )
+    kind = recipe.guide.kind
+    return parse_record(registry.get(kind).facts, text, f"the facts of the guide '{kind}'")
+
+
+def guide_of(recipe: VideoRecipe, facts: Facts | None, clip: CleanClip, kept: Path | None = None) -> object:
+    """What the kernel takes; None where the recipe is not guided. `kept` is the file of the clip's analysis."""
+    if recipe.guide is None:
+        return None
+    assert facts is not None
+    given = Given(num_frames=clip.num_frames, height=clip.height, width=clip.width, fps=clip.fps, kept=kept)
+    return registry.get(recipe.guide.kind).make(recipe.guide, facts, given)
+
+
+def other_clip(recipe: VideoRecipe, facts: Facts | None) -> Clip:
+    """The other clip that a recipe takes frames of. Raises `MediaError` when its file is missing or changed."""
+    other = registry.get(recipe.guide.kind).other if recipe.guide else None
+    assert other is not None, f"the plan of {recipe.key} names frames of another clip, and its guide has none"
+    assert facts is not None
+    return other(facts)
+
+
+def players_of(recipe: VideoRecipe, known: Known, item_id: str) -> str:
+    """Who played which role, for the row's column `backend`: JSON."""
+    if recipe.guide is None:
+        return "{}"
+    return registry.get(recipe.guide.kind).players(recipe.guide, known.rows.get(item_id))
+
+
+def offline_roles(backend: str | None) -> list[str]:
+    """The roles that an offline stand-in played, from a row's column `backend`."""
+    return [role for role, player in json.loads(backend or "{}").items() if player["backend"] == "offline"]

@@ -1,0 +1,101 @@
+"""Clips of a manifest for an export: their rows, their frames, and one clip in memory at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations.api import open_clip
+from perturbations.engine import supervise
+from perturbations.errors import ManifestError, MediaError
+from perturbations.exporting.filenames import scenario
+from perturbations.exporting.records import Exported
+from perturbations.manifest import files, locations
+from perturbations.manifest.kinds import COMPLETE, SOURCES, VIDEOS, ClipRow, CompleteSource, SourceRow
+from perturbations.media.clip import uniform_indices
+from perturbations.progress import logged
+from perturbations.system import storage
+from perturbations.verify.findings import Finding, name_of
+
+ListedRow = ClipRow | SourceRow
+UsableRow = ClipRow | CompleteSource
+
+
+def read(path: Path) -> list[ListedRow]:
+    """The rows of a `videos` or `sources` manifest, with their files' paths where they are now.
+
+    Raises `ManifestError` for another kind of manifest.
+    """
+    kind = files.kind_of(path)
+    if kind not in (VIDEOS, SOURCES):
+        raise ManifestError(f"{path} is a manifest of {kind.name}; frames are exported from videos or sources")
+    root = locations.root_of(path, files.read_metadata(path))
+    return [locations.located(row, root) for row in files.read_rows(path, kind)]
+
+
+def complete(rows: Iterable[ListedRow]) -> list[UsableRow]:
+    """The rows whose clips can be exported."""
+    return [row for row in rows if isinstance(row, ClipRow | CompleteSource) and row.status == COMPLETE]
+
+
+def check_rows(path: Path, rows: Iterable[UsableRow], num_frames: int, names: Mapping[str, str]) -> None:
+    """Raise `ManifestError` for two rows of one id and scenario, and for stored frames that are not `num_frames`."""
+    rows = list(rows)
+    counted = Counter((scenario(row, names), row.item_id) for row in rows)
+    twice = [f"{item_id!r} in {name}" for (name, item_id), count in counted.items() if count > 1]
+    if twice:
+        raise ManifestError(f"{path} has complete rows more than once: {', '.join(twice[:5])}")
+    stored = {row.storage for row in rows if isinstance(row, ClipRow) and row.storage.startswith("frames/")}
+    if other := stored - {f"frames/{num_frames}"}:
+        raise ManifestError(f"{path} stores {', '.join(sorted(other))} only, not {num_frames} frames")
+
+
+def write_each(
+    path: Path, rows: Iterable[ListedRow], write: Callable[[UsableRow], bool], *, stall_limit_s: float
+) -> Exported:
+    """Call `write` for every complete row, in a process that is watched; False says that its file was there.
+
+    A clip that cannot be read, or is silent for longer than `stall_limit_s` seconds, is a finding; the others go on.
+    """
+    rows = list(rows)
+    tasks = complete(rows)
+
+    def work(row: UsableRow, tick: supervise.Tick) -> bool:
+        return write(row)
+
+    written, failed = 0, []
+    outcomes = supervise.run(work, tasks, stall_limit_s=stall_limit_s, name=lambda row: repr(row.item_id))
+    for outcome in logged(outcomes, len(tasks), "videos exported"):
+        written += bool(outcome.result)
+        if outcome.error is not None:
+            failed.append(_finding(path, outcome.task, outcome.error))
+    quarantined = [
+        _finding(path, row, f"{row.status}: {row.stage}: {row.error}") for row in rows if row.status != COMPLETE
+    ]
+    return Exported(written, len(tasks) - written - len(failed), tuple(failed), tuple(quarantined))
+
+
+def _finding(path: Path, row: ListedRow, problem: str) -> Finding:
+    key = ("item_id", "perturbation", "severity") if isinstance(row, ClipRow) else ("item_id",)
+    return Finding(path, name_of(row, key), problem)
+
+
+def sampled(row: UsableRow, num_frames: int) -> NDArray[np.uint8]:
+    """A clip's frames as X-Pool samples them, N x H x W x 3 RGB uint8.
+
+    Raises `MediaError` where the stored file is missing or is not the one that was made.
+    """
+    tier = row.storage.partition("/")[0] if isinstance(row, ClipRow) else ""
+    if tier in ("video", "frames"):
+        stored = Path(row.path or "")
+        if not stored.is_file():
+            raise MediaError(f"the file is missing: {stored}; perturb verify --repair makes it again")
+        if storage.sha256(stored) != row.sha256:
+            raise MediaError(f"{stored} changed since it was made; perturb verify --repair makes it again")
+    if tier == "frames":
+        return open_clip(row)
+    return open_clip(row, uniform_indices(num_frames, row.frame_count))

@@ -1,0 +1,1 @@
+"""What kernels must know of a clip beside its frames: one file per kind of guide."""

@@ -1,0 +1,349 @@
+"""Donors: the clip of a corpus that is most like a clip, to take a segment of (MLVP, event insertion)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from perturbations.errors import MediaError
+from perturbations.guides.main_object import ObjectAnalysis, parse_result
+from perturbations.guides.main_object import settle_analysis as settle_objects
+from perturbations.guides.registry import (
+    Analysed,
+    Analysis,
+    AnalysisRecipe,
+    Asked,
+    Facts,
+    Given,
+    Guide,
+    GuideRecipe,
+    Known,
+    Results,
+    Role,
+    Wanted,
+    Work,
+)
+from perturbations.manifest.kinds import COMPLETE, AnalysisRow
+from perturbations.progress import ticking_on
+from perturbations.system import storage
+from perturbations.system.records import Record, canonical, digest
+from perturbations.system.settings import Strict
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from perturbations.media.clip import Clip
+    from perturbations.media.footage import CleanClip
+    from perturbations.models import clip as clip_model
+
+VERSION = 2
+CAPTION_VERSION = 1
+SAMPLED_FRAMES = 12
+
+# --- configuration and recipe ----------------------------------------------------------------------------------------
+
+
+class OfflineEmbedding(Strict):
+    """A fixed descriptor of colour, gradients and motion: no download."""
+
+    backend: Literal["offline"] = "offline"
+
+
+class PretrainedEmbedding(Strict):
+    """CLIP."""
+
+    backend: Literal["pretrained"]
+    clip: str = Field("openai/clip-vit-base-patch32", description="a CLIP model: its name or its folder")
+    clip_revision: str | None = Field(None, description="its commit")
+
+
+class EmbeddingModel(Record):
+    """Who embeds, and with which weights. What a backend does not know is not set."""
+
+    backend: Literal["offline", "pretrained"]
+    clip: str | None = None
+    clip_revision: str | None = None
+    device: str | None = None
+    dtype: str | None = None
+    batch_clips: int | None = None
+
+
+class _Embedding(AnalysisRecipe):
+    model: EmbeddingModel
+
+    @property
+    def clips_at_once(self) -> int:
+        """As many as the configuration puts into a batch."""
+        return self.model.batch_clips or 1
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the fixed descriptor embeds."""
+        return self.model.backend == "offline"
+
+
+class VideoEmbedding(_Embedding):
+    """A clip's vector, from its frames."""
+
+    analysis: Literal["embedding"] = "embedding"
+
+
+class CaptionEmbedding(_Embedding):
+    """A clip's vector, from the sentence that the search for its main object generated."""
+
+    analysis: Literal["caption_embedding"] = "caption_embedding"
+    captions: ObjectAnalysis
+
+
+class DonorGuide(GuideRecipe):
+    """The kernel takes frames of the clip of a corpus that is nearest."""
+
+    kind: Literal["donor"] = "donor"
+    corpus: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")]  # a part of a path
+    analysis: VideoEmbedding | CaptionEmbedding
+
+    def needed_analysis(self) -> VideoEmbedding | CaptionEmbedding:
+        """The clip's vector, to look donors up by."""
+        return self.analysis
+
+    def donors(self) -> tuple[str, str]:
+        """Donors are looked up by the vectors of their frames."""
+        return self.corpus, "embedding"
+
+
+def settle_embedding(wanted: Wanted) -> VideoEmbedding:
+    """Who embeds clips."""
+    return VideoEmbedding(version=VERSION, model=_model(wanted))
+
+
+def settle_caption_embedding(wanted: Wanted) -> CaptionEmbedding:
+    """Who embeds the sentences that main objects come with."""
+    return CaptionEmbedding(version=CAPTION_VERSION, model=_model(wanted), captions=settle_objects(wanted))
+
+
+def _model(wanted: Wanted) -> EmbeddingModel:
+    model = wanted.roles["embedding"].model_dump(mode="json", exclude_none=True)
+    if wanted.backend("embedding") == "pretrained":
+        model.update(device=wanted.device, dtype=wanted.dtype, batch_clips=wanted.batch_clips)
+    return EmbeddingModel.model_validate(model)
+
+
+def settle(wanted: Wanted) -> DonorGuide:
+    """The nearest clip: by the generated sentence as released, by the frames as printed and offline."""
+    by_caption = wanted.variant == "released" and wanted.backend("embedding") == "pretrained"
+    analysis = settle_caption_embedding(wanted) if by_caption else settle_embedding(wanted)
+    return DonorGuide(corpus=wanted.donors, analysis=analysis)
+
+
+def problems(wanted: Wanted) -> list[str]:
+    """As released, the sentence of a captioner is embedded: the offline search for objects has none."""
+    by_caption = wanted.variant == "released" and wanted.backend("embedding") == "pretrained"
+    if not by_caption or wanted.backend("main_object") == "pretrained":
+        return []
+    return [
+        "backends.main_object.backend: event_insertion as released embeds the captioner's sentence, and `offline` "
+        "has none: make it pretrained like backends.embedding, or choose the variant paper"
+    ]
+
+
+# --- facts -----------------------------------------------------------------------------------------------------------
+
+
+class Donor(Record):
+    """The clip that a segment is taken from."""
+
+    dataset: str
+    item_id: str
+    start_s: float | None = None
+    end_s: float | None = None
+    frame_count: Annotated[int, Field(ge=1)]
+    fps: Annotated[float, Field(gt=0)]
+    sha256: str
+
+
+class DonorFiles(Record):
+    """Where the donor lies."""
+
+    donor: str
+
+
+class DonorFacts(Facts):
+    """The donor of a clip, and how similar it is."""
+
+    donor: Donor
+    similarity: float
+    files: DonorFiles
+
+    def other_item(self) -> str:
+        """The donor's item."""
+        return self.donor.item_id
+
+    def other_similarity(self) -> float:
+        """The cosine of the two clips' vectors."""
+        return self.similarity
+
+
+def find(asked: Asked) -> DonorFacts:
+    """The nearest clip of the corpus that is not the clip itself, nor the same file or the same frames again."""
+    import numpy as np
+
+    from perturbations.analysis import neighbours
+
+    query = asked.analysed_row()
+    assert isinstance(asked.guide, DonorGuide)
+    number = asked.parameters["donors"]
+    assert isinstance(number, int)
+    donors, vectors = _corpus(asked.known, asked.seed, number)
+    same = np.array([_is_the_same(row, query) for row in donors], bool)
+    nearest = neighbours.nearest(query.vector or (), vectors, same) if len(donors) else None
+    if nearest is None:
+        raise MediaError(f"no other clip in the corpus `{asked.guide.corpus}` to insert a segment of")
+    row = donors[nearest.position]
+    donor = Donor(
+        dataset=row.dataset,
+        item_id=row.item_id,
+        start_s=row.start_s,
+        end_s=row.end_s,
+        frame_count=row.frame_count,
+        fps=row.fps,
+        sha256=row.source_sha256,
+    )
+    return DonorFacts(donor=donor, similarity=round(nearest.similarity, 6), files=DonorFiles(donor=row.source_path))
+
+
+def _corpus(known: Known, seed: int, number: int) -> tuple[list[AnalysisRow], npt.NDArray[np.float64]]:
+    """So many donors and their vectors, chosen by a hash: one that comes or goes changes at most one other."""
+    import numpy as np
+
+    from perturbations.analysis import neighbours
+
+    if (seed, number) not in known.kept:
+        by_item = {row.item_id: row for row in known.donors}
+        dataset = known.donors[0].dataset if known.donors else ""
+        chosen = neighbours.subset(by_item, number, lambda item_id: digest([seed, dataset, item_id]))
+        rows = [by_item[item_id] for item_id in chosen]
+        known.kept[seed, number] = rows, np.array([row.vector for row in rows], np.float64)
+    return known.kept[seed, number]
+
+
+def _is_the_same(row: AnalysisRow, query: AnalysisRow) -> bool:
+    return (
+        (row.dataset, row.item_id) == (query.dataset, query.item_id)
+        or row.source_sha256 == query.source_sha256
+        or row.source_frames_sha256 == query.source_frames_sha256
+    )
+
+
+def clip_of(facts: Facts) -> Clip:
+    """The clip that a segment is taken from. Raises `MediaError` when its file is missing or changed."""
+    from perturbations.media.clip import Clip
+
+    assert isinstance(facts, DonorFacts)
+    donor, path = facts.donor, Path(facts.files.donor)
+    if not path.is_file() or storage.sha256(path) != donor.sha256:
+        raise MediaError(f"the donor {donor.item_id!r} is missing or changed: {path}")
+    return Clip(path, donor.start_s, donor.end_s)
+
+
+def make(recipe: GuideRecipe, facts: Facts, given: Given) -> tuple[int, float]:
+    """How many frames the donor has, and how many of them pass while one of the clip does."""
+    assert isinstance(facts, DonorFacts)
+    return facts.donor.frame_count, facts.donor.fps / given.fps
+
+
+# --- the analyses ----------------------------------------------------------------------------------------------------
+
+
+def run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
+    """A vector of length 1 for each clip, from 12 uniformly sampled frames."""
+    from perturbations.analysis import descriptor
+    from perturbations.media import footage
+    from perturbations.media.clip import uniform_indices
+
+    assert isinstance(recipe, VideoEmbedding)
+    footages = footage.of_each(clips, lambda num_frames, fps: uniform_indices(SAMPLED_FRAMES, num_frames), work.tick)
+    sampled = [
+        [seen.frames[place] for place in uniform_indices(SAMPLED_FRAMES, seen.num_frames)]
+        for seen in footages
+        if not isinstance(seen, MediaError)
+    ]
+    identity: Mapping[str, object] = {"backend": "offline", "descriptor": "colour, gradients and motion"}
+    with ticking_on(work.tick):
+        if recipe.is_offline:
+            vectors = iter([descriptor.describe(frames) for frames in sampled])
+        else:
+            model = _clip_model(recipe.model.text)
+            identity = {"backend": "pretrained", **model.identity}
+            vectors = iter(model.embed_videos(sampled) if sampled else ())
+    backend = canonical({"embedding": {**identity, "query": "video"}})
+    return [
+        seen if isinstance(seen, MediaError) else Analysed(vector=tuple(next(vectors).tolist()), backend=backend)
+        for seen in footages
+    ]
+
+
+def run_caption_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
+    """The vector of each clip's generated sentence, to look donors up by (the released event insertion)."""
+    assert isinstance(recipe, CaptionEmbedding)
+    rows = [work.before[clip.item_id] for clip in clips]
+    complete = [row for row in rows if row.status == COMPLETE]
+    with ticking_on(work.tick):
+        model = _clip_model(recipe.model.text)
+        sentences = [parse_result(row.result or "").caption or "" for row in complete]
+        vectors = iter(model.embed_texts(sentences) if complete else ())
+    about = {"embedding": {"backend": "pretrained", **model.identity, "query": "caption"}}
+    return [
+        Analysed(vector=tuple(next(vectors).tolist()), backend=canonical({**json.loads(row.backend or "{}"), **about}))
+        if row.status == COMPLETE
+        else MediaError(f"its main object was not found, so it has no caption: {row.error}")
+        for row in rows
+    ]
+
+
+# A job loads its model once.
+@lru_cache(maxsize=1)
+def _clip_model(settings: str) -> clip_model.Clip:
+    from perturbations.models import clip
+
+    model = EmbeddingModel.model_validate_json(settings)
+    return clip.load(
+        model.clip or "", revision=model.clip_revision, device=model.device or "cpu", dtype=model.dtype or "float32"
+    )
+
+
+GUIDE = Guide(
+    name="donor",
+    summary="the clip of a corpus that is most like it",
+    recipe=DonorGuide,
+    facts=DonorFacts,
+    settle=settle,
+    find=find,
+    make=make,
+    players=lambda recipe, row: row.backend if row and row.backend else "{}",
+    analyses=(
+        Analysis(name="embedding", recipe=VideoEmbedding, settle=settle_embedding, run=run_embedding, memory_mb=4000),
+        Analysis(
+            name="caption_embedding",
+            recipe=CaptionEmbedding,
+            settle=settle_caption_embedding,
+            run=run_caption_embedding,
+            after="main_object",
+            memory_mb=4000,
+        ),
+    ),
+    roles=(
+        Role(
+            name="embedding",
+            summary="says which clips are alike, for event_insertion",
+            players=(OfflineEmbedding, PretrainedEmbedding),
+        ),
+    ),
+    problems=problems,
+    other=clip_of,
+)

@@ -1,0 +1,108 @@
+"""Frost: a photograph of ice, or ice that the kernel draws."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from perturbations.guides.registry import Asked, Facts, Given, Guide, GuideRecipe, Role, Wanted
+from perturbations.manifest.kinds import AnalysisRow
+from perturbations.system import storage
+from perturbations.system.records import Record, canonical
+from perturbations.system.settings import Strict
+
+if TYPE_CHECKING:
+    from perturbations.arrays import Image
+
+VERSION = 1
+
+
+class Frost(Strict):
+    """What ice looks like."""
+
+    images: Path | None = Field(None, description="a folder of photographs of frost; the default is drawn ice")
+
+
+class FrostFiles(Record):
+    """Where photographs of frost are; None: the kernel draws the ice."""
+
+    images: str | None = None
+
+
+class FrostGuide(GuideRecipe):
+    """The kernel is given a photograph of frost, or nothing."""
+
+    kind: Literal["frost"] = "frost"
+    version: int
+    files: FrostFiles
+
+    def chooses_files(self) -> bool:
+        """Whether a photograph is chosen of a folder."""
+        return self.files.images is not None
+
+
+class FrostFactFiles(Record):
+    """Where a clip's photograph of frost lies."""
+
+    image: str | None = None
+
+
+class FrostFacts(Facts):
+    """The SHA-256 of a clip's photograph of frost; None where the kernel draws the ice."""
+
+    frost: str | None = None
+    files: FrostFactFiles
+
+
+def settle(wanted: Wanted) -> FrostGuide:
+    """The photographs that the configuration names."""
+    settings = wanted.roles["frost"].model_dump(mode="json")
+    return FrostGuide(version=VERSION, files=FrostFiles.model_validate(settings))
+
+
+def find(asked: Asked) -> FrostFacts:
+    """Which photograph a clip gets, drawn once per clip; none where the kernel draws the ice itself."""
+    assert isinstance(asked.guide, FrostGuide)
+    folder = asked.guide.files.images
+    if folder is None:
+        return FrostFacts(files=FrostFactFiles())
+    from perturbations.media import images
+
+    paths = images.listed("frost", Path(folder))
+    path = paths[int(asked.draw() * len(paths))]
+    return FrostFacts(frost=storage.sha256(path), files=FrostFactFiles(image=str(path)))
+
+
+def make(recipe: GuideRecipe, facts: Facts, given: Given) -> Image | None:
+    """The photograph, RGB uint8. Raises `MediaError` when it is missing or changed."""
+    assert isinstance(facts, FrostFacts)
+    return photograph(facts.frost, facts.files.image)
+
+
+@lru_cache(maxsize=4)
+def photograph(sha256: str | None, path: str | None) -> Image | None:
+    """A photograph of frost, RGB uint8. Raises `MediaError` when it is missing or changed."""
+    from perturbations.media import images
+
+    return None if sha256 is None or path is None else images.checked("frost", sha256, path)
+
+
+def players(recipe: GuideRecipe, row: AnalysisRow | None) -> str:
+    """Photographs, or the kernel, which draws offline."""
+    return canonical({"frost": {"backend": "photographs" if recipe.chooses_files() else "offline"}})
+
+
+GUIDE = Guide(
+    name="frost",
+    summary="a photograph of frost",
+    recipe=FrostGuide,
+    facts=FrostFacts,
+    settle=settle,
+    find=find,
+    make=make,
+    players=players,
+    roles=(Role(name="frost", summary="the ice of mm_robustness/frost", players=(Frost,)),),
+)

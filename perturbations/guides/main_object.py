@@ -1,0 +1,354 @@
+"""The main object of a clip: a box in every frame (MLVP, Alg. 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+
+from pydantic import Field, model_validator
+
+from perturbations.errors import MediaError
+from perturbations.guides.registry import (
+    Analysed,
+    Analysis,
+    AnalysisRecipe,
+    Asked,
+    Facts,
+    Given,
+    Guide,
+    GuideRecipe,
+    Results,
+    Role,
+    Wanted,
+    Work,
+)
+from perturbations.progress import ticking_on
+from perturbations.system.records import Record, canonical, parse_record
+from perturbations.system.settings import Strict
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from perturbations.analysis import detections, tracking
+    from perturbations.media.footage import CleanClip, Footage
+    from perturbations.models import captioner, nouns, owlv2, yolo_world
+
+VERSION = 1
+SAMPLED_FRAMES = 12
+"""Frames that stand for a clip (MLVP, Alg. 3)."""
+_CAPTIONED_FRAMES = 16
+
+# --- configuration and recipe ----------------------------------------------------------------------------------------
+
+
+class OfflineMainObject(Strict):
+    """Motion and saliency: no download, no words."""
+
+    backend: Literal["offline"] = "offline"
+
+
+class PretrainedMainObject(Strict):
+    """A captioner, a noun extractor and an open-vocabulary detector, as in the paper."""
+
+    backend: Literal["pretrained"]
+    captioner: str = Field("Qwen/Qwen2.5-VL-7B-Instruct", description="a Qwen2.5-VL model: its name or its folder")
+    captioner_revision: str | None = Field(None, description="its commit")
+    nouns: str = Field("en_core_web_sm", description="a spaCy pipeline: its name or its folder")
+    detector: Literal["owlv2", "yolo_world"] = Field("owlv2", description="which model looks for the nouns")
+    owlv2: str = Field(
+        "google/owlv2-base-patch16-ensemble",
+        description="an OWLv2 model: its name or its folder; with yolo_world it still describes the boxes' contents",
+    )
+    owlv2_revision: str | None = Field(None, description="its commit")
+    yolo_world: Path | None = Field(None, description="yolo_world: its weights, a .pt file")
+    yolo_world_revision: str | None = Field(None, description="yolo_world: `sha256:...` of that file")
+
+    @model_validator(mode="after")
+    def _has_weights(self) -> PretrainedMainObject:
+        if self.detector == "yolo_world" and (self.yolo_world is None or self.yolo_world_revision is None):
+            raise ValueError("the detector yolo_world needs `yolo_world`, its weights, and `yolo_world_revision`")
+        return self
+
+
+class ObjectModel(Record):
+    """Who finds the object, and with which weights. What a backend does not know is not set."""
+
+    backend: Literal["offline", "pretrained"]
+    captioner: str | None = None
+    captioner_revision: str | None = None
+    nouns: str | None = None
+    detector: Literal["owlv2", "yolo_world"] | None = None
+    owlv2: str | None = None
+    owlv2_revision: str | None = None
+    yolo_world: str | None = None
+    yolo_world_revision: str | None = None
+    device: str | None = None
+    dtype: str | None = None
+    batch_clips: int | None = None
+
+
+class ObjectAnalysis(AnalysisRecipe):
+    """The search for main objects."""
+
+    analysis: Literal["main_object"] = "main_object"
+    model: ObjectModel
+
+    @property
+    def clips_at_once(self) -> int:
+        """As many as the configuration puts into a batch."""
+        return self.model.batch_clips or 1
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether motion and saliency find the object."""
+        return self.model.backend == "offline"
+
+
+class MainObjectGuide(GuideRecipe):
+    """The kernel is told where the main object is."""
+
+    kind: Literal["main_object"] = "main_object"
+    analysis: ObjectAnalysis
+
+    def needed_analysis(self) -> ObjectAnalysis:
+        """The search for the clip's main object."""
+        return self.analysis
+
+
+def settle_analysis(wanted: Wanted) -> ObjectAnalysis:
+    """Who finds the main object."""
+    settings = wanted.roles["main_object"]
+    model = settings.model_dump(mode="json", exclude_none=True)
+    if wanted.backend("main_object") == "pretrained":
+        model.update(device=wanted.device, dtype=wanted.dtype, batch_clips=wanted.batch_clips)
+    return ObjectAnalysis(version=VERSION, model=ObjectModel.model_validate(model))
+
+
+def settle(wanted: Wanted) -> MainObjectGuide:
+    """The main object, found as the configuration says."""
+    return MainObjectGuide(analysis=settle_analysis(wanted))
+
+
+# --- result and facts ------------------------------------------------------------------------------------------------
+
+Box = tuple[float, float, float, float]
+"""x0, y0, x1, y1 in pixels."""
+
+Position = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class DetectedObject(Record):
+    """An object in one analysed frame, ranked: see `perturbations.analysis.tracking`."""
+
+    label: str
+    box: Box
+    confidence: float
+    track: int
+    persistence: float
+    area: float
+    score: float
+
+
+class MainObjects(Record):
+    """What the analysis found: in each analysed frame, by position, the objects and the main one of them."""
+
+    caption: str | None = None
+    keywords: tuple[str, ...]
+    positions: tuple[Position, ...] = Field(min_length=1)
+    objects: tuple[tuple[DetectedObject, ...], ...]
+    boxes: tuple[Box | None, ...]
+    tracks: tuple[int | None, ...]
+
+
+class MainObjectFacts(Facts):
+    """The main object's box and track in each analysed frame, by position; None where there is none."""
+
+    positions: tuple[Position, ...] = Field(min_length=1)
+    boxes: tuple[Box | None, ...]
+    tracks: tuple[int | None, ...]
+
+    @model_validator(mode="after")
+    def _as_many(self) -> MainObjectFacts:
+        if not len(self.positions) == len(self.boxes) == len(self.tracks):
+            raise ValueError("there must be as many boxes and tracks as positions")
+        return self
+
+
+def parse_result(text: str) -> MainObjects:
+    """The result of an analysis, from a row. Raises `ManifestError`."""
+    return parse_record(MainObjects, text, "the result of a main-object analysis")
+
+
+def find(asked: Asked) -> MainObjectFacts:
+    """The part of the analysis that the frames depend on: a box and a track in each analysed frame."""
+    objects = parse_result(asked.analysed_row().result or "")
+    return MainObjectFacts(positions=objects.positions, boxes=objects.boxes, tracks=objects.tracks)
+
+
+def make(recipe: GuideRecipe, facts: Facts, given: Given) -> npt.NDArray[np.float64]:
+    """The main object's box in every frame, num_frames x 4, NaN where there is none."""
+    from perturbations.analysis import tracking
+
+    assert isinstance(facts, MainObjectFacts)
+    return tracking.interpolate(facts.positions, facts.boxes, facts.tracks, given.num_frames)
+
+
+# --- the analysis ----------------------------------------------------------------------------------------------------
+
+
+def run(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
+    """Caption, keywords, objects, tracks and ranks of each clip (MLVP, Alg. 3)."""
+    from perturbations.analysis import saliency
+    from perturbations.media import footage
+
+    assert isinstance(recipe, ObjectAnalysis)
+    if recipe.is_offline:
+        # The offline detector looks at small pictures, and at many.
+        footages = footage.of_each(clips, _around_sampled, work.tick, saliency.shrunk)
+    else:
+        footages = footage.of_each(clips, _sampled_and_each_second, work.tick)
+    with ticking_on(work.tick):
+        results = iter(_results(recipe.model, [seen for seen in footages if not isinstance(seen, MediaError)]))
+    return [seen if isinstance(seen, MediaError) else next(results) for seen in footages]
+
+
+def _results(model: ObjectModel, clips: Sequence[Footage]) -> list[Analysed]:
+    from perturbations.analysis import tracking
+
+    if not clips:
+        return []
+    look = _offline if model.backend == "offline" else _pretrained
+    positions = [_sampled(clip.num_frames) for clip in clips]
+    results = []
+    for clip, sampled, sight in zip(clips, positions, look(model, clips, positions), strict=True):
+        ranks = tracking.rank(sight.detected, clip.height, clip.width)
+        objects = tuple(tuple(map(_detected, ranked)) for ranked in ranks)
+        result = MainObjects(
+            caption=sight.caption,
+            keywords=tuple(sight.keywords),
+            positions=tuple(sampled),
+            objects=objects,
+            boxes=tuple(ranked[0].box if ranked else None for ranked in objects),
+            tracks=tuple(ranked[0].track if ranked else None for ranked in objects),
+        )
+        results.append(Analysed(result=result.text, backend=canonical({"main_object": sight.identity})))
+    return results
+
+
+class _Sight(NamedTuple):
+    """What the models saw of a clip: detections in each sampled frame, its sentence, and the words looked for."""
+
+    detected: list[list[detections.Detection]]
+    caption: str | None
+    keywords: Sequence[str]
+    identity: Mapping[str, object]
+
+
+def _offline(model: ObjectModel, clips: Sequence[Footage], positions: Sequence[list[int]]) -> list[_Sight]:
+    from perturbations.analysis import saliency
+
+    identity = {"backend": "offline", "detector": "motion and saliency"}
+    return [
+        _Sight(saliency.detect(clip.frames, sampled, (clip.height, clip.width)), None, (), identity)
+        for clip, sampled in zip(clips, positions, strict=True)
+    ]
+
+
+def _pretrained(model: ObjectModel, clips: Sequence[Footage], positions: Sequence[list[int]]) -> list[_Sight]:
+    models = _object_models(model.text)
+    seconds = [[clip.frames[place] for place in _each_second(clip.num_frames, clip.fps)] for clip in clips]
+    captions = models.captioner.describe(seconds)
+    keywords = models.nouns.keywords(captions)
+    # All frames of all clips in one row, each with its own clip's words.
+    pictures = [clip.frames[place] for clip, sampled in zip(clips, positions, strict=True) for place in sampled]
+    words_of = [words for words, sampled in zip(keywords, positions, strict=True) for _ in sampled]
+    detected = iter(models.detector.detect(pictures, words_of))
+    identity = {"backend": "pretrained", **models.identity}
+    return [
+        _Sight([next(detected) for _ in sampled], caption, words, identity)
+        for sampled, caption, words in zip(positions, captions, keywords, strict=True)
+    ]
+
+
+def _detected(ranked: tracking.Object) -> DetectedObject:
+    return DetectedObject.model_validate({**ranked, "box": tuple(ranked["box"])})
+
+
+def _sampled(num_frames: int) -> list[int]:
+    from perturbations.media.clip import uniform_indices
+
+    return uniform_indices(SAMPLED_FRAMES, num_frames)
+
+
+def _around_sampled(num_frames: int, fps: float) -> set[int]:
+    from perturbations.analysis import saliency
+
+    return saliency.neighbourhood(set(_sampled(num_frames)), num_frames)
+
+
+def _each_second(num_frames: int, fps: float) -> list[int]:
+    """The captioner's frames: one per second, at most 16."""
+    from perturbations.media.clip import uniform_indices
+
+    seconds = max(1, round(num_frames / fps))
+    return uniform_indices(min(_CAPTIONED_FRAMES, seconds, num_frames), num_frames)
+
+
+def _sampled_and_each_second(num_frames: int, fps: float) -> set[int]:
+    return {*_sampled(num_frames), *_each_second(num_frames, fps)}
+
+
+class _ObjectModels(NamedTuple):
+    captioner: captioner.Captioner
+    nouns: nouns.Nouns
+    detector: owlv2.Detector | yolo_world.Detector
+    identity: Mapping[str, object]
+
+
+# A job loads its models once.
+@lru_cache(maxsize=1)
+def _object_models(settings: str) -> _ObjectModels:
+    from perturbations.models import captioner, nouns, owlv2, yolo_world
+
+    model = ObjectModel.model_validate_json(settings)
+    device, dtype = model.device or "cpu", model.dtype or "float32"
+    words = captioner.load(model.captioner or "", revision=model.captioner_revision, device=device, dtype=dtype)
+    finds_nouns = nouns.load(model.nouns or "")
+    detector: owlv2.Detector | yolo_world.Detector
+    detector = owlv2.load(model.owlv2 or "", revision=model.owlv2_revision, device=device, dtype=dtype)
+    roles = {"captioner": words.identity, "nouns": finds_nouns.identity, "detector": detector.identity}
+    if model.detector == "yolo_world":
+        # OWLv2's vision tower still describes what the boxes show.
+        roles["crops"] = detector.identity
+        detector = yolo_world.load(
+            model.yolo_world or "",
+            revision=model.yolo_world_revision or "",
+            embed=detector.embed,
+            device=device,
+            dtype="float32",
+        )
+        roles["detector"] = detector.identity
+    return _ObjectModels(words, finds_nouns, detector, roles)
+
+
+GUIDE = Guide(
+    name="main_object",
+    summary="the box of the main object in every frame",
+    recipe=MainObjectGuide,
+    facts=MainObjectFacts,
+    settle=settle,
+    find=find,
+    make=make,
+    players=lambda recipe, row: row.backend if row and row.backend else "{}",
+    analyses=(Analysis(name="main_object", recipe=ObjectAnalysis, settle=settle_analysis, run=run, memory_mb=24_000),),
+    roles=(
+        Role(
+            name="main_object",
+            summary="finds the object that main_object_occlusion covers",
+            players=(OfflineMainObject, PretrainedMainObject),
+        ),
+    ),
+)

@@ -1,0 +1,116 @@
+"""Motion: which pixels of each frame move most, and where to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from perturbations.guides.registry import (
+    Analysed,
+    Analysis,
+    AnalysisRecipe,
+    Asked,
+    Facts,
+    Given,
+    Guide,
+    GuideRecipe,
+    Results,
+    Wanted,
+    Work,
+)
+from perturbations.progress import Tick, ticking
+from perturbations.system import storage
+
+if TYPE_CHECKING:
+    from perturbations.analysis.motion import FrameMotion
+    from perturbations.media.footage import CleanClip
+
+VERSION = 2
+
+
+class MotionAnalysis(AnalysisRecipe):
+    """Of how many sampled frames; None: of all."""
+
+    analysis: Literal["motion"] = "motion"
+    num_frames: int | None = None
+
+
+class MotionGuide(GuideRecipe):
+    """The kernel is told which pixels of a frame move most, and in which direction."""
+
+    kind: Literal["motion"] = "motion"
+    analysis: MotionAnalysis
+
+    def needed_analysis(self) -> MotionAnalysis:
+        """The motion of the clip."""
+        return self.analysis
+
+
+class MotionFacts(Facts):
+    """Nothing: motion is too large for a row, and computed again where its file is missing."""
+
+
+def settle_analysis(wanted: Wanted) -> MotionAnalysis:
+    """Where only sampled frames are stored, only their motion is looked at."""
+    return MotionAnalysis(version=VERSION, num_frames=wanted.sampled)
+
+
+def settle(wanted: Wanted) -> MotionGuide:
+    """The motion of the clip, as it is stored."""
+    return MotionGuide(analysis=settle_analysis(wanted))
+
+
+def run(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
+    """Write each clip's motion into its file."""
+    assert isinstance(recipe, MotionAnalysis)
+    return [_analysed(recipe, clip, path, work.tick) for clip, path in zip(clips, work.files, strict=True)]
+
+
+def _analysed(recipe: MotionAnalysis, clip: CleanClip, target: Path | None, tick: Tick) -> Analysed:
+    from perturbations.analysis import motion
+    from perturbations.media.clip import uniform_indices
+
+    assert target is not None
+    only = set(uniform_indices(recipe.num_frames, clip.num_frames)) if recipe.num_frames else None
+    about = {"recipe": recipe.text, "source_sha256": clip.sha256}
+    with storage.atomic_path(target) as temporary:
+        motion.write(temporary, _motions(clip, only, tick), about)
+        return Analysed(backend="{}", bytes=temporary.stat().st_size, sha256=storage.sha256(temporary))
+
+
+def _motions(clip: CleanClip, only: Collection[int] | None, tick: Tick) -> Iterator[tuple[int, FrameMotion]]:
+    from perturbations.analysis import motion
+
+    follower = motion.Follower()
+    for frame in ticking(clip.frames(motion.needed(only)), tick):
+        follower.show(frame.image, frame.position)
+        if only is None or frame.position in only:
+            yield frame.position, follower(frame.position)
+
+
+def find(asked: Asked) -> MotionFacts:
+    """Nothing, once the clip's motion was analysed."""
+    asked.analysed_row()
+    return MotionFacts()
+
+
+def make(recipe: GuideRecipe, facts: Facts, given: Given) -> object:
+    """The function position -> motion: from the analysis's file, or else from the frames as they come."""
+    from perturbations.analysis import motion
+
+    return motion.Follower() if given.kept is None else motion.reader(given.kept, given.height, given.width)
+
+
+GUIDE = Guide(
+    name="motion",
+    summary="which pixels of each frame move most, and where to",
+    recipe=MotionGuide,
+    facts=MotionFacts,
+    settle=settle,
+    find=find,
+    make=make,
+    players=lambda recipe, row: "{}",
+    analyses=(Analysis(name="motion", recipe=MotionAnalysis, settle=settle_analysis, run=run, extension=".parquet"),),
+    on_the_fly=True,
+)

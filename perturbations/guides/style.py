@@ -1,0 +1,189 @@
+"""Style: the picture in whose style a clip is painted, and the painter."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from perturbations.guides.registry import Asked, Facts, Given, Guide, GuideRecipe, Role, Wanted
+from perturbations.manifest.kinds import AnalysisRow
+from perturbations.system import storage
+from perturbations.system.records import Record, canonical
+from perturbations.system.settings import Strict
+
+if TYPE_CHECKING:
+    from perturbations.arrays import Image
+    from perturbations.models import adain
+    from perturbations.video.style import Painter
+
+VERSION = 1
+
+# --- configuration and recipe ----------------------------------------------------------------------------------------
+
+
+class OfflineStyle(Strict):
+    """AdaIN's statistics on a filter bank: no download."""
+
+    backend: Literal["offline"] = "offline"
+    images: Path | None = Field(None, description="a folder of style images; the default are those the package draws")
+
+
+class PretrainedStyle(Strict):
+    """AdaIN with the published weights."""
+
+    backend: Literal["pretrained"]
+    images: Path | None = Field(None, description="a folder of style images; the default are those the package draws")
+    encoder: Path = Field(description="vgg_normalised.pth, or the same as safetensors")
+    encoder_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="its SHA-256")
+    decoder: Path = Field(description="decoder.pth, or the same as safetensors")
+    decoder_sha256: str = Field(pattern="^[0-9a-f]{64}$", description="its SHA-256")
+
+
+class StyleFiles(Record):
+    """Where a style's image and networks are: not a part of a recipe's identity."""
+
+    images: str | None = None
+    encoder: str | None = None
+    decoder: str | None = None
+
+
+class StyleGuide(GuideRecipe):
+    """The kernel paints in a style."""
+
+    kind: Literal["style"] = "style"
+    version: int
+    backend: Literal["offline", "pretrained"]
+    encoder_sha256: str | None = None
+    decoder_sha256: str | None = None
+    device: str | None = None
+    dtype: str | None = None
+    files: StyleFiles
+
+    def chooses_files(self) -> bool:
+        """Whether a style's image is chosen of a folder."""
+        return self.files.images is not None
+
+
+def settle(wanted: Wanted) -> StyleGuide:
+    """Who paints, and with which weights."""
+    settings = wanted.roles["style"].model_dump(mode="json")
+    files = {name: settings.pop(name) for name in ("images", "encoder", "decoder") if name in settings}
+    where = {"device": wanted.device, "dtype": wanted.dtype} if settings["backend"] == "pretrained" else {}
+    return StyleGuide.model_validate({"version": VERSION, **settings, **where, "files": files})
+
+
+# --- facts -----------------------------------------------------------------------------------------------------------
+
+
+class StyleFactFiles(Record):
+    """Where a clip's style image lies, None where the package draws it, and the networks."""
+
+    image: str | None = None
+    encoder: str | None = None
+    decoder: str | None = None
+
+
+class StyleFacts(Facts):
+    """The style that a clip is painted in: a name, or the SHA-256 of an image."""
+
+    style: str
+    files: StyleFactFiles
+
+
+def find(asked: Asked) -> StyleFacts:
+    """Which style a clip is painted in: drawn once per clip, the same for all severities."""
+    from perturbations.media import images
+    from perturbations.video import procedural_styles
+
+    assert isinstance(asked.guide, StyleGuide)
+    draw = asked.draw()
+    where = asked.guide.files
+    image: str | None = None
+    if where.images is None:
+        names = procedural_styles.names()
+        name = names[int(draw * len(names))]
+    else:
+        paths = images.listed("style", Path(where.images))
+        path = paths[int(draw * len(paths))]
+        name, image = storage.sha256(path), str(path)
+    return StyleFacts(style=name, files=StyleFactFiles(image=image, encoder=where.encoder, decoder=where.decoder))
+
+
+# --- painters --------------------------------------------------------------------------------------------------------
+
+
+def make(recipe: GuideRecipe, facts: Facts, given: Given) -> Painter:
+    """What paints in a clip's style.
+
+    Raises `MediaError` for a style image that is missing or changed, `ConfigError` for weights that are not there.
+    """
+    assert isinstance(recipe, StyleGuide)
+    assert isinstance(facts, StyleFacts)
+    if recipe.backend == "offline":
+        return _offline_painter(facts.style, facts.files.image)
+    return _pretrained_painter(facts.style, facts.files.image, recipe.text, facts.files.text)
+
+
+# The severities of a clip, and clips of one style, share a painter.
+@lru_cache(maxsize=4)
+def _offline_painter(name: str, image: str | None) -> Painter:
+    from perturbations.video import style
+
+    return style.Painter(style.filter_bank(_style_image(name, image)))
+
+
+@lru_cache(maxsize=4)
+def _pretrained_painter(name: str, image: str | None, guide: str, files: str) -> Painter:
+    from perturbations.video import style
+
+    where = StyleFactFiles.model_validate_json(files)
+    networks = _networks(guide, where.encoder or "", where.decoder or "")
+    statistics = networks.style(_style_image(name, image))
+    return style.Painter(
+        frame=lambda frame, alpha: networks.stylize(frame[None], statistics, alpha)[0],
+        batch=lambda frames, alpha: networks.stylize(frames, statistics, alpha),
+        batch_size=networks.batch_size,
+    )
+
+
+def _style_image(name: str, path: str | None) -> Image:
+    from perturbations.media import images
+    from perturbations.video import procedural_styles
+
+    return procedural_styles.image(name) if path is None else images.checked("style", name, path)
+
+
+@lru_cache(maxsize=1)
+def _networks(guide: str, encoder: str, decoder: str) -> adain.Adain:
+    from perturbations.models import adain
+
+    settings = StyleGuide.model_validate_json(guide)
+    return adain.load(
+        Path(encoder),
+        Path(decoder),
+        encoder_sha256=settings.encoder_sha256 or "",
+        decoder_sha256=settings.decoder_sha256 or "",
+        device=settings.device or "cpu",
+        dtype=settings.dtype or "float32",
+    )
+
+
+def players(recipe: GuideRecipe, row: AnalysisRow | None) -> str:
+    """The painter and its weights."""
+    return canonical({"style": recipe.model_dump(mode="json", exclude_none=True, exclude={"kind", "files"})})
+
+
+GUIDE = Guide(
+    name="style",
+    summary="the picture in whose style it is painted",
+    recipe=StyleGuide,
+    facts=StyleFacts,
+    settle=settle,
+    find=find,
+    make=make,
+    players=players,
+    roles=(Role(name="style", summary="paints for style_transfer", players=(OfflineStyle, PretrainedStyle)),),
+)

@@ -1,0 +1,85 @@
+"""Clean clips as analyses and guides see them, from files or in memory, and the frames that an analysis looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from perturbations.arrays import Image
+from perturbations.errors import MediaError
+from perturbations.media.clip import Frame
+from perturbations.progress import Tick, ticking
+
+Span = tuple[float | None, float | None]
+"""Start and end in seconds; None is the file's own."""
+
+
+class CleanClip(Protocol):
+    """A clip before it is perturbed: part of a file, or an array.
+
+    `sha256` is of its file or array, `frames_sha256` of its decoded frames. `fps` is in frames per second. `place` is
+    the path of its file, empty for an array; `span` is the part of the file that it is.
+    """
+
+    @property
+    def dataset(self) -> str: ...  # noqa: D102
+    @property
+    def item_id(self) -> str: ...  # noqa: D102
+    @property
+    def sha256(self) -> str: ...  # noqa: D102
+    @property
+    def frames_sha256(self) -> str: ...  # noqa: D102
+    @property
+    def num_frames(self) -> int: ...  # noqa: D102
+    @property
+    def height(self) -> int: ...  # noqa: D102
+    @property
+    def width(self) -> int: ...  # noqa: D102
+    @property
+    def fps(self) -> float: ...  # noqa: D102
+
+    @property
+    def place(self) -> str: ...  # noqa: D102
+    @property
+    def span(self) -> Span: ...  # noqa: D102
+
+    def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
+        """The frames in order, RGB uint8; `only` those at these positions. Raises `MediaError`."""
+        ...
+
+
+class Footage(NamedTuple):
+    """The frames of a clip that an analysis looks at, by position, and what is known of the clip."""
+
+    frames: Mapping[int, Image]
+    num_frames: int
+    height: int
+    width: int
+    fps: float
+
+
+def footage(
+    clip: CleanClip,
+    positions: Collection[int],
+    tick: Tick,
+    kept: Callable[[Image], Image] = lambda image: image,
+) -> Footage:
+    """The frames at these positions; `kept` makes of each what is held. Raises `MediaError`."""
+    frames = {frame.position: kept(frame.image) for frame in ticking(clip.frames(set(positions)), tick)}
+    return Footage(frames, clip.num_frames, clip.height, clip.width, clip.fps)
+
+
+def of_each(
+    clips: Sequence[CleanClip],
+    positions: Callable[[int, float], Collection[int]],
+    tick: Tick,
+    kept: Callable[[Image], Image] = lambda image: image,
+) -> list[Footage | MediaError]:
+    """The footage of each clip, or why it has none; `positions` takes a clip's number of frames and its fps."""
+    footages: list[Footage | MediaError] = []
+    for clip in clips:
+        try:
+            footages.append(footage(clip, positions(clip.num_frames, clip.fps), tick, kept))
+        except MediaError as error:
+            footages.append(error)
+    return footages

@@ -1,0 +1,153 @@
+"""A new format is one new file of `exports/`: the command line knows it, and nothing else is edited."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import clips
+import pytest
+
+import perturbations
+from perturbations.errors import ConfigError
+from perturbations.exporting.records import Exported, Request
+from perturbations.exports import registry
+from perturbations.exports.registry import Export
+from perturbations.manifest import files
+from perturbations.manifest.kinds import SOURCES, TEXTS
+from perturbations.plan import captions
+from perturbations.suites import registry as suites
+
+PACKAGE = Path(perturbations.__file__).parent
+
+FORMAT = '''
+"""A list of the rows' files."""
+
+import json
+
+from perturbations.exporting.records import Exported, Request
+from perturbations.exports.registry import Export
+
+
+def write(request: Request) -> Exported:
+    from perturbations.exporting import clips
+
+    rows = clips.complete(clips.read(request.manifest))
+    request.output.mkdir(parents=True, exist_ok=True)
+    paths = {row.item_id: row.path for row in rows}
+    (request.output / "files.json").write_text(json.dumps(paths), encoding="utf-8")
+    return Exported(len(rows), 0)
+
+
+EXPORT = Export(name="file_list", summary="the rows' files, JSON", refuses="nothing at 100 %", videos=write)
+'''
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """What each file of the package holds, less what Python compiles."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a copy of the package that has one file more, and a corpus of two clips and a caption."""
+    folder = tmp_path_factory.mktemp("house")
+    shutil.copytree(PACKAGE, folder / "perturbations", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "perturbations/exports/file_list.py").write_text(FORMAT, encoding="utf-8")
+    rows = [clips.source_row(clips.make(folder / f"{name}.mp4", frames=2), name) for name in ("a", "b")]
+    files.write(folder / "sources.parquet", SOURCES, rows, {"root": "."})
+    recipe = captions.make(suites.get("mm_robustness/word_swap"), 3)
+    caption = clips.text_row(recipe, caption_id="a#0", item_id="a", backend="rules", text="swapped", recipe_id="")
+    files.write(folder / "captions.parquet", TEXTS, [caption])
+    return folder
+
+
+def perturb(house: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the copy's command line."""
+    return subprocess.run(
+        [sys.executable, "-m", "perturbations", *arguments],
+        cwd=house,
+        env={**os.environ, "PYTHONPATH": str(house), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "500"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_one_file_is_all_that_is_new(house: Path) -> None:
+    before, after = contents(PACKAGE), contents(house / "perturbations")
+    assert {name for name in after if after[name] != before.get(name)} == {"exports/file_list.py"}
+    assert before.keys() <= after.keys()
+
+
+def test_help_lists_the_new_format(house: Path) -> None:
+    result = perturb(house, "export", "--help")
+    assert result.returncode == 0, result.stderr
+    assert "{file_list,vtr_tta}" in result.stdout
+    assert "file_list: the rows' files, JSON; takes videos, refuses nothing at 100 %." in result.stdout
+
+
+def test_the_new_format_is_written(house: Path) -> None:
+    result = perturb(house, "export", "sources.parquet", "--format", "file_list", "-o", "out")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "out: 2 videos written, 0 were there, 0 failed, 0 are quarantined\n"
+    listed = json.loads((house / "out/files.json").read_text(encoding="utf-8"))
+    assert {name: Path(path).name for name, path in listed.items()} == {"a": "a.mp4", "b": "b.mp4"}
+
+
+def test_a_corpus_that_the_format_does_not_take_is_refused(house: Path) -> None:
+    result = perturb(house, "export", "captions.parquet", "--format", "file_list", "-o", "texts")
+    assert result.returncode == 1
+    assert "file_list takes videos only, not captions" in result.stderr
+    assert not (house / "texts").exists()
+
+
+def test_a_file_without_a_format_is_named(house: Path) -> None:
+    path = house / "perturbations/exports/unfinished.py"
+    path.write_text("", encoding="utf-8")
+    try:
+        result = perturb(house, "export", "sources.parquet", "--format", "file_list", "-o", "none")
+    finally:
+        path.unlink()
+    assert result.returncode != 0
+    assert "unfinished.py" in result.stderr
+    assert "must define EXPORT" in result.stderr
+
+
+def test_a_format_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(ConfigError, match="no format 'csv'.*known: .*vtr_tta"):
+        registry.get("csv")
+
+
+def test_a_format_of_captions_alone_refuses_videos() -> None:
+    export = Export(name="texts", summary="", refuses="", captions=lambda request: 1)
+    with pytest.raises(ConfigError, match="texts takes captions only, not videos"):
+        export.write_videos(Request(manifest=Path("m"), output=Path("o")))
+    both = Export(
+        name="both", summary="", refuses="", captions=lambda request: 1, videos=lambda request: Exported(1, 0)
+    )
+    assert (export.takes, both.takes) == (("captions",), ("videos", "captions"))
+
+
+@pytest.mark.parametrize("name", registry.exports())
+def test_a_format_is_called_as_its_file_and_takes_something(name: str) -> None:
+    assert (PACKAGE / "exports" / f"{name}.py").is_file()
+    assert registry.get(name).takes
+
+
+def test_listing_the_formats_imports_no_array_library() -> None:
+    code = (
+        "import sys; from perturbations.exports import registry; registry.exports(); "
+        "print({'numpy', 'cv2', 'torch', 'pyarrow', 'pandas', 'av'} & set(sys.modules))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "set()"
