@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from perturbations.engine import shards
-from perturbations.evaluation import runner
+from perturbations.evaluation import queries
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS, VideoRow
 from perturbations.plan import recipe
@@ -51,7 +51,7 @@ def cpu_ms(work: Callable[[], object], repeats: int) -> float:
 
 
 def read_all(rows: Sequence[VideoRow]) -> list[np.ndarray]:
-    return [runner.sampled(row, FRAMES) for row in rows]
+    return [queries.sampled(row, FRAMES) for row in rows]
 
 
 def fit_all(clips: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -86,7 +86,7 @@ def main() -> None:
             rows = files.read_rows(Path("part.parquet"), VIDEOS)
             read = cpu_ms(partial(read_all, rows), options.repeats) / len(rows)
             fit = cpu_ms(partial(fit_all, read_all(rows)), options.repeats) / len(rows)
-            clips = runner.Clips([rows[index % len(rows)] for index in range(BATCH)], FRAMES, SIDE, Path())
+            clips = queries.Clips([rows[index % len(rows)] for index in range(BATCH)], FRAMES, SIDE, Path())
             prepared = cpu_ms(partial(clips.batch, slice(0, BATCH)), options.repeats) / BATCH
             size = sum(row.bytes or 0 for row in rows) / len(rows) / 1e6
             print(f"| {tier} | {read:.1f} | {fit:.1f} | {prepared:.1f} | {size:.2f} |", flush=True)

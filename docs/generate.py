@@ -14,8 +14,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from perturbations.datasets import registry as datasets
 from perturbations.plan import config
 from perturbations.suites import registry as suites
 from perturbations.suites.registry import Suite, resolve
+from perturbations.tta.methods import registry as methods
 
 PROJECT = Path(__file__).parents[1]
 _BLOCK = re.compile(r"^<!-- (?P<name>[a-z ]+) -->\n.*?^<!-- /(?P=name) -->$", re.MULTILINE | re.DOTALL)
@@ -172,11 +171,8 @@ def _argument(action: argparse.Action) -> list[str]:
 
 def of_methods() -> str:
     """A line per adaptation method."""
-    if find_spec("perturbations.tta.methods.registry") is None:
-        return ""
-    methods = import_module("perturbations.tta.methods.registry").methods()
     rows = []
-    for name, entry in methods.items():
+    for name, entry in methods.methods().items():
         rates = " / ".join(f"{rate:.0e}".replace("e-0", "e-") for rate in entry.rates or ())
         needs = ["a bank"] * entry.needs_bank + ["all queries"] * entry.needs_all_queries
         rows.append([f"`{name}`", entry.paper, entry.minimizes, rates, entry.gives, ", ".join(needs)])

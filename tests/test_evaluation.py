@@ -28,6 +28,7 @@ from perturbations.manifest.kinds import (
     SourceRow,
     TextRow,
 )
+from perturbations.manifest.pictures import Picture
 from perturbations.plan import captions as caption_recipes
 from perturbations.plan import config, evaluation, recipe
 from perturbations.suites import registry
@@ -37,8 +38,9 @@ transformers = pytest.importorskip("transformers")
 
 import tiny_models
 
-from perturbations.evaluation import runner
+from perturbations.evaluation import backbone, galleries, results, runner, scenarios
 from perturbations.tta import frames
+from perturbations.tta.methods.registry import methods
 
 DEMO: dict[str, Any] = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}, "mm_robustness": {}}}
 
@@ -97,7 +99,8 @@ def test_the_device_changes_no_settings() -> None:
         ({"model": "xpool"}, "evaluation.checkpoint: `xpool` needs the weights"),
         ({"revision": "abc"}, "evaluation.pretrained"),
         ({"pretrained": "clip", "checkpoint": "nowhere.pth"}, "no such file: nowhere.pth"),
-        ({"methods": ["magic"]}, "evaluation.methods.0"),
+        ({"methods": ["magic"]}, "evaluation.methods.0: method 'magic' is unknown; allowed: none, tent, .*qbnorm"),
+        ({"methods": ["tcr", "hatvr"]}, "evaluation.methods.1: method 'hatvr' is unknown; .*; did you mean hatvtr"),
         ({"severities": []}, "evaluation.severities"),
         ({"seeds": [1, 1]}, "evaluation.seeds"),
     ],
@@ -155,7 +158,7 @@ def perturbed_caption(caption_id: str, item_id: str, *, accepted: bool) -> TextR
 def test_videos_ask_for_any_of_their_captions() -> None:
     sources = [source("b"), source("a"), bad_source("bad"), source("mute")]
     captions = [caption("b-1", "b"), caption("a-1", "a"), caption("b-0", "b"), caption("bad-0", "bad")]
-    asked = runner.of_videos([*sources, source("a2")], captions, sources)
+    asked = scenarios.of_videos([*sources, source("a2")], captions, sources)
     assert asked.query_ids == ("a", "b")
     assert asked.gallery_ids == ("a-1", "b-0", "b-1")
     assert asked.relevant == ((0,), (1, 2))
@@ -170,7 +173,7 @@ def test_captions_that_the_gate_refused_do_not_ask() -> None:
         perturbed_caption("2", "bad", accepted=True),
         caption("3", "a"),
     ]
-    asked = runner.of_captions(captions, sources)
+    asked = scenarios.of_captions(captions, sources)
     assert asked.query_ids == ("1", "3")
     assert asked.gallery_ids == ("a", "b")
     assert asked.relevant == ((1,), (0,))
@@ -179,7 +182,7 @@ def test_captions_that_the_gate_refused_do_not_ask() -> None:
 
 def test_nobody_asks() -> None:
     with pytest.raises(ManifestError, match="no query is left"):
-        runner.of_videos([bad_source("a")], [caption("1", "a")], [source("a")])
+        scenarios.of_videos([bad_source("a")], [caption("1", "a")], [source("a")])
 
 
 # --- what the model sees ---------------------------------------------------------------------------------------------
@@ -238,14 +241,14 @@ def job(direction: str, methods: Sequence[str], seeds: Sequence[int] = (42,)) ->
 
 def run(
     settings: Mapping[str, Any], model: Path, rows: Sequence[CompleteSource], folder: Path, name: str = "journal"
-) -> tuple[list[ResultRow], list[RankRow], list[runner.Picture]]:
-    backbone = runner.load(settings, str(model), None, "cpu")
+) -> tuple[list[ResultRow], list[RankRow], list[Picture]]:
+    loaded = backbone.load(settings, str(model), None, "cpu")
     gallery = folder / "gallery.safetensors"
-    runner.write_gallery(gallery, backbone, rows, settings["num_frames"])
+    galleries.write(gallery, loaded, rows, settings["num_frames"])
     asking = rows if settings["scenarios"][0]["direction"] == "v2t" else CAPTIONS
     return runner.evaluate(
         settings,
-        backbone,
+        loaded,
         sources=rows,
         captions=CAPTIONS,
         asking=lambda scenario: (asking, "hash"),
@@ -254,7 +257,7 @@ def run(
     )
 
 
-METHODS = ("none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl")
+METHODS = tuple(name for name, entry in methods().items() if not entry.needs_bank)
 
 
 @pytest.mark.parametrize("direction", ["v2t", "t2v"])
@@ -275,7 +278,7 @@ def test_every_method_gives_a_row_and_a_rank_a_query(
         assert row["mean_rank"] == pytest.approx(mine.mean())
         assert row["encode_ms_p50"] > 0
     assert len(pictures) == len(results)
-    assert np.sum(pictures[0]["occurrence"]) == pytest.approx(5 * 5)  # as many of the gallery as there are
+    assert np.sum(pictures[0].occurrence) == pytest.approx(5 * 5)  # as many of the gallery as there are
 
 
 def test_an_interrupted_job_goes_on_where_it_was(
@@ -284,15 +287,15 @@ def test_an_interrupted_job_goes_on_where_it_was(
     settings = job("v2t", ["none", "tcr", "hatvtr"])
     whole = run(settings, model, rows, tmp_path, "whole")
     asked: list[str] = []
-    measured = runner._measured
+    adapted = runner._similarities
 
     def counted(*arguments: Any) -> Any:
-        asked.append(arguments[6])
+        asked.append(arguments[3])
         if len(asked) == 3:
             raise KeyboardInterrupt
-        return measured(*arguments)
+        return adapted(*arguments)
 
-    monkeypatch.setattr(runner, "_measured", counted)
+    monkeypatch.setattr(runner, "_similarities", counted)
     with pytest.raises(KeyboardInterrupt):
         run(settings, model, rows, tmp_path)
     with (tmp_path / "journal.jsonl").open("a") as file:
@@ -390,5 +393,5 @@ def test_results_say_whose_severities_they_have(changed: dict[str, str], said: s
     entry = registry.get("mlvp/gaussian_noise")
     made = recipe.make(entry, 3, variant="released", seed=0, storage=recipe.Unstored())
     published = manifest_rows.expected_video(made, source("a"), None)
-    found = runner._backends({"pretrained": None}, [published, replace(published, **changed)])
+    found = results.backends({"pretrained": None}, [published, replace(published, **changed)])
     assert found == {"retrieval": "demo_encoder"} | ({"severities": said} if said else {})

@@ -73,6 +73,7 @@ def picture(method: str, **more: Any) -> dict[str, Any]:
     return {
         "dataset": "demo",
         **scenario,
+        "model": "clip4clip",
         "method": method,
         "seed": 42,
         "occurrence": generator.integers(0, 40, 60).tolist(),

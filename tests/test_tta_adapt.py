@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import pytest
@@ -10,19 +9,22 @@ from tta_models import model_of, pooling_state, queries_and_gallery, random_text
 
 from perturbations import tta
 from perturbations.errors import ConfigError
+from perturbations.tta import losses
 from perturbations.tta.methods.dsl import dual_softmax
 from perturbations.tta.methods.qbnorm import querybank_normalized
+from perturbations.tta.methods.registry import method as method_of
+from perturbations.tta.methods.registry import methods
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-ADAPTING = ("tent", "read", "sar", "eata", "tcr", "hatvtr")
-EVERY = tuple(tta.METHODS)
+EVERY = tuple(methods())
+ADAPTING = tuple(name for name, entry in methods().items() if entry.adapts)
 
 
 def run(model: Any, method: str, direction: str, sizes: list[int], **options: Any) -> list[Any]:
     batches, gallery = queries_and_gallery(direction, sizes)
-    if method == "qbnorm":
+    if method_of(method).needs_bank:
         options["bank"] = queries_and_gallery(direction, [5])[0][0]
     return list(tta.adapt(model, method, iter(batches), gallery, direction=direction, **options))
 
@@ -62,7 +64,7 @@ def test_the_model_is_the_caller_s_again(direction: str, method: str) -> None:
     clip.vision_model.post_layernorm.weight.grad = torch.ones(32)
     before = snapshot(clip)
     batches, gallery = queries_and_gallery(direction, [4, 4])
-    bank = queries_and_gallery(direction, [5])[0][0] if method == "qbnorm" else None
+    bank = queries_and_gallery(direction, [5])[0][0] if method_of(method).needs_bank else None
     seed_before = torch.random.get_rng_state()
     running = tta.adapt(tta.clip4clip(clip), method, batches, gallery, direction=direction, bank=bank, lr=1e-2)
     next(running)
@@ -181,8 +183,7 @@ def test_a_step_that_is_no_number_is_skipped_and_counted(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["tcr", "hatvtr"])
 def test_a_batch_of_which_none_passes_is_skipped(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module(f"perturbations.tta.methods.{method}")
-    monkeypatch.setattr(module, "robust_entropy", lambda entropies, largest: None)
+    monkeypatch.setattr(losses, "robust_entropy", lambda entropies, largest: None)
     counts = tta.Counts()
     model = model_of("clip4clip")
     found = run(model, method, "v2t", [4], counts=counts)[0]
@@ -192,8 +193,7 @@ def test_a_batch_of_which_none_passes_is_skipped(method: str, monkeypatch: pytes
 
 
 def test_an_infinite_gradient_of_a_finite_loss_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module("perturbations.tta.methods.tent")
-    monkeypatch.setattr(module, "entropy", lambda logits: (logits - logits.detach()).sum(-1).sqrt())
+    monkeypatch.setattr(losses, "entropy", lambda logits: (logits - logits.detach()).sum(-1).sqrt())
     counts = tta.Counts()
     model = model_of("clip4clip")
     found = run(model, "tent", "v2t", [4, 4], counts=counts)

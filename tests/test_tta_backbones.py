@@ -11,7 +11,7 @@ from tta_models import pooling_state, queries_and_gallery, tiny_clip
 
 from perturbations import tta
 from perturbations.errors import ConfigError
-from perturbations.evaluation import backbones
+from perturbations.evaluation import backbone
 
 torch = pytest.importorskip("torch")
 safetensors_torch = pytest.importorskip("safetensors.torch")
@@ -47,17 +47,17 @@ def test_a_published_checkpoint(pretrained: Path, tmp_path: Path, pooling: str, 
         torch.save({"state_dict": {f"module.{name}": value for name, value in state.items()}}, path)
     else:
         torch.save(state if form == "bare.pt" else {"state_dict": state, "epoch": 3}, path)
-    found = similarities(backbones.load(pooling, str(pretrained), checkpoint=path))
+    found = similarities(backbone.load_encoder(pooling, str(pretrained), checkpoint=path))
     clip = tiny_clip(5)
     expected = tta.clip4clip(clip) if pooling == "clip4clip" else tta.xpool(clip, pooling_state(5))
     assert torch.allclose(found, similarities(expected), atol=1e-6)
 
 
 def test_pretrained_weights_alone(pretrained: Path) -> None:
-    found = similarities(backbones.load("clip4clip", str(pretrained)))
+    found = similarities(backbone.load_encoder("clip4clip", str(pretrained)))
     assert torch.allclose(found, similarities(tta.clip4clip(tiny_clip(0))), atol=1e-6)
     with pytest.raises(ConfigError, match=r"xpool needs the weights pool_frames\.\*, and no checkpoint is given"):
-        backbones.load("xpool", str(pretrained))
+        backbone.load_encoder("xpool", str(pretrained))
 
 
 class Dangerous:
@@ -69,7 +69,7 @@ def test_a_file_that_would_run_code_is_refused(pretrained: Path, tmp_path: Path)
     path = tmp_path / "checkpoint.pth"
     torch.save({"state_dict": published(), "config": Dangerous()}, path)
     with pytest.raises(ConfigError, match="cannot be read as weights only"):
-        backbones.load("clip4clip", str(pretrained), checkpoint=path)
+        backbone.load_encoder("clip4clip", str(pretrained), checkpoint=path)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_is_wrong_is_said(pretrained: Path, tmp_path: Path, content: Any, s
     elif content is not None:
         torch.save(content, path)
     with pytest.raises(ConfigError, match=said):
-        backbones.load("clip4clip", str(pretrained), checkpoint=path)
+        backbone.load_encoder("clip4clip", str(pretrained), checkpoint=path)
 
 
 def test_a_damaged_safetensors_file(pretrained: Path, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_damaged_safetensors_file(pretrained: Path, tmp_path: Path) -> None:
     safetensors_torch.save_file(published(), path)
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ConfigError, match="checkpoint.safetensors"):
-        backbones.load("clip4clip", str(pretrained), checkpoint=path)
+        backbone.load_encoder("clip4clip", str(pretrained), checkpoint=path)
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,11 @@ def test_a_damaged_safetensors_file(pretrained: Path, tmp_path: Path) -> None:
 )
 def test_wrong_settings(pretrained: Path, pooling: str, model: str | None, device: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        backbones.load(pooling, model or str(pretrained), device=device)
+        backbone.load_encoder(pooling, model or str(pretrained), device=device)
 
 
 def test_another_kind_of_model(pretrained: Path) -> None:
     config = pretrained / "config.json"
     config.write_text(config.read_text().replace('"model_type": "clip"', '"model_type": "gpt2"'))
     with pytest.raises(ConfigError, match="holds a 'gpt2' model; allowed: clip, blip"):
-        backbones.load("clip4clip", str(pretrained))
+        backbone.load_encoder("clip4clip", str(pretrained))

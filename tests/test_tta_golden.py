@@ -14,6 +14,7 @@ from tta_models import BATCH, METHODS, SHIPPED, Golden, golden_data, golden_inpu
 
 from perturbations import tta
 from perturbations.tta import towers
+from perturbations.tta.methods.registry import method as method_of
 
 torch = pytest.importorskip("torch")
 
@@ -89,5 +90,7 @@ def test_learning_rates_are_the_reference_s() -> None:
     for key, setting in recorded.items():
         _, direction, method = key.split("/")
         if method != "mock":
-            assert tta.LEARNING_RATES[method][tta.DIRECTIONS.index(direction)] == setting["lr"], key
+            rates = method_of(method).rates
+            assert rates is not None, key
+            assert rates[tta.DIRECTIONS.index(direction)] == setting["lr"], key
             assert setting["steps"] == 3

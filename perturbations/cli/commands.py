@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -279,8 +279,8 @@ def _add_rule_commands(commands: Any) -> None:
     parser.add_argument("--shards", type=Path, help="the folder of the shards' lists")
     parser.add_argument("--mixes", type=Path, help="the folder of the mixed manifests")
     parser.add_argument("--gallery", type=Path, help="t2v: the encoded clips")
-    parser.add_argument("--bank-captions", type=Path, help="qbnorm, t2v: the captions of its bank")
-    parser.add_argument("--bank-gallery", type=Path, help="qbnorm, v2t: the encoded clips of its bank")
+    parser.add_argument("--bank-captions", type=Path, help="methods with a bank, t2v: its captions")
+    parser.add_argument("--bank-gallery", type=Path, help="methods with a bank, v2t: its encoded clips")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=Path, required=True)
     parser.add_argument("--pictures", type=Path, required=True, help="what a report draws, .json")
@@ -828,28 +828,29 @@ def _export(options: argparse.Namespace) -> int:
 
 def _encode_gallery(options: argparse.Namespace) -> int:
     _need_models()
-    from perturbations.evaluation import runner
+    from perturbations.evaluation import backbone, galleries
     from perturbations.manifest import sets
     from perturbations.manifest.kinds import SOURCES
 
     settings = json.loads(options.settings)
-    backbone = runner.load(settings, options.pretrained, options.checkpoint, options.device)
+    loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
     rows = sets.read_part(options.sources, SOURCES)
-    runner.write_gallery(options.output, backbone, rows, settings["num_frames"])
+    galleries.write(options.output, loaded, rows, settings["num_frames"])
     return 0
 
 
 def _evaluate(options: argparse.Namespace) -> int:
     _need_models()
-    from perturbations.evaluation import runner
-    from perturbations.manifest import files, sets
+    from perturbations.evaluation import backbone, runner
+    from perturbations.manifest import files, pictures, sets
     from perturbations.manifest.kinds import CAPTIONS, RANKS, RESULTS, SOURCES
+    from perturbations.plan.evaluation import ScenarioSettings
     from perturbations.system import storage
     from perturbations.system.records import digest
 
     shards = [] if options.shards is None else sorted(path.stem for path in options.shards.glob("*.jsonl"))
 
-    def asking(scenario: Mapping[str, Any]) -> tuple[list[Any], str]:
+    def asking(scenario: ScenarioSettings) -> tuple[list[Any], str]:
         if scenario["mix"] is not None:
             parts = [options.mixes / f"{scenario['mix']}.parquet"]
         elif options.parts is not None:
@@ -861,9 +862,9 @@ def _evaluate(options: argparse.Namespace) -> int:
         return rows, digest(list(map(storage.sha256, parts)))
 
     settings = json.loads(options.settings)
-    rows, ranks, pictures = runner.evaluate(
+    rows, ranks, drawn = runner.evaluate(
         settings,
-        runner.load(settings, options.pretrained, options.checkpoint, options.device),
+        backbone.load(settings, options.pretrained, options.checkpoint, options.device),
         sources=sets.read_part(options.sources, SOURCES),
         captions=sets.read_part(options.captions, CAPTIONS),
         asking=asking,
@@ -874,7 +875,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     )
     files.write(options.output, RESULTS, rows)
     files.write(options.ranks, RANKS, ranks)
-    storage.write_text(options.pictures, json.dumps(pictures))
+    pictures.write(options.pictures, drawn)
     return 0
 
 

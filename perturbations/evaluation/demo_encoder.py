@@ -13,10 +13,11 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -26,6 +27,9 @@ from perturbations.models.loading import library
 from perturbations.progress import logged
 from perturbations.system import storage
 from perturbations.tta import frames
+
+if TYPE_CHECKING:
+    from transformers import CLIPModel, PreTrainedTokenizerFast
 
 log = logging.getLogger("perturbations")
 
@@ -86,33 +90,36 @@ nothing else: for trying the evaluation, not for measuring robustness.
 """
 
 
-def _tokenizer(captions: Sequence[str]) -> Any:
+def _tokenizer(captions: Sequence[str]) -> PreTrainedTokenizerFast:
     """Whole words of the captions, in lower case; the rest is `<unk>`."""
     tokenizers, transformers = library("tokenizers"), library("transformers")
     # CLIP takes an end of text of the id 2 for the first releases' and pools at the largest id instead.
     special = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>"}
     words = [*special.values(), *sorted({word for caption in captions for word in caption.split()})]
-    made = tokenizers.Tokenizer(
+    words_to_ids = tokenizers.Tokenizer(
         tokenizers.models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>")
     )
-    made.normalizer = tokenizers.normalizers.Lowercase()
-    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    words_to_ids.normalizer = tokenizers.normalizers.Lowercase()
+    words_to_ids.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     ends = special["bos_token"], special["eos_token"]
-    made.post_processor = tokenizers.processors.TemplateProcessing(
+    words_to_ids.post_processor = tokenizers.processors.TemplateProcessing(
         single="{} $A {}".format(*ends), special_tokens=[(name, words.index(name)) for name in ends]
     )
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=_MOST_TOKENS, **special)
+    wrapped: PreTrainedTokenizerFast = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words_to_ids, model_max_length=_MOST_TOKENS, **special
+    )
+    return wrapped
 
 
 _MOST_TOKENS = 32
 
 
-def _tokens(tokenizer: Any, captions: Sequence[str]) -> dict[str, Tensor]:
-    made = tokenizer(list(captions), padding=True, truncation=True, return_tensors="pt")
-    return {"input_ids": made["input_ids"], "attention_mask": made["attention_mask"]}
+def _tokens(tokenizer: PreTrainedTokenizerFast, captions: Sequence[str]) -> dict[str, Tensor]:
+    encoded = tokenizer(list(captions), padding=True, truncation=True, return_tensors="pt")
+    return {"input_ids": encoded["input_ids"], "attention_mask": encoded["attention_mask"]}
 
 
-def _model(tokenizer: Any, training: Training) -> Any:
+def _model(tokenizer: PreTrainedTokenizerFast, training: Training) -> CLIPModel:
     transformers = library("transformers")
     tower = {
         "hidden_size": training.width,
@@ -134,10 +141,11 @@ def _model(tokenizer: Any, training: Training) -> Any:
     config = transformers.CLIPConfig(
         text_config={**tower, **text}, vision_config={**tower, **vision}, projection_dim=training.width
     )
-    return transformers.CLIPModel(config)
+    model: CLIPModel = transformers.CLIPModel(config)
+    return model
 
 
-def _drawn(scenes: Sequence[int], training: Training) -> np.ndarray:
+def _drawn(scenes: Sequence[int], training: Training) -> NDArray[np.uint8]:
     """Frames of clean clips, spread over their length: uint8, scenes x frames x 3 x S x S."""
     places = uniform_indices(training.frames, film.NUM_FRAMES)
     pixels = np.empty((len(scenes), len(places), 3, training.image_size, training.image_size), np.uint8)
@@ -146,7 +154,7 @@ def _drawn(scenes: Sequence[int], training: Training) -> np.ndarray:
     return pixels
 
 
-def _fit(model: Any, tokens: dict[str, Tensor], pixels: np.ndarray, training: Training) -> None:
+def _fit(model: CLIPModel, tokens: dict[str, Tensor], pixels: NDArray[np.uint8], training: Training) -> None:
     """Clips, the mean of some of their frames, and their captions find each other in a batch."""
     generator = torch.Generator().manual_seed(torch.initial_seed())
     batches = len(pixels) // training.batch_size
@@ -175,7 +183,7 @@ def _fit(model: Any, tokens: dict[str, Tensor], pixels: np.ndarray, training: Tr
         optimizer.step()
         schedule.step()
         log.debug("loss %.3f", loss.item())
-    model.eval()
+    model.train(False)
 
 
 def _batches(scenes: int, training: Training, generator: torch.Generator) -> Iterator[Tensor]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
-from pydantic import Field, ValidationError, create_model, field_validator
+from pydantic import AfterValidator, Field, ValidationError, WithJsonSchema, create_model, field_validator
 from pydantic.config import JsonDict
 
 from perturbations.bounds import SEEDS
@@ -23,6 +23,7 @@ from perturbations.guides import registry as guides
 from perturbations.suites import registry
 from perturbations.system import limits
 from perturbations.system.settings import MOST_ITEMS, Strict, Whole
+from perturbations.tta.methods import registry as methods
 
 if TYPE_CHECKING:
     AnyDataset = Dataset
@@ -178,7 +179,17 @@ class Suite(Strict):
         return _distinct(value)
 
 
-MethodName = Literal["none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl", "qbnorm"]
+def _known_method(name: str) -> str:
+    try:
+        return methods.method(name).name
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
+MethodName = Annotated[
+    str, AfterValidator(_known_method), WithJsonSchema({"type": "string", "enum": list(methods.methods())})
+]
+_NEED_BANK = [name for name, method in methods.methods().items() if method.needs_bank]
 Mix = Literal["mixed_severity", "mixed_types"]
 
 
@@ -207,11 +218,13 @@ class Evaluation(Strict):
     )
     mixes: tuple[Mix, ...] = Field((), description="mixed manifests to ask too, v2t")
     methods: tuple[MethodName, ...] = Field(
-        ("tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl"),
+        methods.defaults(),
         min_length=1,
-        description="how it adapts, beside `none`, which is always run",
+        description=f"how it adapts, beside `{methods.baseline().name}`, which is always run",
     )
-    bank: str | None = Field(None, description="qbnorm: the dataset whose captions (t2v) or videos (v2t) are its bank")
+    bank: str | None = Field(
+        None, description=f"{', '.join(_NEED_BANK)}: the dataset whose captions (t2v) or videos (v2t) are its bank"
+    )
     seeds: tuple[Seed, ...] = Field((42,), min_length=1, description="of the methods")
     batch_size: Whole = Field(16, ge=1, le=65_536, description="queries at once")
     num_frames: Whole = Field(12, ge=1, le=4096, description="uniformly sampled frames of a clip")
@@ -396,8 +409,12 @@ def _evaluation_problems(config: Config) -> list[str]:
         for name in wanted.suites or ()
         if name not in config.suites
     ]
-    if "qbnorm" in wanted.methods and wanted.bank is None:
-        problems.append("evaluation.bank: the method `qbnorm` needs a bank: a dataset of training queries")
+    if wanted.bank is None:
+        problems += [
+            f"evaluation.bank: the method `{name}` needs a bank: a dataset of training queries"
+            for name in wanted.methods
+            if methods.method(name).needs_bank
+        ]
     if wanted.bank is not None and wanted.bank not in config.datasets:
         problems.append(f"evaluation.bank: {short(wanted.bank)} is not among `datasets`: {', '.join(config.datasets)}")
     if wanted.model == "xpool" and wanted.checkpoint is None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal, TypedDict
 
 from perturbations.errors import ConfigError
 from perturbations.plan import captions, recipe
 from perturbations.plan import config as configuration
 from perturbations.plan.mixes import SHARES
 from perturbations.suites import registry
+from perturbations.tta.methods import registry as methods_shelf
 
 CLEAN = "clean"
 MIXED = "mixed"
@@ -96,28 +97,94 @@ def _at_severities(
             yield Scenario(direction, suite, registry.get(f"{suite}/{name}").level, name, severity)
 
 
-GROUPS = ("none", "adapted")
+AS_IT_IS, ADAPTED = GROUPS = (methods_shelf.baseline().name, "adapted")
 """The model as it is, and every other method: jobs of their own, so that the first can be had alone."""
 
 
 def methods(config: configuration.Config, group: str) -> tuple[str, ...]:
     """The methods of a group of jobs."""
-    return tuple(name for name in config.evaluation.methods if name != "none") if group == "adapted" else ("none",)
+    return tuple(name for name in config.evaluation.methods if name != AS_IT_IS) if group == ADAPTED else (AS_IT_IS,)
 
 
-def model_settings(config: configuration.Config) -> dict[str, Any]:
+def needs_bank(config: configuration.Config, group: str) -> bool:
+    """Whether a method of a group of jobs needs a bank of training queries."""
+    return any(methods_shelf.method(name).needs_bank for name in methods(config, group))
+
+
+class ModelSettings(TypedDict):
     """What a gallery's features depend on beside its clips."""
-    return config.evaluation.model_dump(mode="json", include={"model", "pretrained", "revision", "num_frames"})
+
+    model: str
+    pretrained: str | None
+    revision: str | None
+    num_frames: int
 
 
-def settings(config: configuration.Config, dataset: str, job: Job, group: str) -> dict[str, Any]:
-    """Everything that a job's results depend on beside its inputs; the device is not part of it.
+class ScenarioSettings(TypedDict):
+    """A `Scenario` and its dataset, as a job's settings and its rows have it."""
+
+    dataset: str
+    direction: Direction
+    suite: str
+    level: str
+    perturbation: str
+    severity: int | None
+    mix: str | None
+    share: float | None
+
+
+class Settings(ModelSettings):
+    """Everything that a job's results depend on beside its inputs; the device is not part of it."""
+
+    setting: str
+    seeds: Sequence[int]
+    batch_size: int
+    steps: int
+    precision: str
+    scenarios: Sequence[ScenarioSettings]
+    methods: Sequence[str]
+
+
+def model_settings(config: configuration.Config) -> ModelSettings:
+    """What a gallery's features depend on beside its clips."""
+    wanted = config.evaluation
+    return {
+        "model": wanted.model,
+        "pretrained": wanted.pretrained,
+        "revision": wanted.revision,
+        "num_frames": wanted.num_frames,
+    }
+
+
+def settings(config: configuration.Config, dataset: str, job: Job, group: str) -> Settings:
+    """The settings of a job.
 
     Raises `ConfigError` for a job that the configuration does not ask for.
     """
-    found = jobs(config, dataset).get(job)
-    if found is None:
+    members = jobs(config, dataset).get(job)
+    if members is None:
         raise ConfigError(f"config.yaml asks for no evaluation {'/'.join(job)} of {dataset}")
-    said = config.evaluation.model_dump(mode="json", include={"setting", "seeds", "batch_size", "steps", "precision"})
-    asked = [{"dataset": dataset, **asdict(one)} for one in found]
-    return {**model_settings(config), **said, "scenarios": asked, "methods": methods(config, group)}
+    wanted = config.evaluation
+    return {
+        **model_settings(config),
+        "setting": wanted.setting,
+        "seeds": wanted.seeds,
+        "batch_size": wanted.batch_size,
+        "steps": wanted.steps,
+        "precision": wanted.precision,
+        "scenarios": [_scenario_settings(dataset, scenario) for scenario in members],
+        "methods": methods(config, group),
+    }
+
+
+def _scenario_settings(dataset: str, scenario: Scenario) -> ScenarioSettings:
+    return {
+        "dataset": dataset,
+        "direction": scenario.direction,
+        "suite": scenario.suite,
+        "level": scenario.level,
+        "perturbation": scenario.perturbation,
+        "severity": scenario.severity,
+        "mix": scenario.mix,
+        "share": scenario.share,
+    }

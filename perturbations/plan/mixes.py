@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
-from perturbations import rng
 from perturbations.manifest.kinds import (
     SOURCE_STORAGE,
     ClipRow,
@@ -30,6 +29,8 @@ def mixed_severity(videos: Sequence[VideoRow]) -> Iterator[MixRow]:
     A draw depends on the seed, the dataset, the item and the perturbation. A scenario that was quarantined stays a
     quarantined row.
     """
+    from perturbations import rng  # late: it needs NumPy, which Snakemake is to do without
+
     choices: dict[tuple[str, str], list[VideoRow]] = defaultdict(list)
     for row in videos:
         choices[row.item_id, row.perturbation].append(row)
@@ -46,6 +47,8 @@ def mixed_types(videos: Sequence[VideoRow], sources: Sequence[SourceRow]) -> Ite
     Which items are perturbed is a matter of a number drawn for each, the smallest first: those of 20 % are among those
     of 40 %, and what became of an item is the same in both.
     """
+    from perturbations import rng  # late: it needs NumPy, which Snakemake is to do without
+
     choices: dict[str, list[VideoRow]] = defaultdict(list)
     for row in videos:
         choices[row.item_id].append(row)

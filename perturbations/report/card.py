@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from perturbations.engine.guided import offline_roles
 from perturbations.manifest.kinds import COMPLETE, TextRow, VideoRow
@@ -43,7 +42,7 @@ def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = ()) -> 
     return "comparable with published numbers: no stand-in for a model was used"
 
 
-def card(suite: registry.Suite, rows: Sequence[VideoRow], listed: Listed, about: Mapping[str, Any]) -> str:
+def card(suite: registry.Suite, rows: Sequence[VideoRow], listed: Listed, about: Mapping[str, object]) -> str:
     """The card of a `videos` manifest, from its rows and its metadata. The same rows give the same text."""
     complete = [row for row in rows if row.status == COMPLETE]
     front = {

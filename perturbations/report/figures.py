@@ -6,9 +6,13 @@ import base64
 import io
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (5, 5)), (0, (8, 2, 2, 2)))
@@ -27,7 +31,7 @@ _MOST_COLUMNS = 4
 
 
 def lines(values: Mapping[str, Mapping[int, float]], x: str, y: str) -> str:
-    """One line a name."""
+    """One line per name."""
     figure, axes = _figure(7.2, 3.8, 1, 1)
     (axis,) = axes
     for place, (name, points) in enumerate(values.items()):
@@ -50,11 +54,11 @@ def lines(values: Mapping[str, Mapping[int, float]], x: str, y: str) -> str:
 
 
 def histograms(occurrence: Mapping[str, Sequence[float]]) -> str:
-    """How many gallery items are retrieved so often: one panel a name, all with the same axes."""
+    """How many gallery items are retrieved so often: one panel per name, all with the same axes."""
     rows, columns = _grid(len(occurrence))
-    figure, axes = _figure(2.4 * columns, 1.9 * rows, rows, columns, sharex=True, sharey=True)
+    figure, axes = _figure(2.4 * columns, 1.9 * rows, rows, columns, shared=True)
     most = max(1.0, max(float(np.max(one)) for one in occurrence.values()))
-    edges = np.linspace(0, most, min(31, math.ceil(most) + 2))
+    edges = np.linspace(0, most, min(31, math.ceil(most) + 2)).tolist()
     for place, (axis, (name, counts)) in enumerate(zip(axes, occurrence.items(), strict=False)):
         axis.hist(
             counts,
@@ -74,7 +78,7 @@ def histograms(occurrence: Mapping[str, Sequence[float]]) -> str:
 
 
 def heatmaps(similarities: Mapping[str, Sequence[Sequence[float]]]) -> str:
-    """Similarities, one square a name, each row with its own scale from white (least) to black: a query ranks by it."""
+    """Similarities: one square per name, each row with its own scale, from white (least) to black."""
     rows, columns = _grid(len(similarities))
     figure, axes = _figure(2.3 * columns, 2.4 * rows, rows, columns)
     for axis, (name, values) in zip(axes, similarities.items(), strict=False):
@@ -96,19 +100,19 @@ def _grid(number: int) -> tuple[int, int]:
     return math.ceil(number / columns), columns
 
 
-def _figure(width: float, height: float, rows: int, columns: int, **shared: Any) -> tuple[Any, list[Any]]:
+def _figure(width: float, height: float, rows: int, columns: int, *, shared: bool = False) -> tuple[Figure, list[Axes]]:
     from matplotlib.figure import Figure  # late: it takes a second to load
 
     figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
-    return figure, list(figure.subplots(rows, columns, squeeze=False, **shared).ravel())
+    return figure, list(figure.subplots(rows, columns, squeeze=False, sharex=shared, sharey=shared).ravel())
 
 
-def _unused(axes: Sequence[Any], used: int) -> None:
+def _unused(axes: Sequence[Axes], used: int) -> None:
     for axis in axes[used:]:
         axis.set_axis_off()
 
 
-def _address(figure: Any) -> str:
+def _address(figure: Figure) -> str:
     import matplotlib
 
     with matplotlib.rc_context({"svg.hashsalt": "perturbations", "svg.fonttype": "path"}):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from perturbations.captions import corpus
 from perturbations.manifest.kinds import TextRow
@@ -109,12 +108,12 @@ def _counted(entry: registry.Perturbation, severity: int, rows: Sequence[TextRow
     return f"| {severity} | {parameters} | {changed:.1%} | {accepted} | {similarity} | {tries} |"
 
 
-def _parameters(row: TextRow) -> dict[str, Any]:
-    parameters: dict[str, Any] = json.loads(row.params)
+def _parameters(row: TextRow) -> dict[str, object]:
+    parameters: dict[str, object] = json.loads(row.params)
     return parameters
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -3,19 +3,24 @@
 model = clip4clip(transformers.CLIPModel.from_pretrained(folder))
 for similarities in adapt(model, "hatvtr", batches, (ids, mask), direction="v2t"):
     ...  # B x N_G
+
+The methods are declared in `perturbations.tta.methods`.
 """
 
-from perturbations.tta.adaptation import LEARNING_RATES, PRECISIONS, adapt
-from perturbations.tta.encoders import DualEncoder, clip4clip, xpool
-from perturbations.tta.gallery import Gallery, encode_gallery
-from perturbations.tta.inputs import DIRECTIONS
-from perturbations.tta.methods import METHODS
-from perturbations.tta.recording import Counts, Timings
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perturbations.tta.adaptation import PRECISIONS, adapt
+    from perturbations.tta.encoders import DualEncoder, clip4clip, xpool
+    from perturbations.tta.gallery import Gallery, encode_gallery
+    from perturbations.tta.inputs import DIRECTIONS
+    from perturbations.tta.recording import Counts, Timings
 
 __all__ = [
     "DIRECTIONS",
-    "LEARNING_RATES",
-    "METHODS",
     "PRECISIONS",
     "Counts",
     "DualEncoder",
@@ -26,3 +31,27 @@ __all__ = [
     "encode_gallery",
     "xpool",
 ]
+
+_HOMES = {
+    "DIRECTIONS": "inputs",
+    "PRECISIONS": "adaptation",
+    "Counts": "recording",
+    "DualEncoder": "encoders",
+    "Gallery": "gallery",
+    "Timings": "recording",
+    "adapt": "adaptation",
+    "clip4clip": "encoders",
+    "encode_gallery": "gallery",
+    "xpool": "encoders",
+}
+
+
+def __getattr__(name: str) -> object:
+    # Resolved late: Snakemake looks up the methods' names without torch.
+    if name in _HOMES:
+        return getattr(import_module(f"perturbations.tta.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'perturbations.tta' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,20 +13,10 @@ from perturbations.errors import ConfigError
 from perturbations.tta import inputs
 from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery, encode_gallery
-from perturbations.tta.inputs import Direction
-from perturbations.tta.methods import METHODS, Method
+from perturbations.tta.inputs import Batch, Direction
+from perturbations.tta.methods import registry
 from perturbations.tta.recording import Counts, Timings
 from perturbations.tta.task import Task
-
-LEARNING_RATES: dict[str, tuple[float, float]] = {
-    "tent": (3e-5, 3e-5),
-    "read": (3e-5, 3e-5),
-    "sar": (3e-5, 3e-5),
-    "eata": (3e-4, 3e-4),
-    "tcr": (3e-4, 3e-4),
-    "hatvtr": (3e-4, 3e-5),
-}
-"""v2t, t2v (HAT-VTR, App. B.3)."""
 
 PRECISIONS: dict[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.bfloat16}
 
@@ -35,8 +24,8 @@ PRECISIONS: dict[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.
 def adapt(
     model: DualEncoder,
     method: str,
-    batches: Iterable[Any],
-    gallery: Any,
+    batches: Iterable[Batch],
+    gallery: Gallery | Batch | Iterator[Batch],
     *,
     direction: Direction,
     steps: int = 3,
@@ -44,7 +33,7 @@ def adapt(
     temperature: float = 0.02,
     seed: int = 42,
     precision: str = "float32",
-    bank: Any = None,
+    bank: Gallery | Batch | Iterator[Batch] | None = None,
     counts: Counts | None = None,
     timings: Timings | None = None,
 ) -> Generator[Tensor, None, None]:
@@ -54,79 +43,91 @@ def adapt(
 
     Args:
         model: from `clip4clip` or `xpool`, or a DualEncoder.
-        method: one of METHODS.
+        method: name of a method of `perturbations.tta.methods`.
         batches: v2t: frames B x T x 3 x H x W, normalized, floating point; t2v: (token ids B x L, attention mask
             B x L or None), or a tokenizer's output with `input_ids` and `attention_mask`. Any B from 1.
-        gallery: the other modality in the same form (N_G items), or what `encode_gallery` made of it.
+        gallery: the other modality in the same form (N_G items), an iterator of its parts, or what
+            `encode_gallery` returned.
         direction: "v2t" (videos are queries) or "t2v".
-        steps: of the optimizer, a batch.
-        lr: AdamW's learning rate; None takes the method's of LEARNING_RATES.
+        steps: of the optimizer, per batch.
+        lr: AdamW's learning rate; None takes the method's own.
         temperature: tau, by which similarities are divided in softmax.
         seed: of torch's generator while a batch is worked on. No method draws; it is for models that do.
         precision: "float32", or "bfloat16" for the query encoder's matrix products. Towers of at most 64 numbers' width
             work in double precision on the CPU instead of float32.
-        bank: qbnorm only: training captions (t2v) or training videos (v2t), as a batch or as the gallery's kind.
-        counts: counts what the run's steps came to.
-        timings: records milliseconds a query.
+        bank: for methods that need one: training captions (t2v) or training videos (v2t), as a batch or as the
+            gallery's kind.
+        counts: counts the run's updates and skipped steps.
+        timings: records milliseconds per query.
 
     Yields:
-        One B x N_G float32 tensor a batch, of the last forward pass before its update. tent, read, sar and eata give
-        similarities divided by the temperature, the others undivided. dsl, which needs all queries, yields after the
-        last of them.
+        One B x N_G float32 tensor per batch, of the last forward pass before its update. `gives` of a method says what
+        it holds. A method that needs all queries yields after the last of them.
 
     Raises:
         ConfigError: the method, direction, precision or a number is not allowed.
         ValueError: an input has another shape.
     """
-    if method not in METHODS:
-        raise ConfigError(f"method {method!r} is unknown; allowed: {', '.join(METHODS)}")
+    declared = registry.method(method)
+    _check(direction, steps, temperature, precision)
+    lr = _rate(declared, direction, lr)
+    _check_inputs(declared, direction, gallery, bank)
+    task_of = partial(Task, model, steps=steps, lr=lr, temperature=temperature, seed=seed, counts=counts or Counts())
+    task_of = partial(task_of, autocast=PRECISIONS[precision], timings=timings or Timings())
+    return _run(task_of, declared, model, batches, gallery, direction, bank)
+
+
+def _check(direction: Direction, steps: int, temperature: float, precision: str) -> None:
+    """Raise `ConfigError` for a setting that is not allowed."""
     if direction not in inputs.DIRECTIONS:
         raise ConfigError(f"direction {direction!r} is unknown; allowed: {', '.join(inputs.DIRECTIONS)}")
     if precision not in PRECISIONS:
         raise ConfigError(f"precision {precision!r} is unknown; allowed: {', '.join(PRECISIONS)}")
     if steps < 1:
-        raise ConfigError(f"steps is {steps}; 1 at least (the method none does not adapt)")
+        baseline = registry.baseline().name
+        raise ConfigError(f"steps is {steps}; 1 at least (the method {baseline} does not adapt)")
     if not temperature > 0:
         raise ConfigError(f"temperature is {temperature}; it must be above 0")
+
+
+def _rate(method: registry.Method, direction: Direction, lr: float | None) -> float:
+    """The learning rate: `lr`, or the method's own. Raises `ConfigError` for a rate that is not allowed."""
     if lr is None:
-        lr = LEARNING_RATES.get(method, (0.0, 0.0))[inputs.DIRECTIONS.index(direction)]
+        if method.rates is None:
+            return 0.0
+        return method.rates.v2t if direction == "v2t" else method.rates.t2v
     if not 0 <= lr < float("inf"):
         raise ConfigError(f"lr is {lr}; it must be a number from 0")
+    return lr
+
+
+def _check_inputs(method: registry.Method, direction: Direction, gallery: object, bank: object) -> None:
+    """Raise `ConfigError` for a gallery of the other direction, or a bank that is missing or of no use."""
     if isinstance(gallery, Gallery) and gallery.direction != direction:
         raise ConfigError(f"the gallery was encoded for {gallery.direction}, the direction is {direction}")
-    if (method == "qbnorm") != (bank is not None):
-        raise ConfigError("qbnorm needs a bank of training queries" if bank is None else f"{method} takes no bank")
-    task_of = partial(
-        Task,
-        model,
-        steps=steps,
-        lr=lr,
-        temperature=temperature,
-        seed=seed,
-        autocast=PRECISIONS[precision],
-        counts=Counts() if counts is None else counts,
-        timings=Timings() if timings is None else timings,
-    )
-    return _run(task_of, METHODS[method], model, batches, gallery, direction, bank)
+    if method.needs_bank and bank is None:
+        raise ConfigError(f"{method.name} needs a bank of training queries")
+    if not method.needs_bank and bank is not None:
+        raise ConfigError(f"{method.name} takes no bank")
 
 
 def _run(
     task_of: Callable[..., Task],
-    method: Method,
+    method: registry.Method,
     model: DualEncoder,
-    batches: Iterable[Any],
-    gallery: Any,
+    batches: Iterable[Batch],
+    gallery: Gallery | Batch | Iterator[Batch],
     direction: Direction,
-    bank: Any,
+    bank: Gallery | Batch | Iterator[Batch] | None,
 ) -> Generator[Tensor, None, None]:
     encoded = _encoded(model, gallery, direction)
     # The bank's items are queries: a gallery of the other direction.
     other: Direction = "t2v" if direction == "v2t" else "v2t"
     task = task_of(encoded, bank=None if bank is None else _encoded(model, bank, other))
     task.timings.start(model.device)
-    stream = method(task, batches)
+    stream = method.run(task, batches)
     while True:
-        # What is made in a caller's inference mode cannot be learned from.
+        # Nothing can be learned from tensors that are created in a caller's inference mode.
         with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
             similarities = next(stream, None)
         if similarities is None:
@@ -134,7 +135,7 @@ def _run(
         yield similarities
 
 
-def _encoded(model: DualEncoder, given: Any, direction: Direction) -> Gallery:
+def _encoded(model: DualEncoder, given: Gallery | Batch | Iterator[Batch], direction: Direction) -> Gallery:
     if not isinstance(given, Gallery):
         return encode_gallery(model, given, direction)
     with torch.inference_mode(False):

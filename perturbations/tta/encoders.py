@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Protocol, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from perturbations.errors import ConfigError
@@ -84,7 +86,7 @@ def evaluating(model: DualEncoder) -> Iterator[None]:
             one.training = training
 
 
-def clip4clip(clip_model: Any) -> DualEncoder:
+def clip4clip(clip_model: DualEncoder | nn.Module) -> DualEncoder:
     """Frames pooled by their mean (CLIP4Clip, Luo et al., 2021).
 
     Args:
@@ -98,7 +100,9 @@ def clip4clip(clip_model: Any) -> DualEncoder:
     return _dual_encoder(clip_model, None)
 
 
-def xpool(clip_model: Any, pooling_state: Mapping[str, Any]) -> DualEncoder:
+def xpool(
+    clip_model: DualEncoder | nn.Module, pooling_state: Mapping[str, Tensor | NDArray[np.float32]]
+) -> DualEncoder:
     """Frames pooled for each text (X-Pool, Gorti et al., 2022).
 
     Args:
@@ -114,15 +118,16 @@ def xpool(clip_model: Any, pooling_state: Mapping[str, Any]) -> DualEncoder:
     return encoder
 
 
-def _dual_encoder(model: Any, pooling: XPool | None) -> DualEncoder:
+def _dual_encoder(model: DualEncoder | nn.Module, pooling: XPool | None) -> DualEncoder:
     if isinstance(model, DualEncoder):
         own = tuple(one for one in model.modules if one is not model.pooling)
         added = () if pooling is None else (pooling,)
         return replace(model, pooling=pooling, modules=(*own, *added))
     modules = (model,) if pooling is None else (model, pooling)
     if all(hasattr(model, name) for name in ("vision_model", "text_encoder", "vision_proj", "text_proj")):
-        images, texts = _blip_itm(model)  # BlipForImageTextRetrieval
-        return DualEncoder(model.vision_model, model.text_encoder, images, texts, pooling, modules, casts=True)
+        blip = cast(_BlipItm, model)  # BlipForImageTextRetrieval
+        images, texts = _blip_itm(blip)
+        return DualEncoder(blip.vision_model, blip.text_encoder, images, texts, pooling, modules, casts=True)
     needed = ("vision_model", "text_model", "get_image_features", "get_text_features")
     lacking = [name for name in needed if not hasattr(model, name)]
     if lacking:
@@ -131,16 +136,25 @@ def _dual_encoder(model: Any, pooling: XPool | None) -> DualEncoder:
             "wrap it in perturbations.tta.DualEncoder"
         )
 
+    clip = cast(towers.TwoTowers, model)
+
     def encode_frames(frames: Tensor) -> Tensor:
-        return towers.per_frame(lambda pixels: towers.image_features(model, pixels), frames)
+        return towers.per_frame(lambda pixels: towers.image_features(clip, pixels), frames)
 
     def encode_texts(ids: Tensor, mask: Tensor | None) -> Tensor:
-        return towers.features_of(model.get_text_features(input_ids=ids, attention_mask=mask))
+        return towers.features_of(clip.get_text_features(input_ids=ids, attention_mask=mask))
 
-    return DualEncoder(model.vision_model, model.text_model, encode_frames, encode_texts, pooling, modules, casts=True)
+    return DualEncoder(clip.vision_model, clip.text_model, encode_frames, encode_texts, pooling, modules, casts=True)
 
 
-def _blip_itm(model: Any) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor | None], Tensor]]:
+class _BlipItm(Protocol):
+    vision_model: nn.Module
+    text_encoder: nn.Module
+    vision_proj: nn.Module
+    text_proj: nn.Module
+
+
+def _blip_itm(model: _BlipItm) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor | None], Tensor]]:
     def encode_images(pixels: Tensor) -> Tensor:
         hidden: Tensor = model.vision_model(pixel_values=pixels).last_hidden_state
         projected: Tensor = model.vision_proj(hidden[:, 0])

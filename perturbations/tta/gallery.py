@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from perturbations.tta import inputs
 from perturbations.tta.encoders import DualEncoder, evaluating, precise
-from perturbations.tta.inputs import Direction
+from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.losses import unit
 from perturbations.tta.recording import Timings
 
@@ -37,7 +36,7 @@ class Gallery:
         return int(self.features.shape[0])
 
 
-def encode_gallery(model: DualEncoder, given: Any, direction: Direction) -> Gallery:
+def encode_gallery(model: DualEncoder, given: Batch | Iterator[Batch], direction: Direction) -> Gallery:
     """Features of a gallery.
 
     Args:
@@ -59,17 +58,19 @@ def encode_gallery(model: DualEncoder, given: Any, direction: Direction) -> Gall
     return Gallery(direction, torch.cat([part.float() for part in encoded]))
 
 
-def _parts(given: Any, direction: Direction, device: torch.device) -> Iterator[inputs.Tokens | Tensor]:
-    whole: Iterable[Any] = given if isinstance(given, Iterator) else (given,)
-    for one in whole:
+def _parts(
+    given: Batch | Iterator[Batch], direction: Direction, device: torch.device
+) -> Iterator[inputs.Tokens | Tensor]:
+    batches: Iterable[Batch] = given if isinstance(given, Iterator) else (given,)
+    for batch in batches:
         if direction == "v2t":
-            ids, mask = inputs.tokens(one, device)
+            ids, mask = inputs.tokens(batch, device)
             for start in range(0, len(ids), CHUNK):
                 part = slice(start, start + CHUNK)
                 yield inputs.Tokens(ids[part], None if mask is None else mask[part])
         else:
-            for part in one.split(CHUNK) if isinstance(one, Tensor) and one.ndim == 5 else (one,):
-                yield inputs.frames(part, device)
+            for frames in batch.split(CHUNK) if isinstance(batch, Tensor) and batch.ndim == 5 else (batch,):
+                yield inputs.frames(frames, device)
 
 
 class Comparison:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 Direction = Literal["v2t", "t2v"]
 DIRECTIONS: tuple[Direction, ...] = ("v2t", "t2v")
+
+Batch = Tensor | Mapping[str, Tensor] | Sequence[Tensor | None]
+"""Frames, or token ids with their mask: what `frames` or `tokens` takes."""
 
 
 class Tokens(NamedTuple):
@@ -19,12 +22,14 @@ class Tokens(NamedTuple):
     mask: Tensor | None
 
 
-def tokens(given: Any, device: torch.device) -> Tokens:
+def tokens(given: Batch, device: torch.device) -> Tokens:
     """Token ids with their mask: a pair, a mapping with `input_ids` and `attention_mask`, or ids alone.
 
     Raises:
         ValueError: it is something else, or the shapes do not fit.
     """
+    ids: Tensor | None
+    mask: Tensor | None
     if isinstance(given, Mapping):
         ids, mask = given["input_ids"], given.get("attention_mask")
     elif isinstance(given, Tensor):
@@ -44,7 +49,7 @@ def tokens(given: Any, device: torch.device) -> Tokens:
     return Tokens(ids, mask)
 
 
-def frames(given: Any, device: torch.device) -> Tensor:
+def frames(given: Batch, device: torch.device) -> Tensor:
     """Frames B x T x 3 x H x W, floating point, on the device.
 
     Raises:

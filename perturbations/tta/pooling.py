@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from perturbations.errors import ConfigError
@@ -42,7 +43,7 @@ class XPool(nn.Module):
         return pooled
 
 
-def load_xpool(state: Mapping[str, Any]) -> XPool:
+def load_xpool(state: Mapping[str, Tensor | NDArray[np.float32]]) -> XPool:
     """The pooling module with these weights, keyed as in the published checkpoints (`cross_attn.q_proj.weight`...).
 
     Raises:

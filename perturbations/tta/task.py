@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from perturbations.tta import inputs
 from perturbations.tta.encoders import DualEncoder, evaluating, precise
 from perturbations.tta.gallery import Comparison, Gallery
+from perturbations.tta.inputs import Batch
 from perturbations.tta.recording import Counts, Timings
 
 WEIGHT_DECAY = 1e-4
@@ -109,7 +109,7 @@ class Task:
             for one, flag in zip(model_parameters, flags, strict=True):
                 one.requires_grad_(flag)
 
-    def encode(self, batch: Any) -> Tensor:
+    def encode(self, batch: Batch) -> Tensor:
         """Query features in float32: frames B x T x D (v2t) or texts B x D (t2v)."""
         device = self.model.device
         cast = nullcontext() if self._autocast is None else torch.autocast(device.type, self._autocast)
@@ -118,12 +118,12 @@ class Task:
                 return self.model.encode_frames(inputs.frames(batch, device)).float()
             return self.model.encode_texts(*inputs.tokens(batch, device)).float()
 
-    def score(self, batch: Any, compare: Comparison) -> Tensor:
+    def score(self, batch: Batch, compare: Comparison) -> Tensor:
         """Similarities of a batch by the weights as they are, B x N_G."""
         with self.adapting(), torch.no_grad():
             return compare(self.encode(batch))
 
-    def minimize(self, batch: Any, objective: Objective) -> Tensor:
+    def minimize(self, batch: Batch, objective: Objective) -> Tensor:
         """Adapt to a batch and give the similarities of the last forward pass, B x N_G."""
         with self.adapting():
             for step in range(self.steps):

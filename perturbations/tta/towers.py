@@ -8,11 +8,11 @@ of three; a backward pass of attention that suits short sequences.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 CHUNK = 24
@@ -33,29 +33,101 @@ def per_frame(encode: Callable[[Tensor], Tensor], frames: Tensor) -> Tensor:
     return features
 
 
-def features_of(output: Any) -> Tensor:
+class Features(Protocol):
+    """What newer versions of transformers wrap projected features in."""
+
+    pooler_output: Tensor
+
+
+class TwoTowers(Protocol):
+    """A dual encoder of transformers, such as CLIPModel."""
+
+    vision_model: nn.Module
+    text_model: nn.Module
+
+    def get_image_features(self, *, pixel_values: Tensor) -> Tensor | Features:
+        """Projected features of images M x 3 x H x W."""
+        ...
+
+    def get_text_features(self, *, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor | Features:
+        """Projected features of texts, token ids B x L."""
+        ...
+
+
+class _Attention(Protocol):
+    q_proj: nn.Linear
+    k_proj: nn.Linear
+    v_proj: nn.Linear
+    out_proj: nn.Linear
+    num_heads: int
+
+
+class _Mlp(Protocol):
+    fc1: nn.Linear
+    fc2: nn.Linear
+
+
+class _Layer(Protocol):
+    self_attn: _Attention
+    mlp: _Mlp
+    layer_norm1: nn.LayerNorm
+    layer_norm2: nn.LayerNorm
+
+
+class _Encoder(Protocol):
+    layers: Sequence[_Layer]
+
+
+class _VisionTower(Protocol):
+    embeddings: nn.Module
+    pre_layrnorm: nn.Module
+    encoder: _Encoder
+    post_layernorm: nn.Module
+
+    def modules(self) -> Iterator[nn.Module]: ...
+
+
+class _VisionConfig(Protocol):
+    hidden_act: str
+    hidden_size: int
+
+
+class _Config(Protocol):
+    vision_config: _VisionConfig
+
+
+class PlainClip(Protocol):
+    """The parts of transformers' CLIPModel that its images go through."""
+
+    vision_model: _VisionTower
+    visual_projection: nn.Module
+    config: _Config
+
+
+def features_of(output: Tensor | Features) -> Tensor:
     """The projected features, from whatever object this version of transformers wraps them in."""
     features: Tensor = output if isinstance(output, Tensor) else output.pooler_output
     return features
 
 
-def image_features(model: Any, pixels: Tensor) -> Tensor:
+def image_features(model: TwoTowers, pixels: Tensor) -> Tensor:
     """Projected features M x D of images M x 3 x H x W, with gradients only where weights require them."""
     if is_plain_clip(model):
-        return clip_image_features(model, pixels)
+        return clip_image_features(cast(PlainClip, model), pixels)
     return features_of(model.get_image_features(pixel_values=pixels))
 
 
-def is_plain_clip(model: Any) -> bool:
+def is_plain_clip(model: object) -> bool:
     """Whether it is transformers' own CLIP with OpenAI's activation, large, and nothing hooks into its layers."""
     if (type(model).__module__, type(model).__name__) != ("transformers.models.clip.modeling_clip", "CLIPModel"):
         return False
-    hooked = any(one._forward_hooks or one._forward_pre_hooks for one in model.vision_model.modules())
-    config = model.config.vision_config
+    clip = cast(PlainClip, model)
+    hooked = any(module._forward_hooks or module._forward_pre_hooks for module in clip.vision_model.modules())
+    config = clip.config.vision_config
     return config.hidden_act == "quick_gelu" and config.hidden_size >= SMALLEST_WIDTH and not hooked
 
 
-def clip_image_features(model: Any, pixels: Tensor) -> Tensor:
+def clip_image_features(model: PlainClip, pixels: Tensor) -> Tensor:
     """What `model.get_image_features` gives in evaluation mode (ViT of Radford et al., 2021), M x D."""
     tower = model.vision_model
     hidden = tower.pre_layrnorm(tower.embeddings(pixels))
@@ -77,7 +149,7 @@ def clip_image_features(model: Any, pixels: Tensor) -> Tensor:
     return features
 
 
-def _linear(x: Tensor, layer: Any, bias_scale: float = 1.0) -> Tensor:
+def _linear(x: Tensor, layer: nn.Linear, bias_scale: float = 1.0) -> Tensor:
     """x W' + bias_scale * b."""
     bias = layer.bias if bias_scale == 1 else layer.bias * bias_scale
     plain = x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")

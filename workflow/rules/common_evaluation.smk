@@ -2,7 +2,7 @@
 wildcard_constraints:
     direction="v2t|t2v",
     level="[a-z0-9_]+",
-    group="none|adapted",
+    group="|".join(evaluation.GROUPS),
     kind="evaluation|adaptation",
 
 
@@ -30,7 +30,7 @@ def results_of(dataset, kind):
 
 
 def groups_of(kind):
-    return ("none",) if kind == "evaluation" else evaluation.GROUPS
+    return (evaluation.AS_IT_IS,) if kind == "evaluation" else evaluation.GROUPS
 
 
 def results_parts(dataset, kind, ending="parquet"):
@@ -91,9 +91,9 @@ def evaluation_inputs(wildcards):
 
 
 def bank_inputs(wildcards):
-    """Training queries for the method that needs them."""
+    """Training queries for the methods that need them."""
     bank = CONFIG.evaluation.bank
-    if bank is None or "qbnorm" not in evaluation.methods(CONFIG, wildcards.group):
+    if bank is None or not evaluation.needs_bank(CONFIG, wildcards.group):
         return {}
     if wildcards.direction == "t2v":
         return {"bank_captions": f"manifests/{bank}/captions.parquet"}

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+from perturbations.tta.methods.registry import Method
 
-from perturbations.tta.task import Task
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from perturbations.tta.inputs import Batch
+    from perturbations.tta.task import Task
+
 
 SCALE = 100.0
 """CLIP's own logit scale, by which similarities are multiplied in the softmax over queries."""
 
 
-def dsl(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
+def dsl(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Similarities times their softmax over all queries, which it must see first."""
+    import torch
+
     compare = task.comparison()
     parts = [task.finish(task.score(batch, compare)) for batch in batches]
     if not parts:
@@ -28,4 +34,18 @@ def dsl(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
 
 def dual_softmax(similarities: Tensor) -> Tensor:
     """S * softmax over queries of SCALE x S, for similarities of all Q queries, Q x N_G."""
+    import torch
+
     return similarities * torch.softmax(SCALE * similarities, dim=0)
+
+
+METHOD = Method(
+    name="dsl",
+    title="dsl",
+    paper="Cheng et al., arXiv 2109.04290",
+    place=70,
+    run=dsl,
+    minimizes="nothing: dual softmax over all queries",
+    gives="re-weighted cosines",
+    needs_all_queries=True,
+)

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
-from torch import Tensor
-from torch.nn.functional import cosine_similarity
+from perturbations.tta.methods.registry import Method, Rates
 
-from perturbations.tta.losses import entropy, fraction
-from perturbations.tta.task import Task
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from perturbations.tta.inputs import Batch
+    from perturbations.tta.task import Task
+
 
 LARGEST_ENTROPY = 0.4
 ALIKE = 0.05  # |cosine| with the mean prediction
 MOMENTUM = 0.9
 
 
-def eata(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
+def eata(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Entropy weighted by 1/exp(entropy - 0.4), over the queries that pass both filters.
 
     Where none is certain, the 25 % most certain are; where all are alike, the 10 % most certain count.
     """
+    from torch.nn.functional import cosine_similarity
+
+    from perturbations.tta.losses import entropy, fraction
+
     compare = task.comparison()
     mean_prediction: Tensor | None = None
 
@@ -46,3 +53,15 @@ def eata(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
 
     for batch in batches:
         yield task.finish(task.minimize(batch, objective))
+
+
+METHOD = Method(
+    name="eata",
+    title="eata",
+    paper="Niu et al., ICML 2022",
+    place=40,
+    run=eata,
+    minimizes="entropy of certain queries unlike earlier ones",
+    gives="cosines / tau",
+    rates=Rates(v2t=3e-4, t2v=3e-4),
+)

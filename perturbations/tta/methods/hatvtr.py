@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-from torch.nn.functional import mse_loss
+from perturbations.tta.methods.registry import Method, Rates
 
-from perturbations.tta.hsm import HubnessMemory
-from perturbations.tta.losses import entropy, fraction, gap, robust_entropy, scatter, unit
-from perturbations.tta.memory import PairMemory
-from perturbations.tta.task import Task
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from perturbations.tta.inputs import Batch
+    from perturbations.tta.task import Task
+
 
 HISTORY = 0.1  # batches in the hubness memory, as a share of the gallery's size
 SHARE = 0.3  # of a batch enters the reliable memory
 
 
-def hatvtr(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
+def hatvtr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Total loss of Eq. 12: uniformity (7, 8), cross-modal alignment (9, 10), noise-robust entropy (11).
 
     Frames and texts are made of length 1 before pooling. The first batch has no history and is not re-ranked.
     """
+    import torch
+    from torch.nn.functional import mse_loss
+
+    from perturbations.tta.hsm import HubnessMemory
+    from perturbations.tta.losses import entropy, fraction, gap, robust_entropy, scatter, unit
+    from perturbations.tta.memory import PairMemory
+
     compare = task.comparison(normalized=True)
     videos_ask = task.direction == "v2t"
     history = HubnessMemory(fraction(HISTORY, len(task.gallery)))
@@ -64,4 +71,18 @@ def hatvtr(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
 
 def covariance(videos: Tensor, texts: Tensor) -> Tensor:
     """Cross-covariance D x D of N x D rows of frames or videos and of texts, each made of length 1 (Eq. 10)."""
+    from perturbations.tta.losses import unit
+
     return unit(videos).T @ unit(texts) / len(videos)
+
+
+METHOD = Method(
+    name="hatvtr",
+    title="hatvtr",
+    paper="HAT-VTR, Sec. 4",
+    place=60,
+    run=hatvtr,
+    minimizes="the same on frames and videos, pseudo-positives without hubs",
+    gives="HSM's scores",
+    rates=Rates(v2t=3e-4, t2v=3e-5),
+)

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+from perturbations.tta.methods.registry import Method
 
-from perturbations.tta.task import Task
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from perturbations.tta.inputs import Batch
+    from perturbations.tta.task import Task
 
 
-def none(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
+def none(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Cosine similarities."""
     compare = task.comparison()
     for batch in batches:
         yield task.finish(task.score(batch, compare))
+
+
+METHOD = Method(
+    name="none",
+    title="none",
+    paper="the model as it is",
+    place=0,
+    run=none,
+    minimizes="nothing",
+    gives="cosines",
+    is_baseline=True,
+)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+from perturbations.tta.methods.registry import Method
 
-from perturbations.tta.task import Task
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from perturbations.tta.inputs import Batch
+    from perturbations.tta.task import Task
+
 
 BETA = 20.0  # inverse temperature
 
 
-def qbnorm(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
+def qbnorm(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Similarities normalized by what the bank's queries give each gallery item."""
+    import torch
+
     compare = task.comparison()
     assert task.bank is not None
     with torch.no_grad():
@@ -36,7 +42,22 @@ def querybank_normalized(similarities: Tensor, bank: Tensor) -> Tensor:
         similarities: B x N_G.
         bank: M x N_G similarities of the bank's queries.
     """
+    import torch
+
     hubs = bank.argmax(1).unique()
     affected = torch.isin(similarities.argmax(1), hubs)
     normalized = torch.exp(BETA * similarities - (BETA * bank).logsumexp(0))
     return torch.where(affected[:, None], normalized, similarities)
+
+
+METHOD = Method(
+    name="qbnorm",
+    title="qbnorm",
+    paper="Bogolin et al., CVPR 2022",
+    place=80,
+    run=qbnorm,
+    minimizes="nothing: dynamic inverted softmax over `bank=`, training queries",
+    gives="normalized scores",
+    by_default=False,
+    needs_bank=True,
+)

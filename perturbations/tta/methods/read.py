@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+from perturbations.tta.methods.registry import Method, Rates
 
-from perturbations.tta.task import Task
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from perturbations.tta.inputs import Batch
+    from perturbations.tta.task import Task
+
 
 LOG_GAMMA = -1.0  # gamma = 1/e
 
 
-def read(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
+def read(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Mean of p (1 - log p + log gamma), p a query's largest probability: confident ones up, doubtful ones down."""
     compare = task.comparison()
 
@@ -23,3 +28,15 @@ def read(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
 
     for batch in batches:
         yield task.finish(task.minimize(batch, objective))
+
+
+METHOD = Method(
+    name="read",
+    title="read",
+    paper="Yang et al., ICLR 2024",
+    place=20,
+    run=read,
+    minimizes="confidence-aware loss",
+    gives="cosines / tau",
+    rates=Rates(v2t=3e-5, t2v=3e-5),
+)

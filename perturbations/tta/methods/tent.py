@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+from perturbations.tta.methods.registry import Method, Rates
 
-from perturbations.tta.losses import entropy
-from perturbations.tta.task import Task
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from perturbations.tta.inputs import Batch
+    from perturbations.tta.task import Task
 
 
-def tent(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
+def tent(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Mean entropy of softmax(similarities / tau) over the gallery."""
+    from perturbations.tta.losses import entropy
+
     compare = task.comparison()
 
     def objective(features: Tensor, step: int) -> tuple[Tensor, Tensor]:
@@ -21,3 +26,15 @@ def tent(task: Task, batches: Iterable[Any]) -> Iterator[Tensor]:
 
     for batch in batches:
         yield task.finish(task.minimize(batch, objective))
+
+
+METHOD = Method(
+    name="tent",
+    title="tent",
+    paper="Wang et al., ICLR 2021",
+    place=10,
+    run=tent,
+    minimizes="mean entropy",
+    gives="cosines / tau",
+    rates=Rates(v2t=3e-5, t2v=3e-5),
+)

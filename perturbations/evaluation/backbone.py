@@ -1,15 +1,27 @@
-"""Weights from this machine: nothing here reaches the network or runs code from a file."""
+"""The model of an evaluation, from this machine: nothing here reaches the network or runs code from a file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from torch import Tensor, nn
 
 from perturbations.errors import ConfigError
-from perturbations.models.loading import Checkpoint, find_checkpoint, library, load_model, read_config, read_weights
+from perturbations.models.loading import (
+    Checkpoint,
+    find_checkpoint,
+    library,
+    load_model,
+    load_part,
+    read_config,
+    read_weights,
+)
+from perturbations.plan.evaluation import ModelSettings
+from perturbations.system import storage
+from perturbations.system.records import digest
 from perturbations.tta.encoders import DualEncoder, clip4clip, xpool
 
 POOLINGS = ("clip4clip", "xpool")
@@ -27,7 +39,55 @@ BUFFERS = (".position_ids",)
 """Ends of keys that older versions stored and newer ones compute."""
 
 
-def load(
+class Tokenizer(Protocol):
+    """A tokenizer of transformers."""
+
+    def __call__(
+        self, texts: list[str], /, *, padding: bool, truncation: bool, max_length: int, return_tensors: str
+    ) -> Mapping[str, Tensor]:
+        """Token ids and attention mask, B x L each."""
+        ...
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A model, its tokenizer and the length of its texts in tokens, the side of its pictures in pixels, its SHA-256."""
+
+    model: DualEncoder
+    tokenizer: Tokenizer
+    most_tokens: int
+    image_size: int
+    sha256: str
+
+    def tokens(self, texts: Sequence[str]) -> Mapping[str, Tensor]:
+        """Token ids and their mask, cut at the model's length."""
+        return self.tokenizer(
+            list(texts), padding=True, truncation=True, max_length=self.most_tokens, return_tensors="pt"
+        )
+
+
+def load(settings: ModelSettings, folder: str, checkpoint: Path | None, device: str) -> Backbone:
+    """The model of an evaluation; `folder` is a model of transformers, its name or its folder.
+
+    Raises `ConfigError` when files are missing or do not fit.
+    """
+    transformers = library("transformers")
+    model = load_encoder(settings["model"], folder, checkpoint=checkpoint, revision=settings["revision"], device=device)
+    found = find_checkpoint(folder, settings["revision"])
+    tokenizer = load_part(transformers.AutoTokenizer, found)
+    described = read_config(found)
+    weights = [checkpoint] if checkpoint is not None else sorted(found.folder.glob("*.safetensors"))
+    weights = weights or sorted(found.folder.glob("*.bin"))
+    sha256 = digest([storage.sha256(path) for path in weights])
+    try:
+        most_tokens = min(tokenizer.model_max_length, described["text_config"].get("max_position_embeddings", 77))
+        image_size = int(described["vision_config"]["image_size"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{found.folder}/config.json does not say the sizes of its texts and pictures") from error
+    return Backbone(model, tokenizer, most_tokens, image_size, sha256)
+
+
+def load_encoder(
     pooling: str, pretrained: str, *, checkpoint: Path | None = None, revision: str | None = None, device: str = "cpu"
 ) -> DualEncoder:
     """A dual encoder ready for `adapt`.
@@ -103,7 +163,7 @@ def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     model.load_state_dict(kept, strict=False)
 
 
-def _model_class(found: Checkpoint) -> Any:
+def _model_class(found: Checkpoint) -> object:
     transformers = library("transformers")
     kind = read_config(found)["model_type"]
     if kind not in MODEL_CLASSES:

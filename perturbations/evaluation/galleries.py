@@ -1,0 +1,84 @@
+"""Galleries of an evaluation: the clean clips or captions of a dataset, encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from perturbations.errors import ManifestError
+from perturbations.evaluation import queries
+from perturbations.evaluation.backbone import Backbone
+from perturbations.evaluation.scenarios import texts_of
+from perturbations.manifest.kinds import CaptionRow, CompleteSource, SourceRow
+from perturbations.models.loading import library
+from perturbations.plan.evaluation import Direction
+from perturbations.system import storage
+from perturbations.tta import encode_gallery, frames
+from perturbations.tta.gallery import Gallery
+
+_CHUNK = 32  # clips encoded at once
+
+
+def of_clips(backbone: Backbone, sources: Sequence[SourceRow], num_frames: int) -> Gallery:
+    """Every complete clip's features, in the order of their ids; read and encoded in parts."""
+    clips = sorted((row for row in sources if isinstance(row, CompleteSource)), key=lambda row: row.item_id)
+
+    def read(row: CompleteSource) -> NDArray[np.uint8]:
+        return frames.resized(queries.sampled(row, num_frames), backbone.image_size)
+
+    def parts() -> Iterator[torch.Tensor]:
+        with queries.readers() as pool:
+            for start in range(0, len(clips), _CHUNK):
+                yield frames.normalized(np.stack(list(pool.map(read, clips[start : start + _CHUNK]))))
+
+    return encode_gallery(backbone.model, parts(), "t2v")
+
+
+def of_captions(backbone: Backbone, captions: Sequence[CaptionRow]) -> Gallery:
+    """The captions' features, in their order."""
+    return encode_gallery(backbone.model, backbone.tokens([row.text for row in captions]), "v2t")
+
+
+def write(path: Path, backbone: Backbone, sources: Sequence[SourceRow], num_frames: int) -> None:
+    """Encode a dataset's clean clips, once for every scenario of captions."""
+    gallery = of_clips(backbone, sources, num_frames)
+    with storage.atomic_path(path) as temporary:
+        library("safetensors.torch", package="safetensors").save_file(
+            {"features": gallery.features.cpu()}, temporary, metadata={"checkpoint": backbone.sha256}
+        )
+
+
+def read(path: Path, backbone: Backbone) -> Gallery:
+    """What `write` wrote, on the model's device."""
+    try:
+        features = library("safetensors.torch", package="safetensors").load_file(path)["features"]
+    except (OSError, KeyError, library("safetensors").SafetensorError) as error:
+        raise ManifestError(f"{path} holds no encoded clips ({error}); delete it and run snakemake again") from error
+    return Gallery("t2v", features.to(backbone.model.device))
+
+
+def clean(
+    direction: Direction,
+    backbone: Backbone,
+    captions: Sequence[CaptionRow],
+    sources: Sequence[SourceRow],
+    gallery: Path | None,
+) -> Gallery:
+    """The gallery of a dataset's scenarios: its captions (v2t), or what `write` wrote to the file `gallery` (t2v)."""
+    if direction == "v2t":
+        return of_captions(backbone, texts_of(captions, sources)[1])
+    assert gallery is not None
+    return read(gallery, backbone)
+
+
+def bank(
+    direction: Direction, backbone: Backbone, captions: Sequence[CaptionRow], gallery: Path | None
+) -> Gallery | None:
+    """Training queries: clips that `write` wrote to the file `gallery` (v2t), or captions (t2v); None without."""
+    if direction == "v2t":
+        return None if gallery is None else read(gallery, backbone)
+    return of_captions(backbone, captions) if captions else None

@@ -1,0 +1,80 @@
+"""What the model sees of the queries: sampled frames of clips, tokens of captions, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from perturbations.api import open_clip
+from perturbations.evaluation.scenarios import Query
+from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, TextRow
+from perturbations.media.clip import uniform_indices
+from perturbations.progress import logged
+from perturbations.tta import frames
+from perturbations.tta.inputs import Batch
+
+if TYPE_CHECKING:
+    from perturbations.evaluation.backbone import Backbone
+
+
+class Clips:
+    """The sampled frames of clips, as the model takes them, read once and kept on disk: uint8 N x T x 3 x S x S."""
+
+    def __init__(self, rows: Sequence[ClipRow | CompleteSource], num_frames: int, size: int, folder: Path) -> None:
+        shape = len(rows), num_frames, 3, size, size
+        self._pixels = np.memmap(folder / "frames.npy", np.uint8, "w+", shape=shape)
+
+        def read(place: int) -> None:
+            self._pixels[place] = frames.resized(sampled(rows[place], num_frames), size)
+
+        with readers() as pool:
+            for _ in logged(pool.map(read, range(len(rows))), len(rows), "clips read"):
+                pass
+
+    def __len__(self) -> int:
+        return len(self._pixels)
+
+    def batch(self, part: slice) -> torch.Tensor:
+        """Normalized frames B x T x 3 x S x S."""
+        return frames.normalized(np.asarray(self._pixels[part]))
+
+
+def readers() -> ThreadPoolExecutor:
+    """As many threads as torch has been given: while clips are read the model waits, and a GPU with it."""
+    return ThreadPoolExecutor(torch.get_num_threads())
+
+
+def sampled(row: ClipRow | CompleteSource, num_frames: int) -> NDArray[np.uint8]:
+    """The uniformly sampled frames of a row, T x H x W x 3, whatever its storage tier."""
+    if isinstance(row, ClipRow) and row.storage.startswith("frames/"):
+        stack = open_clip(row)
+        return stack[uniform_indices(num_frames, len(stack))]
+    return open_clip(row, uniform_indices(num_frames, row.frame_count))
+
+
+def of_rows(rows: Sequence[Query], num_frames: int, backbone: Backbone, folder: Path) -> Clips | list[str]:
+    """The rows of one direction as queries: captions, or clips, whose frames are kept in `folder`."""
+    clips = [row for row in rows if isinstance(row, ClipRow | CompleteSource)]
+    if clips:
+        return Clips(clips, num_frames, backbone.image_size, folder)
+    return [row.text for row in rows if isinstance(row, CaptionRow | TextRow)]
+
+
+def batches(queries: Clips | list[str], size: int, backbone: Backbone) -> Iterator[Batch]:
+    """The queries in their order, `size` per batch; the last batch may be shorter."""
+    for start in range(0, len(queries), size):
+        part = slice(start, start + size)
+        yield queries.batch(part) if isinstance(queries, Clips) else backbone.tokens(queries[part])
+
+
+def identity(row: Query) -> list[str | None]:
+    """What a query is: its frames, and its text."""
+    if isinstance(row, CaptionRow):
+        return [None, row.text]
+    return [row.recipe_id, row.text] if isinstance(row, TextRow) else [row.frames_sha256, None]

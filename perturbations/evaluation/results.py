@@ -1,0 +1,145 @@
+"""Results of an evaluation: the row of one run, and the journal that keeps rows while a job runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import ConfigDict, ValidationError, model_validator
+
+from perturbations import retrieval
+from perturbations.evaluation.scenarios import Query, Retrieval
+from perturbations.manifest.kinds import ClipRow, ResultRow, TextRow
+from perturbations.models.loading import library
+from perturbations.plan.evaluation import ScenarioSettings, Settings
+from perturbations.plan.recipe import is_published
+from perturbations.system import jsontext, storage
+from perturbations.system.records import Record, canonical
+from perturbations.tta.recording import Counts, Timings
+
+_HEATMAP = 32
+"""Queries and gallery items of which similarities are kept, to be drawn."""
+
+
+class FinishedRun(Record):
+    """A finished scenario, method and seed, as a line of a journal keeps it."""
+
+    model_config = ConfigDict(allow_inf_nan=True, ser_json_inf_nan="constants")
+
+    key: str
+    row: ResultRow
+    ranks: tuple[int, ...]
+    query_ids: tuple[str, ...]
+    occurrence: tuple[float, ...]
+    heatmap: tuple[tuple[float, ...], ...]
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> FinishedRun:
+        if self.row.recipe_id != self.key or len(self.ranks) != len(self.query_ids):
+            raise ValueError("there must be one rank per query, and the row of the key")
+        return self
+
+
+def read_journal(journal: Path) -> dict[str, FinishedRun]:
+    """The finished runs of a journal by their keys; without a journal, none, and its folder is created."""
+    if not journal.is_file():
+        journal.parent.mkdir(parents=True, exist_ok=True)
+        return {}
+    done = {}
+    for line in jsontext.lines(journal):
+        try:
+            run = FinishedRun.model_validate_json(line)
+        except (ValidationError, RecursionError):
+            continue  # the process was killed while it was written
+        done[run.key] = run
+    # Written again, so that a line cut short does not swallow the next one.
+    storage.write_text(journal, "".join(run.model_dump_json() + "\n" for run in done.values()))
+    return done
+
+
+def append(journal: Path, run: FinishedRun) -> None:
+    """Keep a finished run."""
+    with storage.output_errors(journal), journal.open("a", encoding="utf-8") as file:
+        file.write(run.model_dump_json() + "\n")
+
+
+def finished(
+    settings: Settings,
+    scenario: ScenarioSettings,
+    asked: Retrieval,
+    similarities: NDArray[np.float32],
+    *,
+    method: str,
+    seed: int,
+    key: str,
+    queries_sha256: str,
+    checkpoint_sha256: str,
+    counts: Counts,
+    timings: Timings,
+) -> FinishedRun:
+    """What there is to keep of a run: of its similarities, queries x gallery, and of what was recorded meanwhile."""
+    hubness = retrieval.hubness(similarities)
+    figures = {
+        **retrieval.summary(similarities, asked.relevant),
+        **{f"hub_{name.removeprefix('hub_')}": value for name, value in hubness.items()},
+        **timings.summary(),
+    }
+    row = ResultRow(
+        **scenario,
+        model=settings["model"],
+        method=method,
+        seed=seed,
+        setting=settings["setting"],
+        queries=len(asked.query_ids),
+        missing_queries=asked.missing,
+        gallery=len(asked.gallery_ids),
+        **{name: float(value) for name, value in figures.items()},
+        updates=counts.updates,
+        empty=counts.empty,
+        non_finite=counts.non_finite,
+        backend=canonical(backends(settings, asked.rows)),
+        queries_sha256=queries_sha256,
+        manifest_sha256="",
+        checkpoint_sha256=checkpoint_sha256,
+        settings=canonical(shared_settings(settings)),
+        tools="",
+        recipe_id=key,
+    )
+    return FinishedRun(
+        key=key,
+        row=row,
+        ranks=tuple(int(rank) for rank in retrieval.ranks(similarities, asked.relevant)),
+        query_ids=asked.query_ids,
+        occurrence=tuple(retrieval.k_occurrence(similarities).tolist()),
+        heatmap=tuple(map(tuple, np.round(similarities[:_HEATMAP, :_HEATMAP].astype(np.float64), 4).tolist())),
+    )
+
+
+def shared_settings(settings: Settings) -> dict[str, object]:
+    """The settings that all runs of a job share."""
+    return {name: value for name, value in settings.items() if name not in ("methods", "seeds", "scenarios")}
+
+
+def backends(settings: Settings, rows: Sequence[Query]) -> dict[str, str]:
+    """Which backend played each model's role, in queries and retrieval; and severities that are not published."""
+    players = {"retrieval": "pretrained" if settings["pretrained"] else "demo_encoder"}
+    perturbed = [row for row in rows if isinstance(row, ClipRow | TextRow) and row.params]
+    for backend in sorted({row.backend for row in perturbed if row.backend}):
+        if backend.startswith("{"):
+            players |= {role: player["backend"] for role, player in json.loads(backend).items()}
+        else:
+            players["captions"] = backend
+    if any(row.variant == "calibrated" for row in perturbed):
+        players["severities"] = "calibrated"
+    elif not all(map(is_published, perturbed)):
+        players["severities"] = "own parameters"
+    return dict(sorted(players.items()))
+
+
+def tools() -> dict[str, str]:
+    """Versions of the libraries that results depend on."""
+    return {"torch": torch.__version__, "transformers": library("transformers").__version__, "numpy": np.__version__}

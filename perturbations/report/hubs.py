@@ -1,0 +1,84 @@
+"""The report's sections of hubs: which gallery items are retrieved too often, and the similarities behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from perturbations.manifest.kinds import ResultRow, columns_of
+from perturbations.manifest.pictures import Picture
+from perturbations.report import figures
+from perturbations.report.parts import DIRECTIONS, Figure, Part, Section, groups, plain_table
+from perturbations.tta.methods import registry as methods
+
+
+def hubs(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[Section]:
+    """The section of hubness and that of similarities, of the scenarios with the least R@1."""
+    histograms: list[Part] = []
+    maps: list[Part] = []
+    for dataset, direction, title, group in _shown(frame, pictures):
+        occurrence = {methods.title_of(picture.method): picture.occurrence for picture in group}
+        heat = {methods.title_of(picture.method): picture.heatmap for picture in group}
+        where = f"{dataset}, {DIRECTIONS[direction]}, {title}"
+        never = {name: float(np.mean(np.asarray(counts) == 0)) for name, counts in occurrence.items()}
+        histograms.append(
+            Figure(
+                figures.histograms(occurrence),
+                "Histograms of k-occurrence; never retrieved: "
+                + ", ".join(f"{name} {share:.0%}" for name, share in never.items()),
+                f"{where}: how many gallery items are among the 15 best so often, "
+                f"before adapting ({methods.baseline().title}) and after.",
+            )
+        )
+        maps.append(
+            Figure(
+                figures.heatmaps(heat),
+                "Similarities of the first queries (rows) and gallery items (columns), a square for each method",
+                f"{where}: the first {len(next(iter(heat.values())))} queries and gallery items. "
+                "Each row has its own scale, from white (least) to black; dark columns are hubs.",
+            )
+        )
+    hubness = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
+    for (dataset, direction), rows in groups(frame, "dataset", "direction"):
+        perturbed = rows[rows["suite"] != "clean"]
+        chosen = perturbed if len(perturbed) else rows
+        means = chosen.groupby("method", sort=False)[hubness].mean()
+        renamed = means.rename(columns=lambda name: name.removeprefix("hub_"))
+        what = "mean over perturbed scenarios" if len(perturbed) else "clean queries"
+        caption = f"{dataset}, {DIRECTIONS[direction]}: hubness of the k-occurrence, k = 15, {what}"
+        histograms.append(
+            plain_table(caption, renamed, dict.fromkeys(renamed.columns, ".3f"), map(methods.title_of, renamed.index))
+        )
+    empty = ["No evaluation yet."]
+    return [
+        Section("hubness", "Hubness", [] if histograms else empty, histograms),
+        Section("similarities", "Similarities", [] if maps else empty, maps),
+    ]
+
+
+def _shown(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[tuple[str, str, str, list[Picture]]]:
+    """For each dataset and direction the scenario of least R@1, with the pictures of each method's first seed."""
+    columns = ["dataset", "direction", "suite", "perturbation", "severity", "mix", "share"]
+    drawn: dict[tuple[object, ...], list[Picture]] = {}
+    for picture in pictures:
+        drawn.setdefault(tuple(getattr(picture, name) for name in columns), []).append(picture)
+    chosen = []
+    unadapted = frame[(frame["method"] == methods.baseline().name) & frame["mix"].isna()]
+    for (dataset, direction), group in groups(unadapted, "dataset", "direction"):
+        worst = group.sort_values(["r1", "suite", "perturbation", "severity"], kind="stable").iloc[0]
+        severity = int(worst["severity"])
+        key = (dataset, direction, worst["suite"], worst["perturbation"], severity, None, None)
+        members: dict[str, Picture] = {}
+        for picture in drawn.get(key, ()):
+            members.setdefault(picture.method, picture)
+        ordered = [members[name] for name in sorted(members, key=methods.place_of)]
+        if ordered:
+            name = (
+                "clean"
+                if worst["suite"] == "clean"
+                else f"{worst['suite']}/{worst['perturbation']} at severity {severity}"
+            )
+            chosen.append((dataset, direction, name, ordered))
+    return chosen

@@ -1,0 +1,99 @@
+"""What the report consists of, as the template draws it: sections of tables, figures and headings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from perturbations.tta.methods import registry as methods
+
+DIRECTIONS = {"v2t": "videos ask for captions (v2t)", "t2v": "captions ask for videos (t2v)"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number of a table, or a heading."""
+
+    text: str
+    span: int = 1
+    best: bool = False
+    second: bool = False
+    average: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a table."""
+
+    name: str
+    cells: Sequence[Cell]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; `head` has one or two rows of headings."""
+
+    caption: str
+    head: Sequence[Sequence[Cell]]
+    body: Sequence[Line]
+    kind: str = "table"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture inside the page."""
+
+    source: str
+    alt: str
+    caption: str
+    width: int | None = None
+    kind: str = "figure"
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading between parts."""
+
+    text: str
+    kind: str = "heading"
+
+
+Part = Table | Figure | Heading
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page."""
+
+    anchor: str
+    title: str
+    texts: Sequence[str] = ()
+    parts: Sequence[Part] = field(default_factory=list)
+
+
+def groups(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Groups of rows in the order of their names."""
+    yield from frame.groupby(list(names), sort=True)
+
+
+def order(column: pd.Series) -> pd.Series:
+    """Methods in the order of the papers' tables, everything else by its name."""
+    return column.map(methods.place_of) if column.name == "method" else column
+
+
+def plural(number: int, noun: str) -> str:
+    """A number with its noun."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def plain_table(caption: str, frame: pd.DataFrame, formats: dict[str, str], names: Iterable[str]) -> Table:
+    """A table of one line per row of a frame: its columns by the names in `formats`, empty where there is no value."""
+    head = [Cell(""), *(Cell(name.replace("_", " ")) for name in formats)]
+    body = []
+    for name, row in zip(names, frame.to_dict("records"), strict=True):
+        cells = ["" if pd.isna(row[key]) else format(row[key], how) for key, how in formats.items()]
+        body.append(Line(name, [Cell(text) for text in cells]))
+    return Table(caption, [head], body)

@@ -1,0 +1,151 @@
+"""The report's sections of scores: recall, its fall with severity, robustness scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from perturbations.report import figures
+from perturbations.report.parts import DIRECTIONS, Cell, Figure, Heading, Line, Part, Section, Table, groups, order
+from perturbations.retrieval import aggregate, robustness_scores
+from perturbations.suites import registry
+from perturbations.tta.methods import registry as methods
+
+_KINDS = {"v2t": "video", "t2v": "text"}
+_SCORES = {"gamma_a": "absolute robustness", "gamma_r": "relative robustness", "mmi": "MultiModal Impact"}
+
+
+def recall(frame: pd.DataFrame) -> Section:
+    """R@1 of each method under each perturbation, as the papers' tables have it, and of mixed queries."""
+    parts: list[Part] = []
+    for (dataset, direction), group in groups(frame, "dataset", "direction"):
+        parts.append(Heading(f"{dataset}: {DIRECTIONS[direction]}"))
+        clean = group[group["suite"] == "clean"]
+        plain = group[(group["suite"] != "clean") & group["mix"].isna()]
+        if plain.empty:
+            parts.append(_table("unperturbed queries", {}, clean, pd.DataFrame()))
+        for (suite, severity), scenario in groups(plain, "suite", "severity"):
+            asked = set(scenario["perturbation"])
+            levels: dict[str, list[str]] = {}
+            for entry in registry.suite(suite).perturbations:  # in the paper's order
+                if entry.kind == _KINDS[direction] and entry.name in asked:
+                    levels.setdefault(entry.level, []).append(entry.name)
+            title = f"{suite} at severity {int(severity)}: R@1"
+            parts.append(_table(title, levels, clean, scenario.assign(column=scenario["perturbation"])))
+        for (suite, mix), mixed in groups(group[group["mix"].notna()], "suite", "mix"):
+            named = [
+                f"{share:.0%} perturbed" if pd.notna(share) else name
+                for name, share in zip(mixed["perturbation"], mixed["share"], strict=True)
+            ]
+            levels = {mix.replace("_", " "): list(dict.fromkeys(named))}
+            parts.append(_table(f"{suite}, {mix.replace('_', ' ')}: R@1", levels, clean, mixed.assign(column=named)))
+    texts = [] if parts else ["Nothing was evaluated yet: snakemake tta_<dataset>."]
+    return Section("results", "Results", texts, parts)
+
+
+def _table(title: str, levels: dict[str, list[str]], clean: pd.DataFrame, scenario: pd.DataFrame) -> Table:
+    """Methods x perturbations, grouped by category, with averages."""
+    names = list(dict.fromkeys([*clean["method"], *(scenario["method"] if len(scenario) else ())]))
+    columns: list[tuple[str, pd.Series, bool]] = [("clean", clean.groupby("method")["r1"].mean(), False)]
+    head, second = [Cell("method"), Cell("clean")], [Cell(""), Cell("")]
+    table = scenario.groupby(["method", "column"])["r1"].mean().unstack() if len(scenario) else pd.DataFrame()
+    for level, members in levels.items():
+        several = len(members) > 1
+        head.append(Cell(level, span=len(members) + several))
+        for name in members:
+            columns.append((name, table[name], False))
+            second.append(Cell(name))
+        if several:
+            columns.append(("average", table[members].mean(axis=1), True))
+            second.append(Cell("average", average=True))
+    if len(levels) > 1:
+        head.append(Cell("all"))
+        second.append(Cell("average", average=True))
+        columns.append(("average", table[[name for members in levels.values() for name in members]].mean(axis=1), True))
+    marked = [_marks([values.get(name, np.nan) for name in names], average) for _, values, average in columns]
+    body = [Line(methods.title_of(name), [column[place] for column in marked]) for place, name in enumerate(names)]
+    return Table(title, [head, second] if levels else [head], body)
+
+
+def _marks(values: Sequence[float], average: bool = False) -> list[Cell]:
+    """Cells of a column. What reads the same is the same: ties are all best, and none is where all are alike."""
+    shown = ["" if pd.isna(value) else f"{value:.1f}" for value in values]
+    places = sorted({float(text) for text in shown if text}, reverse=True)
+    several = len(places) > 1
+    return [
+        Cell(
+            text,
+            best=several and bool(text) and float(text) == places[0],
+            second=several and bool(text) and float(text) == places[1],
+            average=average,
+        )
+        for text in shown
+    ]
+
+
+def severities(frame: pd.DataFrame) -> Section:
+    """Mean R@1 of each method against severity, as figures."""
+    parts: list[Part] = []
+    plain = frame[frame["mix"].isna() & (frame["suite"] != "clean")]
+    for (dataset, direction, suite), group in groups(plain, "dataset", "direction", "suite"):
+        clean = frame[(frame["dataset"] == dataset) & (frame["direction"] == direction) & (frame["suite"] == "clean")]
+        lines = {}
+        for method in dict.fromkeys(group["method"]):
+            at = group[group["method"] == method].groupby("severity")["r1"].mean()
+            start = clean[clean["method"] == method]["r1"].mean()
+            means = {int(severity): float(value) for severity, value in at.items()}
+            lines[methods.title_of(method)] = {0: float(start), **means}
+        parts.append(
+            Figure(
+                figures.lines(lines, "severity (0: clean)", "R@1, %"),
+                f"R@1 of each method against severity: {_spoken(lines)}",
+                f"{dataset}, {suite}, {DIRECTIONS[direction]}: mean R@1 over the perturbations made at a severity.",
+                640,
+            )
+        )
+    return Section("severity", "R@1 against severity", [] if parts else ["No perturbed query yet."], parts)
+
+
+def _spoken(lines: dict[str, dict[int, float]]) -> str:
+    return "; ".join(
+        f"{method} " + ", ".join(f"{value:.1f} at {severity}" for severity, value in values.items())
+        for method, values in lines.items()
+    )
+
+
+def robustness(frame: pd.DataFrame) -> Section:
+    """Robustness scores of each method and category."""
+    text = (
+        "Absolute robustness is 1 - (clean - perturbed) / 100, relative robustness 1 - (clean - perturbed) / clean, "
+        "MultiModal Impact (clean - perturbed) / clean, of R@1; "
+        "mean and standard deviation over a category's perturbations. A method is compared with its own clean result."
+    )
+    plain = frame[frame["mix"].isna()]
+    parts: list[Part] = []
+    for (dataset, direction), group in groups(plain, "dataset", "direction"):
+        scored = robustness_scores(group)
+        if scored.empty:
+            continue
+        scores = aggregate(scored, ["suite", "level", "method"])
+        for score, title in _SCORES.items():
+            asked = set(scores[["suite", "level"]].itertuples(index=False, name=None))
+            columns = [
+                column
+                for suite in sorted({suite for suite, _ in asked})
+                for column in dict.fromkeys((suite, entry.level) for entry in registry.suite(suite).perturbations)
+                if column in asked
+            ]
+            body = []
+            for method, own in scores.sort_values("method", key=order, kind="stable").groupby("method", sort=False):
+                cell = {
+                    (row["suite"], row["level"]): f"{row[f'{score}_mean']:.2f} ± {row[f'{score}_std']:.2f}"
+                    for row in own.to_dict("records")
+                }
+                body.append(Line(methods.title_of(str(method)), [Cell(cell.get(column, "")) for column in columns]))
+            suites = list(dict.fromkeys(suite for suite, _ in columns))
+            head = [Cell("method"), *(Cell(name, span=sum(suite == name for suite, _ in columns)) for name in suites)]
+            second = [Cell(""), *(Cell(level) for _, level in columns)]
+            parts.append(Table(f"{dataset}, {DIRECTIONS[direction]}: {title}", [head, second], body))
+    return Section("robustness", "Robustness scores", [text] if parts else ["No perturbed query yet."], parts)

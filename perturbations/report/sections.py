@@ -1,0 +1,141 @@
+"""The report's other sections: cost, contact sheets, the captions' gate, quarantine, provenance."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+
+import cv2
+import pandas as pd
+
+from perturbations.errors import ManifestError
+from perturbations.manifest import files, sets
+from perturbations.manifest.kinds import TEXT_STATISTICS, QuarantineRow, TextStatisticsRow, columns_of
+from perturbations.report.parts import DIRECTIONS, Cell, Figure, Line, Section, Table, groups, plain_table, plural
+from perturbations.tta.methods import registry as methods
+
+_SHEET_WIDTH = 1600  # pixels; more is not seen
+_MOST_LISTED = 200  # quarantined rows
+
+
+def costs(frame: pd.DataFrame) -> Section:
+    """Milliseconds, memory and steps of each method."""
+    formats = {
+        **{f"{part}_ms_p50": ".2f" for part in ("encode", "adapt", "rerank", "total")},
+        "total_ms_p95": ".2f",
+        "peak_memory_mib": ",.0f",
+        "updates": ".0f",
+        "empty": ".0f",
+        "non_finite": ".0f",
+    }
+    parts = []
+    for (dataset, direction), group in groups(frame, "dataset", "direction"):
+        medians = group.groupby("method", sort=False)[list(formats)].median()
+        title = f"{dataset}, {DIRECTIONS[direction]}: milliseconds a query, medians over scenarios"
+        parts.append(plain_table(title, medians, formats, map(methods.title_of, medians.index)))
+    text = (
+        "Encode: forward passes of the query encoder; adapt: losses, backward passes, optimizer; rerank: similarities. "
+        "Steps: made (updates), skipped because no query passed the method's filter (empty), "
+        "skipped because a number was none (non finite)."
+    )
+    return Section("cost", "Cost", [text] if parts else ["No evaluation yet."], parts)
+
+
+def sheets(paths: Sequence[Path]) -> Section:
+    """The contact sheets of the corpora."""
+    parts = []
+    for path in paths:
+        image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+        if image is None:
+            raise ManifestError(f"{path} is no picture")
+        if image.shape[1] > _SHEET_WIDTH:
+            size = _SHEET_WIDTH, round(image.shape[0] * _SHEET_WIDTH / image.shape[1])
+            image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+        _, data = cv2.imencode(".webp", image, [cv2.IMWRITE_WEBP_QUALITY, 85])
+        source = "data:image/webp;base64," + base64.b64encode(data.tobytes()).decode()
+        suite, dataset = path.parent.name, path.parent.parent.name
+        parts.append(Figure(source, f"Contact sheet of {suite} on {dataset}", f"{suite} on {dataset}."))
+    return Section("sheets", "Perturbed clips", [] if parts else ["No corpus of videos yet."], parts)
+
+
+def gate(paths: Sequence[Path]) -> Section:
+    """Perturbed captions, and how many the fidelity gate accepted."""
+    parts = []
+    for path in paths:
+        columns = [column.name for column in columns_of(TextStatisticsRow)]
+        rows = files.read_rows(path, TEXT_STATISTICS)
+        made = pd.DataFrame([[getattr(row, name) for name in columns] for row in rows], columns=columns)
+        if made.empty:
+            continue
+        share = {name: 100 * made[name] / made["captions"] for name in ("changed", "accepted")}
+        shown = made.assign(**share)
+        formats = {
+            "severity": "d",
+            "backend": "",
+            "captions": ",d",
+            "changed": ".1f",
+            "accepted": ".1f",
+            "similarity_mean": ".3f",
+            "attempts_mean": ".2f",
+            "bleu4": ".3f",
+            "meteor": ".3f",
+        }
+        title = f"{made['suite'].iloc[0]} on {made['dataset'].iloc[0]}; changed and accepted in percent"
+        parts.append(plain_table(title, shown, formats, made["perturbation"].tolist()))
+    text = (
+        "Perturbed captions, and what the fidelity gate let through; "
+        "similarity and tries are empty where nothing is gated."
+    )
+    return Section("captions", "Captions and the gate", [text] if parts else ["No caption was perturbed yet."], parts)
+
+
+def corpus_sentence(path: Path) -> str | None:
+    """What became of a corpus' listed clips, from its quarantine manifest."""
+    listed = sets.read_listed(path)
+    return None if listed is None else f"{path.parent.name} on {path.parent.parent.name}: {listed.sentence('clips')}."
+
+
+def quarantined(rows: Sequence[QuarantineRow], corpora: Sequence[str]) -> Section:
+    """The items that are quarantined, below a sentence per corpus."""
+    if not rows:
+        return Section("quarantine", "Quarantine", [*corpora, "Nothing is quarantined."])
+    unique = list({(row.item_id, row.stage, row.error): row for row in rows}.values())
+    items = plural(len({row.item_id for row in rows}), "item")
+    texts = [*corpora, f"{plural(len(rows), 'row')} of {items} could not be made."]
+    if len(unique) > _MOST_LISTED:
+        texts.append(f"The first {_MOST_LISTED} are listed; all are in the quarantine manifests.")
+    body = [
+        Line(row.item_id, [Cell(row.status), Cell(row.stage or ""), Cell(row.error or "")])
+        for row in unique[:_MOST_LISTED]
+    ]
+    return Section(
+        "quarantine",
+        "Quarantine",
+        texts,
+        [Table("quarantined items", [[Cell("item"), Cell("status"), Cell("stage"), Cell("error")]], body)],
+    )
+
+
+def provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
+    """What the results depend on."""
+    if frame.empty:
+        return Section("provenance", "How it was made", ["Nothing was evaluated yet."])
+    facts = {
+        "model": frame["model"],
+        "setting": frame["setting"],
+        "seeds": frame["seed"].astype(str),
+        "checkpoint (sha256)": frame["checkpoint_sha256"],
+        "settings": frame["settings"],
+        "tools": frame["tools"],
+    }
+    values_of = {name: sorted(set(values.dropna())) for name, values in facts.items()}
+    about = [files.read_metadata(path) for path in paths]
+    values_of["package"] = sorted({str(each["package_version"]) for each in about if "package_version" in each})
+    body = [Line(name, [Cell("; ".join(map(str, values)))]) for name, values in values_of.items() if values]
+    return Section(
+        "provenance",
+        "How it was made",
+        [],
+        [Table("what the numbers depend on", [[Cell("what"), Cell("which")]], body)],
+    )

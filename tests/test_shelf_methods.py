@@ -1,0 +1,186 @@
+"""A method is one file: with it, and nothing else edited, everything that lists methods knows it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from perturbations import shelf
+from perturbations.errors import ConfigError, ShelfError
+from perturbations.tta.methods import registry
+
+ROOT = Path(__file__).parents[1]
+
+CENTRED = '''
+"""Similarities less each gallery item's mean over the batch."""
+
+from __future__ import annotations
+
+from perturbations.tta.methods.registry import Method
+
+
+def centred(task, batches):
+    """Each item's similarities less their mean over the batch."""
+    compare = task.comparison()
+    for batch in batches:
+        similarities = task.score(batch, compare)
+        yield task.finish(similarities - similarities.mean(0))
+
+
+METHOD = Method(
+    name="centred",
+    title="Mean-centred <1>",
+    paper="none",
+    place=25,
+    run=centred,
+    minimizes="nothing",
+    gives="cosines less their mean",
+)
+'''
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository with one more file on the shelf, and a configuration that asks for it."""
+    root = tmp_path_factory.mktemp("copy")
+    for name in ("perturbations", "workflow"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "Snakefile", root)
+    (root / "perturbations/tta/methods/centred.py").write_text(CENTRED)
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    config["evaluation"]["methods"] = ["tent", "centred"]
+    (root / "config.yaml").write_text(yaml.safe_dump(config))
+    return root
+
+
+def run(copy: Path, *arguments: str) -> str:
+    """What a Python program prints that finds the copy, and the tests' helpers."""
+    environment = {**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{ROOT / 'tests'}"}
+    done = subprocess.run([sys.executable, *arguments], cwd=copy, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_configuration_and_its_schema_know_it(copy: Path) -> None:
+    program = (
+        "import json, sys; from perturbations.plan import config, evaluation;"
+        "print(config.__file__);"
+        "parsed = config.parse({'datasets': {'demo': {'adapter': 'demo'}}, 'suites': {'mlvp': {}}});"
+        "print(json.dumps(evaluation.methods(parsed, evaluation.ADAPTED)));"
+        "print(json.dumps(json.loads(config.json_schema())['$defs']['Evaluation']['properties']['methods']))"
+    )
+    place, by_default, schema = run(copy, "-c", program).splitlines()
+    assert Path(place).is_relative_to(copy)
+    assert json.loads(by_default)[:3] == ["tent", "read", "centred"]
+    assert json.loads(schema)["items"]["enum"][:4] == ["none", "tent", "read", "centred"]
+    assert json.loads(schema)["default"] == json.loads(by_default)
+
+
+def test_the_workflow_plans_it(copy: Path) -> None:
+    planned = run(copy, "-m", "snakemake", "--dry-run", "--printshellcmds", "--cores", "1", "tta_demo")
+    jobs = [line for line in planned.splitlines() if "perturb evaluate " in line and "/adapted.parquet" in line]
+    assert jobs
+    assert all('"methods":["tent","centred"]' in line for line in jobs)
+
+
+def test_it_adapts(copy: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    program = (
+        "import torch; from tta_models import model_of, queries_and_gallery; from perturbations.tta import adapt;"
+        "batches, gallery = queries_and_gallery('v2t', [3, 2]); model = model_of('clip4clip');"
+        "run = lambda name: list(adapt(model, name, batches, gallery, direction='v2t'));"
+        "plain, centred = run('none'), run('centred');"
+        "print(all(torch.equal(a - a.mean(0), b) for a, b in zip(plain, centred, strict=True)))"
+    )
+    assert run(copy, "-c", program).split() == ["True"]
+
+
+def test_the_page_has_a_row_of_it(copy: Path) -> None:
+    program = (
+        "import json; from pathlib import Path; import test_report_page as pages;"
+        "rows = [pages.result(name, 1.0 + len(name)) for name in ('read', 'sar', 'none', 'centred')];"
+        "path = Path('results.parquet'); pages.manifests.write(path, pages.RESULTS, rows);"
+        "pages.page.write(Path('page.html'), results=[path]);"
+        "print(json.dumps(pages.read(Path('page.html')).tables))"
+    )
+    tables = json.loads(run(copy, "-c", program))
+    names = [line[0][0] for line in tables["unperturbed queries"][1:]]
+    assert names == ["none", "read", "Mean-centred <1>", "sar"]
+    costs = next(table for caption, table in tables.items() if "milliseconds" in caption)
+    assert "Mean-centred <1>" in [line[0][0] for line in costs]
+
+
+# --- the shelf -------------------------------------------------------------------------------------------------------
+
+
+def test_methods_are_known_without_torch() -> None:
+    program = "import sys; from perturbations.plan import evaluation; print({'torch', 'numpy'} & set(sys.modules))"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "set()"
+
+
+def test_exactly_one_method_is_the_baseline_and_it_does_not_adapt() -> None:
+    assert not registry.baseline().adapts
+    assert registry.baseline().name not in registry.defaults()
+    assert next(iter(registry.methods())) == registry.baseline().name
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tent": {"name": "tnet"}}, "declares the method 'tnet'"),
+        ({"tent": {"title": "sar"}}, "two methods .* have the title 'sar'"),
+        ({"tent": {"is_baseline": True}}, "has the baselines none, tent"),
+        ({"none": {"is_baseline": False}}, r"has the baselines \(none\)"),
+    ],
+)
+def test_a_wrong_declaration_is_named(
+    changes: dict[str, dict[str, object]], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = dict(registry.methods())
+    for name, fields in changes.items():
+        declared[name] = replace(declared[name], **fields)
+    monkeypatch.setattr(shelf, "things", lambda *arguments: declared)
+    with pytest.raises(ShelfError, match=message):
+        registry.methods.__wrapped__()
+
+
+def test_an_unknown_method_is_told_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="method 'hatvr' is unknown; allowed: none, .*; did you mean hatvtr"):
+        registry.method("hatvr")
+    assert (registry.title_of("gone"), registry.place_of("gone")) == ("gone", len(registry.methods()))
+
+
+# --- the documentation -----------------------------------------------------------------------------------------------
+
+HEAD = "| name | paper | minimizes | lr v2t / t2v | gives | needs |"
+
+
+def rate(value: float) -> str:
+    return f"{value:.0e}".replace("e-0", "e-")
+
+
+def documented() -> str:
+    """The table of methods as the documentation must have it."""
+    lines = [HEAD, "|---|---|---|---|---|---|"]
+    for name, entry in registry.methods().items():
+        rates = "" if entry.rates is None else " / ".join(map(rate, entry.rates))
+        needs = ["a bank"] * entry.needs_bank + ["all queries"] * entry.needs_all_queries
+        cells = (f"`{name}`", entry.paper, entry.minimizes, rates, entry.gives, ", ".join(needs))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines).replace("|  |", "| |").replace("|  |", "| |") + "\n"
+
+
+def test_the_documentation_has_every_method() -> None:
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if HEAD in page.read_text(encoding="utf-8")]
+    assert len(pages) == 1, f"one page below docs/ must have this table of methods:\n\n{documented()}"
+    text = pages[0].read_text(encoding="utf-8")
+    assert documented() in text, f"replace the table of methods in {pages[0]} by this one:\n\n{documented()}"
