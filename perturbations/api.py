@@ -69,10 +69,12 @@ def perturb(
         frames: the clip, T x H x W x 3, RGB, uint8. It is not modified.
         name: `suite/name`, e.g. "mlvp/fog".
         severity: 1 to 5; 0 gives a copy of the clip.
-        seed, dataset, item_id: the realization's key, as in a corpus. The same key gives the same frames.
-        fps: frames a second; only perturbations of time and bitrate depend on it.
+        seed: the first part of the realization's key; the same key gives the same frames, as in a corpus.
+        item_id: its second part, the clip's name.
+        fps: frames per second; only perturbations of time and bitrate depend on it.
+        dataset: the third part of the realization's key.
         variant: "released" (the authors' code) or "paper" (the text).
-        donors: the clips that event insertion may take a segment from, at the same frames a second.
+        donors: the clips that event insertion may take a segment from, at the same frames per second.
 
     Returns:
         The perturbed clip, T x H x W x 3, RGB, uint8.
@@ -177,7 +179,9 @@ def perturb_text(
         text: the caption; any string, empty ones too.
         name: `suite/name`, e.g. "msrvtt_p/gender_swap".
         severity: 1 up to what the perturbation has; 0 gives the caption itself.
-        seed, dataset, item_id: the generator's key, as in a corpus, where `item_id` is the caption's id.
+        seed: the first part of the generator's key; the same key gives the same text, as in a corpus.
+        item_id: its second part, the caption's id.
+        dataset: its third part.
         variant: "released" (the authors' code) or "paper" (the text).
         backend: who plays the models' roles: "offline", the default, or "pretrained".
 

@@ -1,11 +1,19 @@
-"""The documentation's links lead somewhere."""
+"""The documentation's links lead somewhere, and what follows from the code is up to date."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import generate
 import pytest
+import rooms
+
+import perturbations
+from perturbations import errors
+from perturbations.suites import registry
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -14,6 +22,7 @@ PAGES = [
     ROOT / "manifests" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+HINT = "bring it up to date: python docs/generate.py"
 
 
 def anchors(page: Path) -> set[str]:
@@ -29,8 +38,77 @@ def test_links_lead_somewhere(page: Path) -> None:
         if re.match(r"[a-z]+:", target):
             continue
         name, _, anchor = target.partition("#")
-        found = (page.parent / name).resolve() if name else page
-        assert found.exists(), target
-        assert found.is_relative_to(ROOT), target
-        if anchor and found.suffix == ".md":
-            assert anchor in anchors(found), target
+        linked = (page.parent / name).resolve() if name else page
+        assert linked.exists(), target
+        assert linked.is_relative_to(ROOT), target
+        if anchor and linked.suffix == ".md":
+            assert anchor in anchors(linked), target
+
+
+# --- what follows from the code --------------------------------------------------------------------------------------
+
+
+def test_generated_parts_are_up_to_date() -> None:
+    stale = [str(path.relative_to(ROOT)) for path in generate.stale()]
+    assert not stale, f"{', '.join(stale)}: {HINT}"
+
+
+def test_a_suite_that_is_not_in_the_readme_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown = registry.Suite(name="unknown", title="Unknown", reference="Nobody", perturbations=())
+    known = registry.suites()
+    monkeypatch.setattr(registry, "suites", lambda: {**known, "unknown": unknown})
+    assert ROOT / "README.md" in generate.stale()
+
+
+def test_every_room_is_explained() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = {
+        name
+        for line in page.splitlines()
+        if line.startswith("| `")
+        for name in re.findall(r"`(\w+)`", line.split("|")[1])
+    }
+    assert set(rooms.imports()) <= named
+    assert len(page.splitlines()) <= 100, "two screens"
+
+
+def test_the_picture_of_the_rooms_leaves_out_only_what_follows() -> None:
+    graph = {"a": {"b", "c"}, "b": {"c"}, "c": set()}
+    assert rooms.arrows(graph) == [("a", "b"), ("b", "c")]
+    assert rooms.floors(graph) == {"c": 0, "b": 1, "a": 2}
+
+
+# --- the site --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site; a warning, such as a link that leads nowhere, is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_pages_are_readable_without_a_network(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        loaded = re.findall(r'(?:<script[^>]* src|<link[^>]* href|<img[^>]* src)="((?:https?:)?//[^"]+)"', text)
+        assert not loaded, page
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(url\(|@import )['\"]?(https?:)?//", style.read_text(encoding="utf-8")), style
+
+
+def test_every_public_name_and_error_is_in_the_reference(site: Path) -> None:
+    text = (site / "reference" / "api.html").read_text(encoding="utf-8")
+    public = [name for name in perturbations.__all__ if not name.startswith("_")]
+    public += [name for name, value in vars(errors).items() if isinstance(value, type) and name.endswith("Error")]
+    assert [name for name in public if not re.search(rf'id="perturbations[.\w]*\.{name}"', text)] == []
+
+
+def test_every_suite_has_a_page_in_the_menu(site: Path) -> None:
+    text = (site / "index.html").read_text(encoding="utf-8")
+    assert [name for name in registry.suites() if f'href="catalogue/{name}.html"' not in text] == []

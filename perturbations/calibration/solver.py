@@ -31,7 +31,7 @@ from perturbations.system import records
 
 METRIC = "ssim"
 TARGETS = (0.9, 0.825, 0.75, 0.675, 0.6)
-"""The mean SSIM that severities 1 to 5 are to have: even steps, which most kernels can reach (docs/calibration.md)."""
+"""The mean SSIM of severities 1 to 5: even steps, which most kernels can reach: docs/explanation/calibration.md."""
 
 MEASURED = StoredFrames(num_frames=MEASURED_FRAMES)
 

@@ -1,4 +1,4 @@
-"""The catalogue in docs/catalogue: a page a suite, a picture a perturbation, generated from the declarations.
+"""The catalogue in docs/catalogue: one page per suite, one picture per perturbation, generated from the declarations.
 
 The text is the same on every machine. Pictures are not, to the last bit, because codecs differ; `pictures.json` says
 for each what it was drawn from, and that is what is compared.
@@ -57,8 +57,8 @@ def _index(suites: Sequence[Suite]) -> str:
         _NOTICE,
         "# Catalogue",
         "",
-        "What the package makes of a clip, and of a caption. A page a suite, with the published numbers and a picture "
-        "of every severity.",
+        "What the package makes of a clip, and of a caption. One page per suite, with the published numbers and a "
+        "picture of every severity.",
         "",
         "| suite | paper | of clips | with severities | of captions | with severities |",
         "|---|---|---|---|---|---|",
@@ -85,7 +85,8 @@ def _index(suites: Sequence[Suite]) -> str:
         "printed; tables name the two where they differ. `variant` in `config.yaml` chooses.",
         "- A *kernel's version* is a part of every recipe. It is raised when results change.",
         "- What needs a model or another corpus is drawn here with the `offline` backends. What to download, and how "
-        "the published numbers come about: [MLVP](../reproducing-mlvp.md), [the others](../reproducing-suites.md).",
+        "the published numbers come about: [MLVP](../explanation/reproducing-mlvp.md), "
+        "[the others](../explanation/reproducing-suites.md).",
     ]
     return "\n".join(lines) + "\n"
 
@@ -95,7 +96,7 @@ def _of_kind(suite: Suite, kind: str) -> list[Perturbation]:
 
 
 def _captions(suite: Suite) -> list[str]:
-    """A line a category of captions' perturbations, which have a page of their own."""
+    """One line per category of captions' perturbations, which have a page of their own."""
     return [
         f"- *[captions]({_TEXT_PAGE}), {level}*: {', '.join(entry.name for entry in entries)}"
         for level, entries in groupby(_of_kind(suite, "text"), key=lambda entry: entry.level)
@@ -138,7 +139,7 @@ _METHODS = {
 }
 
 _DRAWS = {
-    "clip": "one a clip, the same for all frames and severities",
+    "clip": "one per clip, the same for all frames and severities",
     "frame": "a new one for every frame, the same for all severities",
     "none": "nothing is random",
 }

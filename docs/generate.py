@@ -1,0 +1,280 @@
+"""Brings everything in the documentation that follows from the code up to date: `python docs/generate.py`.
+
+What stands in a page between the lines `<!-- name -->` and `<!-- /name -->` is the block of that name; the rest of the
+page is written by hand. `--check` writes nothing, and fails where something is not up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import rooms
+
+from perturbations.datasets import registry as datasets
+from perturbations.plan import config
+from perturbations.suites import registry as suites
+from perturbations.suites.registry import Suite, resolve
+from perturbations.tta.methods import registry as methods
+
+PROJECT = Path(__file__).parents[1]
+_BLOCK = re.compile(r"^<!-- (?P<name>[a-z ]+) -->\n.*?^<!-- /(?P=name) -->$", re.MULTILINE | re.DOTALL)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    names = list(head)
+    lines = ["".join(f" {cell} |" if cell else " |" for cell in line) for line in (names, *rows)]
+    return "".join(f"|{line}\n" for line in (lines[0], "---|" * len(names), *lines[1:]))
+
+
+# --- suites and datasets ---------------------------------------------------------------------------------------------
+
+
+def of_suites() -> str:
+    """A line per suite."""
+    head = ["suite", "paper", "perturbations of videos, by category", "of captions", "severities"]
+    return table(head, (_suite(suite) for suite in suites.suites().values()))
+
+
+def _suite(suite: Suite) -> list[str]:
+    video, text = ([entry for entry in suite.perturbations if entry.kind == kind] for kind in ("video", "text"))
+    levels = groupby(video, key=lambda entry: entry.level)
+    named = "; ".join(f"*{level}*: {', '.join(entry.name for entry in entries)}" for level, entries in levels)
+    most = [max((len(entry.severities) for entry in entries), default=0) for entries in (video, text)]
+    severities = f"1-{most[0]}" + (f"; captions 1-{most[1]}" if most[1] > 1 else "; captions 1" if most[1] else "")
+    link = f"[`{suite.name}`](docs/catalogue/{suite.name}.md)"
+    return [link, suite.reference, f"{len(video)}. {named}" if video else "", str(len(text) or ""), severities]
+
+
+def of_datasets() -> str:
+    """A line per adapter."""
+    head = ["adapter", "dataset", "annotation file", "the published split"]
+    rows = (
+        [
+            f"`{adapter.name}`",
+            f"{adapter.title} ({adapter.reference})" if adapter.reference else adapter.title,
+            adapter.annotations,
+            adapter.published,
+        ]
+        for adapter in datasets.adapters().values()
+    )
+    return table(head, rows)
+
+
+# --- config.yaml -----------------------------------------------------------------------------------------------------
+
+
+def keys_of(definition: str) -> Callable[[], str]:
+    """The block of the keys of one part of config.yaml."""
+
+    def block() -> str:
+        schema = config.Config.model_json_schema()
+        part = schema if definition == "Config" else schema["$defs"][definition]
+        required = part.get("required", [])
+        rows = (
+            [f"`{name}`", _values(key), _default(key, required=name in required), _meaning(key, schema)]
+            for name, key in part["properties"].items()
+        )
+        return table(["key", "values", "default", "meaning"], rows)
+
+    return block
+
+
+def _values(key: Mapping[str, Any]) -> str:
+    """What a key may hold, in a few words."""
+    if "enum" in key or "const" in key:
+        return ", ".join(f"`{value}`" for value in key.get("enum", [key.get("const")]))
+    if alternatives := key.get("anyOf") or key.get("oneOf"):
+        return " or ".join(dict.fromkeys(filter(None, map(_values, alternatives))))
+    if "$ref" in key:
+        return "keys of its own"
+    if key.get("type") == "array":
+        return f"list of {_values(key.get('items', {})) or 'values'}"
+    bounds = [f"{word} {key[name]:,}" for name, word in (("minimum", "from"), ("maximum", "to")) if name in key]
+    words = {"integer": "whole number", "string": "path" if key.get("format") == "path" else "text", "null": ""}
+    return " ".join([words.get(key.get("type", ""), "keys of its own"), *bounds]).strip()
+
+
+def _meaning(key: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """A key's description, or that of what it holds."""
+    held = schema["$defs"].get(key.get("$ref", "").rpartition("/")[2], {})
+    text: str = key.get("description") or held.get("description", "")
+    return f"{text[:1].lower()}{text[1:].rstrip('.')}"
+
+
+def _default(key: Mapping[str, Any], *, required: bool) -> str:
+    if required:
+        return "required"
+    default = key.get("default")
+    return "" if default is None else f"`{json.dumps(default).strip(chr(34))}`"
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def of_commands(*, rules: bool) -> Callable[[], str]:
+    """The block of the commands that people type, or of those that only the workflow's rules call."""
+
+    def block() -> str:
+        return "\n".join(_command(name, parser) for name, parser in _commands() if _is_rule(parser) == rules)
+
+    return block
+
+
+def _commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    installed = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["scripts"]["perturb"]
+    parser: argparse.ArgumentParser = resolve(installed.replace(":main", ":_parser"))()
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from action.choices.items()
+
+
+def _is_rule(parser: argparse.ArgumentParser) -> bool:
+    return (parser.description or "").startswith("(rule) ")
+
+
+def _command(name: str, parser: argparse.ArgumentParser) -> str:
+    text = (parser.description or "").removeprefix("(rule) ")
+    rows = [_argument(action) for action in parser._actions if not isinstance(action, argparse._HelpAction)]
+    heading = f"### perturb {name}\n\n{text[:1].upper()}{text[1:]}.\n"
+    notes = f"\n{' '.join(parser.epilog.split())}\n" if parser.epilog else ""
+    return f"{heading}\n{table(['argument', 'default', 'meaning'], rows)}{notes}" if rows else f"{heading}{notes}"
+
+
+def _argument(action: argparse.Action) -> list[str]:
+    choices = ",".join(map(str, action.choices or ()))
+    values = action.metavar or (f"{{{choices}}}" if choices else action.dest.upper())
+    takes_value = action.nargs != 0
+    if not action.option_strings:
+        shown = f"{values}{'...' if action.nargs in ('*', '+') else ''}"
+    else:
+        shown = ", ".join(action.option_strings) + (f" {values}" if takes_value else "")
+        shown += " ..." if action.nargs in ("*", "+") else ""
+    defaults = action.default if isinstance(action.default, list) else [action.default]
+    default = " ".join(str(value) for value in defaults if value is not None and value is not False and value != "")
+    is_required = action.required and action.nargs not in ("*", "?")
+    return [f"`{shown}`", "required" if is_required else f"`{default}`" if default else "", action.help or ""]
+
+
+# --- methods and examples --------------------------------------------------------------------------------------------
+
+
+def of_methods() -> str:
+    """A line per adaptation method."""
+    rows = []
+    for name, entry in methods.methods().items():
+        rates = " / ".join(f"{rate:.0e}".replace("e-0", "e-") for rate in entry.rates or ())
+        needs = ["a bank"] * entry.needs_bank + ["all queries"] * entry.needs_all_queries
+        rows.append([f"`{name}`", entry.paper, entry.minimizes, rates, entry.gives, ", ".join(needs)])
+    return table(["name", "paper", "minimizes", "lr v2t / t2v", "gives", "needs"], rows)
+
+
+def example(constant: str) -> Callable[[], str]:
+    """The block of the file that a test puts on a shelf: the first text in tests/test_shelf_*.py that declares it."""
+
+    def block() -> str:
+        for path in sorted((PROJECT / "tests").glob("test_shelf_*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                value = node.value if isinstance(node, ast.Constant) else None
+                if isinstance(value, str) and re.search(rf"^{constant} = ", value, re.MULTILINE):
+                    return f"```python\n{value.strip()}\n```\n"
+        return ""
+
+    return block
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "suites": of_suites,
+    "datasets": of_datasets,
+    "commands": of_commands(rules=False),
+    "rule commands": of_commands(rules=True),
+    "methods": of_methods,
+    **{
+        f"example {name}": example(constant)
+        for name, constant in (
+            ("suite", "SUITE"),
+            ("dataset", "ADAPTER"),
+            ("guide", "GUIDE"),
+            ("method", "METHOD"),
+            ("export", "EXPORT"),
+        )
+    },
+    **{
+        f"keys {name}": keys_of(definition)
+        for name, definition in (
+            ("top", "Config"),
+            ("dataset", "Dataset"),
+            ("columns", "Columns"),
+            ("suite", "Suite"),
+            ("captions", "Captions"),
+            ("backends", "Backends"),
+            ("main object", "PretrainedMainObject"),
+            ("style", "PretrainedStyle"),
+            ("embedding", "PretrainedEmbedding"),
+            ("frames", "FramesStorage"),
+            ("video", "VideoStorage"),
+            ("evaluation", "Evaluation"),
+            ("limits", "Limits"),
+        )
+    },
+}
+
+
+def files() -> Iterator[tuple[Path, str]]:
+    """Every file that this program writes, with what should be in it."""
+    for page in [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        if _BLOCK.search(text):
+            yield page, _BLOCK.sub(_filled, text)
+    yield PROJECT / "docs" / "rooms.svg", rooms.picture()
+    yield PROJECT / "workflow" / "schemas" / "config.schema.json", config.json_schema()
+
+
+def _filled(block: re.Match[str]) -> str:
+    """A block with its text; as it is, where no test or shelf has a text for it yet."""
+    name = block["name"]
+    text = BLOCKS[name]()
+    return f"<!-- {name} -->\n\n{text}\n<!-- /{name} -->" if text else block[0]
+
+
+def stale() -> list[Path]:
+    """The files that are not up to date."""
+    return [path for path, text in files() if not path.exists() or path.read_text(encoding="utf-8") != text]
+
+
+def _catalogues() -> None:
+    """The catalogues, which draw clips and perturb captions, have commands of their own."""
+    for command in (["catalogue"], ["catalogue-texts", "-o", "docs/catalogue_text.md"]):
+        subprocess.run([sys.executable, "-m", "perturbations", *command], cwd=PROJECT, check=False)
+
+
+def main() -> int:
+    """Write, or check, every generated file; 1 where `--check` finds one that is not up to date."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; catalogues are checked by tests")
+    options = parser.parse_args()
+    wrong = stale()
+    for path in wrong:
+        print(f"{path.relative_to(PROJECT)}: {'not up to date' if options.check else 'written'}")
+    if options.check:
+        return 1 if wrong else 0
+    for path, text in list(files()):
+        path.write_text(text, encoding="utf-8")
+    _catalogues()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
