@@ -16,7 +16,6 @@ from text_support import role
 
 from perturbations import bounds
 from perturbations.bounds import Bound, Choice, Range, Several
-from perturbations.calibration import paths
 from perturbations.errors import ConfigError, cut, short
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import Clip, Frame, Timing
@@ -79,7 +78,7 @@ def test_whole_numbers_are_asked_for_where_they_are_published(entry: Perturbatio
 @pytest.mark.parametrize("entry", VISUAL, ids=lambda entry: entry.key)
 def test_calibration_stays_within(entry: Perturbation) -> None:
     for variant, step in itertools.product(registry.VARIANTS, range(201)):
-        parameters = paths.parameters(entry, variant, step / 200)
+        parameters = entry.parameters_at(step / 200, variant)
         assert registry.parameter_problems(entry, parameters) == []
 
 
