@@ -8,8 +8,8 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Protocol, TypeVar
 
 from perturbations.errors import ShelfError
 
@@ -37,6 +37,26 @@ def things(package: str, constant: str, kind: type[Thing]) -> dict[str, Thing]:
             )
         declared[name] = thing
     return declared
+
+
+class Named(Protocol):
+    """A thing with a name."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+
+NamedThing = TypeVar("NamedThing", bound=Named)
+
+
+def named(what: str, declared: Mapping[str, NamedThing]) -> dict[str, NamedThing]:
+    """What files declare, by its own name. Raises `ShelfError` where two things have one name."""
+    by_name: dict[str, NamedThing] = {}
+    for file, thing in declared.items():
+        if thing.name in by_name:
+            raise ShelfError(f"two {what}s are called {thing.name!r}; one of them in {file}.py")
+        by_name[thing.name] = thing
+    return by_name
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:

@@ -130,8 +130,8 @@ class Adapter:
 @cache
 def adapters() -> dict[str, Adapter]:
     """What the files of this shelf declare, by name: published datasets first, the drawn one last."""
-    every = shelf.things("perturbations.datasets", "ADAPTER", Adapter).values()
-    ordered = sorted(every, key=lambda adapter: (not adapter.reference, adapter.drawn, adapter.name))
+    every = shelf.named("adapter", shelf.things("perturbations.datasets", "ADAPTER", Adapter))
+    ordered = sorted(every.values(), key=lambda adapter: (not adapter.reference, adapter.drawn, adapter.name))
     return {adapter.name: adapter for adapter in ordered}
 
 

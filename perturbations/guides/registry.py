@@ -306,7 +306,7 @@ class Guide:
 @cache
 def guides() -> dict[str, Guide]:
     """What the files of this shelf declare, by name."""
-    return {guide.name: guide for guide in shelf.things("perturbations.guides", "GUIDE", Guide).values()}
+    return shelf.named("guide", shelf.things("perturbations.guides", "GUIDE", Guide))
 
 
 def get(name: str) -> Guide:

@@ -334,6 +334,7 @@ SUITE = Suite(
     reference="Schiappa et al., Robustness Analysis of Video-Language Models Against Visual and Language Perturbations",
     perturbations=VIDEO + TEXT,
     whole_videos=True,
+    corpora={"msrvtt_p": "msrvtt", "youcook2_p": "youcook2"},
     # Sec. 4, Fig. 4: 66; 48 where captions have no gender to change.
     combined=Combined(
         severity=3,

@@ -232,8 +232,9 @@ class Suite:
         reference: the paper.
         perturbations: its entries, in the paper's order.
         whole_videos: whether clips are cut from perturbed videos, not perturbed after they were cut.
-        draws_by_choice: whether the configuration may choose between one realization a clip and one a frame.
+        draws_by_choice: whether the configuration may choose between one realization per clip and one per frame.
         combined: the perturbations of videos and of captions that are combined, if any.
+        corpora: the paper's own corpora: the name of a target -> the adapter whose datasets it perturbs.
     """
 
     name: str
@@ -243,12 +244,13 @@ class Suite:
     whole_videos: bool = False
     draws_by_choice: bool = False
     combined: Combined | None = None
+    corpora: Mapping[str, str] = field(default_factory=dict)
 
 
 @cache
 def suites() -> dict[str, Suite]:
     """Every suite by its name: what the files of `perturbations.suites` declare as `SUITE`."""
-    return {suite.name: suite for suite in shelf.things("perturbations.suites", "SUITE", Suite).values()}
+    return shelf.named("suite", shelf.things("perturbations.suites", "SUITE", Suite))
 
 
 def suite(name: str) -> Suite:
