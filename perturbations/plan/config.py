@@ -22,7 +22,7 @@ from perturbations.errors import ConfigError, cut, short
 from perturbations.guides import registry as guides
 from perturbations.suites import registry
 from perturbations.system import limits
-from perturbations.system.settings import MOST_ITEMS, Strict, Whole
+from perturbations.system.settings import MOST_ITEMS, Reader, Strict, Whole
 from perturbations.tta.methods import registry as methods
 
 if TYPE_CHECKING:
@@ -230,6 +230,7 @@ class Evaluation(Strict):
     num_frames: Whole = Field(12, ge=1, le=4096, description="uniformly sampled frames of a clip")
     steps: Whole = Field(3, ge=1, le=10_000, description="of the optimizer, a batch")
     device: Device = Field("cpu", description="cpu, cuda, cuda:1, mps")
+    reader: Reader = Field("pyav", description="what decodes clips: pyav, decord; the frames are the same")
     precision: Literal["float32", "bfloat16"] = Field("float32", description="of the query encoder")
 
     @field_validator("directions", "suites", "severities", "mixes", "methods", "seeds")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,3 +18,8 @@ Whole = Annotated[int, Field(strict=True)]
 
 MOST_ITEMS = 10**9
 """More items than any dataset has."""
+
+Reader = Literal["pyav", "decord"]
+"""What decodes the files of clips that are opened. Both give the same frames."""
+
+READERS: tuple[Reader, ...] = get_args(Reader)
