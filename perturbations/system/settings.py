@@ -14,7 +14,7 @@ class Strict(BaseModel):
 
 
 Whole = Annotated[int, Field(strict=True)]
-"""A whole number and nothing that could be made one: no text, no bool, no 3.0."""
+"""A whole number, and no value that only converts to one: no text, no bool, no 3.0."""
 
 MOST_ITEMS = 10**9
 """More items than any dataset has."""
