@@ -1,14 +1,13 @@
 """Perturbed benchmark corpora for video-text retrieval: exact, seeded, regenerable.
 
 The public names are `list_perturbations`, `perturb`, `perturb_text`, `read_manifest`, `read_captions` and
-`open_clip`. The command is
-`perturb`.
+`open_clip`. The command is `perturb`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from perturbations.api import list_perturbations, open_clip, perturb, perturb_text
@@ -35,8 +34,8 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    # Resolved late: Snakemake and `perturb --help` import the package without NumPy, OpenCV and PyArrow.
+def __getattr__(name: str) -> object:
+    # Imported on first use: Snakemake and `perturb --help` import the package without NumPy, OpenCV and PyArrow.
     if name in _HOMES:
         return getattr(import_module(f"perturbations.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'perturbations' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What other programs use: perturb an array or a caption, open a corpus clip, list what there is."""
+"""The functions for other programs: perturb an array or a caption, open a corpus clip, list the perturbations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from perturbations.manifest.kinds import (
     VIDEOS,
     ClipRow,
     CompleteSource,
-    Kind,
     SourceRow,
     VideoRow,
     columns_of,
@@ -71,11 +69,11 @@ def perturb(
         name: `suite/name`, e.g. "mlvp/fog".
         severity: 1 to 5; 0 gives a copy of the clip.
         seed: the first part of the realization's key; the same key gives the same frames, as in a corpus.
-        item_id: its second part, the clip's name.
+        item_id: the second part of the key, the clip's name.
         fps: frames per second; only perturbations of time and bitrate depend on it.
-        dataset: the third part of the realization's key.
+        dataset: the third part of the key.
         variant: "released" (the authors' code) or "paper" (the text).
-        donors: the clips that event insertion may take a segment from, at the same frames per second.
+        donors: the clips that event insertion may take a segment from, with the same frame rate.
 
     Returns:
         The perturbed clip, T x H x W x 3, RGB, uint8.
@@ -115,7 +113,7 @@ def perturb(
 
 @dataclass(frozen=True)
 class ArrayClip:
-    """A clip in memory, as guides see it: T x H x W x 3, RGB uint8."""
+    """A clip in memory, with the interface that guides expect: T x H x W x 3, RGB uint8."""
 
     images: Frames
     dataset: str
@@ -139,26 +137,26 @@ class ArrayClip:
 
     @cached_property
     def frames_sha256(self) -> str:
-        """The hash of its size and pixels."""
+        """The hash of the clip's size and pixels."""
         return storage.sha256_of(repr(self.images.shape).encode() + np.ascontiguousarray(self.images).tobytes())
 
     @property
     def sha256(self) -> str:
-        """The same: it has no file."""
+        """The same hash: the clip has no file."""
         return self.frames_sha256
 
     @property
     def place(self) -> str:
-        """It has no file."""
+        """Empty: the clip has no file."""
         return ""
 
     @property
     def span(self) -> Span:
-        """All of it."""
+        """(None, None): from the beginning to the end."""
         return None, None
 
     def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
-        """Its frames in order; `only` those at these positions."""
+        """The clip's frames in order; with `only`, those at these positions."""
         for position in range(len(self.images)) if only is None else sorted(only):
             yield Frame(self.images[position], position, position)
 
@@ -177,22 +175,22 @@ def perturb_text(
     """Perturb a caption.
 
     Args:
-        text: the caption; any string, empty ones too.
+        text: the caption; any string, also an empty one.
         name: `suite/name`, e.g. "msrvtt_p/gender_swap".
-        severity: 1 up to what the perturbation has; 0 gives the caption itself.
+        severity: 1 up to the highest of the perturbation; 0 gives the caption itself.
         seed: the first part of the generator's key; the same key gives the same text, as in a corpus.
-        item_id: its second part, the caption's id.
-        dataset: its third part.
+        item_id: the second part of the key, the caption's id.
+        dataset: the third part of the key.
         variant: "released" (the authors' code) or "paper" (the text).
-        backend: who plays the models' roles: "offline", the default, or "pretrained".
+        backend: which models play the roles: "offline", the default, or "pretrained".
 
     Returns:
-        The perturbed `text`; whether it `changed`; its `similarity` to the original, where a fidelity gate asked for
-        it; how many `attempts` that took and whether one was `accepted`; the `backend`.
+        The perturbed `text`; whether it `changed`; its `similarity` to the original, where there is a fidelity gate;
+        the number of `attempts`, and whether the gate `accepted` the text; the `backend`.
 
     Raises:
         UnknownPerturbationError: no such text perturbation, severity or variant.
-        BackendError: no such backend, or a library, program or weight file it needs is missing.
+        BackendError: no such backend, or a library, program or weight file that it needs is missing.
     """
     entry = text_entry(name)
     caption = ListedCaption(caption_id=item_id, item_id=item_id, text=text)
@@ -203,8 +201,8 @@ def perturb_text(
 
 def _check_clip(frames: Frames, fps: float) -> None:
     if not isinstance(frames, np.ndarray) or frames.ndim != 4 or frames.shape[3] != 3 or frames.dtype != np.uint8:
-        found = f"{frames.dtype} {frames.shape}" if isinstance(frames, np.ndarray) else type(frames).__name__
-        raise ValueError(f"frames must be a uint8 array of T x H x W x 3, not {found}")
+        given = f"{frames.dtype} {frames.shape}" if isinstance(frames, np.ndarray) else type(frames).__name__
+        raise ValueError(f"frames must be a uint8 array of T x H x W x 3, not {given}")
     if 0 in frames.shape:
         raise ValueError(f"frames must hold at least one frame and one pixel, not {frames.shape}")
     if not fps > 0:
@@ -223,24 +221,29 @@ def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: s
         return np.stack([frame.image for frame in rendering.render(recipe, source)])
 
 
-def open_clip(row: Any, indices: Sequence[int] | None = None, reader: Reader = "pyav") -> Frames:
-    """The frames of one manifest row, T x H x W x 3, RGB, uint8, whatever its storage tier.
+def open_clip(row: object, indices: Sequence[int] | None = None, reader: Reader = "pyav") -> Frames:
+    """Read or render the frames of one manifest row, in any storage tier.
 
-    `row` comes from `read_manifest` (a DataFrame row or its dict): a perturbed clip of a `videos` manifest, or a
-    clean one of a `sources` manifest. A `recipe` row is rendered now, from the source video it names. `frames` rows
-    hold the sampled frames only.
+    Args:
+        row: a row of `read_manifest` (a DataFrame row, a named tuple or a dict): a perturbed clip of a `videos`
+            manifest, or a clean clip of a `sources` manifest. A row of the tier `recipe` is rendered now, from its
+            source video. A row of the tier `frames` holds only the sampled frames.
+        indices: which frames to return, as positions in the row's clip; None returns all. Use it for long clips, which
+            do not fit in memory.
+        reader: what decodes the file of a `video` row or of a clean clip: "pyav", or "decord" for programs that have it
+            (see `perturbations.media.decord_reader`). Both give the same frames: those of decord are compared with the
+            row's `frames_sha256`, and refused where they differ. It changes nothing for `frames` rows, which nothing
+            decodes, and for `recipe` rows, which this package renders from what PyAV decodes.
 
-    `indices` picks positions in what the row holds; long clips do not fit in memory whole. The result keeps
-    their order.
+    Returns:
+        The frames in the order of `indices`, T x H x W x 3, RGB, uint8.
 
-    `reader` decodes the file of a `video` row or of a clean clip: "pyav", or "decord" for programs that have it (see
-    `perturbations.media.decord_reader`). Both give the same frames: those of decord are compared with the row's
-    `frames_sha256`, and refused where they are others. It changes nothing for `frames` rows, which nothing decodes,
-    and for `recipe` rows, which this package renders from what PyAV decodes.
-
-    Raises `ManifestError` for a quarantined row, or a row without `frames_sha256` for decord; `MediaError` when a file
-    is missing or changed, or decord gives other frames; `IndexError` for a position that the row does not hold;
-    `BackendError` when decord is not installed; `ValueError` for an unknown reader.
+    Raises:
+        ManifestError: the row is quarantined, or has no `frames_sha256` for decord.
+        MediaError: a file is missing or changed, or decord gives other frames.
+        IndexError: the row does not hold a requested position.
+        BackendError: decord is not installed.
+        ValueError: an unknown reader.
     """
     if reader not in READERS:
         raise ValueError(f"no reader {reader!r}; known: {', '.join(READERS)}")
@@ -293,33 +296,33 @@ def _collect(frames: Iterable[Frame], indices: Sequence[int] | None) -> Frames:
     return np.stack([images[index] for index in (sorted(images) if indices is None else indices)])
 
 
-def typed_row(row: Any) -> ClipRow | SourceRow:
-    """A row of a DataFrame, a dict or a row's own type, as a clip: a perturbed one, or a clean one.
+def typed_row(row: object) -> ClipRow | SourceRow:
+    """The typed row of a perturbed or a clean clip, from a row of a DataFrame, a named tuple, a dict or a typed row.
 
-    Raises `ManifestError` where it lacks what rows of its kind have.
+    Raises `ManifestError` where the row lacks a column of its kind.
     """
     if isinstance(row, SourceRow | VideoRow):
         return row
     if isinstance(row, ClipRow):
         row = values_of(row)
-    columns = row if isinstance(row, Mapping) else row._asdict() if hasattr(row, "_asdict") else row.to_dict()
+    as_dict = "_asdict" if hasattr(row, "_asdict") else "to_dict"  # of a named tuple, of a pandas Series
+    columns: Mapping[object, object] = row if isinstance(row, Mapping) else getattr(row, as_dict)()
     plain = {str(name): None if _is_missing(value) else _plain(value) for name, value in columns.items()}
     is_stored = str(plain.get("storage", "")).startswith(("video/", "frames/"))
-    kind: Kind[Any] = VIDEOS if is_stored or "recipe" in plain else SOURCES
     if plain.get("storage") == SOURCE_STORAGE:
         # A clean clip among perturbed ones.
-        plain |= {"split": "", "rotation": 0}
-        kind = SOURCES
-    elif is_stored:
-        # A stored clip's frames are in its file: columns that somebody made an index of, or left out, are not needed.
-        plain = {column.name: column.type() for column in columns_of(kind.row) if not column.optional} | plain
-    typed: ClipRow | SourceRow = row_from(kind, plain)
-    return typed
+        return row_from(SOURCES, plain | {"split": "", "rotation": 0})
+    if is_stored:
+        # The frames of a stored clip are in its file, so columns that the user left out, or made an index, are not
+        # needed.
+        needed = {column.name: column.type() for column in columns_of(VIDEOS.row) if not column.optional}
+        return row_from(VIDEOS, needed | plain)
+    return row_from(VIDEOS, plain) if "recipe" in plain else row_from(SOURCES, plain)
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     return value is None or (isinstance(value, float) and np.isnan(value))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return value.item() if isinstance(value, np.generic) else value

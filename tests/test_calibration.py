@@ -508,7 +508,7 @@ def test_captions_cannot_be_calibrated(tmp_path: Path, capsys: pytest.CaptureFix
     files.write(tmp_path / "sources.parquet", SOURCES, [])
     command = ["calibrate", "--sources", str(tmp_path / "sources.parquet"), "-o", str(tmp_path / "table.json"), "-p"]
     assert main([*command, "msrvtt_p/keyboard"]) == 1
-    assert "only visual perturbations can be calibrated, not msrvtt_p/keyboard" in capsys.readouterr().err
+    assert "only perturbations of videos can be calibrated, not msrvtt_p/keyboard" in capsys.readouterr().err
     assert main([*command, "mlvp/fog"]) == 1
     assert "there is no clip to calibrate on" in capsys.readouterr().err
 

@@ -182,7 +182,7 @@ def test_a_change_is_found_and_only_what_it_concerns_is_written(
 
     two(summary="pepper and salt", version=2)
     assert run("--check", "--output", tmp_path) == 1
-    assert "impulse_noise.webp: is to be drawn again" in capsys.readouterr().out
+    assert "impulse_noise.webp: must be drawn again" in capsys.readouterr().out
     assert run("--output", tmp_path) == 0
     assert capsys.readouterr().out.split() == [str(tmp_path / "mlvp.md"), str(picture)]
     assert picture.read_bytes() == before[picture]  # the version is new, the kernel is not

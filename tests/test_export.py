@@ -111,7 +111,7 @@ def test_quarantined_rows_are_told_and_left_out(
     said = capsys.readouterr().out.splitlines()
     assert said == [
         f"  {sources}: bad: quarantined: source: no frames",
-        f"{tmp_path}: 3 videos written, 0 were there, 0 failed, 1 are quarantined",
+        f"{tmp_path}: 3 videos written, 0 existed, 0 failed, 1 are quarantined",
     ]
     assert len(list((tmp_path / "clean").glob("*.pt"))) == 3
 
@@ -130,7 +130,7 @@ def test_a_clip_that_cannot_be_read_costs_no_other(
     said = capsys.readouterr().out
     assert f"{path}: gone: no such file" in said
     assert "content changed" in said
-    assert "3 videos written, 0 were there, 2 failed, 1 are quarantined" in said
+    assert "3 videos written, 0 existed, 2 failed, 1 are quarantined" in said
     assert loaded(tmp_path / "clean", "video1").shape == (12, 3, 16, 16)
 
 

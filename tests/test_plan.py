@@ -212,7 +212,7 @@ def test_captions_are_listed_as_plain_json_sorted_by_id(tmp_path: Path) -> None:
 
 
 def test_captions_go_to_the_shards_of_their_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharding, "CAPTIONS_A_JOB", 4)
+    monkeypatch.setattr(sharding, "CAPTIONS_PER_JOB", 4)
     stale = tmp_path / "work" / "captions" / "s0.jsonl"
     stale.parent.mkdir(parents=True)
     stale.touch()

@@ -99,7 +99,7 @@ def test_help_lists_the_new_format(house: Path) -> None:
 def test_the_new_format_is_written(house: Path) -> None:
     result = perturb(house, "export", "sources.parquet", "--format", "file_list", "-o", "out")
     assert result.returncode == 0, result.stderr
-    assert result.stdout == "out: 2 videos written, 0 were there, 0 failed, 0 are quarantined\n"
+    assert result.stdout == "out: 2 videos written, 0 existed, 0 failed, 0 are quarantined\n"
     listed = json.loads((house / "out/files.json").read_text(encoding="utf-8"))
     assert {name: Path(path).name for name, path in listed.items()} == {"a": "a.mp4", "b": "b.mp4"}
 

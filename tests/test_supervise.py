@@ -139,7 +139,7 @@ def test_what_is_no_fault_of_the_data_is_tried_again_and_then_stops_the_run(name
     with pytest.raises(ToolError) as caught:
         seen += [outcome.task for outcome in outcomes]
     assert str(caught.value).startswith(f"<b>: {reason}")
-    assert "3 times. That is no fault of the item's" in str(caught.value)
+    assert "3 times. The item is not the cause" in str(caught.value)
     assert (tmp_path / "tries").read_text() == "xxx"
 
 
@@ -253,7 +253,9 @@ def test_a_crash_that_does_not_come_again_costs_nothing(tmp_path: Path) -> None:
 def test_a_worker_that_is_killed_at_every_try_stops_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     killed = Counted(tmp_path, crash(signal.SIGKILL))
     seen = []
-    with pytest.raises(ToolError, match="'b': its worker process was killed by SIGKILL, perhaps for want of memory, 3"):
+    with pytest.raises(
+        ToolError, match="'b': its worker process was killed by SIGKILL, perhaps because memory ran out, 3"
+    ):
         for outcome in supervise.run(doing({"b": killed}), ["a", "b", "c"], stall_limit_s=PATIENCE_S):
             seen.append(outcome)
     assert seen == [Outcome("a", "A", None)]

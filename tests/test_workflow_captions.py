@@ -135,7 +135,7 @@ def test_results_do_not_depend_on_order_cores_or_shards(
     pd.testing.assert_frame_equal(texts(project), texts(finished))
     # One caption a shard, as the jobs would do it.
     parsed = config.parse(finished.config)
-    monkeypatch.setattr(sharding, "CAPTIONS_A_JOB", 1)
+    monkeypatch.setattr(sharding, "CAPTIONS_PER_JOB", 1)
     shards = sharding.captions(
         "tiny", config.parse({**finished.config, "datasets": absolute(finished)}), tmp_path / "work"
     )

@@ -1,4 +1,4 @@
-"""Perturbed captions as a corpus: a shard through one perturbation, and what became of all of them."""
+"""Perturbed captions as a corpus: the rows of a shard under one perturbation, and statistics of all rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perturbations.system.records import canonical
 def run(recipe: TextRecipe, dataset: str, captions: Sequence[ListedCaption]) -> Iterator[TextRow]:
     """Yield the row of every caption.
 
-    Raises `BackendError` when something that the backend needs is missing.
+    Raises `BackendError` when a library, program or file that the backend needs is missing.
     """
     entry = registry.get(recipe.key)
     results = perturb_captions(
@@ -55,7 +55,7 @@ def run(recipe: TextRecipe, dataset: str, captions: Sequence[ListedCaption]) -> 
 
 
 def statistics(rows: Iterable[TextRow]) -> Iterator[TextStatisticsRow]:
-    """One row per perturbation and severity: how many captions changed, what the gate did, how far they went.
+    """One row per perturbation and severity: how many captions changed, the gate's statistics, and the distances.
 
     BLEU-4 and METEOR compare the perturbed captions with the originals, as Schiappa et al. do in Tab. 6.
     """

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Sequence
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
 
 from nltk.stem import PorterStemmer
 from nltk.translate.bleu_score import corpus_bleu
@@ -20,7 +19,7 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def bleu4(pairs: Pairs) -> float | None:
-    """Corpus BLEU-4 of the perturbed captions, the originals being the references; 0 to 1. None without captions."""
+    """Corpus BLEU-4 of the perturbed captions with the originals as references; 0 to 1. None without captions."""
     if not pairs:
         return None
     with warnings.catch_warnings():
@@ -31,8 +30,8 @@ def bleu4(pairs: Pairs) -> float | None:
 def meteor(pairs: Pairs) -> float | None:
     """Mean METEOR, 0 to 1; None without captions or where WordNet is not installed.
 
-    The paper's is that of the original against the perturbed caption: words that were added cost recall, which METEOR
-    weighs nine times as much as precision. The other way round, AddText would come to .94.
+    The original is scored against the perturbed caption, as in the paper: added words then reduce recall, which METEOR
+    weights nine times as much as precision. In the other direction, AddText would reach .94.
     """
     try:
         text_roles.load("wordnet", "offline")
@@ -52,10 +51,10 @@ class _Stemmer:
 
 
 class _WordNet:
-    """What NLTK's METEOR asks of its own WordNet, whose data cannot be shipped."""
+    """The part of NLTK's WordNet that METEOR uses. The data of NLTK's own WordNet cannot be shipped."""
 
     @staticmethod
     @cache
-    def synsets(word: str) -> list[Any]:
+    def synsets(word: str) -> list[SimpleNamespace]:
         names = [name.replace(" ", "_") for name in text_roles.load("wordnet", "offline")(word, None)]
         return [SimpleNamespace(lemmas=lambda: [SimpleNamespace(name=lambda name=name: name) for name in names])]

@@ -1,24 +1,27 @@
-"""The fidelity gate: draw again until the caption means the same (Qiu et al., App. 5.3)."""
+"""The fidelity gate: draw again until the caption keeps its meaning (Qiu et al., App. 5.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 TRIES = 100
 
 
 class Encoder(Protocol):
-    """Sentence embeddings of unit length, and the cosine from which on two of them count as the same meaning."""
+    """Sentence embeddings of unit length, and the lowest cosine at which two sentences count as equal in meaning."""
 
     threshold: float
-    embed: Callable[[Sequence[str]], Any]
+    embed: Callable[[Sequence[str]], NDArray[np.floating]]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the gate let through, or the last try when it let nothing through."""
+    """The accepted text, or the last try when none was accepted."""
 
     text: str
     similarity: float
@@ -31,16 +34,19 @@ def first_accepted(
 ) -> list[Outcome]:
     """For each caption, the first of at most `tries` drawn texts that is similar enough to it.
 
-    Captions are embedded together, each round those that still wait. A caption's outcome is the one that it would have
-    alone, as long as its embedding is. Similarity is rounded to four places and judged as it is reported.
+    Each round embeds together the captions that still wait. A caption's outcome does not depend on the others, as long
+    as its embedding does not. The similarity is rounded to four digits, and the rounded value is compared with the
+    threshold and reported.
 
     Args:
         originals: the clean captions.
         draws: for each caption, a function that draws the next perturbed text.
         encoder: the judge.
-        tries: how often a caption may be drawn.
+        tries: the largest number of draws per caption.
     """
-    clean = encoder.embed(originals) if originals else []
+    if not originals:
+        return []
+    clean = encoder.embed(originals)
     judged: list[dict[str, float]] = [{text: 1.0} for text in originals]
     outcomes: dict[int, Outcome] = {}
     waiting = list(range(len(originals)))

@@ -1,21 +1,23 @@
-"""Captions through one perturbation: the generator's key, the backends, the fidelity gate, the rows."""
+"""Perturbs captions: the generator's key, the backends, the fidelity gate, the results."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+
+import numpy as np
 
 from perturbations import rng
 from perturbations.captions import gate
 from perturbations.errors import UnknownPerturbationError
 from perturbations.models import text_roles
 from perturbations.plan.listed import ListedCaption
+from perturbations.plan.recipe import Parameters
 from perturbations.suites import registry
 
-# Captions that are in memory, and in the gate, at a time.
+# How many captions are in memory, and in the gate, at a time.
 _CHUNK = 256
 
 
@@ -26,10 +28,10 @@ class PerturbedText:
     Attributes:
         text: the caption after the perturbation.
         changed: whether it differs from the original.
-        similarity: cosine of the two captions' embeddings; None where no gate asked for it.
-        attempts: how often it was drawn.
-        accepted: whether the gate let it pass; True where there is none.
-        backend: who played the perturbation's roles.
+        similarity: cosine of the two captions' embeddings; None where there is no gate.
+        attempts: how often the caption was drawn.
+        accepted: whether the gate accepted it; True where there is no gate.
+        backend: the models that played the perturbation's roles.
     """
 
     text: str
@@ -49,15 +51,15 @@ def perturb_captions(
     dataset: str,
     variant: str = "released",
     backend: str | None = None,
-    parameters: Mapping[str, Any] | None = None,
+    parameters: Parameters | None = None,
 ) -> Iterator[PerturbedText]:
-    """Put captions through one perturbation; a caption's result does not depend on the others.
+    """Perturb captions; the result of a caption does not depend on the others.
 
     Args:
         captions: ids and texts.
         perturbation: `suite/name` of a text perturbation.
-        severity: 1 up to what the perturbation has; 0 leaves captions as they are.
-        seed, dataset: with a caption's id and the perturbation, the generator's key.
+        severity: 1 up to the highest of the perturbation; 0 leaves captions unchanged.
+        seed, dataset: together with a caption's id and the perturbation, the generator's key.
         variant: "released" or "paper".
         backend: "offline" (the default) or "pretrained".
         parameters: the kernel's, in place of the published ones.
@@ -67,7 +69,7 @@ def perturb_captions(
 
     Raises:
         UnknownPerturbationError: no such perturbation, severity or variant, or it perturbs no text.
-        BackendError: no such backend, or something it needs is missing.
+        BackendError: no such backend, or a library, program or file that it needs is missing.
     """
     entry = text_entry(perturbation)
     perturbed = _perturber(entry, severity, variant, backend or "offline", parameters)
@@ -77,7 +79,7 @@ def perturb_captions(
 
 
 def text_entry(key: str) -> registry.Perturbation:
-    """The declaration of a text perturbation; raises `UnknownPerturbationError` when `key` is none."""
+    """The declaration of a text perturbation. Raises `UnknownPerturbationError` when `key` names none."""
     entry = registry.get(key)
     if entry.kind != "text":
         raise UnknownPerturbationError(f"{key} perturbs videos, not captions; see `perturb list`")
@@ -90,23 +92,23 @@ def _chunks(captions: Iterable[ListedCaption]) -> Iterator[list[ListedCaption]]:
         yield chunk
 
 
-Perturber = Callable[[Sequence[str], Sequence[Any]], list[PerturbedText]]
+Perturber = Callable[[Sequence[str], Sequence[np.random.Generator]], list[PerturbedText]]
 
 
 def _perturber(
-    entry: registry.Perturbation, severity: int, variant: str, backend: str, replaced: Mapping[str, Any] | None
+    entry: registry.Perturbation, severity: int, variant: str, backend: str, replaced: Parameters | None
 ) -> Perturber:
     if severity == 0:
         return lambda texts, generators: [PerturbedText(text, False, None, 0, True, "none") for text in texts]
-    parameters = entry.parameters(severity, variant) if replaced is None else replaced
+    parameters: Parameters = entry.parameters(severity, variant) if replaced is None else replaced
     kernel = registry.resolve(entry.kernel)
     roles = {role: text_roles.load(role, backend) for role in entry.roles}
     encoder = text_roles.load("similarity", backend) if entry.gated else None
     played_by = text_roles.names([*entry.roles, *(["similarity"] if entry.gated else [])], backend)
-    # Where nothing is random, trying again gives the same text.
+    # Where nothing is random, another try gives the same text.
     tries = 1 if entry.draw == "none" and backend == "offline" else gate.TRIES
 
-    def perturbed(texts: Sequence[str], generators: Sequence[Any]) -> list[PerturbedText]:
+    def perturbed(texts: Sequence[str], generators: Sequence[np.random.Generator]) -> list[PerturbedText]:
         for player in roles.values():
             if hasattr(player, "prepare"):
                 player.prepare(texts)
@@ -115,15 +117,17 @@ def _perturber(
             for text, generator in zip(texts, generators, strict=True)
         ]
         if encoder is None:
-            new_texts = [one() for one in draws]
+            new_texts = [draw() for draw in draws]
             return [
                 PerturbedText(new, new != old, None, 1, True, played_by)
                 for old, new in zip(texts, new_texts, strict=True)
             ]
         outcomes = gate.first_accepted(texts, draws, encoder, tries)
         return [
-            PerturbedText(one.text, one.text != old, one.similarity, one.attempts, one.accepted, played_by)
-            for old, one in zip(texts, outcomes, strict=True)
+            PerturbedText(
+                outcome.text, outcome.text != old, outcome.similarity, outcome.attempts, outcome.accepted, played_by
+            )
+            for old, outcome in zip(texts, outcomes, strict=True)
         ]
 
     return perturbed

@@ -1,4 +1,4 @@
-"""How commands are declared, and the arguments that several of them take."""
+"""The declaration of commands, and the arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""Where subcommands are added."""
+"""The object to which subcommands are added."""
 
 Command = Callable[[argparse.Namespace], int]
-"""A command's work: 0 when it is done, 1 when something is wrong."""
+"""The function of a command; it returns 0 for success and 1 for a problem."""
 
 
 def add_command(commands: Commands, name: str, command: Command, text: str) -> argparse.ArgumentParser:
@@ -21,14 +21,18 @@ def add_command(commands: Commands, name: str, command: Command, text: str) -> a
 
 
 def add_stall_limit(parser: argparse.ArgumentParser) -> None:
-    """Add `--stall-limit`, how long a clip may be silent."""
+    """Add `--stall-limit`, the time that a clip may take without progress."""
     parser.add_argument(
-        "--stall-limit", type=float, default=120.0, metavar="SECONDS", help="give up on a clip that is silent so long"
+        "--stall-limit",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="give up on a clip without progress for this time",
     )
 
 
 def positive(text: str) -> int:
-    """A whole number from 1 on. Raises `argparse.ArgumentTypeError`."""
+    """An integer of at least 1. Raises `argparse.ArgumentTypeError`."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")

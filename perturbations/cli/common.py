@@ -1,4 +1,4 @@
-"""What several commands do."""
+"""Functions that several commands share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def complete_sources(path: Path) -> list[CompleteSource]:
-    """The clips of a manifest of sources that can be used."""
+    """The complete clips of a manifest of sources."""
     from perturbations.manifest import kinds, sets
 
     rows = sets.read_part(path, kinds.SOURCES)
@@ -23,7 +23,7 @@ def complete_sources(path: Path) -> list[CompleteSource]:
 
 
 def provenance(path: Path) -> dict[str, object]:
-    """What every manifest says of itself: where its paths start, and what made it."""
+    """The metadata of every manifest: the root of its paths, and the versions that made it."""
     from perturbations.manifest import machine
     from perturbations.system.tools import tool_versions
 
@@ -36,7 +36,7 @@ def provenance(path: Path) -> dict[str, object]:
 
 
 def need_models() -> None:
-    """Raise `ConfigError` where what evaluations need is not installed."""
+    """Raise `ConfigError` when a library that evaluations need is not installed."""
     missing = [name for name in ("torch", "transformers", "safetensors", "scipy") if find_spec(name) is None]
     if missing:
         raise ConfigError(f"{', '.join(missing)} not installed; evaluations need them: sh envs/install.sh models")

@@ -1,4 +1,4 @@
-"""The command `perturb`: its parser, its log, and what an error becomes."""
+"""The command `perturb`: its parser, its log and its handling of errors."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _GROUPS = (
     rules_calibration,
     rules_evaluation,
 )
-"""What people type, then what the rules of the workflow call. Each module declares its own commands."""
+"""First the commands for people, then the commands of the workflow's rules. Each module declares its own commands."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand; 0 when it did its work, 1 when it could not, 2 when it was called wrongly."""
+    """Run one subcommand; returns 0 for success, 1 for a problem, and 2 for wrong arguments."""
     options = _parser().parse_args(arguments)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         print("perturb: memory ran out: give the job more (mem_mb); finished items are kept", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # nobody reads the output any more, as after `| head`
+    except BrokenPipeError:  # the reader of the output has ended, as after `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -73,12 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="perturb", description="Perturb videos the way the robustness benchmarks for video-text retrieval do."
+        prog="perturb",
+        description="Perturb videos and captions like the robustness benchmarks for video-text retrieval.",
     )
     parser.add_argument("--version", action="version", version=f"perturb {__version__}")
     given = os.environ.get(limits.ENVIRONMENT, "{}")
     parser.add_argument(
-        "--limits", default=given, metavar="JSON", help="what one file may ask for: `limits` of config.yaml"
+        "--limits", default=given, metavar="JSON", help="limits on the size of one file: `limits` of config.yaml"
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for group in _GROUPS:

@@ -13,10 +13,10 @@ def add(commands: Commands) -> None:
     parser = add_command(
         commands, "catalogue-texts", _catalogue_texts, "print the catalogue of caption perturbations, Markdown"
     )
-    parser.add_argument("-o", "--output", type=Path, help="write it there instead")
+    parser.add_argument("-o", "--output", type=Path, help="write to this file instead")
 
     parser = add_command(commands, "catalogue", _catalogue, "bring docs/catalogue up to date with the declarations")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where something is not up to date")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when a file is not up to date")
     parser.add_argument("--output", type=Path, default=Path("docs", "catalogue"), help="folder of the catalogue")
 
 

@@ -40,7 +40,12 @@ def _add_realization(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--item-id", help="part of the realization's key; default: the file's name")
     parser.add_argument("--variant", default="released", choices=("released", "paper"))
     parser.add_argument(
-        "--donors", nargs="+", type=Path, default=[], metavar="VIDEO", help="what event_insertion may take a segment of"
+        "--donors",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="VIDEO",
+        help="videos that event_insertion may take a segment from",
     )
 
 
@@ -71,7 +76,7 @@ def _video(options: argparse.Namespace) -> int:
 
 
 def _rows_from(options: argparse.Namespace) -> tuple[CompleteSource, list[CompleteSource]]:
-    """The rows of the input and of the donors, as a sources manifest has them."""
+    """The rows of the input and of the donors, as in a sources manifest."""
     item_id = options.item_id if options.item_id is not None else options.input.stem
     return _row_of(options.dataset, options.input, item_id), [
         _row_of("donors", path, str(path)) for path in options.donors

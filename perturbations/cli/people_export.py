@@ -1,4 +1,4 @@
-"""The command that writes a corpus in another program's layout."""
+"""The command that writes a corpus in the layout of another program."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from perturbations.system import shown
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "export", _export, "write a corpus in another program's layout")
+    parser = add_command(commands, "export", _export, "write a corpus in the layout of another program")
     parser.add_argument("manifest", type=Path, help="a manifest of sources, videos or texts (perturbed captions)")
     formats = registry.exports()
     parser.epilog = " ".join(export.describe() for export in formats.values())
-    parser.add_argument("--format", choices=formats, required=True, help="whose layout: see below")
-    parser.add_argument("--order", type=Path, help="captions: the test split's own file, which says in which order")
+    parser.add_argument("--format", choices=formats, required=True, help="the layout: see below")
+    parser.add_argument("--order", type=Path, help="captions: the test split's file, which gives their order")
     parser.add_argument("--num-frames", type=positive, default=12)
     parser.add_argument("--size", type=positive, default=224, help="side of the pictures, in pixels; default: 224")
     parser.add_argument("-o", "--output", type=Path, required=True, help="a folder")
@@ -48,7 +48,7 @@ def _export(options: argparse.Namespace) -> int:
     for finding in (*result.quarantined, *result.failed):
         print(f"  {shown.line(str(finding))}")
     print(
-        f"{options.output}: {result.written} videos written, {result.kept} were there, {len(result.failed)} failed, "
+        f"{options.output}: {result.written} videos written, {result.kept} existed, {len(result.failed)} failed, "
         f"{len(result.quarantined)} are quarantined"
     )
     return 1 if result.failed else 0

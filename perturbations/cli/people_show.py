@@ -16,7 +16,7 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "list", _list, "list the perturbations, one per line")
     parser.add_argument("suite", nargs="?", help="only this suite")
 
-    parser = add_command(commands, "show", _show, "show one perturbation: its numbers, its source, its kernel")
+    parser = add_command(commands, "show", _show, "show one perturbation: its parameters, its source, its kernel")
     parser.add_argument("perturbation", metavar="SUITE/NAME")
 
     add_command(commands, "schema", _schema, "print the JSON schema of config.yaml")
@@ -47,7 +47,7 @@ def _show(options: argparse.Namespace) -> int:
         ("source", entry.source),
     ]
     if entry.kind == "text":
-        rows.append(("gate", "draws again until the meaning is kept" if entry.gated else "none"))
+        rows.append(("gate", "draws again until the caption keeps its meaning" if entry.gated else "none"))
         for backend in text_roles.BACKENDS:
             rows.append((backend, text_roles.names([*entry.roles, *(["similarity"] if entry.gated else [])], backend)))
     if entry.differences:

@@ -1,4 +1,4 @@
-"""The commands that look after what was made: verify, retry."""
+"""The commands that verify a corpus and retry its failures: verify, retry."""
 
 from __future__ import annotations
 
@@ -19,21 +19,31 @@ _MOST_SHOWN = 100
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "verify", _verify, "check that every row of manifests is still true")
+    parser = add_command(commands, "verify", _verify, "check that every row of the manifests is still correct")
     parser.add_argument(
         "paths", nargs="*", type=Path, default=[Path("manifests")], help="manifests, or folders of them"
     )
-    parser.add_argument("-j", "--jobs", type=positive, default=1, help="how many rows at once")
-    parser.add_argument("--fast", action="store_true", help="look at hashes and membership only; make nothing again")
-    parser.add_argument("--repair", action="store_true", help="mend files and rows that can be made again")
+    parser.add_argument("-j", "--jobs", type=positive, default=1, help="number of rows to check in parallel")
+    parser.add_argument("--fast", action="store_true", help="check hashes and membership only; make nothing again")
+    parser.add_argument("--repair", action="store_true", help="repair files and rows that can be made again")
     add_stall_limit(parser)
 
-    parser = add_command(commands, "retry", _retry, "have the next run ask quarantined items again")
-    parser.add_argument("--dataset", nargs="+", default=[], help="only of these datasets")
-    parser.add_argument("--suite", nargs="+", default=[], help="only of these suites, and of what they are made from")
-    parser.add_argument("--item", nargs="+", default=[], help="only these items (of whole videos: the videos' ids)")
-    parser.add_argument("--stage", nargs="+", default=[], choices=("source", "analysis", "video"), help="only these")
-    parser.add_argument("-n", "--dry-run", action="store_true", help="only say what would be asked again")
+    parser = add_command(commands, "retry", _retry, "let the next run process quarantined items again")
+    parser.add_argument("--dataset", nargs="+", default=[], help="only items of these datasets")
+    parser.add_argument(
+        "--suite", nargs="+", default=[], help="only items of these suites, and their sources and analyses"
+    )
+    parser.add_argument("--item", nargs="+", default=[], help="only these items (for whole videos: the videos' ids)")
+    parser.add_argument(
+        "--stage",
+        nargs="+",
+        default=[],
+        choices=("source", "analysis", "video"),
+        help="only items that failed at these stages",
+    )
+    parser.add_argument(
+        "-n", "--dry-run", action="store_true", help="only print the items that would be processed again"
+    )
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -48,7 +58,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _print_findings(paths: Sequence[Path], wanted: Options) -> int:
-    """Verify, print the findings, and return how many problems there are."""
+    """Verify, print the findings, and return the number of problems."""
     from perturbations.verify import run
 
     problems = 0
@@ -59,10 +69,10 @@ def _print_findings(paths: Sequence[Path], wanted: Options) -> int:
             print(f"  and {len(summary.findings) - _MOST_SHOWN} more of {summary.path}")
         for remark, count in summary.remarks.items():
             print(f"  {summary.path}: {count} rows: {shown.line(remark)}")
-        mended = f", {summary.mended} mended" if summary.mended else ""
+        repaired = f", {summary.mended} repaired" if summary.mended else ""
         print(
             f"{summary.path}: {summary.rows} rows, {summary.incomplete} of them quarantined or missing; "
-            f"{len(summary.findings)} problems{mended}"
+            f"{len(summary.findings)} problems{repaired}"
         )
         problems += len(summary.findings)
     return problems
@@ -78,7 +88,9 @@ def _retry(options: argparse.Namespace) -> int:
     if not options.dry_run:
         retry.forget(Path(), rows)
     parts = len({row.part for row in rows})
-    print(f"{len(rows)} quarantined rows in {parts} parts {'would be' if options.dry_run else 'are'} asked again")
+    print(
+        f"{len(rows)} quarantined rows in {parts} parts {'would be' if options.dry_run else 'will be'} processed again"
+    )
     if rows and not options.dry_run:
-        print("Now run snakemake: what was finished is kept.")
+        print("Now run snakemake: finished items are kept.")
     return 0

@@ -14,12 +14,14 @@ def add(commands: Commands) -> None:
     """Declare the commands of this file."""
     parser = add_command(commands, "calibrate", _calibrate, "solve parameters for severities of even distortion")
     parser.add_argument("--sources", type=Path, required=True, help="the sources manifest of the dataset")
-    parser.add_argument("-p", "--perturbations", nargs="+", metavar="SUITE/NAME", help="default: all visual ones")
     parser.add_argument(
-        "--paper", nargs="*", default=[], metavar="SUITE", help="suites to take in the variant paper, not released"
+        "-p", "--perturbations", nargs="+", metavar="SUITE/NAME", help="default: all perturbations of videos"
+    )
+    parser.add_argument(
+        "--paper", nargs="*", default=[], metavar="SUITE", help="suites to use in the variant paper instead of released"
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--clips", type=positive, help="how many clips to measure; default: 8")
+    parser.add_argument("--clips", type=positive, help="number of clips to measure; default: 8")
     parser.add_argument("-o", "--output", type=Path, required=True, help="the table to write, .json")
     parser.add_argument("--picture", type=Path, help="the plot to write, .png")
     parser.add_argument("--report", type=Path, help="the report to write, .md")
@@ -36,7 +38,7 @@ def _calibrate(options: argparse.Namespace) -> int:
     entries = [registry.get(name) for name in options.perturbations or ()] or registry.perturbations(kind="video")
     texts = [entry.key for entry in entries if entry.kind != "video"]
     if texts:
-        raise ConfigError(f"only visual perturbations can be calibrated, not {', '.join(texts)}")
+        raise ConfigError(f"only perturbations of videos can be calibrated, not {', '.join(texts)}")
     for name in options.paper:
         registry.suite(name)
     wanted = {entry.key: "paper" if entry.suite in options.paper else "released" for entry in entries}

@@ -18,14 +18,14 @@ def add(commands: Commands) -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--qrels", type=Path, required=True)
 
-    parser = add_command(commands, "texts", _texts, "(rule) put the captions of a shard through one recipe")
+    parser = add_command(commands, "texts", _texts, "(rule) perturb the captions of a shard by one recipe")
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--recipe", required=True, help="the recipe's JSON")
     parser.add_argument("--captions", type=Path, required=True, help="the shard's list file")
     parser.add_argument("--output", type=Path, required=True)
 
     parser = add_command(
-        commands, "merge-texts", _merge_texts, "(rule) merge perturbed captions, and count what became of them"
+        commands, "merge-texts", _merge_texts, "(rule) merge perturbed captions, and write their statistics"
     )
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--captions", type=Path, required=True, help="folder of the shards' list files")
@@ -34,7 +34,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--config-digest", required=True, help="the configuration's hash")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--statistics", type=Path, required=True)
-    parser.add_argument("--page", type=Path, required=True, help="Markdown: what became of them, with examples")
+    parser.add_argument("--page", type=Path, required=True, help="Markdown: their statistics, with examples")
 
     parser = add_command(commands, "combine", _combine, "(rule) join perturbed captions with perturbed videos")
     parser.add_argument("--videos", type=Path, required=True)

@@ -1,4 +1,4 @@
-"""The commands of rules that work on a shard of clips: sources, analyse, videos."""
+"""The commands of rules that process a shard of clips: sources, analyse, videos."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--output", type=Path, required=True)
     add_stall_limit(parser)
 
-    parser = add_command(commands, "videos", _videos, "(rule) put the clips of a shard through one recipe")
+    parser = add_command(commands, "videos", _videos, "(rule) perturb the clips of a shard by one recipe")
     parser.add_argument("--recipe", required=True, help="the recipe's JSON")
     parser.add_argument("--sources", type=Path, required=True, help="the shard's part of the sources manifest")
     parser.add_argument("--analysis", type=Path, help="the shard's part of the analysis that the recipe needs")
@@ -31,16 +31,16 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--whole", nargs="+", type=Path, default=[], help="parts about the videos that clips are cut from"
     )
-    parser.add_argument("--corpus", type=Path, required=True, help="folder of the files to make")
+    parser.add_argument("--corpus", type=Path, required=True, help="folder for the perturbed files")
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--no-check", action="store_true", help="do not decode what was stored (for benchmarks)")
+    parser.add_argument("--no-check", action="store_true", help="do not decode the stored files (for benchmarks)")
     add_stall_limit(parser)
 
     parser = add_command(commands, "analyse", _analyse, "(rule) analyse the clips of a shard")
     parser.add_argument("--recipe", required=True, help="the analysis's JSON")
     parser.add_argument("--sources", type=Path, required=True, help="the shard's part of the sources manifest")
     parser.add_argument("--captions", type=Path, help="the shard's main objects, whose captions are embedded")
-    parser.add_argument("--folder", type=Path, required=True, help="of the files that the analysis keeps")
+    parser.add_argument("--folder", type=Path, required=True, help="folder for the files that the analysis keeps")
     parser.add_argument("--output", type=Path, required=True)
     add_stall_limit(parser)
 

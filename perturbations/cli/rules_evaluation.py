@@ -47,22 +47,26 @@ def add(commands: Commands) -> None:
     parser.add_argument("--bank-gallery", type=Path, help="methods with a bank, v2t: its encoded clips")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=Path, required=True)
-    parser.add_argument("--pictures", type=Path, required=True, help="what a report draws, .json")
+    parser.add_argument("--pictures", type=Path, required=True, help="the data of the report's pictures, .json")
 
     parser = add_command(commands, "merge-results", _merge_results, "(rule) merge the scenarios of an evaluation")
     parser.add_argument("--parts", nargs="+", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=Path, required=True)
 
-    parser = add_command(commands, "report", _report, "write one HTML page of what was evaluated")
+    parser = add_command(commands, "report", _report, "write one HTML page of the results")
     parser.add_argument("--results", nargs="*", default=[], type=Path, help="manifests of results")
-    parser.add_argument("--pictures", nargs="*", default=[], type=Path, help="what their jobs wrote to be drawn, .json")
-    parser.add_argument("--datasets", nargs="*", default=[], help="whose contact sheets, statistics and quarantine")
+    parser.add_argument(
+        "--pictures", nargs="*", default=[], type=Path, help="the data of the pictures, .json, from the jobs"
+    )
+    parser.add_argument(
+        "--datasets", nargs="*", default=[], help="datasets whose contact sheets, statistics and quarantine are shown"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, help="the page, .html")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--settings", required=True, help="JSON: what the results depend on")
+    parser.add_argument("--settings", required=True, help="JSON: the settings that the results depend on")
     parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or its name")
     parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
     parser.add_argument("--device", default="cpu")

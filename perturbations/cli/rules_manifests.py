@@ -17,7 +17,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--shards", type=Path, required=True, help="folder of the shards' list files")
     parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, one per shard")
-    parser.add_argument("--rejected", type=Path, help="sources: what was listed but cannot be used")
+    parser.add_argument("--rejected", type=Path, help="sources: the listed items that cannot be used")
     parser.add_argument("--sources", type=Path, help="analyses: folder of the parts of the sources, one per shard")
     parser.add_argument("--recipe", help="analyses: the analysis's JSON")
     parser.add_argument("--output", type=Path, required=True)
@@ -112,8 +112,8 @@ def _check(options: argparse.Namespace) -> int:
         lines = [f"  {item!r}: {reasons[item]}" for item in items[:20]]
         rest = [f"  and {len(items) - 20} more"] if len(items) > 20 else []
         raise ManifestError(
-            f"{len(items)} items are quarantined or missing, max_quarantine allows {options.allowed}. Mend them and "
-            "run `perturb retry`, leave them out with `subset`, or raise max_quarantine in config.yaml. All of them: "
+            f"{len(items)} items are quarantined or missing, max_quarantine allows {options.allowed}. Repair them and "
+            "run `perturb retry`, exclude them with `subset`, or raise max_quarantine in config.yaml. Full list: "
             f"{options.quarantine}\n" + "\n".join(lines + rest)
         )
     storage.write_text(options.output, f"{len(items)} quarantined, {options.allowed} allowed\n")

@@ -1,4 +1,4 @@
-"""Guided recipes: the facts of a clip, from analyses made before or made now, and the guide that the kernel takes."""
+"""Guided recipes: the facts of a clip, from stored or new analyses, and the guide that the kernel takes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def facts_of(recipe: VideoRecipe, clip: CleanClip | CompleteSource, known: Known
 
 
 def facts_now(recipe: VideoRecipe, clip: CleanClip, others: Sequence[CleanClip] = ()) -> Facts | None:
-    """The same, of a clip that is analysed here and now; `others` are those that frames may be taken of.
+    """The facts of a clip that is analysed now; `others` are the clips that frames may be taken from.
 
     Raises `MediaError` when nothing suitable is found.
     """
@@ -54,7 +54,7 @@ def facts_now(recipe: VideoRecipe, clip: CleanClip, others: Sequence[CleanClip] 
 
 
 def analysed_now(recipe: AnalysisRecipe, clip: CleanClip) -> AnalysisRow:
-    """The row of a clip that is analysed here and now, in memory. Raises `MediaError`."""
+    """The row of a clip that is analysed now, in memory. Raises `MediaError`."""
     (result,) = registry.analysis(recipe.analysis).run(recipe, [clip], Work(files=[None]))
     if not isinstance(result, Analysed):
         raise result
@@ -85,7 +85,7 @@ def parse_facts(recipe: VideoRecipe, text: str | None) -> Facts | None:
     """The facts of a row, as its recipe's guide needs them. Raises `ManifestError`."""
     if recipe.guide is None:
         if text is not None:
-            raise ManifestError(f"{recipe.key} is told nothing of a clip, but the row has {text[:60]!r}")
+            raise ManifestError(f"{recipe.key} has no guide, but the row's column 'guide' has {text[:60]!r}")
         return None
     if text is None:
         raise ManifestError(
@@ -105,7 +105,7 @@ def guide_of(recipe: VideoRecipe, facts: Facts | None, clip: CleanClip, kept: Pa
 
 
 def other_clip(recipe: VideoRecipe, facts: Facts | None) -> Clip:
-    """The other clip that a recipe takes frames of. Raises `MediaError` when its file is missing or changed."""
+    """The other clip that a recipe takes frames from. Raises `MediaError` when its file is missing or changed."""
     other = registry.get(recipe.guide.kind).other if recipe.guide else None
     assert other is not None, f"the plan of {recipe.key} names frames of another clip, and its guide has none"
     assert facts is not None
@@ -113,7 +113,7 @@ def other_clip(recipe: VideoRecipe, facts: Facts | None) -> Clip:
 
 
 def players_of(recipe: VideoRecipe, known: Known, item_id: str) -> str:
-    """Who played which role, for the row's column `backend`: JSON."""
+    """The model of each role, for the row's column `backend`: JSON."""
     if recipe.guide is None:
         return "{}"
     return registry.get(recipe.guide.kind).players(recipe.guide, known.rows.get(item_id))

@@ -1,7 +1,7 @@
-"""The finished items of a shard: one JSON line per item, written as it is finished, so that a killed job goes on.
+"""The finished items of a shard: one JSON line per item, written when it is finished, so that a killed job can resume.
 
-A line keeps what was measured of an item, and nothing that is known before it is made: a resumed item's row is put
-together exactly as an uninterrupted one's.
+A line keeps only what was measured of an item. Everything else is computed again, so that the row of a resumed item
+equals the row of an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Measured(Record):
 
     Attributes:
         frame_count: of the perturbed clip.
-        duration_s: of it; None where it is the source's own.
+        duration_s: of the perturbed clip; None where it equals the source's.
         stored_frames: frames in the file; 0 where there is none.
         bytes, sha256, codec, pix_fmt, bitrate_bps: of the file.
         frames_sha256: of the frames that `open_clip` returns.
-        storage_psnr_db: stored against intended frames.
-        psnr_db, ssim: perturbed against clean.
+        storage_psnr_db: stored frames against intended frames.
+        psnr_db, ssim: perturbed frames against clean frames.
     """
 
     model_config = ConfigDict(allow_inf_nan=True, ser_json_inf_nan="constants")
@@ -54,9 +54,9 @@ Finished = TypeVar("Finished", Measured, Analysed)
 
 
 class Journal(Generic[Finished]):
-    """The finished items of a shard, by the id of what was asked.
+    """The finished items of a shard, by recipe id.
 
-    All shards' journals are looked at: when items come or go, an item's shard may get another name.
+    The journals of all shards are read: when items are added or removed, an item may move to another shard.
     """
 
     def __init__(self, path: Path, record: type[Finished], wanted: Collection[str]) -> None:
@@ -68,11 +68,11 @@ class Journal(Generic[Finished]):
             if storage.is_leftover(journal):
                 continue  # another shard's, which is being written
             self._finished.update(self._whole_lines(journal, wanted))
-        # Anew, so that a line cut short by a kill does not swallow the next one.
+        # Written anew, so that the next line is not appended to a line that a kill cut short.
         storage.write_text(path, "".join(_line(name, item) for name, item in self._finished.items()))
 
     def find(self, recipe_id: str, file: Path | None) -> Finished | None:
-        """What was measured of a finished item, when its file is still what it was."""
+        """What was measured of a finished item; None when it is not finished or its file has changed."""
         finished = self._finished.get(recipe_id)
         if finished is None or file is None:
             return finished
@@ -85,12 +85,12 @@ class Journal(Generic[Finished]):
         with storage.output_errors(self._path), self._path.open("ab+", buffering=0) as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 1))
-            torn = file.read(1) not in (b"", b"\n")  # by a worker that was killed as it wrote
+            torn = file.read(1) not in (b"", b"\n")  # by a worker that was killed while it wrote
             file.write(b"\n" * torn + _line(recipe_id, finished).encode())
 
     def _whole_lines(self, path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Finished]]:
         for line in jsontext.lines(path):
-            # The id stands first, so that other shards' lines need not be parsed.
+            # The id comes first, so that other shards' lines need not be parsed.
             recipe_id = line[:DIGEST_LENGTH]
             if recipe_id in wanted:
                 try:

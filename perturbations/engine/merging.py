@@ -1,4 +1,4 @@
-"""The parts of all shards become one manifest: exactly what was listed, under each scenario, by the current recipe."""
+"""Merges the parts of all shards: exactly the listed items, under each scenario, by the current recipe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from perturbations.plan.listed import ListedCaption, ListedClip, Recipes, Reject
 
 
 def sources(dataset: str, shards: Path, parts: Path, rejected: Path) -> list[SourceRow]:
-    """The rows of all listed items: those of the parts, and those that no job asks for.
+    """The rows of all listed items: the rows of the parts, and the rows of items that no job uses.
 
     Raises `ManifestError` unless each listed item has exactly one row.
     """
@@ -47,7 +47,7 @@ def sources(dataset: str, shards: Path, parts: Path, rejected: Path) -> list[Sou
 
 
 def analyses(sources: Path, shards: Path, parts: Path, text: str) -> list[AnalysisRow]:
-    """The rows of an analysis of every complete clip. Raises `ManifestError` unless each has exactly one."""
+    """The rows of an analysis of every complete clip. Raises `ManifestError` unless each clip has exactly one row."""
     current = parse_analysis(text)
     expected = {}
     for shard in listed.read_folder(shards, ListedClip):
@@ -63,7 +63,8 @@ def analyses(sources: Path, shards: Path, parts: Path, text: str) -> list[Analys
 def videos(sources: Sequence[SourceRow], shards: Path, parts: Path, recipes: Recipes) -> list[VideoRow]:
     """The rows of every complete clip under every scenario.
 
-    Raises `ManifestError` unless each has exactly one, made by the scenario's current recipe from the current source.
+    Raises `ManifestError` unless each clip has exactly one row per scenario, made by the current recipe from the
+    current source.
     """
     complete = {row.item_id: row for row in sources if isinstance(row, CompleteSource)}
     lists = listed.read_folder(shards, ListedClip)
@@ -87,16 +88,17 @@ def videos(sources: Sequence[SourceRow], shards: Path, parts: Path, recipes: Rec
 def texts(dataset: str, lists: Path, parts: Path, recipes: Path) -> tuple[list[TextRow], sets.Listed]:
     """The rows of every listed caption under every scenario, and how many captions are listed.
 
-    Raises `ManifestError` unless each has exactly one, made by the scenario's current recipe from the current text.
+    Raises `ManifestError` unless each caption has exactly one row per scenario, made by the current recipe from the
+    current text.
     """
     shards = listed.read_folder(lists, ListedCaption)
     current = listed.read_recipes(recipes)
     expected = {}
     for scenario, text in current.items():
-        made = recipe.parse_text(text)
+        parsed = recipe.parse_text(text)
         for shard, members in shards.items():
             expected[parts / scenario / f"{shard}.parquet"] = [
-                (caption.caption_id, captions.text_id(made, dataset, caption)) for caption in members
+                (caption.caption_id, captions.text_id(parsed, dataset, caption)) for caption in members
             ]
     merged = sets.merge(expected, TEXTS, ("caption_id", "recipe_id"))
     caption_ids = [caption.caption_id for members in shards.values() for caption in members]

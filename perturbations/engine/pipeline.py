@@ -1,4 +1,4 @@
-"""One clip through one recipe and into its storage tier: render, encode, measure, hash."""
+"""Makes one clip of a corpus by its recipe, in its storage tier: render, encode, measure, hash."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from perturbations.progress import Tick, no_tick, ticking
 from perturbations.system import storage
 
 MEASURED_FRAMES = 12
-"""PSNR and SSIM against the clean clip are taken over so many uniformly sampled frames."""
+"""PSNR and SSIM against the clean clip are computed on this many uniformly sampled frames."""
 
 _KEPT_BYTES = 256 * 2**20
 
@@ -31,9 +31,9 @@ Seen = Callable[[Frame, Image], None]
 def produce(recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_tick, *, check: bool = True) -> Measured:
     """Make one corpus entry in the recipe's storage tier and return what was measured of it.
 
-    `target` has the tier's extension and is whole or absent. The stored file is decoded again, its frames are
-    hashed and compared with the intended ones, unless `check` is off (for benchmarks).
-    Raises `MediaError` when the clip is at fault and `OutputError` when the disk is.
+    `target` has the tier's extension and is written atomically. The stored file is decoded again, and its frames are
+    hashed and compared with the intended ones, unless `check` is False (for benchmarks).
+    Raises `MediaError` when the clip is the cause of a failure, and `OutputError` when the disk is.
     """
     work = _Work(recipe, source, target, tick)
     if isinstance(recipe.storage, StoredFrames):
@@ -46,7 +46,7 @@ def produce(recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_t
 
 
 def measure(recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_tick) -> Measured:
-    """Measure an entry that `produce` made, anew: render it, and compare the file with what comes out.
+    """Measure an entry that `produce` made again: render it, and compare the file with the rendered frames.
 
     Raises `MediaError` when the clip or the file cannot be read, or the file does not hold the intended frames.
     """
@@ -61,7 +61,7 @@ def measure(recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_t
 
 
 def frames_sha256(path: Path, tick: Tick = no_tick) -> tuple[str, int]:
-    """The hash of a stored file's frames, and how many there are. Raises `MediaError`."""
+    """The hash and the number of a stored file's frames. Raises `MediaError`."""
     if path.name.endswith(".npy.zst"):
         stack = framefile.read(path)
         return hashlib.sha256(np.ascontiguousarray(stack).data).hexdigest(), len(stack)
@@ -79,7 +79,7 @@ def extension(recipe: VideoRecipe) -> str | None:
 
 
 class _Work:
-    """One clip on its way through one recipe."""
+    """The production of one clip by one recipe."""
 
     def __init__(self, recipe: VideoRecipe, source: Source, target: Path, tick: Tick) -> None:
         self._recipe = recipe
@@ -95,7 +95,7 @@ class _Work:
         return method(self._recipe) == "codec" and self._source.cut is None
 
     def intended(self, *, keep: bool) -> _Twice:
-        """The perturbed frames, to be gone through once or twice; the first time they are measured."""
+        """The perturbed frames, which can be iterated twice; the first iteration measures them."""
         size = self._num_frames * self._source.height * self._source.width * 3
         return _Twice(self._rendered, self._distortion.see, keep=keep and size <= _KEPT_BYTES)
 
@@ -113,7 +113,7 @@ class _Work:
             return self.measure_video(temporary, intended if check else None)
 
     def measure_video(self, path: Path, intended: _Twice | None) -> Measured:
-        """Measure a file; against the intended frames where they are given."""
+        """Measure a file; compare it with the intended frames where they are given."""
         described = _file_columns(path)
         if intended is not None:
             stored = quality.Distortion(structural=False)
@@ -134,7 +134,7 @@ class _Work:
         """Measure a file that is an encoder's stream."""
         described = _file_columns(path)
         frames = self._distortion.against_clean(ticking(decoding.decode(Clip(path)), self._tick), self._tick)
-        # The stream is the perturbed video, so nothing was lost in storing it.
+        # The stream is the perturbed video itself, so storing it is lossless.
         described |= {"frames_sha256": self._hash_of(frames, self._num_frames), "storage_psnr_db": math.inf}
         return self._measured(self._num_frames, described)
 
@@ -169,7 +169,7 @@ class _Work:
         return self._measured(len(stack), described)
 
     def make_nothing(self) -> Measured:
-        """Measure what is rendered on demand."""
+        """Measure a clip that is not stored but rendered on demand."""
         hashed = self._hash_of(self._rendered_and_measured(None), self._num_frames)
         return self._measured(0, {"frames_sha256": hashed, "storage_psnr_db": math.inf})
 
@@ -215,12 +215,12 @@ class _Distortion:
         self._distortion = quality.Distortion(structural=True)
 
     def see(self, clean: Frame, image: Image) -> None:
-        """Look at a frame and at what became of it."""
+        """Compare a clean frame with its perturbed image."""
         if clean.position in self._clean_of:
             self._distortion.add(clean.image, image)
 
     def against_clean(self, frames: Iterable[Frame], tick: Tick) -> Iterator[Frame]:
-        """Pass frames on, comparing each that is sampled with the clean frame that is sampled in its place."""
+        """Yield the frames, and compare each sampled one with the clean frame sampled at the same place."""
         needed = set(self._clean_of.values())
         clean = {
             frame.position: frame.image for frame in ticking(decoding.decode(self._source.clip, only=needed), tick)
@@ -232,17 +232,17 @@ class _Distortion:
 
     @property
     def psnr_db(self) -> float | None:
-        """Of all frames together; None where none was looked at."""
+        """Over all compared frames; None where there was none."""
         return None if math.isnan(self._distortion.psnr_db) else self._distortion.psnr_db
 
     @property
     def ssim(self) -> float | None:
-        """The frames' mean; None where none was looked at."""
+        """The mean over the compared frames; None where there was none."""
         return None if math.isnan(self._distortion.ssim) else self._distortion.ssim
 
 
 class _Twice:
-    """Frames to go through twice: kept where they fit a budget, rendered again where they do not."""
+    """Frames that are iterated twice: kept in memory where they fit, otherwise rendered again."""
 
     def __init__(self, rendered: Callable[[Seen | None], Iterator[Frame]], seen: Seen, *, keep: bool) -> None:
         self._rendered = rendered
@@ -263,9 +263,9 @@ class _Twice:
 
 def _compared(pairs: Iterable[tuple[Frame, Frame]], stored: quality.Distortion) -> Iterator[Frame]:
     try:
-        for intended, found in pairs:
-            stored.add(intended.image, found.image)
-            yield found
+        for intended, decoded in pairs:
+            stored.add(intended.image, decoded.image)
+            yield decoded
     except ValueError as error:
         raise MediaError(f"the stored video does not hold the intended frames: {error}") from error
 

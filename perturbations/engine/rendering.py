@@ -1,4 +1,4 @@
-"""A recipe's frames: decode, draw, kernel. Nothing here writes a result."""
+"""The frames of a recipe: decode, draw, apply the kernel. Nothing here writes a result."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from perturbations.suites import registry
 from perturbations.system.records import digest
 from perturbations.video.kernel import Batched, Kernel
 
-cv2.setNumThreads(1)  # jobs fill the cores; a kernel's threads would only get in their way
+cv2.setNumThreads(1)  # the jobs already use all cores; threads within a kernel would only slow them down
 
 
 def applier(
     recipe: VideoRecipe, dataset: str, item_id: str, num_frames: int, height: int, width: int, guide: object = None
 ) -> Kernel:
-    """What changes the frames of a pixel recipe on one clip, its randomness drawn.
+    """The kernel of a pixel recipe, bound to one clip: its realization is drawn.
 
     Frames are RGB uint8 height x width x 3. With `draw: clip` all frames share a realization.
     """
     kernel = registry.resolve(recipe.entry.kernel)
-    told = (guide,) if recipe.guide is not None else ()
+    guide_argument = (guide,) if recipe.guide is not None else ()
 
     def bind(frame: int | None) -> Kernel:
         realization = _realization(recipe, dataset, item_id, num_frames, height, width, frame)
-        bound: Kernel = kernel(realization, *told, num_frames, height, width, **recipe.params)
+        bound: Kernel = kernel(realization, *guide_argument, num_frames, height, width, **recipe.params)
         return bound
 
     if recipe.draw == "frame":
@@ -64,11 +64,11 @@ def _realization(
 
 
 def plan(recipe: VideoRecipe, dataset: str, item_id: str, num_frames: int, guide: object = None) -> list[int]:
-    """Which frame stands where under a temporal recipe: i is the clip's frame i, ~i the donor's."""
+    """The frame at each place under a temporal recipe: i is frame i of the clip, ~i is frame i of the donor."""
     kernel = registry.resolve(recipe.entry.kernel)
-    told = (guide,) if recipe.guide is not None else ()
+    guide_argument = (guide,) if recipe.guide is not None else ()
     realization = _realization(recipe, dataset, item_id, num_frames, 0, 0)
-    positions: list[int] = kernel(realization, *told, num_frames, **recipe.params).tolist()
+    positions: list[int] = kernel(realization, *guide_argument, num_frames, **recipe.params).tolist()
     return positions
 
 
@@ -84,7 +84,7 @@ def length(recipe: VideoRecipe, source: Source) -> int:
 
 
 def timing(recipe: VideoRecipe, source: Source) -> Timing:
-    """The clock of the perturbed clip."""
+    """The time base and frame rate of the perturbed clip."""
     return even(source.timing) if method(recipe) == "temporal" else source.timing
 
 
@@ -96,9 +96,9 @@ def render(
     tick: Tick = no_tick,
     seen: Callable[[Frame, Image], None] | None = None,
 ) -> Iterator[Frame]:
-    """The perturbed frames of a clip; `only` gives those at these positions.
+    """The perturbed frames of a clip; with `only`, those at these positions.
 
-    `seen` is called with each clean frame and what became of it (pixel recipes only).
+    `seen` is called with each clean frame and its perturbed image (pixel recipes only).
     Raises `MediaError` when the clip cannot be decoded.
     """
     if method(recipe) == "codec":
@@ -124,10 +124,10 @@ def changed(
     only: Collection[int] | None = None,
     tick: Tick = no_tick,
 ) -> Iterator[tuple[Frame, Image]]:
-    """Each clean frame of a clip, or those at `only`, and what a pixel kernel makes of it.
+    """Each clean frame of a clip, or those at `only`, with the image that a pixel kernel makes of it.
 
-    `clean` gives the clip's frames in order, all or those at some positions. `first` is the position of the clip's
-    first frame in what is perturbed. A guide that watches sees the frames before the kernel does.
+    `clean` gives the clip's frames in order, all of them or those at given positions. `first` is the position of the
+    clip's first frame in the perturbed video. A watching guide sees each frame before the kernel does.
     """
     watching = guide if isinstance(guide, Watching) else None
     frames = ticking(clean(only if watching is None else watching.needed(only)), tick)
@@ -143,7 +143,7 @@ def changed(
 
 
 def kernel_of(recipe: VideoRecipe, source: Source) -> tuple[Kernel, object]:
-    """What changes a clip's frames under a pixel recipe, and the guide that it was given."""
+    """The kernel of a pixel recipe, bound to a clip, and the guide that it received."""
     guide, whole = guide_of(recipe, source), source.whole
     size = whole.num_frames, source.height, source.width
     return applier(recipe, whole.dataset, whole.item_id, *size, guide), guide
@@ -180,16 +180,16 @@ def _decoded_stream(recipe: VideoRecipe, source: Source, only: Collection[int] |
 
 
 def check_tools(recipe: VideoRecipe) -> None:
-    """Raise `ToolError` when a recipe needs an ffmpeg that is not there or lacks its encoder."""
+    """Raise `ToolError` when a recipe needs ffmpeg, and it is missing or lacks the encoder."""
     if method(recipe) == "codec":
         program.check_ffmpeg(registry.resolve(recipe.entry.kernel)(**recipe.params)["vcodec"])
 
 
 def encode_stream(recipe: VideoRecipe, source: Source, path: Path, tick: Tick) -> None:
-    """Write the stream of a codec recipe: the encoder's own output, never decoded and encoded again."""
+    """Write the stream of a codec recipe: the encoder's own output, which is never decoded and encoded again."""
     arguments = registry.resolve(recipe.entry.kernel)(**recipe.params)
     arguments["pix_fmt"] = pixels.storable_pix_fmt(arguments["pix_fmt"], source.width, source.height)
-    # 4:2:0 is encoded from the source's own planes, 4:4:4 from RGB frames.
+    # 4:2:0 is encoded from the source's own planes, and 4:4:4 from RGB frames.
     fed = "yuv420p" if arguments["pix_fmt"] == "yuv420p" else "rgb24"
     if arguments.get("fps_mode") == "cfr" and (index := probing.transcodable(source.clip)) is not None:
         rate = source.timing.frame_rate
@@ -198,7 +198,7 @@ def encode_stream(recipe: VideoRecipe, source: Source, path: Path, tick: Tick) -
     frames = ticking(decoding.decode(source.clip, pix_fmt=fed), tick)
     clock = source.timing
     if probing.is_constant_rate(source.clip.path) or arguments.get("fps_mode") == "cfr":
-        # Count frames instead of ticks: the container's clock must not change what the rate control does.
+        # Frames are counted instead of ticks: the container's time base must not influence the rate control.
         clock = even(clock)
         frames = (frame._replace(pts=frame.position) for frame in frames)
     program.encode_with_ffmpeg(frames, path, clock, source.size, fed, arguments)

@@ -1,6 +1,6 @@
-"""Asks quarantined items again: removes the parts that hold their rows, so that Snakemake makes those parts anew.
+"""Retries quarantined items: removes the parts that hold their rows, so that Snakemake makes those parts again.
 
-What a shard has finished stays in its journal, so a part that is made anew asks its quarantined items and no others.
+The finished items of a shard stay in its journal, so only the quarantined items of such a part are processed again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COLUMNS = ["item_id", "stage", "error", "status"]
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which quarantined rows to ask again; an empty field means all."""
+    """Which quarantined rows to retry; an empty field means all."""
 
     datasets: Collection[str] = ()
     suites: Collection[str] = ()
@@ -43,9 +43,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Asked:
-    """A quarantined row that is asked again: the part that holds it, the item, the stage that failed, and why.
+    """A quarantined row that is retried: the part that holds it, the item, the stage that failed, and the reason.
 
-    The item is None where a part cannot be read: then it is made anew as a whole.
+    The item is None where a part cannot be read: then the whole part is made again.
     """
 
     part: Part
@@ -61,8 +61,8 @@ class Asked:
 def find(root: Path, wanted: Wanted) -> list[Asked]:
     """The quarantined rows that `wanted` selects, in the parts of the workflow that runs in the folder `root`.
 
-    A suite's rows may fail because of their sources and analyses: with suites given, those are looked at too.
-    Raises `ConfigError` where nothing was made, or nothing of such a dataset or suite.
+    The rows of a suite may fail because of sources and analyses, so these are searched even when suites are given.
+    Raises `ConfigError` where the folder has no results, or none of a given dataset or suite.
     """
     work = root / "work"
     if not work.is_dir():
@@ -81,7 +81,7 @@ def find(root: Path, wanted: Wanted) -> list[Asked]:
 
 
 def forget(root: Path, asked: Collection[Asked]) -> None:
-    """Delete the parts, and the manifests that they were merged into: Snakemake asks for no part while those are there.
+    """Delete the parts and their merged manifests: Snakemake makes no part again while its manifest exists.
 
     Raises `ConfigError` while Snakemake works in `root`, or was killed there and left its lock.
     """
@@ -93,7 +93,7 @@ def forget(root: Path, asked: Collection[Asked]) -> None:
 
 
 def _part(root: Path, path: Path) -> Part | None:
-    """What the path says of a part; None for parts that never hold quarantined rows.
+    """A part as its path describes it; None for parts that never hold quarantined rows.
 
     Parts are DATASET[/whole]/sources/S, .../analyses/ANALYSIS/S and .../SUITE/PERTURBATION/SEVERITY/S.
     """

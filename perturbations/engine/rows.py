@@ -1,4 +1,4 @@
-"""The rows of manifests: what is known before an item is made, and what is added when it is made or cannot be."""
+"""The rows of manifests: the columns known before an item is made, and those added when it is finished or failed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def quarantined_source(dataset: str, listed: ListedClip, error: str) -> SourceRo
 
 
 def rejected_source(dataset: str, item_id: str, split: str, error: str, *, missing: bool) -> SourceRow:
-    """The row of a listed item that no job asks for: without a video file, or not usable as it is annotated."""
+    """The row of a listed item that no job uses: it has no video file, or its annotation is not usable."""
     status = MISSING if missing else QUARANTINED
     return SourceRow(dataset=dataset, split=split, item_id=item_id, status=status, stage="annotation", error=error)
 
@@ -55,16 +55,16 @@ def expected_video(
     known: Known = NOTHING_KNOWN,
     cut: Cut | None = None,
 ) -> VideoRow:
-    """The row of a perturbed clip, all but what is measured of it.
+    """The row of a perturbed clip, without the measured columns.
 
-    Raises `MediaError` when what a guided recipe must know of the clip is not known.
+    Raises `MediaError` when the facts that a guided recipe needs of the clip are not known.
     """
     facts = guided.facts_of(recipe, source, known)
     return video_with_facts(recipe, source, relative_path, facts, cut, known)
 
 
 def unguided_video(recipe: VideoRecipe, source: CompleteSource, known: Known) -> VideoRow:
-    """The row of a clip of which is not known what its recipe must know: to be quarantined."""
+    """The row of a clip without the facts that its recipe needs: it will be quarantined."""
     return video_with_facts(recipe, source, None, None, None, known)
 
 
@@ -76,7 +76,7 @@ def video_with_facts(
     cut: Cut | None,
     known: Known = NOTHING_KNOWN,
 ) -> VideoRow:
-    """The row of a perturbed clip whose facts are known, all but what is measured of it."""
+    """The row of a perturbed clip whose facts are known, without the measured columns."""
     guide = None if facts is None else facts.text
     place = None if cut is None else cut.text
     return VideoRow(
@@ -127,7 +127,7 @@ def video_id(recipe: VideoRecipe, source: CompleteSource, guide: str | None, cut
 
 
 def complete_video(row: VideoRow, measured: Measured) -> VideoRow:
-    """The row of a perturbed clip with what was measured of it."""
+    """The row of a perturbed clip with its measured columns."""
     return replace(
         row,
         frame_count=measured.frame_count,
@@ -154,7 +154,7 @@ def storage_name(recipe: VideoRecipe) -> str:
 
 
 def expected_analysis(recipe: AnalysisRecipe, source: CompleteSource, relative_path: str | None) -> AnalysisRow:
-    """The row of an analysed clip, all but what the analysis finds."""
+    """The row of an analysed clip, without the analysis's result."""
     return AnalysisRow(
         dataset=source.dataset,
         item_id=source.item_id,
@@ -181,15 +181,15 @@ def expected_analysis(recipe: AnalysisRecipe, source: CompleteSource, relative_p
     )
 
 
-def complete_analysis(row: AnalysisRow, found: Analysed) -> AnalysisRow:
-    """The row of an analysed clip with what was found."""
+def complete_analysis(row: AnalysisRow, analysed: Analysed) -> AnalysisRow:
+    """The row of an analysed clip with the analysis's result."""
     return replace(
         row,
-        backend=found.backend,
-        result=found.result,
-        vector=found.vector,
-        bytes=found.bytes,
-        sha256=found.sha256,
+        backend=analysed.backend,
+        result=analysed.result,
+        vector=analysed.vector,
+        bytes=analysed.bytes,
+        sha256=analysed.sha256,
         status=COMPLETE,
     )
 
@@ -198,5 +198,5 @@ Item = TypeVar("Item", VideoRow, AnalysisRow)
 
 
 def quarantined(row: Item, stage: Stage, error: str) -> Item:
-    """The row of an item that could not be made, with the reason."""
+    """The row of a failed item, with the reason."""
     return replace(row, path=None, status=QUARANTINED, stage=stage, error=error)

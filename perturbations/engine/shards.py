@@ -1,4 +1,4 @@
-"""The items of one shard, one after another: rows out, failures quarantined, finished items kept after a kill."""
+"""Processes the items of one shard in order: yields rows, quarantines failures, keeps finished items after a kill."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger("perturbations")
 
 
 def source_row(dataset: str, listed: ListedClip, tick: Tick = no_tick) -> CompleteSource:
-    """Decode a listed clip whole and describe it. Raises `MediaError` when anything about it is wrong."""
+    """Decode all frames of a listed clip and describe it. Raises `MediaError` when anything about it is wrong."""
     path = Path(listed.path)
     info = probing.probe(path)
     if listed.bytes is not None and path.stat().st_size != listed.bytes:
@@ -99,11 +99,11 @@ def run_videos(
     videos: Sequence[SourceRow] = (),
     check: bool = True,
 ) -> Iterator[VideoRow]:
-    """Yield the `videos` row of every complete source, making what is not there yet.
+    """Yield the `videos` row of every complete source, and make the clips that do not exist yet.
 
-    `folder` takes the files and `journal` the finished items, so that an interrupted shard goes on where it was.
-    Paths in rows are relative to `root`. `known` is what guided recipes need of the clips. `videos` are the rows of the
-    whole videos, where clips are cut from those.
+    The files are written to `folder` and the finished items to `journal`, so that an interrupted shard resumes where
+    it stopped. Paths in rows are relative to `root`. `known` holds what guided recipes need of the clips. `videos` are
+    the rows of the whole videos, where clips are cut from those.
     """
     rendering.check_tools(recipe)
     expected: list[VideoRow] = []
@@ -123,7 +123,7 @@ def run_videos(
         return [pipeline.produce(recipe, source, root / (row.path or ""), tick, check=check)]
 
     yield from failed
-    # Clips of one video follow each other: they share what was decoded or encoded of it.
+    # Clips of one video follow each other, because they share its decoded or encoded frames.
     expected.sort(key=lambda row: (row.source_path, row.start_s or 0.0, row.item_id))
     with locking.one_job(journal), storage.scratch_directory() as scratch:
         storage.remove_leftovers(targets)
@@ -146,7 +146,7 @@ def target_of(recipe: VideoRecipe, folder: Path, item_id: str) -> Path | None:
 def _expected(
     recipe: VideoRecipe, source: CompleteSource, path: str | None, known: Known, cuts: Cuts | None
 ) -> VideoRow:
-    """A clip's row before it is made; quarantined, with a stage, where it cannot be."""
+    """A clip's row before the clip is made; quarantined, with a stage, where it cannot be made."""
     cut = None
     if cuts is not None:
         try:
@@ -162,16 +162,16 @@ def _expected(
 
 
 def source_with_facts(recipe: VideoRecipe, row: CompleteSource, donors: Sequence[CompleteSource] = ()) -> Source:
-    """A clip ready to be rendered on its own, analysed here and now.
+    """A clip that is ready to be rendered, analysed now.
 
-    Raises `MediaError` when nothing suitable was found.
+    Raises `MediaError` when the analysis finds nothing suitable.
     """
     source = source_of(row)
     return replace(source, facts=guided.facts_now(recipe, source, [source_of(donor) for donor in donors]))
 
 
 def _kept_file(row: AnalysisRow | None, root: Path) -> Path | None:
-    """What an analysis keeps beside its row; None, so that it is computed once more, when it is not what it was."""
+    """The file that an analysis keeps besides its row; None, so that it is computed again, where the file changed."""
     if row is None or row.path is None:
         return None
     path = root / row.path
@@ -191,13 +191,13 @@ def run_analysis(
     stall_limit_s: float,
     before: Mapping[str, AnalysisRow] | None = None,
 ) -> Iterator[AnalysisRow]:
-    """Yield the `analyses` row of every complete source, analysing what was not analysed before.
+    """Yield the `analyses` row of every complete source, and analyse the clips that have no result yet.
 
-    `folder` takes the files that an analysis keeps beside its rows. `before` are the rows by item of the analysis
+    `folder` takes the files that an analysis keeps besides its rows. `before` holds the rows, by item, of the analysis
     that this one builds on.
     """
-    look = analysis(recipe.analysis)
-    suffix = look.extension
+    declared = analysis(recipe.analysis)
+    suffix = declared.extension
     expected = []
     targets: list[Path] = []
     for source in sources:
@@ -209,7 +209,7 @@ def run_analysis(
     def work(task: Sequence[AnalysisRow], tick: Tick) -> list[Analysed | str]:
         clips = [source_of(by_item[row.item_id]) for row in task]
         kept = [root / row.path if row.path else None for row in task]
-        results = look.run(recipe, clips, Work(files=kept, before=before or {}, tick=tick))
+        results = declared.run(recipe, clips, Work(files=kept, before=before or {}, tick=tick))
         return [str(result) if isinstance(result, MediaError) else result for result in results]
 
     together = recipe.clips_at_once
@@ -232,7 +232,7 @@ def _names(items: Sequence[VideoRow | AnalysisRow]) -> str:
 Item = TypeVar("Item", VideoRow, AnalysisRow)
 Finished = TypeVar("Finished", Measured, Analysed)
 Make = Callable[[Sequence[Item], Tick], list[Finished | str]]
-"""Up to so many rows at once, and of each what was measured, or why it could not be made."""
+"""Makes the clips of some rows together, and returns per row what was measured, or the reason of its failure."""
 
 
 def _resumed(
@@ -243,7 +243,7 @@ def _resumed(
     root: Path,
     stall_limit_s: float,
 ) -> Iterator[tuple[Item, Finished | str]]:
-    """Yield each row with what was measured of it, those of the journal first."""
+    """Yield each row with what was measured of it, the rows of the journal first."""
     todo = []
     for row in expected:
         done = journal.find(row.recipe_id, root / row.path if row.path else None)
@@ -257,7 +257,7 @@ def _resumed(
 
     def kept(task: Sequence[Item], tick: Tick) -> list[Finished | str]:
         results = work(task, tick)
-        # Here and not where results arrive: the next item may be under way by then, and a kill would cost both.
+        # In the worker, not where results arrive: by then the next item may have started, and a kill would lose both.
         for row, result in zip(task, results, strict=True):
             if not isinstance(result, str):
                 journal.add(row.recipe_id, result)

@@ -1,4 +1,4 @@
-"""Clean clips: from a manifest's row, ready to be decoded, and where clips stand in their videos."""
+"""Clean clips: from a manifest's row, ready to be decoded, and the places of clips in their videos."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from perturbations.system.records import Record, parse_record
 
 
 class Cut(Record):
-    """A clip's place in a video that is perturbed whole: whose draws it has, and which frames it is.
+    """A clip's place in a video that is perturbed as a whole.
 
     Attributes:
-        video_id: the video's id.
-        first: the position of the clip's first frame.
-        num_frames: of the video.
+        video_id: the video's id, which is a part of the key of what is drawn.
+        first: the position of the clip's first frame in the video.
+        num_frames: number of frames of the video.
     """
 
     video_id: str
@@ -45,14 +45,14 @@ def parse_cut(text: str | None) -> Cut | None:
 
 @dataclass(frozen=True)
 class Source:
-    """A clean clip whose every frame is known to decode, whose it is, and what guided kernels are told of it.
+    """A clean clip whose frames are all known to decode, with its identity and the facts for guided kernels.
 
     Attributes:
         dataset, item_id: a part of the key of what is drawn.
-        facts: what the frames depend on beside the pixels.
+        facts: what the perturbed frames depend on besides the pixels.
         kept: the file of the clip's analysis, where there is one.
-        cut: where the clip stands in a video that is perturbed whole.
-        scratch: a folder for what the clips of one video share.
+        cut: the clip's place in a video that is perturbed as a whole.
+        scratch: a folder for files that the clips of one video share.
         hashed_frames: the hash of the clean frames, where it is known.
     """
 
@@ -72,7 +72,7 @@ class Source:
 
     @property
     def whole(self) -> Source:
-        """The video that is perturbed: the clip itself, or what it is cut from."""
+        """The video that is perturbed: the clip itself, or the video that it is cut from."""
         if self.cut is None:
             return self
         clip = Clip(self.clip.path)
@@ -80,22 +80,22 @@ class Source:
 
     @property
     def first(self) -> int:
-        """The position of the clip's first frame in what is perturbed."""
+        """The position of the clip's first frame in the video that is perturbed."""
         return 0 if self.cut is None else self.cut.first
 
     @property
     def size(self) -> tuple[int, int]:
-        """(width, height), as codecs say it."""
+        """(width, height), in the order that codecs use."""
         return self.width, self.height
 
     @property
     def fps(self) -> float:
-        """Frames a second."""
+        """Frames per second."""
         return float(self.timing.frame_rate)
 
     @property
     def frames_sha256(self) -> str:
-        """The hash of its frames; where it is unknown, what tells them from those of other files and spans."""
+        """The hash of its frames; where it is unknown, a text that is unique per file and span."""
         return self.hashed_frames or f"{self.sha256} {self.clip.start_s} {self.clip.end_s}"
 
     @property
@@ -109,7 +109,7 @@ class Source:
         return self.clip.start_s, self.clip.end_s
 
     def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
-        """Its frames in order, RGB uint8; `only` those at these positions. Raises `MediaError`."""
+        """Its frames in order, RGB uint8; with `only`, those at these positions. Raises `MediaError`."""
         return decoding.decode(self.clip, only=only)
 
 
@@ -117,7 +117,7 @@ def source_of(row: CompleteSource | VideoRow) -> Source:
     """The clip behind a complete row of a `sources` manifest, or behind a row of a `videos` manifest.
 
     Raises `MediaError` when the file is no longer the one that the row describes, and `ManifestError` when the row
-    does not say what its recipe needs.
+    lacks facts that its recipe needs.
     """
     if isinstance(row, VideoRow):
         path, sha256, num_frames = Path(row.source_path), row.source_sha256, row.source_frame_count
@@ -129,12 +129,12 @@ def source_of(row: CompleteSource | VideoRow) -> Source:
     if probing.sha256(path) != sha256:
         raise MediaError(f"{path} is not the file that the manifest describes: its content changed")
     info = probing.probe(path)
-    # A row may come from a stranger, and what kernels draw is as large as it says.
+    # A row may come from a stranger, and kernels allocate memory of the size that it states.
     if (info.width, info.height) != (row.width, row.height):
         raise MediaError(f"{path} has {info.width}x{info.height} pixels, the row says {row.width}x{row.height}")
     most = max(num_frames, cut.num_frames if cut else 0)
     limits.check_frames(most)
-    if info.declared_frames is not None and most > 2 * info.declared_frames + 100:  # containers may be a few off
+    if info.declared_frames is not None and most > 2 * info.declared_frames + 100:  # a container's count is not exact
         raise MediaError(f"{path} has {info.declared_frames} frames, the row says {most}")
     return Source(
         dataset=row.dataset,
@@ -152,7 +152,7 @@ def source_of(row: CompleteSource | VideoRow) -> Source:
 
 
 def cut_of(source: CompleteSource, video: Source) -> Cut:
-    """Where a clip stands in its video.
+    """A clip's place in its video.
 
     Raises `MediaError` when the clip's frames are not found there.
     """
@@ -167,14 +167,14 @@ def cut_of(source: CompleteSource, video: Source) -> Cut:
 
 
 class Cuts:
-    """Where clips stand in their videos; `videos` are rows of a `sources` manifest."""
+    """The places of clips in their videos; `videos` are rows of a `sources` manifest."""
 
     def __init__(self, videos: Sequence[SourceRow]) -> None:
         self._rows = {row.item_id: row for row in videos}
         self._sources: dict[str, Source] = {}
 
     def of(self, source: CompleteSource) -> Cut:
-        """Raises `MediaError` when the video cannot be used, or does not have the clip's frames."""
+        """A clip's place. Raises `MediaError` when the video cannot be used, or lacks the clip's frames."""
         video_id = source.source_video_id or ""
         row = self._rows.get(video_id)
         if row is None:
@@ -187,7 +187,7 @@ class Cuts:
 
 
 def times_of(source: Source) -> list[float]:
-    """When each of the clip's frames is shown, in seconds of its file."""
+    """The time of each frame of the clip, in seconds from the beginning of its file."""
     return _cached_times(source.clip, source.num_frames, source.sha256)
 
 
@@ -197,13 +197,13 @@ def _cached_times(clip: Clip, num_frames: int, sha256: str) -> list[float]:
 
 
 def even(clock: Timing) -> Timing:
-    """A clock of the same rate whose ticks are frames."""
+    """A timing of the same frame rate, with one tick per frame."""
     return Timing(1 / clock.frame_rate, clock.frame_rate)
 
 
 @contextmanager
 def scratch_file(source: Source, name: str, make: Callable[[Path], None]) -> Iterator[Path]:
-    """A file that `make` writes; kept for the next clips of the video where the source has a scratch folder."""
+    """A file that `make` writes. It is kept for the next clips of the video if the source has a scratch folder."""
     if source.scratch is None:
         with storage.scratch_directory() as folder:
             path = Path(folder) / f"{name}.mp4"

@@ -1,10 +1,10 @@
-"""Runs items one after another in a child process, so that a decoder that hangs or crashes costs one item.
+"""Runs items one after another in a child process, so that a decoder that hangs or crashes costs one item only.
 
-A decoder stuck in C code cannot be interrupted from within its process. The child tells after every frame that it
-is alive; when it has been silent for too long it is killed, and a new child goes on.
+A decoder that is stuck in C code cannot be interrupted from within its process. So the child reports after every frame
+that it is alive. A child that is silent for too long is killed, and a new child continues.
 
-An item is quarantined for what it does again and again: an error, a crash, a hang. A child that is killed from
-outside, or finds no memory, says nothing about its item: the item is tried again, and then the run stops.
+An item is quarantined for a failure that repeats: an error, a crash, a hang. A child that is killed from outside, or
+runs out of memory, says nothing about its item: the item is tried again, and finally the run stops.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 from perturbations.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
 from perturbations.system import processes
@@ -36,20 +36,36 @@ Result = TypeVar("Result")
 Tick = Callable[[], None]
 
 TRIES = {"killed": 3, "crash": 3, "hang": 2}
-"""How often an item is tried in all when its worker is killed, crashes, or hangs."""
+"""How often an item is tried in total when its worker is killed, crashes, or hangs."""
 
 _POLL_S = 0.25
 _COUNTED_S = 1.0
 _LAST_S = 2.0
 
-# What a child, or its end, says of an item. `result`, `data` (an error of the item) and `stop` (an error of the run)
-# are final; the others are tried again by a new child.
-_Reply = tuple[str, Any]
+
+@dataclass(frozen=True)
+class _Reply(Generic[Result]):
+    """What a child, or its death, reports about an item.
+
+    `result`, `data` (an error of the item: the reason) and `stop` (an error of the run) are final. After the others, a
+    new child tries again.
+    """
+
+    kind: Literal["result", "data", "stop", "killed", "crash", "hang"]
+    result: Result | None = None
+    reason: str = ""
+    error: PerturbationError | None = None
+
+
+class _Counter(Protocol):
+    """A number in memory that the parent and the child share."""
+
+    value: int
 
 
 @dataclass(frozen=True)
 class Outcome(Generic[Task, Result]):
-    """What became of one task: its result, or the reason why there is none."""
+    """The outcome of one task: its result, or the reason why there is none."""
 
     task: Task
     result: Result | None
@@ -65,44 +81,44 @@ def run(
 ) -> Iterator[Outcome[Task, Result]]:
     """Yield each task's outcome, in order.
 
-    `work(task, tick)` runs in a forked child and calls `tick` whenever it has made progress. Its `MediaError`, any
-    unforeseen exception, a crash that happens at every try, or `stall_limit_s` seconds of silence, twice, make the
-    outcome an error. `name` says what a message calls a task.
-    Raises `ToolError` when a task's child was killed, or found no memory, at every try, and every other deliberate
-    error (`OutputError`, ...) at once: the next items would fare no better.
+    `work(task, tick)` runs in a forked child and calls `tick` whenever it has made progress. The outcome is an error
+    after a `MediaError`, an unforeseen exception, a crash at every try, or `stall_limit_s` seconds of silence at every
+    try. `name` gives the name of a task in messages.
+    Raises `ToolError` when a task's child was killed, or ran out of memory, at every try. Raises every other deliberate
+    error (`OutputError`, ...) at once, because the next items would fail in the same way.
     """
     failures: Counter[str] = Counter()
     position = 0
     while position < len(tasks):
         with closing(_replies(work, tasks, position, stall_limit_s)) as replies:
-            for kind, value in replies:
-                task = tasks[position]
-                if kind == "stop":
-                    raise value
+            for reply in replies:
+                task, kind, reason = tasks[position], reply.kind, reply.reason
+                if reply.error is not None:
+                    raise reply.error
                 if kind in TRIES:
                     failures[kind] += 1
                     if failures[kind] < TRIES[kind]:
-                        log.warning("%s: %s; trying again", name(task), value)
+                        log.warning("%s: %s; trying again", name(task), reason)
                         break
-                    value = f"{value}, {failures[kind]} times"
+                    reason = f"{reason}, {failures[kind]} times"
                     if kind == "killed":
-                        raise ToolError(_stopped(name(task), value))
+                        raise ToolError(_stopped(name(task), reason))
                 failures.clear()
                 position += 1
-                yield Outcome(task, value, None) if kind == "result" else Outcome(task, None, value)
+                yield Outcome(task, reply.result, None) if kind == "result" else Outcome(task, None, reason)
 
 
 def _stopped(task: str, reason: str) -> str:
     return (
-        f"{task}: {reason}. That is no fault of the item's: nothing is quarantined, finished items are kept. Give the "
-        "job more memory, or look for what ends its processes (a scheduler's limit, the kernel's log); then run again"
+        f"{task}: {reason}. The item is not the cause: nothing is quarantined, finished items are kept. Give the job "
+        "more memory, or find out what kills its processes (a scheduler's limit, the kernel's log); then run again"
     )
 
 
 def _replies(
     work: Callable[[Task, Tick], Result], tasks: Sequence[Task], start: int, stall_limit_s: float
-) -> Generator[_Reply, None, None]:
-    """What one child says of each task from `start` on, until the first that a new child must try again."""
+) -> Generator[_Reply[Result], None, None]:
+    """One child's reply to each task from `start` on, until the first task that a new child must try again."""
     context = multiprocessing.get_context("fork")
     try:
         receiver, sender = context.Pipe(duplex=False)
@@ -115,48 +131,53 @@ def _replies(
     awaited = len(tasks) - start
     try:
         while awaited:
-            reply = _next_reply(receiver, child, alive, stall_limit_s)
+            reply: _Reply[Result] = _next_reply(receiver, child, alive, stall_limit_s)
             awaited -= 1
             yield reply
-            if reply[0] in TRIES:
+            if reply.kind in TRIES:
                 return
     finally:
         if not awaited:
-            child.join(_LAST_S)  # it has nothing left to do, but a library's thread may keep it
+            child.join(_LAST_S)  # it has nothing left to do, but a library's thread may keep it alive
         _end(child)
         if child.pid is not None:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signal.SIGKILL)  # what a child that crashed had started
+                os.killpg(child.pid, signal.SIGKILL)  # the processes of a child that crashed
         receiver.close()
 
 
-def _next_reply(receiver: Connection, child: ForkProcess, alive: Any, stall_limit_s: float) -> _Reply:
+def _next_reply(receiver: Connection, child: ForkProcess, alive: _Counter, stall_limit_s: float) -> _Reply[Result]:
     silent_s, seen = 0.0, alive.value
     while silent_s < stall_limit_s:
         before = time.monotonic()
         if receiver.poll(_POLL_S):
             try:
-                reply: _Reply = pickle.loads(receiver.recv_bytes())
+                reply: _Reply[Result] = pickle.loads(receiver.recv_bytes())
                 return reply
             except (EOFError, OSError):  # nothing, or half a message
                 _end(child, _LAST_S)
                 return _death(child.exitcode)
-        if not child.is_alive() and not receiver.poll(0):  # what it had started may keep the pipe open
+        if not child.is_alive() and not receiver.poll(0):  # its own children may keep the pipe open
             return _death(child.exitcode)
-        # Time in which this process itself was stopped, or the machine asleep, is no silence.
+        # Time during which this process was stopped, or the machine slept, does not count as silence.
         silent_s = silent_s + min(time.monotonic() - before, _COUNTED_S) if alive.value == seen else 0.0
         seen = alive.value
     _end(child)
-    return "hang", f"no progress for {stall_limit_s:g} s"
+    return _Reply("hang", reason=f"no progress for {stall_limit_s:g} s")
 
 
 def _serve(
-    work: Callable[[Any, Tick], Any], tasks: Sequence[Any], start: int, sender: Connection, alive: Any, parent: int
+    work: Callable[[Task, Tick], Result],
+    tasks: Sequence[Task],
+    start: int,
+    sender: Connection,
+    alive: _Counter,
+    parent: int,
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent's handlers are not the child's
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide how an ffmpeg ended
-    os.setpgid(0, 0)  # so that an ffmpeg it started can be killed with it
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, the exit status of ffmpeg would be lost
+    os.setpgid(0, 0)  # so that its ffmpeg can be killed with it
     processes.end_with(parent)
 
     def tick() -> None:
@@ -164,43 +185,43 @@ def _serve(
 
     for task in tasks[start:]:
         tick()
-        reply, data = _packed(_reply(work, task, tick))
+        kind, data = _packed(_reply(work, task, tick))
         try:
             sender.send_bytes(data)
-        except OSError:  # the parent is gone
+        except OSError:  # the parent has ended
             os._exit(1)
-        if reply in TRIES or reply == "stop":
+        if kind in TRIES or kind == "stop":
             return
 
 
-def _reply(work: Callable[[Any, Tick], Any], task: Any, tick: Tick) -> _Reply:
+def _reply(work: Callable[[Task, Tick], Result], task: Task, tick: Tick) -> _Reply[Result]:
     try:
-        return "result", work(task, tick)
+        return _Reply("result", work(task, tick))
     except Exception as error:
         if isinstance(error, ToolError):
-            return "killed", str(error)
+            return _Reply("killed", reason=str(error))
         if reason := processes.tool_failure(error):
-            return "killed", reason
+            return _Reply("killed", reason=reason)
         if isinstance(error, CrashError):
-            return "crash", str(error)
+            return _Reply("crash", reason=str(error))
         if isinstance(error, MediaError):
-            return "data", str(error)
+            return _Reply("data", reason=str(error))
         if isinstance(error, PerturbationError):
-            return "stop", error
+            return _Reply("stop", error=error)
         if isinstance(error, OSError):
-            return "stop", OutputError(f"the system refused: {error}")
-        return "data", _unforeseen(error)
+            return _Reply("stop", error=OutputError(f"the system refused: {error}"))
+        return _Reply("data", reason=_unforeseen(error))
 
 
-def _packed(reply: _Reply) -> tuple[str, bytes]:
-    """A reply's kind and its bytes, made before any of them is sent."""
+def _packed(reply: _Reply[Result]) -> tuple[str, bytes]:
+    """A reply's kind and its bytes. All bytes are ready before the first is sent."""
     try:
-        return reply[0], bytes(ForkingPickler.dumps(reply))
+        return reply.kind, bytes(ForkingPickler.dumps(reply))
     except MemoryError:
-        reply = ("killed", "memory ran out")
+        reply = _Reply("killed", reason="memory ran out")
     except Exception as error:
-        reply = ("data", _unforeseen(error))
-    return reply[0], pickle.dumps(reply)
+        reply = _Reply("data", reason=_unforeseen(error))
+    return reply.kind, pickle.dumps(reply)
 
 
 def _unforeseen(error: Exception) -> str:
@@ -210,7 +231,7 @@ def _unforeseen(error: Exception) -> str:
 
 
 def _end(child: ForkProcess, patience_s: float = 0.0) -> None:
-    """Kill a child that has not ended within some seconds, and everything that it started."""
+    """Kill a child that has not ended within `patience_s` seconds, and all its processes."""
     if patience_s:
         child.join(patience_s)
     if child.is_alive() and child.pid is not None:
@@ -220,13 +241,13 @@ def _end(child: ForkProcess, patience_s: float = 0.0) -> None:
     child.join()
 
 
-def _death(exit_code: int | None) -> _Reply:
+def _death(exit_code: int | None) -> _Reply[Result]:
     if exit_code is None:
-        return "killed", "its worker process vanished"
+        return _Reply("killed", reason="its worker process vanished")
     if exit_code >= 0:
-        return "crash", f"its worker process ended with exit status {exit_code}"
+        return _Reply("crash", reason=f"its worker process ended with exit status {exit_code}")
     name = processes.signal_name(-exit_code)
     if -exit_code in processes.CRASHES:
-        return "crash", f"its decoder crashes: {name}"
-    hint = ", perhaps for want of memory" if name == "SIGKILL" else ""
-    return "killed", f"its worker process was killed by {name}{hint}"
+        return _Reply("crash", reason=f"its decoder crashes: {name}")
+    hint = ", perhaps because memory ran out" if name == "SIGKILL" else ""
+    return _Reply("killed", reason=f"its worker process was killed by {name}{hint}")

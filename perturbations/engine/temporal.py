@@ -1,4 +1,4 @@
-"""Frames in another order: what a temporal recipe's plan names, read in bounded memory."""
+"""Frames in another order: the frames of a temporal recipe's plan, read in bounded memory."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from perturbations.system.records import digest
 
 _HELD_BYTES = 256 * 2**20
 
-# How many frames before the wanted one a decoder starts, at worst and about: the distance of a video's key frames.
+# A decoder must start at a key frame: about this many frames, at worst, before the wanted frame.
 _KEY_FRAMES = 125
 
 _MOST_DECODED = 4
-"""When seeking would decode the wanted frames more often than this, the clip is first copied with key frames only."""
+"""Where seeking would decode each wanted frame more often than this on average, the clip is first copied to a file that
+has key frames only."""
 
 _INTRA = storage.Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "0", "g": "1"}, exact=True)
 
@@ -32,9 +33,9 @@ _INTRA = storage.Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "0
 def arranged(
     plan: Sequence[int], source: Source, other: Callable[[], Clip], only: Collection[int] | None, tick: Tick
 ) -> Iterator[Frame]:
-    """The frames that a plan names, in its order, in bounded memory.
+    """The frames of a plan, in its order, in bounded memory.
 
-    A position i >= 0 is the frame i of what is perturbed, i < 0 the frame ~i of the `other` clip.
+    A position i >= 0 is frame i of the perturbed video; i < 0 is frame ~i of the `other` clip.
     """
     planned = list(enumerate(plan))
     wanted = [(place, position) for place, position in planned if only is None or place in only]
@@ -52,7 +53,7 @@ def arranged(
         held = {frame.position: frame.image for frame in frames_at(whole, _own(window), tick)}
         for place, position in window:
             yield Frame(held[position].copy(), place, place)
-        held.clear()  # before the next stretch is read
+        held.clear()  # before the next window is read
 
 
 def _played(run: Sequence[tuple[int, int]], source: Source, other: Callable[[], Clip], tick: Tick) -> Iterator[Frame]:
@@ -71,7 +72,7 @@ def _played(run: Sequence[tuple[int, int]], source: Source, other: Callable[[], 
 
 
 def fitted(image: Image, size: tuple[int, int]) -> Image:
-    """Another clip's frame at the (width, height) of the clip."""
+    """Another clip's frame, resized to `size` (width, height)."""
     height, width = image.shape[:2]
     if (width, height) == size:
         return image.copy()
@@ -85,7 +86,7 @@ def _own(window: Iterable[tuple[int, int]]) -> list[int]:
 
 
 def _windows(wanted: Sequence[tuple[int, int]], source: Source) -> Iterator[list[tuple[int, int]]]:
-    """Stretches of a plan whose distinct frames fit in memory."""
+    """Split a plan into windows whose distinct frames fit in memory."""
     most = max(1, _HELD_BYTES // (source.height * source.width * 3))
     window: list[tuple[int, int]] = []
     held: set[int] = set()
@@ -100,7 +101,7 @@ def _windows(wanted: Sequence[tuple[int, int]], source: Source) -> Iterator[list
 
 
 def _stretches(positions: Sequence[int]) -> Iterator[list[int]]:
-    """Cut ascending positions where it is shorter to go to a key frame than to decode on."""
+    """Split ascending positions where seeking to a key frame is cheaper than decoding the frames between."""
     stretch: list[int] = []
     for position in positions:
         if stretch and position - stretch[-1] > 2 * _KEY_FRAMES:
@@ -112,18 +113,18 @@ def _stretches(positions: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _decoded(positions: Sequence[int]) -> int:
-    """About how many frames must be decoded for some of them."""
+    """An estimate of how many frames must be decoded to read those at `positions`."""
     return sum(stretch[-1] - stretch[0] + 1 + _KEY_FRAMES for stretch in _stretches(positions))
 
 
 def frames_at(source: Source, positions: Sequence[int], tick: Tick) -> Iterator[Frame]:
-    """The clip's frames at ascending positions. Their times count from the first of each stretch."""
+    """The clip's frames at ascending positions. Their times count from the start of each stretch."""
     if positions[0] <= _KEY_FRAMES and len(list(_stretches(positions))) == 1:
         yield from ticking(decoding.decode(source.clip, only=set(positions)), tick)
         return
     times = times_of(source)
     for stretch in _stretches(positions):
-        # Frames shown at one time cannot be told apart by it: start with the first of them.
+        # Several frames may have the same time: start at the first of them.
         start = bisect_left(times, times[stretch[0]] - SAME_TIME_S)
         clip = Clip(source.clip.path, times[start] if start else source.clip.start_s, source.clip.end_s)
         only = {position - start for position in stretch}
@@ -132,7 +133,7 @@ def frames_at(source: Source, positions: Sequence[int], tick: Tick) -> Iterator[
 
 
 def _from_scratch(wanted: Sequence[tuple[int, int]], source: Source, tick: Tick) -> Iterator[Frame]:
-    """The same by way of a lossless file whose frames can be read in any order."""
+    """The frames of a plan, read from a lossless copy of the clip that allows any order."""
 
     def make(path: Path) -> None:
         frames = ticking(decoding.decode(source.clip), tick)
@@ -146,16 +147,16 @@ def _from_scratch(wanted: Sequence[tuple[int, int]], source: Source, tick: Tick)
 
 
 def _ascends(positions: Sequence[int]) -> bool:
-    return all(one <= other for one, other in pairwise(positions))
+    return all(first <= second for first, second in pairwise(positions))
 
 
 def _runs(wanted: Iterable[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
-    """Cut (place, position) pairs into stretches that one pass over one clip gives in order."""
+    """Split (place, position) pairs into runs that one pass over one clip yields in order."""
     run: list[tuple[int, int]] = []
     for place, position in wanted:
         last = run[-1][1] if run else position
         same_clip = (last >= 0) == (position >= 0)
-        # The donor's positions are complements, so that they fall while its frames go on.
+        # The donor's positions are complements, so they decrease while its frames advance.
         forward = position >= last if position >= 0 else position <= last
         if run and not (same_clip and forward):
             yield run

@@ -1,7 +1,7 @@
-"""A small dual encoder for the demo's clips, trained in minutes: the whole evaluation without any download.
+"""A small dual encoder for the demo's clips, trained in minutes: it allows a whole evaluation without any download.
 
-It is a CLIP of transformers like the real ones, only small: a vision transformer, a text transformer, contrastive loss
-(Radford et al. 2021). It knows the demo's drawn scenes and nothing else; its numbers say that things work.
+It is a small CLIP of transformers: a vision transformer, a text transformer and a contrastive loss (Radford et al.
+2021). It knows only the demo's drawn scenes; its results show that the workflow works, and nothing about robustness.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ if TYPE_CHECKING:
 log = logging.getLogger("perturbations")
 
 FIRST = 4000
-"""The first scene that is trained on; a demo dataset of fewer clips is held out."""
+"""The first scene of the training set; demo datasets with fewer clips are never trained on."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """How much is learnt. The default takes about five minutes of two cores."""
+    """The settings of the training. The default takes about five minutes on two cores."""
 
     scenes: int = 2400
     frames: int = 8
     passes: int = 40
     batch_size: int = 128
-    shown: int = 1  # frames of a clip that a step sees
+    shown: int = 1  # frames per clip in one step
     image_size: int = 64
     patch_size: int = 8
     width: int = 96
     layers: int = 3
     learning_rate: float = 2e-3
-    threads: int = 2  # sums depend on how many share them
+    threads: int = 2  # fixed, because floating-point sums depend on the number of threads
 
 
 def train(folder: Path, *, seed: int, training: Training | None = None) -> None:
     """Train on clean drawn scenes and write a model's folder: configuration, weights, tokenizer, card.
 
-    The same seed gives the same weights on the same machine. The caller's random generator stays as it is.
+    The same seed gives the same weights on the same machine. The caller's random generator is not changed.
     """
     training = training or Training()
     scenes = range(FIRST, FIRST + training.scenes)
@@ -91,9 +91,9 @@ nothing else: for trying the evaluation, not for measuring robustness.
 
 
 def _tokenizer(captions: Sequence[str]) -> PreTrainedTokenizerFast:
-    """Whole words of the captions, in lower case; the rest is `<unk>`."""
+    """A tokenizer of the captions' words, in lower case; other words become `<unk>`."""
     tokenizers, transformers = library("tokenizers"), library("transformers")
-    # CLIP takes an end of text of the id 2 for the first releases' and pools at the largest id instead.
+    # CLIP treats an end of text with the id 2 as that of the first releases, and then pools at the largest id.
     special = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>"}
     words = [*special.values(), *sorted({word for caption in captions for word in caption.split()})]
     words_to_ids = tokenizers.Tokenizer(
@@ -155,7 +155,7 @@ def _drawn(scenes: Sequence[int], training: Training) -> NDArray[np.uint8]:
 
 
 def _fit(model: CLIPModel, tokens: dict[str, Tensor], pixels: NDArray[np.uint8], training: Training) -> None:
-    """Clips, the mean of some of their frames, and their captions find each other in a batch."""
+    """Train with a contrastive loss within batches; a clip's feature is the mean over some of its frames."""
     generator = torch.Generator().manual_seed(torch.initial_seed())
     batches = len(pixels) // training.batch_size
     steps = training.passes * batches
@@ -172,7 +172,7 @@ def _fit(model: CLIPModel, tokens: dict[str, Tensor], pixels: NDArray[np.uint8],
         seen = frames.normalized(pixels[chosen.numpy()[:, None], shown.numpy()])
         features = model.get_image_features(pixel_values=seen.flatten(0, 1)).pooler_output
         video = functional.normalize(features, dim=-1).unflatten(0, (len(chosen), -1)).mean(1)
-        text = model.get_text_features(**{name: one[chosen] for name, one in tokens.items()}).pooler_output
+        text = model.get_text_features(**{name: values[chosen] for name, values in tokens.items()}).pooler_output
         logits = model.logit_scale.clamp(max=math.log(100)).exp() * (
             functional.normalize(video, dim=-1) @ functional.normalize(text, dim=-1).T
         )

@@ -25,7 +25,7 @@ _CHUNK = 32  # clips encoded at once
 
 
 def of_clips(backbone: Backbone, sources: Sequence[SourceRow], num_frames: int, reader: Reader = "pyav") -> Gallery:
-    """Every complete clip's features, in the order of their ids; read and encoded in parts."""
+    """The features of every complete clip, sorted by item id; the clips are read and encoded in parts."""
     clips = sorted((row for row in sources if isinstance(row, CompleteSource)), key=lambda row: row.item_id)
 
     def read(row: CompleteSource) -> NDArray[np.uint8]:
@@ -47,7 +47,7 @@ def of_captions(backbone: Backbone, captions: Sequence[CaptionRow]) -> Gallery:
 def write(
     path: Path, backbone: Backbone, sources: Sequence[SourceRow], num_frames: int, reader: Reader = "pyav"
 ) -> None:
-    """Encode a dataset's clean clips, once for every scenario of captions."""
+    """Encode a dataset's clean clips, once for all scenarios of captions."""
     gallery = of_clips(backbone, sources, num_frames, reader)
     with storage.atomic_path(path) as temporary:
         library("safetensors.torch", package="safetensors").save_file(
@@ -56,7 +56,7 @@ def write(
 
 
 def read(path: Path, backbone: Backbone) -> Gallery:
-    """What `write` wrote, on the model's device."""
+    """A gallery that `write` wrote, on the model's device."""
     try:
         features = library("safetensors.torch", package="safetensors").load_file(path)["features"]
     except (OSError, KeyError, library("safetensors").SafetensorError) as error:
@@ -71,7 +71,7 @@ def clean(
     sources: Sequence[SourceRow],
     gallery: Path | None,
 ) -> Gallery:
-    """The gallery of a dataset's scenarios: its captions (v2t), or what `write` wrote to the file `gallery` (t2v)."""
+    """The gallery of a dataset's scenarios: its captions (v2t), or the clips that `write` wrote to `gallery` (t2v)."""
     if direction == "v2t":
         return of_captions(backbone, texts_of(captions, sources)[1])
     assert gallery is not None
@@ -81,7 +81,7 @@ def clean(
 def bank(
     direction: Direction, backbone: Backbone, captions: Sequence[CaptionRow], gallery: Path | None
 ) -> Gallery | None:
-    """Training queries: clips that `write` wrote to the file `gallery` (v2t), or captions (t2v); None without."""
+    """The bank of training queries: the clips in the file `gallery` (v2t) or captions (t2v); None without them."""
     if direction == "v2t":
         return None if gallery is None else read(gallery, backbone)
     return of_captions(backbone, captions) if captions else None

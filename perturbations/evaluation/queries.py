@@ -1,4 +1,4 @@
-"""What the model sees of the queries: sampled frames of clips, tokens of captions, in batches."""
+"""The queries as the model's input: sampled frames of clips, or tokens of captions, in batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Clips:
-    """The sampled frames of clips, as the model takes them, read once and kept on disk: uint8 N x T x 3 x S x S."""
+    """The sampled and resized frames of clips, read once and kept on disk: uint8, N x T x 3 x S x S."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class Clips:
 
 
 def readers() -> ThreadPoolExecutor:
-    """As many threads as torch has been given: while clips are read the model waits, and a GPU with it."""
+    """A pool with as many threads as torch may use, because the model (and a GPU) waits while clips are read."""
     return ThreadPoolExecutor(torch.get_num_threads())
 
 
 def sampled(row: ClipRow | CompleteSource, num_frames: int, reader: Reader = "pyav") -> NDArray[np.uint8]:
-    """The uniformly sampled frames of a row, T x H x W x 3, whatever its storage tier."""
+    """The uniformly sampled frames of a row, T x H x W x 3, in any storage tier."""
     if isinstance(row, ClipRow) and row.storage.startswith("frames/"):
         stack = open_clip(row)
         return stack[uniform_indices(num_frames, len(stack))]
@@ -69,7 +69,7 @@ def sampled(row: ClipRow | CompleteSource, num_frames: int, reader: Reader = "py
 def of_rows(
     rows: Sequence[Query], num_frames: int, backbone: Backbone, folder: Path, reader: Reader = "pyav"
 ) -> Clips | list[str]:
-    """The rows of one direction as queries: captions, or clips, whose frames are kept in `folder`."""
+    """The rows of one direction as queries: captions, or clips with their frames in `folder`."""
     clips = [row for row in rows if isinstance(row, ClipRow | CompleteSource)]
     if clips:
         return Clips(clips, num_frames, backbone.image_size, folder, reader)
@@ -84,7 +84,7 @@ def batches(queries: Clips | list[str], size: int, backbone: Backbone) -> Iterat
 
 
 def identity(row: Query) -> list[str | None]:
-    """What a query is: its frames, and its text."""
+    """The identity of a query: of its frames, and of its text."""
     if isinstance(row, CaptionRow):
         return [None, row.text]
     return [row.recipe_id, row.text] if isinstance(row, TextRow) else [row.frames_sha256, None]

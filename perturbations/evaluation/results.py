@@ -22,11 +22,11 @@ from perturbations.system.records import Record, canonical
 from perturbations.tta.recording import Counts, Timings
 
 _HEATMAP = 32
-"""Queries and gallery items of which similarities are kept, to be drawn."""
+"""The number of queries and of gallery items whose similarities are kept for the report's heatmap."""
 
 
 class FinishedRun(Record):
-    """A finished scenario, method and seed, as a line of a journal keeps it."""
+    """A finished run (scenario, method and seed), as one line of a journal."""
 
     model_config = ConfigDict(allow_inf_nan=True, ser_json_inf_nan="constants")
 
@@ -45,7 +45,7 @@ class FinishedRun(Record):
 
 
 def read_journal(journal: Path) -> dict[str, FinishedRun]:
-    """The finished runs of a journal by their keys; without a journal, none, and its folder is created."""
+    """The finished runs of a journal by their keys. Without a journal there are none, and its folder is created."""
     if not journal.is_file():
         journal.parent.mkdir(parents=True, exist_ok=True)
         return {}
@@ -54,9 +54,9 @@ def read_journal(journal: Path) -> dict[str, FinishedRun]:
         try:
             run = FinishedRun.model_validate_json(line)
         except (ValidationError, RecursionError):
-            continue  # the process was killed while it was written
+            continue  # the process was killed while it wrote this line
         done[run.key] = run
-    # Written again, so that a line cut short does not swallow the next one.
+    # Written again, so that the next line is not appended to a line that a kill cut short.
     storage.write_text(journal, "".join(run.model_dump_json() + "\n" for run in done.values()))
     return done
 
@@ -81,7 +81,7 @@ def finished(
     counts: Counts,
     timings: Timings,
 ) -> FinishedRun:
-    """What there is to keep of a run: of its similarities, queries x gallery, and of what was recorded meanwhile."""
+    """The record of a run, from its similarities (queries x gallery), its counts and its timings."""
     hubness = retrieval.hubness(similarities)
     figures = {
         **retrieval.summary(similarities, asked.relevant),
@@ -125,7 +125,7 @@ def shared_settings(settings: Settings) -> dict[str, object]:
 
 
 def backends(settings: Settings, rows: Sequence[Query]) -> dict[str, str]:
-    """Which backend played each model's role, in queries and retrieval; and severities that are not published."""
+    """The backend of each model's role, in queries and retrieval, and a note on severities that are not published."""
     players = {"retrieval": "pretrained" if settings["pretrained"] else "demo_encoder"}
     perturbed = [row for row in rows if isinstance(row, ClipRow | TextRow) and row.params]
     for backend in sorted({row.backend for row in perturbed if row.backend}):

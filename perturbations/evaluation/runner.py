@@ -1,7 +1,7 @@
-"""The runs of a job: every scenario, method and seed, rows out.
+"""The runs of a job: every scenario with every method and seed.
 
-A scenario asks a clean gallery perturbed queries: videos (v2t) or captions (t2v). Its rows are kept in a journal as
-they are finished, so that an interrupted job goes on where it was.
+A scenario sends perturbed queries, videos (v2t) or captions (t2v), to a clean gallery. Finished runs are kept in a
+journal, so that an interrupted job resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger("perturbations")
 
 @dataclass(frozen=True)
 class Job:
-    """What the runs of a job share: its settings, the model, the clean gallery, and a bank of training queries."""
+    """What the runs of a job share: the settings, the model, the clean gallery and the bank of training queries."""
 
     settings: Settings
     backbone: Backbone
@@ -58,16 +58,16 @@ def evaluate(
     journal: Path,
     reader: Reader = "pyav",
 ) -> tuple[list[ResultRow], list[RankRow], list[Picture]]:
-    """Run a job's scenarios: the rows of results, the rows of ranks, and what a report draws of each run.
+    """Run a job's scenarios; returns the rows of results, the rows of ranks, and the data of the report's pictures.
 
     Args:
         settings: of `perturbations.plan.evaluation.settings`.
         backbone: the model.
         sources, captions: the rows of the dataset's clean clips and captions.
-        asking: gives a scenario's rows: of a `videos`, `mixes`, `sources` or (perturbed) captions manifest.
+        asking: returns a scenario's rows, from a `videos`, `mixes`, `sources` or (perturbed) captions manifest.
         gallery: t2v: a file that `galleries.write` wrote.
-        bank_captions, bank_gallery: a bank of training queries: captions (t2v) or clips (v2t).
-        journal: finished rows are kept here.
+        bank_captions, bank_gallery: the bank of training queries: captions (t2v) or clips (v2t).
+        journal: the file of finished runs.
         reader: of `open_clip`; it changes no result.
 
     Raises:
@@ -102,7 +102,7 @@ def evaluate(
 def _runs(
     job: Job, scenario: ScenarioSettings, asked: Retrieval, journal: Path, done: dict[str, FinishedRun]
 ) -> Iterator[FinishedRun]:
-    """The runs of a scenario, those in the journal as they are."""
+    """The runs of a scenario; runs of the journal are not repeated."""
     queries_sha256 = digest([queries.identity(row) for row in asked.rows])
     determined_by = {
         **results.shared_settings(job.settings),
@@ -157,7 +157,7 @@ def _similarities(
     counts: Counts,
     timings: Timings,
 ) -> NDArray[np.float32]:
-    """Similarities of all queries of a scenario with the gallery, queries x gallery."""
+    """The similarities of all queries of a scenario with the gallery, queries x gallery."""
     settings = job.settings
     size = settings["batch_size"]
     parts = adapt(

@@ -1,4 +1,4 @@
-"""Who asks whom: the queries of one scenario, its clean gallery, and which items answer which query."""
+"""The queries of one scenario, its clean gallery, and the relevant gallery items per query."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from perturbations.manifest.kinds import (
 from perturbations.plan.evaluation import CLEAN, ScenarioSettings
 
 Query = ClipRow | CompleteSource | CaptionRow | TextRow
-"""What asks: a perturbed or clean clip, a perturbed or clean caption."""
+"""A query: a perturbed or clean clip, or a perturbed or clean caption."""
 
 Candidate = ClipRow | SourceRow | CaptionRow | TextRow
-"""A row of a manifest of queries; whether it asks depends on its status and on the scenario."""
+"""A row of a manifest of queries; its status and the scenario decide whether it becomes a query."""
 
 Asking = Callable[[ScenarioSettings], tuple[Sequence[Candidate], str]]
-"""Of a scenario: its rows, and the hash of their manifests."""
+"""Returns the rows of a scenario, and the hash of their manifests."""
 
 
 @dataclass(frozen=True)
 class Retrieval:
-    """Queries, a gallery, and which of its items answer which query."""
+    """Queries, a gallery, and the places of the relevant gallery items per query."""
 
     query_ids: tuple[str, ...]
     gallery_ids: tuple[str, ...]
     relevant: tuple[tuple[int, ...], ...]
     rows: tuple[Query, ...]  # of the queries, in their order
-    missing: int  # rows that do not ask: quarantined, not accepted, or without a counterpart
+    missing: int  # rows that are no queries: quarantined, not accepted, or without a relevant item
 
 
 def of_videos(
     videos: Sequence[ClipRow | SourceRow], captions: Sequence[CaptionRow], sources: Sequence[SourceRow]
 ) -> Retrieval:
-    """Videos ask for their captions. The gallery holds the captions of every complete clip.
+    """Videos as queries for their captions. The gallery holds the captions of every complete clip.
 
     Raises `ManifestError` when no query is left.
     """
@@ -61,7 +61,7 @@ def of_videos(
 def texts_of(
     captions: Sequence[CaptionRow], sources: Sequence[SourceRow]
 ) -> tuple[dict[str, list[int]], list[CaptionRow]]:
-    """The captions of complete clips in the order of a gallery, and where each clip's are among them."""
+    """The captions of complete clips in the gallery's order, and per clip the places of its captions."""
     complete = {row.item_id for row in sources if row.status == COMPLETE}
     texts = sorted((row for row in captions if row.item_id in complete), key=lambda row: row.caption_id)
     of_item = defaultdict(list)
@@ -71,7 +71,7 @@ def texts_of(
 
 
 def of_captions(captions: Sequence[CaptionRow | TextRow], sources: Sequence[SourceRow]) -> Retrieval:
-    """Captions ask for their clips. The gallery holds every complete clip; captions that did not pass the gate are out.
+    """Captions as queries for their clips. The gallery holds every complete clip; rejected captions are left out.
 
     Raises `ManifestError` when no query is left.
     """
@@ -117,7 +117,7 @@ def of_scenario(
 
 
 def name_of(scenario: ScenarioSettings) -> str:
-    """For people: "v2t mlvp/fog 5"."""
+    """A readable name: "v2t mlvp/fog 5"."""
     severity = (
         scenario["severity"] if scenario["mix"] is None else f"{scenario['mix']} {scenario['share'] or ''}".strip()
     )

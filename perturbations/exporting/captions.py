@@ -19,7 +19,7 @@ from perturbations.manifest.kinds import TEXTS
 def first_captions(path: Path, names: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Per scenario of a `texts` manifest, each video's first caption.
 
-    Captions that the fidelity gate refused are the original ones. `names` is as `scenario` takes it.
+    A caption that the fidelity gate rejected is replaced by its original. `names` is as for `scenario`.
     Raises `ManifestError` for another kind of manifest.
     """
     kind = files.kind_of(path)
@@ -40,8 +40,8 @@ def _numbered(caption_id: str) -> list[tuple[int, str]]:
 def split_order(path: Path) -> list[str]:
     """The ids of a test split, as its file lists them.
 
-    A CSV with a column `video_id` (MSR-VTT), JSON lines with `clip_id` (ActivityNet), lines whose first of several
-    columns between tabs is the id (LSMDC), or one id per line (MSVD). Raises `ManifestError` for another file.
+    Formats: a CSV file with a column `video_id` (MSR-VTT), JSON lines with `clip_id` (ActivityNet), tab-separated lines
+    whose first column is the id (LSMDC), or one id per line (MSVD). Raises `ManifestError` for another file.
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:

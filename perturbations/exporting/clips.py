@@ -1,4 +1,4 @@
-"""Clips of a manifest for an export: their rows, their frames, and one clip in memory at a time."""
+"""Clips of a manifest for an export: their rows and their frames, with one clip in memory at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UsableRow = ClipRow | CompleteSource
 
 
 def read(path: Path) -> list[ListedRow]:
-    """The rows of a `videos` or `sources` manifest, with their files' paths where they are now.
+    """The rows of a `videos` or `sources` manifest, with the current paths of their files.
 
     Raises `ManifestError` for another kind of manifest.
     """
@@ -43,7 +43,7 @@ def complete(rows: Iterable[ListedRow]) -> list[UsableRow]:
 
 
 def check_rows(path: Path, rows: Iterable[UsableRow], num_frames: int, names: Mapping[str, str]) -> None:
-    """Raise `ManifestError` for two rows of one id and scenario, and for stored frames that are not `num_frames`."""
+    """Raise `ManifestError` for two rows of one id and scenario, and for another number of stored frames."""
     rows = list(rows)
     counted = Counter((scenario(row, names), row.item_id) for row in rows)
     twice = [f"{item_id!r} in {name}" for (name, item_id), count in counted.items() if count > 1]
@@ -57,9 +57,10 @@ def check_rows(path: Path, rows: Iterable[UsableRow], num_frames: int, names: Ma
 def write_each(
     path: Path, rows: Iterable[ListedRow], write: Callable[[UsableRow], bool], *, stall_limit_s: float
 ) -> Exported:
-    """Call `write` for every complete row, in a process that is watched; False says that its file was there.
+    """Call `write` for every complete row, in a supervised process; it returns False when the file exists already.
 
-    A clip that cannot be read, or is silent for longer than `stall_limit_s` seconds, is a finding; the others go on.
+    A clip that cannot be read, or makes no progress for `stall_limit_s` seconds, becomes a finding, and the others
+    continue.
     """
     rows = list(rows)
     tasks = complete(rows)
@@ -87,7 +88,7 @@ def _finding(path: Path, row: ListedRow, problem: str) -> Finding:
 def sampled(row: UsableRow, num_frames: int) -> NDArray[np.uint8]:
     """A clip's frames as X-Pool samples them, N x H x W x 3 RGB uint8.
 
-    Raises `MediaError` where the stored file is missing or is not the one that was made.
+    Raises `MediaError` when the stored file is missing or was changed.
     """
     tier = row.storage.partition("/")[0] if isinstance(row, ClipRow) else ""
     if tier in ("video", "frames"):

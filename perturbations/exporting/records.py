@@ -1,4 +1,4 @@
-"""What an export is asked for, and what became of it. Standard library only."""
+"""The request and the result of an export. Standard library only."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from perturbations.verify.findings import Finding
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to export, and how. A format uses what applies to it.
+    """What to export, and how. A format ignores the fields that do not apply to it.
 
     Attributes:
-        manifest: of sources, videos or texts.
+        manifest: a manifest of sources, videos or texts.
         output: the folder to write to.
         num_frames: frames per video.
         size: side of the pictures, in pixels.
-        order: the test split's own file, in whose order captions are written.
-        stall_limit_s: seconds without a sign of life after which a clip is given up.
+        order: the file of the test split; captions are written in its order.
+        stall_limit_s: seconds without progress after which a clip fails.
     """
 
     manifest: Path
@@ -31,7 +31,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Exported:
-    """How many videos were written, how many were there already, and which rows have none, with the reason."""
+    """The numbers of written and of already existing videos, and the rows without a video, with the reasons."""
 
     written: int
     kept: int

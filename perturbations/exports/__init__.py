@@ -1,1 +1,1 @@
-"""Corpora as files of other programs' own layout: one file per format."""
+"""Corpora in the file layouts of other programs: one file per format."""

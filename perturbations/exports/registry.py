@@ -1,7 +1,7 @@
-"""What a format is, and which there are. Standard library only.
+"""The declaration of an export format, and the look-up of all formats. Standard library only.
 
-Each file of this package but this one declares one format as `EXPORT`. The command line imports all of them when it
-starts, so they import NumPy, torch and what reads manifests where they use it.
+Every other file of this package declares one format as `EXPORT`. The command line imports all of them when it starts,
+so they import NumPy, torch and the readers of manifests only inside functions.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from perturbations.exporting.records import Exported, Request
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """One program's own layout of a corpus.
+    """The layout in which another program reads a corpus.
 
     Attributes:
-        name: of the format, as people type it; its file is called so, too.
+        name: the format's name on the command line, which is also the name of its file.
         summary: a few words for menus.
-        refuses: what raises an error, for menus.
-        videos: writes a manifest of videos or sources; None where the format has no videos. Raises `ManifestError` or
-            `OutputError` for what is wrong with all of it; a clip that cannot be read is among those that failed.
-        captions: writes a manifest of texts, and gives how many files it wrote; None where the format has no captions.
-        needs_models: whether it needs what `sh envs/install.sh models` installs.
+        refuses: the inputs that raise an error, for menus.
+        videos: writes the clips of a manifest of videos or sources; None where the format has no videos. Raises
+            `ManifestError` or `OutputError` for a problem of the whole manifest; a clip that cannot be read is reported
+            as failed.
+        captions: writes a manifest of texts and returns the number of files; None where the format has no captions.
+        needs_models: whether it needs the libraries that `sh envs/install.sh models` installs.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Export:
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """The kinds of corpus that it takes: "videos", "captions"."""
+        """The kinds of corpus that the format accepts: "videos", "captions"."""
         functions = {"videos": self.videos, "captions": self.captions}
         return tuple(kind for kind, function in functions.items() if function is not None)
 
@@ -53,7 +54,7 @@ class Export:
         return self.videos(request)
 
     def write_captions(self, request: Request) -> int:
-        """Write perturbed captions; how many files. Raises `ConfigError` where the format has no captions."""
+        """Write perturbed captions; returns the number of files. Raises `ConfigError` for a format without captions."""
         if self.captions is None:
             raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not captions")
         return self.captions(request)
@@ -66,7 +67,7 @@ def exports() -> dict[str, Export]:
 
 
 def get(name: str) -> Export:
-    """The format called `name`; raises `ConfigError` with those that there are."""
+    """The format called `name`; raises `ConfigError`, which lists the known formats."""
     if name not in exports():
         raise ConfigError(f"no format '{name}' to export to; known: {', '.join(exports())}")
     return exports()[name]

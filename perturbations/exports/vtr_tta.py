@@ -1,7 +1,7 @@
-"""The layout that the released code of HAT-VTR reads in place of videos; it is built on X-Pool's.
+"""The layout that the released code of HAT-VTR reads instead of videos. That code is built on X-Pool's.
 
-A torch file of frames per video, `<perturbation>_<severity>/<video_id>.pt`, and captions in a list of pairs.
-The page about exports in the documentation tells what is known of it.
+It has one torch file of frames per video, `<perturbation>_<severity>/<video_id>.pt`, and captions as a list of pairs.
+The page about exports in the documentation describes it.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from perturbations.exporting.clips import ListedRow, UsableRow
 
 _NAMES = {"mlvp/gaussian_noise": "gaussian", "mlvp/impulse_noise": "impulse"}
-"""Where this format's name of a perturbation is another."""
+"""The perturbations that have another name in this format."""
 
-_OVERHEAD = 2**20  # bytes of a file beside its frames
+_OVERHEAD = 2**20  # bytes of a file besides its frames
 _NOT_LOADED = {"1012_Unbreakable_00.05.16.065-00.05.21.941"}
-"""Clips of LSMDC's list that the loaders leave out."""
+"""Clips of LSMDC's list that the loaders skip."""
 
 
 def write_videos(request: Request) -> Exported:
     """Write the frames of every complete row of a `videos` or `sources` manifest, one clip in memory at a time.
 
-    A file holds `video`, float32 num_frames x 3 x size x size, resized, cropped and normalized as X-Pool's test
-    transform does, and `video_id`. Frames are sampled as X-Pool samples them. Files that are there already, whole, and
-    hold what the row says are left alone. A clip that cannot be read, or takes longer than `stall_limit_s` seconds,
-    is a finding; the others go on.
+    A file holds `video_id` and `video`: float32, num_frames x 3 x size x size, resized, cropped and normalized like
+    X-Pool's test transform. Frames are sampled like X-Pool's. Existing files that are complete and fit their row are
+    kept. A clip that cannot be read, or makes no progress for `stall_limit_s` seconds, becomes a finding; the others
+    continue.
 
-    Raises `ManifestError` for another kind of manifest, for two complete rows of one id and scenario, and where other
-    frames were stored than are asked for.
+    Raises `ManifestError` for another kind of manifest, for two complete rows of one id and scenario, and for another
+    number of stored frames than requested.
     """
     from perturbations.exporting import clips
 
@@ -60,7 +60,7 @@ def write_videos(request: Request) -> Exported:
 
 
 def _files(rows: Iterable[ListedRow], output: Path) -> dict[tuple[str, str], Path]:
-    """Each scenario's and id's file, named as the loader looks for it."""
+    """The file per scenario and id, with the name that the loader looks for."""
     ids = defaultdict(set)
     for row in rows:
         ids[scenario(row, _NAMES)].add(row.item_id)
@@ -73,7 +73,7 @@ def _files(rows: Iterable[ListedRow], output: Path) -> dict[tuple[str, str], Pat
 
 
 def _write(file: Path, row: UsableRow, num_frames: int, size: int) -> bool:
-    """Write one file; False when it is there already."""
+    """Write one file; False when it exists already."""
     import torch
 
     from perturbations.exporting import clips
@@ -83,7 +83,7 @@ def _write(file: Path, row: UsableRow, num_frames: int, size: int) -> bool:
     if _holds(file, identity, (num_frames, 3, size, size)):
         return False
     video = frames.transformed(clips.sampled(row, num_frames), size).contiguous()
-    # Not by its path, which torch would write into the file.
+    # Not saved to a path directly, because torch would write the path into the file.
     content = io.BytesIO()
     torch.save({"video": video, **identity}, content)
     with storage.atomic_path(file) as temporary:
@@ -92,13 +92,13 @@ def _write(file: Path, row: UsableRow, num_frames: int, size: int) -> bool:
 
 
 def _holds(file: Path, identity: Mapping[str, str], shape: tuple[int, ...]) -> bool:
-    """Whether a file of an earlier run is whole, and of this row."""
+    """Whether a file of an earlier run is complete and belongs to this row."""
     import torch
 
     if file.is_symlink() or not file.is_file() or file.stat().st_size > 4 * math.prod(shape) + _OVERHEAD:
-        return False  # nothing larger is unpacked
+        return False  # a larger file is never unpacked
     try:
-        with zipfile.ZipFile(file) as archive:  # torch does not look at the checksums
+        with zipfile.ZipFile(file) as archive:  # torch does not verify the checksums
             if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
                 return False
             if archive.testzip() is not None:
@@ -106,23 +106,23 @@ def _holds(file: Path, identity: Mapping[str, str], shape: tuple[int, ...]) -> b
         content = torch.load(file, map_location="cpu", weights_only=True)
         video = content.pop("video")
         return content == dict(identity) and video.dtype == torch.float32 and tuple(video.shape) == shape
-    except Exception:  # whatever a broken file makes its readers raise
+    except Exception:  # a broken file may raise any exception
         return False
 
 
 def write_captions(request: Request) -> int:
-    """Write `<perturbation>_<severity>.json` for every scenario of a `texts` manifest; returns how many were written.
+    """Write `<perturbation>_<severity>.json` for every scenario of a `texts` manifest; return the number of files.
 
-    A file is a list of [video_id, caption] in the order of the test split's own file, as the loader wants it: a video's
-    first caption. Captions that the fidelity gate refused are the original ones.
+    A file is a list of [video_id, caption] with the first caption per video, in the order of the test split's file, as
+    the loader expects. A caption that the fidelity gate rejected is replaced by its original.
 
     Raises `ManifestError` for another kind of manifest, or when a video of the split has no caption, and `ConfigError`
-    without that file.
+    without the split's file.
     """
     from perturbations.exporting import captions
 
     if request.order is None:
-        raise ConfigError("--order: captions are written in the order of the test split's file, which one?")
+        raise ConfigError("--order: give the test split's file; captions are written in its order")
     wanted = [item_id for item_id in captions.split_order(request.order) if item_id not in _NOT_LOADED]
     scenarios = captions.first_captions(request.manifest, _NAMES)
     for name, texts in scenarios.items():
@@ -132,7 +132,7 @@ def write_captions(request: Request) -> int:
                 f"{request.manifest}: {', '.join(map(repr, missing[:5]))}"
             )
         pairs = [[item_id, texts[item_id]] for item_id in wanted]
-        # Escaped: the loader reads it in whatever encoding its machine is set to.
+        # Escaped to ASCII, because the loader reads the file in its machine's default encoding.
         storage.write_text_if_changed(request.output / f"{name}.json", json.dumps(pairs, indent=0))
     return len(scenarios)
 
@@ -140,7 +140,7 @@ def write_captions(request: Request) -> int:
 EXPORT = Export(
     name="vtr_tta",
     summary="X-Pool's and HAT-VTR's released loaders",
-    refuses="two complete rows of one id, other stored frames than are asked for, a split's video without a caption",
+    refuses="two complete rows of one id, another number of stored frames, a split's video without a caption",
     videos=write_videos,
     captions=write_captions,
     needs_models=True,

@@ -1,4 +1,4 @@
-"""The file that a calibration is kept in: solved parameters by perturbation and severity. Standard library only."""
+"""The file of a calibration: the solved parameters per perturbation and severity. Standard library only."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Table = dict[str, Any]
 
 
 def write(path: Path, table: Table) -> None:
-    """Write a table, whole or not at all; the same table gives the same bytes."""
+    """Write a table atomically; the same table gives the same bytes."""
     storage.write_text(path, json.dumps(table, sort_keys=True, indent=1, allow_nan=False) + "\n")
 
 
 def read(path: Path) -> Table:
-    """A table that `write` wrote. Raises `ConfigError` for what is missing or is not one."""
+    """A table that `write` wrote. Raises `ConfigError` when the file is missing or is no calibration table."""
     try:
         state = path.stat()
     except OSError:
@@ -37,7 +37,7 @@ def _read(path: Path, time_ns: int, size: int) -> Table:
     if size > _MOST_BYTES:
         raise ConfigError(f"{path} is larger than {_MOST_BYTES // 1024**2} MiB: not a calibration table")
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table: Table = json.loads(path.read_text(encoding="utf-8"))
         version = table["schema_version"]
         entries = table["perturbations"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -46,15 +46,16 @@ def _read(path: Path, time_ns: int, size: int) -> Table:
         raise ConfigError(
             f"{path} is a calibration table of version {short(version)}; this program reads {SCHEMA_VERSION}"
         )
-    found: Table = table
-    return found
+    return table
 
 
-def parameters(path: Path, entry: registry.Perturbation, severity: int, variant: str) -> dict[str, Any]:
+def parameters(
+    path: Path, entry: registry.Perturbation, severity: int, variant: str
+) -> dict[str, bool | int | float | str]:
     """The solved parameters of one perturbation at one severity.
 
-    Raises `ConfigError` when the table does not hold them, or holds those of another kernel, of another version of it,
-    or of another variant, or some that the kernel does not take.
+    Raises `ConfigError` when the table does not hold them, when they belong to another version or variant of the
+    perturbation, or when the kernel does not accept them.
     """
     solved = read(path)["perturbations"].get(entry.key)
     if solved is None:
@@ -69,20 +70,20 @@ def parameters(path: Path, entry: registry.Perturbation, severity: int, variant:
         raise ConfigError(f"{path} holds no {', '.join(entry.bounds)} for {entry.key} at severity {severity}")
     if problems := registry.parameter_problems(entry, chosen):
         raise ConfigError(f"{path}: {entry.key} at severity {severity}: {'; '.join(problems)}")
-    # JSON tells 1.0 from 1, people who edit a table may not.
+    # JSON distinguishes 1.0 from 1; people who edit a table may not.
     kinds = _kinds(entry, variant)
     return {name: kinds[name](value) for name, value in chosen.items()}
 
 
-def _member(value: object, name: str) -> dict[str, Any]:
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+def _member(value: object, name: str) -> dict[str, object]:
+    member = value.get(name) if isinstance(value, dict) else None
+    return member if isinstance(member, dict) else {}
 
 
 def _kinds(entry: registry.Perturbation, variant: str) -> dict[str, type]:
-    """The parameters' types: a number that has a fraction at any severity is a float."""
+    """The parameters' types. A parameter that is a float at any severity is a float at all of them."""
     published = [entry.parameters(severity, variant) for severity in entry.severities]
     return {
-        name: float if any(isinstance(one[name], float) for one in published) else type(value)
+        name: float if any(isinstance(parameters[name], float) for parameters in published) else type(value)
         for name, value in published[0].items()
     }

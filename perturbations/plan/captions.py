@@ -1,4 +1,4 @@
-"""Perturbed captions: which there are to make, and their recipes."""
+"""Perturbed captions: which of them a configuration asks for, and their recipes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def scenarios(config: configuration.Config, dataset: str, suite: str) -> list[tu
     wanted = config.suites[suite].captions if suite in config.suites else None
     if wanted is None:
         return []
-    found = []
+    pairs = []
     for entry in registry.perturbations(suite, "text"):
         if wanted.perturbations != "all" and entry.name not in wanted.perturbations:
             continue
         if entry.level == GENDER and not config.datasets[dataset].has_gender:
             continue
         severities = entry.severities if wanted.severities == "all" else sorted(wanted.severities)
-        found += [(entry.name, severity) for severity in severities if severity in entry.severities]
-    return found
+        pairs += [(entry.name, severity) for severity in severities if severity in entry.severities]
+    return pairs
 
 
 def from_config(config: configuration.Config, suite: str, name: str, severity: int) -> TextRecipe:
@@ -53,9 +53,9 @@ def make(
     backend: str = "offline",
     replaced: Parameters | None = None,
 ) -> TextRecipe:
-    """Everything that determines a perturbed caption but the caption itself.
+    """Everything that determines a perturbed caption, except the caption itself.
 
-    `replaced` holds parameters that take the place of the published ones. Raises `UnknownPerturbationError` for a
+    `replaced` holds parameters that replace the published ones. Raises `UnknownPerturbationError` for a
     severity or variant that does not exist.
     """
     from perturbations.models import text_roles

@@ -1,8 +1,8 @@
-"""A look at `config.yaml` before Snakemake loads it: refuses what would fill the memory, or would run.
+"""A check of `config.yaml` before Snakemake loads it: refuses files that would fill the memory or run code.
 
 Snakemake reads a configuration as JSON, or else as YAML with many of PyYAML's tags, and evaluates the Python
-expressions of a file that sets `__use_yte__`. Of two equal keys the second wins without a word, and an alias of an
-alias of an alias grows to any size as soon as the configuration is copied or printed.
+expressions of a file that sets `__use_yte__`. When a key appears twice, the second value silently replaces the first.
+Nested aliases (an alias of an alias of an alias) grow to any size as soon as the configuration is copied or printed.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from perturbations.errors import ConfigError, cut, short
 
 MOST_BYTES = 4 * 1024**2
-"""PyYAML takes a minute for so much."""
+"""PyYAML needs about a minute for a file of this size."""
 _MOST_NODES = 1_000_000
 _MOST_DEPTH = 32
 _EVALUATED = "__use_yte__"
@@ -46,7 +45,7 @@ def check(path: Path) -> None:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{path}, line {line}: this is not UTF-8 text") from None
-    # As Snakemake does: JSON first, which may hold tabs.
+    # JSON first, as Snakemake does: it may contain tabs.
     if not _is_json(path, text):
         _check_yaml(path, text)
 
@@ -61,7 +60,7 @@ def _is_json(path: Path, text: str) -> bool:
     return True
 
 
-def _members(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _members(path: Path, pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
@@ -72,12 +71,12 @@ def _members(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @dataclass
 class _Open:
-    """A mapping or sequence whose end has not come yet."""
+    """A mapping or sequence whose end has not been read yet."""
 
     anchor: str | None
     mapping: bool
     line: int
-    nodes: int = 1  # with those of its aliases
+    nodes: int = 1  # including those that its aliases repeat
     members: int = 0
     keys: dict[str, int] = field(default_factory=dict)  # -> its line
 
@@ -112,14 +111,14 @@ def _check_yaml(path: Path, text: str) -> None:
         raise ConfigError(f"{path} is not YAML: {cut(str(error))}") from None
 
 
-def _events(text: str) -> Iterator[Any]:
+def _events(text: str) -> Iterator[yaml.Event]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML has it
-    events: Iterator[Any] = yaml.parse(text, Loader=loader)
+    events: Iterator[yaml.Event] = yaml.parse(text, Loader=loader)
     return events
 
 
 def _end(path: Path, line: int, around: _Open, nodes: int, anchor: str | None, sizes: dict[str, int]) -> None:
-    """Count a node that is complete to what is around it."""
+    """Add a finished node to the counts of the collection around it."""
     around.members += 1
     around.nodes += nodes
     if anchor is not None:
@@ -138,6 +137,6 @@ def _check_key(path: Path, line: int, around: _Open, value: str) -> None:
     around.keys[value] = line
 
 
-def _check_tag(path: Path, line: int, event: Any) -> None:
+def _check_tag(path: Path, line: int, event: yaml.NodeEvent) -> None:
     if event.tag is not None and event.tag != "!" and event.tag not in _TAGS:
         raise ConfigError(f"{path}, line {line}: the tag {short(event.tag)} is not allowed: a configuration holds data")

@@ -1,4 +1,4 @@
-"""What an evaluation consists of: scenarios and jobs, from the configuration. No torch: Snakemake plans with it."""
+"""What an evaluation consists of: scenarios and jobs, from the configuration. No torch: Snakemake imports this."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ Job = tuple[Direction, str, str]
 
 
 def scenarios(config: configuration.Config, dataset: str) -> list[Scenario]:
-    """Every scenario that the configuration asks for: clean queries first, then the suites' in their order."""
+    """Every scenario that the configuration asks for: clean queries first, then each suite's perturbations in order."""
     wanted = config.evaluation
     suites = wanted.suites if wanted.suites is not None else tuple(config.suites)
-    found: list[Scenario] = []
+    planned: list[Scenario] = []
     for direction in wanted.directions:
-        found.append(Scenario(direction, CLEAN, CLEAN, CLEAN, 0))
+        planned.append(Scenario(direction, CLEAN, CLEAN, CLEAN, 0))
         for suite in suites:
-            found += _of_videos(config, suite) if direction == "v2t" else _of_captions(config, dataset, suite)
-    return found
+            planned += _of_videos(config, suite) if direction == "v2t" else _of_captions(config, dataset, suite)
+    return planned
 
 
 def jobs(config: configuration.Config, dataset: str) -> dict[Job, list[Scenario]]:
-    """The scenarios, by the job that runs them."""
-    found: dict[Job, list[Scenario]] = {}
-    for one in scenarios(config, dataset):
-        found.setdefault((one.direction, one.suite, file_name(one.level)), []).append(one)
-    return found
+    """The scenarios of each job."""
+    by_job: dict[Job, list[Scenario]] = {}
+    for scenario in scenarios(config, dataset):
+        by_job.setdefault((scenario.direction, scenario.suite, file_name(scenario.level)), []).append(scenario)
+    return by_job
 
 
 def file_name(level: str) -> str:
@@ -72,10 +72,10 @@ def file_name(level: str) -> str:
 
 
 def _of_videos(config: configuration.Config, suite: str) -> Iterator[Scenario]:
-    made = recipe.scenarios(config, suite)
-    yield from _at_severities("v2t", config, suite, made)
+    available = recipe.scenarios(config, suite)
+    yield from _at_severities("v2t", config, suite, available)
     if "mixed_severity" in config.evaluation.mixes:
-        for name in dict.fromkeys(name for name, _ in made):
+        for name in dict.fromkeys(name for name, _ in available):
             yield Scenario("v2t", suite, MIXED, name, None, "mixed_severity")
     if "mixed_types" in config.evaluation.mixes:
         for share in SHARES:
@@ -87,18 +87,21 @@ def _of_captions(config: configuration.Config, dataset: str, suite: str) -> Iter
 
 
 def _at_severities(
-    direction: Direction, config: configuration.Config, suite: str, made: Sequence[tuple[str, int]]
+    direction: Direction, config: configuration.Config, suite: str, available: Sequence[tuple[str, int]]
 ) -> Iterator[Scenario]:
-    """At each severity wanted, or the highest below it that is made."""
-    for name in dict.fromkeys(name for name, _ in made):
-        there = [severity for other, severity in made if other == name]
-        nearest = {max((one for one in there if one <= wanted), default=0) for wanted in config.evaluation.severities}
+    """Each perturbation at each requested severity, or at the highest available severity below it."""
+    for name in dict.fromkeys(name for name, _ in available):
+        severities = [severity for other, severity in available if other == name]
+        nearest = {
+            max((severity for severity in severities if severity <= wanted), default=0)
+            for wanted in config.evaluation.severities
+        }
         for severity in sorted(nearest - {0}):
             yield Scenario(direction, suite, registry.get(f"{suite}/{name}").level, name, severity)
 
 
 AS_IT_IS, ADAPTED = GROUPS = (methods_shelf.baseline().name, "adapted")
-"""The model as it is, and every other method: jobs of their own, so that the first can be had alone."""
+"""The model without adaptation, and all other methods: separate jobs, so that the first can run alone."""
 
 
 def methods(config: configuration.Config, group: str) -> tuple[str, ...]:
@@ -112,7 +115,7 @@ def needs_bank(config: configuration.Config, group: str) -> bool:
 
 
 class ModelSettings(TypedDict):
-    """What a gallery's features depend on beside its clips."""
+    """What a gallery's features depend on, besides its clips."""
 
     model: str
     pretrained: str | None
@@ -121,7 +124,7 @@ class ModelSettings(TypedDict):
 
 
 class ScenarioSettings(TypedDict):
-    """A `Scenario` and its dataset, as a job's settings and its rows have it."""
+    """A `Scenario` and its dataset, as they are written in a job's settings and rows."""
 
     dataset: str
     direction: Direction
@@ -134,7 +137,7 @@ class ScenarioSettings(TypedDict):
 
 
 class Settings(ModelSettings):
-    """Everything that a job's results depend on beside its inputs; the device is not part of it."""
+    """Everything that a job's results depend on, besides its inputs. The device is not included."""
 
     setting: str
     seeds: Sequence[int]
@@ -146,7 +149,7 @@ class Settings(ModelSettings):
 
 
 def model_settings(config: configuration.Config) -> ModelSettings:
-    """What a gallery's features depend on beside its clips."""
+    """What a gallery's features depend on, besides its clips."""
     wanted = config.evaluation
     return {
         "model": wanted.model,

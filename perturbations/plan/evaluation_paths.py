@@ -11,10 +11,10 @@ from perturbations.plan import evaluation
 from perturbations.plan.paths import CaptionShards, Inputs, Plans, options, without_braces
 
 DEMO_ENCODER = "work/demo_encoder"
-"""The encoder that the workflow trains itself, where no pretrained model is configured."""
+"""The encoder that the workflow trains when no pretrained model is configured."""
 
 KINDS = ("adaptation", "evaluation")
-"""What `tta_<dataset>` and `evaluate_<dataset>` make; an adaptation includes the model as it is."""
+"""What `tta_<dataset>` and `evaluate_<dataset>` make; an adaptation includes the model without adaptation."""
 
 
 def groups(kind: str) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def model_inputs(config: configuration.Config) -> Inputs:
 
 
 def model_options(config: configuration.Config) -> list[str]:
-    """The same as a command's options."""
+    """The model's files as options of a command."""
     wanted = config.evaluation
     checkpoint = [f"--checkpoint={wanted.checkpoint}"] if wanted.checkpoint else []
     return [f"--pretrained={wanted.pretrained or DEMO_ENCODER}", *checkpoint]
@@ -61,7 +61,7 @@ def inputs(
     plans: Plans,
     caption_shards: CaptionShards,
 ) -> Inputs:
-    """The inputs of a job: the model, the queries, the gallery and a bank. Raises `ConfigError`."""
+    """The inputs of a job: the model, the queries, the gallery and the bank. Raises `ConfigError`."""
     direction, suite, _ = job
     scenarios = evaluation.jobs(config, dataset).get(job)
     if scenarios is None:
@@ -101,7 +101,7 @@ def query_parts(dataset: str, direction: str, suite: str) -> str:
 
 
 def query_options(dataset: str, job: Sequence[str], named: Mapping[str, str | Sequence[str]]) -> list[str]:
-    """The options of a job's command that say where its queries, its gallery and its bank are; `named`: its inputs."""
+    """The options that tell a job where its queries, gallery and bank are; `named` holds the job's inputs by name."""
     direction, suite, _ = job
     places: Inputs = {}
     if named["parts"]:
@@ -121,7 +121,8 @@ def gpus(config: configuration.Config) -> int:
 def readers(config: configuration.Config) -> int:
     """How many threads a job takes.
 
-    A GPU is not to wait for one core to decode; on the CPU the model itself takes the cores, one job per core.
+    On a GPU, several threads decode, so that the GPU does not wait for one core. On a CPU, the model uses the cores
+    itself, one job per core.
     """
     return 8 if gpus(config) else 1
 
@@ -129,7 +130,8 @@ def readers(config: configuration.Config) -> int:
 def reported(config: configuration.Config) -> list[tuple[str, str]]:
     """The (dataset, kind) pairs whose results the report shows.
 
-    Those that there are now, the adaptation where a dataset has both; else the adaptation of the first dataset.
+    These are the results that exist now (the adaptation where a dataset has both kinds). Without any results, it is
+    the adaptation of the first dataset.
     """
     pairs = []
     for dataset in config.datasets:
@@ -144,5 +146,5 @@ def report_results(pairs: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def report_pictures(config: configuration.Config, pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """What the jobs of those results wrote to be drawn."""
+    """The files from which the report draws its pictures."""
     return [part for dataset, kind in pairs for part in result_parts(config, dataset, kind, "pictures.json")]

@@ -27,12 +27,15 @@ class Located:
 
 
 def read(name: str, dataset: Dataset, *, videos: bool = True) -> Listing:
-    """Every entry of a dataset's annotations, as an item or with the reason why it is none.
+    """Every entry of a dataset's annotations: as an item, or rejected with a reason.
 
-    Raises `ConfigError` naming the key for a path or a subset id that does not exist, and `AnnotationError` for a file
-    that is not what its adapter expects: one that cannot be parsed, or of which not one entry follows the format. An
-    entry that does not, in a file of others that do, is rejected. A video whose caption is empty or only white space
-    stays, with an empty text. Without `videos`, only captions are wanted and there need be no videos directory.
+    An entry that does not follow the format is rejected when other entries of the file do. A video whose caption is
+    empty or only white space stays, with an empty text. Set `videos` to False to read captions only; then the videos
+    directory need not exist.
+
+    Raises:
+        ConfigError: a path or a subset id does not exist; the message names the key.
+        AnnotationError: the file cannot be parsed, or no entry follows the format.
     """
     check_paths(name, dataset if videos else dataset.model_copy(update={"videos": None}))
     collector = Collector(dataset.annotations or Path(dataset.adapter))
@@ -53,20 +56,20 @@ def _subset(
     name: str, wanted: Sequence[str], items: tuple[Item, ...], rejected: tuple[Rejected, ...]
 ) -> tuple[tuple[Item, ...], tuple[Rejected, ...]]:
     chosen = set(wanted)
-    known = {item.item_id for item in items} | {one.item_id for one in rejected}
+    known = {item.item_id for item in items} | {entry.item_id for entry in rejected}
     if unknown := [item_id for item_id in wanted if item_id not in known]:
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         raise ConfigError(f"datasets.{name}.subset: not in the annotations: {', '.join(map(short, unknown[:5]))}{more}")
     return (
         tuple(item for item in items if item.item_id in chosen),
-        tuple(one for one in rejected if one.item_id in chosen),
+        tuple(entry for entry in rejected if entry.item_id in chosen),
     )
 
 
 def whole_videos(dataset: Dataset, listing: Listing) -> Listing:
-    """The videos that a listing's items are parts of, each once, in the listing's order, without captions.
+    """The videos that contain a listing's items, each once, in the listing's order, without captions.
 
-    After them those of the split that no item is a part of, where `ids` lists the split's videos.
+    If `ids` lists the split's videos, the videos without any item follow.
     """
     videos = {item.source_video_id: item for item in reversed(listing.items)}
     whole = [
@@ -82,24 +85,24 @@ def whole_videos(dataset: Dataset, listing: Listing) -> Listing:
 
 
 def _split_videos(dataset: Dataset) -> list[str]:
-    """The ids of a split's videos, one a line, as YouCook2's own lists have them: after a folder, `101/0O4bxhpFX9o`."""
+    """The ids of a split's videos, one per line, each after a folder as in YouCook2's lists: `101/0O4bxhpFX9o`."""
     assert dataset.ids is not None
     return [os.path.basename(line.strip()) for _, line in lines(dataset.ids)]
 
 
 def locate(dataset: Dataset, listing: Listing) -> tuple[list[Located], list[Rejected]]:
-    """Which items have a video, in the listing's order, and which do not.
+    """The items that have a video, in the listing's order, and the items that do not.
 
-    One look at each folder, not at each candidate: a listing may name 90,000 files. Symbolic links are followed.
+    Each folder is listed once, because a listing may name 90,000 files. Symbolic links are followed.
     Raises `ValueError` for a dataset without a videos directory.
     """
     if dataset.videos is None:
         raise ValueError(f"a dataset of the adapter '{dataset.adapter}' has no videos to look for")
     look = functools.cache(functools.partial(_look, str(dataset.videos)))
-    found: list[Located] = []
+    located: list[Located] = []
     missing: list[Rejected] = []
     for item in listing.items:
-        # Plain, so that the file looked for is the file read: in `a/../b`, `a` may link to somewhere else
+        # Normalized, so that the file looked for is the file read: in `a/../b`, `a` may be a link to another folder.
         parts = [os.path.split(os.path.normpath(name)) if "/" in name else ("", name) for name in item.files]
         present = next((os.path.join(*part) for part in parts if part[1] in look(part[0])[0]), None)
         if present is None:
@@ -116,18 +119,18 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[Located], list[Reje
             missing.append(Rejected(item.item_id, f"{path} {what}"))
             continue
         if stat.S_ISREG(status.st_mode):
-            found.append(Located(item, path, status.st_size))
+            located.append(Located(item, path, status.st_size))
         else:
             kind = _KINDS.get(stat.S_IFMT(status.st_mode), "a device")
             missing.append(Rejected(item.item_id, f"{path} is {kind}, not a regular file"))
-    return found, missing
+    return located, missing
 
 
 _KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
 def _look(videos: str, folder: str) -> tuple[frozenset[str], str | None]:
-    """The names in a folder below the videos, or why they cannot be seen. One that does not exist has none."""
+    """The names in a folder below the videos, or why it cannot be listed. A folder that does not exist is empty."""
     path = os.path.join(videos, folder)
     try:
         return frozenset(os.listdir(path)), None

@@ -1,12 +1,12 @@
-"""The list files that planning writes for jobs: one JSON object per line. Standard library only: planning uses it."""
+"""The list files that planning writes for jobs: one JSON object per line. Snakemake imports it: no NumPy."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import TypeVar, get_args, get_type_hints
 
 from perturbations.errors import ManifestError
 from perturbations.system import jsontext, storage
@@ -14,13 +14,14 @@ from perturbations.system import jsontext, storage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedClip:
-    """A clip that a shard holds.
+    """A clip of a shard.
 
     Attributes:
-        item_id, source_video_id: its own id, and that of the video that it is a part of.
+        item_id, source_video_id: the clip's id, and the id of the video that contains it.
         path: of the video, as the configuration gives it.
-        bytes: of the video when the list was made, so that a replaced one is noticed; None where it is yet to be drawn.
-        start_s, end_s: its span in the video; None: from its beginning, to its end.
+        bytes: size of the video when the list was written, so that a replaced video is noticed; None for a demo video
+            that has not been drawn yet.
+        start_s, end_s: the clip's span in the video in seconds; None: the video's beginning or end.
         split: the split's name.
     """
 
@@ -44,7 +45,7 @@ class ListedCaption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedItem:
-    """A listed item that no job asks for, and why; `missing`: it has no video file."""
+    """A listed item that no job uses, and the reason; `missing`: it has no video file."""
 
     item_id: str
     split: str
@@ -84,19 +85,18 @@ def _line(line: type[Line], value: object) -> Line:
     for name, held in value.items():
         if not isinstance(held, types[name]) or (isinstance(held, bool) and bool not in types[name]):
             raise ValueError(f"{name} cannot be {str(held)[:60]!r}")
-    values: Any = {
-        name: float(held) if type(held) is int and float in types[name] else held for name, held in value.items()
-    }
-    return line(**values)
+    values = {name: float(held) if type(held) is int and float in types[name] else held for name, held in value.items()}
+    make: Callable[..., Line] = line
+    return make(**values)
 
 
 def _accepted(hint: type) -> tuple[type, ...]:
-    """The types that JSON may have where this one is wanted: a whole number may stand for one with a fraction."""
+    """The types that a JSON value may have for a field of this type: an integer is accepted as a float."""
     types = get_args(hint) or (hint,)
     return (*types, int) if float in types else tuple(types)
 
 
-_TYPES: dict[type[Any], dict[str, tuple[type, ...]]] = {
+_TYPES: dict[type, dict[str, tuple[type, ...]]] = {
     line: {field.name: _accepted(get_type_hints(line)[field.name]) for field in fields(line)}
     for line in (ListedClip, ListedCaption, RejectedItem)
 }
@@ -107,7 +107,7 @@ Recipes = Mapping[str, str]
 
 
 def write_recipes(path: Path, recipes: Recipes) -> None:
-    """Write the current recipes of a corpus' scenarios, unless the file already says the same."""
+    """Write the current recipes of a corpus's scenarios, unless the file holds them already."""
     storage.write_text_if_changed(
         path, "".join(json.dumps(pair, separators=(",", ":")) + "\n" for pair in recipes.items())
     )

@@ -1,14 +1,14 @@
-"""Mixed benchmarks (MLVP, App. D.2): rows that point at videos which the single scenarios hold. No pixel is made.
+"""Mixed benchmarks (MLVP, App. D.2): rows that point at videos of the single scenarios. No new video is rendered.
 
-No NumPy before rows are drawn: Snakemake plans with it.
+NumPy is imported only when rows are drawn: Snakemake imports this module.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TypeVar
 
 from perturbations.manifest.kinds import (
     SOURCE_STORAGE,
@@ -23,16 +23,16 @@ from perturbations.manifest.kinds import (
 from perturbations.suites.registry import Combined
 
 SHARES = (0.2, 0.4, 0.6, 0.8)
-"""Parts of the videos that are perturbed where types are mixed (Tab. 18)."""
+"""The shares of the videos that are perturbed where types are mixed (Tab. 18)."""
 
 
 def mixed_severity(videos: Sequence[VideoRow]) -> Iterator[MixRow]:
-    """For each perturbation, each item once, at a severity drawn from those that were made (Tab. 17).
+    """For each perturbation, each item once, at a severity drawn from the available ones (Tab. 17).
 
-    A draw depends on the seed, the dataset, the item and the perturbation. A scenario that was quarantined stays a
-    quarantined row.
+    A draw depends on the seed, the dataset, the item and the perturbation. A quarantined row that is drawn stays
+    quarantined.
     """
-    from perturbations import rng  # late: it needs NumPy, which Snakemake is to do without
+    from perturbations import rng  # late: it needs NumPy, which planning must not import
 
     choices: dict[tuple[str, str], list[VideoRow]] = defaultdict(list)
     for row in videos:
@@ -41,16 +41,16 @@ def mixed_severity(videos: Sequence[VideoRow]) -> Iterator[MixRow]:
         rows = sorted(rows, key=lambda row: row.severity)
         key = f"{rows[0].suite}/{name}/mixed_severity"
         draw = rng.generator(rows[0].seed, rows[0].dataset, item_id, key)
-        yield MixRow(mix="mixed_severity", **_columns(rows[draw.integers(len(rows))]))
+        yield _extended(MixRow, rows[draw.integers(len(rows))], mix="mixed_severity")
 
 
 def mixed_types(videos: Sequence[VideoRow], sources: Sequence[SourceRow]) -> Iterator[MixRow]:
-    """For each share, each item once: that part at a random perturbation and severity, the rest clean (Tab. 18).
+    """For each share, each item once: that share at a random perturbation and severity, the rest clean (Tab. 18).
 
-    Which items are perturbed is a matter of a number drawn for each, the smallest first: those of 20 % are among those
-    of 40 %, and what became of an item is the same in both.
+    A number is drawn per item, and the items with the smallest numbers are perturbed. So the items perturbed at a
+    share of 20 % are also perturbed at 40 %, with the same perturbation and severity.
     """
-    from perturbations import rng  # late: it needs NumPy, which Snakemake is to do without
+    from perturbations import rng  # late: it needs NumPy, which planning must not import
 
     choices: dict[str, list[VideoRow]] = defaultdict(list)
     for row in videos:
@@ -67,7 +67,7 @@ def mixed_types(videos: Sequence[VideoRow], sources: Sequence[SourceRow]) -> Ite
         for item_id in sorted(drawn):
             row = drawn[item_id][1]
             if item_id in perturbed:
-                yield MixRow(mix="mixed_types", share=share, **_columns(row))
+                yield _extended(MixRow, row, mix="mixed_types", share=share)
             else:
                 yield _clean_row(share, row, clean[item_id])
 
@@ -75,8 +75,8 @@ def mixed_types(videos: Sequence[VideoRow], sources: Sequence[SourceRow]) -> Ite
 def multimodal(videos: Sequence[VideoRow], captions: Sequence[TextRow], combined: Combined) -> Iterator[MultimodalRow]:
     """Each caption with its video, both perturbed, for every combination (MSRVTT-P, Sec. 4, Fig. 4).
 
-    `captions` are the rows of the same suite's perturbed captions. Combinations of which one part was not made are left
-    out; a video that was quarantined stays a quarantined row.
+    `captions` are the rows of the same suite's perturbed captions. A combination is left out when its video or its
+    caption has no row; the row of a quarantined video stays quarantined.
     """
     by_item: dict[str, list[VideoRow]] = defaultdict(list)
     for row in videos:
@@ -85,7 +85,9 @@ def multimodal(videos: Sequence[VideoRow], captions: Sequence[TextRow], combined
     for caption in captions:
         if caption.perturbation in combined.text:
             for row in by_item[caption.item_id]:
-                yield MultimodalRow(
+                yield _extended(
+                    MultimodalRow,
+                    row,
                     caption_id=caption.caption_id,
                     text_perturbation=caption.perturbation,
                     text_severity=caption.severity,
@@ -96,15 +98,18 @@ def multimodal(videos: Sequence[VideoRow], captions: Sequence[TextRow], combined
                     accepted=caption.accepted,
                     text_backend=caption.backend,
                     text_recipe_id=caption.recipe_id,
-                    **_columns(row),
                 )
 
 
 _CLIP_COLUMNS = [field.name for field in fields(ClipRow)]
 
 
-def _columns(row: ClipRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in _CLIP_COLUMNS}
+Extended = TypeVar("Extended", MixRow, MultimodalRow)
+
+
+def _extended(kind: Callable[..., Extended], row: ClipRow, **columns: object) -> Extended:
+    """A clip's row with the columns that a view adds."""
+    return kind(**{name: getattr(row, name) for name in _CLIP_COLUMNS}, **columns)
 
 
 def _clean_row(share: float, like: VideoRow, source: CompleteSource) -> MixRow:

@@ -1,7 +1,7 @@
 """What the workflow's rules need: inputs of jobs, options of commands, sizes of resources.
 
-Paths are relative to the working directory: `work/` holds the parts of shards, `manifests/` what is made of them. A
-collection is a dataset's name, or `sharding.whole` of it. No NumPy: Snakemake plans with it.
+Paths are relative to the working directory: `work/` holds the parts of shards, `manifests/` holds the merged
+manifests. A collection is a dataset's name, or `sharding.whole` of it. No NumPy: Snakemake imports this module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from perturbations.plan import config as configuration
 from perturbations.suites import registry
 
 Plans = Callable[[str], sharding.Plan]
-"""The plan of a collection. A function, so that no dataset is planned that no target needs."""
+"""The plan of a collection. It is a function, so that only the datasets of the requested targets are planned."""
 
 CaptionShards = Callable[[str], Sequence[str]]
 """The shards of a dataset's captions."""
@@ -31,24 +31,24 @@ WORK = Path("work")
 
 
 def plan(config: configuration.Config, collection: str) -> sharding.Plan:
-    """The shards of a collection, whose list files are written now. Raises `ConfigError` and `AnnotationError`."""
+    """Write the list files of a collection and return its shards. Raises `ConfigError` and `AnnotationError`."""
     configuration.check_backend_files(config.backends)
     return sharding.make(collection, config, WORK / collection)
 
 
 def caption_shards(config: configuration.Config, dataset: str) -> tuple[str, ...]:
-    """The shards of a dataset's captions, whose list files are written now.
+    """Write the list files of a dataset's captions and return their shards.
 
     Raises `ConfigError` and `AnnotationError`.
     """
     return sharding.captions(dataset, config, WORK / dataset)
 
 
-# --- text that Snakemake or a shell takes as it is -------------------------------------------------------------------
+# --- text for Snakemake and for the shell ----------------------------------------------------------------------------
 
 
 def without_braces(what: str, path: Path) -> str:
-    """A path as text. Raises `ConfigError` for braces: Snakemake takes them for wildcards."""
+    """A path as text. Raises `ConfigError` for braces, which Snakemake would read as wildcards."""
     if set("{}") & set(str(path)):
         raise ConfigError(f"{what}: rename {path}; Snakemake takes the braces for wildcards")
     return str(path)
@@ -61,7 +61,7 @@ def shell_prefix(python: Path) -> str:
 
 
 def options(inputs: Mapping[str, str | Sequence[str]]) -> list[str]:
-    """Inputs as a command's options, word by word: `--name` and its paths, nothing for a name without any."""
+    """Inputs as a command's options, word by word: `--name` and its paths; a name without paths is left out."""
     words = []
     for name, paths in inputs.items():
         if paths:
@@ -73,7 +73,7 @@ def options(inputs: Mapping[str, str | Sequence[str]]) -> list[str]:
 
 
 def demo_option(config: configuration.Config, collection: str) -> str:
-    """The option of a dataset whose clips the package draws itself."""
+    """The option `--demo` for a dataset whose clips the package draws itself; empty for others."""
     adapter = config.datasets[sharding.dataset_of(collection)].adapter
     return "--demo" if datasets.get(adapter).drawn else ""
 
@@ -93,7 +93,7 @@ def video_parts(config: configuration.Config, collection: str, suite: str, shard
 
 
 def video_inputs(wanted: recipe.VideoRecipe, collection: str, shard: str, plans: Plans) -> Inputs:
-    """What a recipe needs beside a shard's clips: an analysis, clips to insert, the videos that clips are cut from."""
+    """What a recipe needs besides a shard's clips: an analysis, clips to insert, the videos that clips are cut from."""
     inputs: Inputs = {"sources": f"work/{collection}/sources/{shard}.parquet"}
     if wanted.analysis is not None:
         inputs["analysis"] = f"work/{collection}/analyses/{wanted.analysis.analysis}/{shard}.parquet"
@@ -107,14 +107,14 @@ def video_inputs(wanted: recipe.VideoRecipe, collection: str, shard: str, plans:
 
 @cache
 def _whole_parts(plans: Plans, dataset: str, shard: str) -> tuple[str, ...]:
-    """The parts that describe the videos of a shard's clips: a video that comes or goes changes no others."""
+    """The parts that describe the videos of a shard's clips, so that the job depends on no other videos."""
     collection = sharding.whole(dataset)
     wanted = plans(dataset).videos[shard]
     return tuple(source_parts(collection, (name for name, ids in plans(collection).videos.items() if ids & wanted)))
 
 
 def video_recipes(config: configuration.Config, collection: str, suite: str) -> str:
-    """The file of a corpus's recipes, written now: what its parts must have been made by."""
+    """Write the file of a corpus's recipes and return its path. The corpus's parts must follow these recipes."""
     texts = {
         f"{name}/{severity}": recipe.from_config(config, collection, suite, name, severity).text
         for name, severity in recipe.scenarios(config, suite)
@@ -139,7 +139,7 @@ def analysis_recipe(config: configuration.Config, analysis: str) -> guides.Analy
 
 
 def analysis_captions(collection: str, analysis: str, shard: str) -> str | list[str]:
-    """The part of the analysis that another one builds on; nothing where it builds on none."""
+    """The part of the analysis that this analysis builds on; an empty list where it builds on none."""
     before = guides.analysis(analysis).after
     return f"work/{collection}/analyses/{before}/{shard}.parquet" if before else []
 
@@ -150,12 +150,12 @@ def analysis_parts(collection: str, analysis: str, shards: Iterable[str]) -> lis
 
 
 def analysis_memory_mb(config: configuration.Config, analysis: str) -> int:
-    """The memory of an analysis's job in MB: a pretrained model's weights, or next to nothing."""
+    """The memory of an analysis's job in MB: large for pretrained models, small for offline ones."""
     return guides.OFFLINE_MB if analysis_recipe(config, analysis).is_offline else guides.analysis(analysis).memory_mb
 
 
 def main_objects(config: configuration.Config, suite: str, dataset: str) -> list[str]:
-    """The manifests with their pictures of what people look at of a suite's guides: main objects."""
+    """The manifests and pictures of a suite's guides that people inspect: the main objects."""
     entries = [registry.get(f"{suite}/{name}") for name, _ in recipe.scenarios(config, suite)]
     pictured = {guides.get(entry.guide).pictured for entry in entries if entry.guide}
     names = sorted(name for name in pictured if name)
@@ -175,7 +175,7 @@ def text_parts(config: configuration.Config, dataset: str, suite: str, shards: S
 
 
 def text_recipes(config: configuration.Config, dataset: str, suite: str) -> str:
-    """The file of the recipes of perturbed captions, written now: what their parts must have been made by."""
+    """Write the file of the recipes of perturbed captions and return its path. The parts must follow these recipes."""
     texts = {
         f"{name}/{severity}": captions.from_config(config, suite, name, severity).text
         for name, severity in captions.scenarios(config, dataset, suite)
@@ -192,7 +192,7 @@ def text_memory_mb(config: configuration.Config) -> int:
 
 
 def calibrated(config: configuration.Config) -> dict[str, int]:
-    """The visual perturbations of the configured suites, `suite/name`, with their versions."""
+    """The video perturbations of the configured suites, `suite/name`, with their versions."""
     keys = dict.fromkeys(f"{suite}/{name}" for suite in config.suites for name, _ in recipe.scenarios(config, suite))
     return {key: registry.get(key).version for key in keys}
 

@@ -1,8 +1,8 @@
-"""A recipe: everything that determines a corpus video, a caption or an analysis but the clip itself.
+"""A recipe: everything that determines a corpus video, a caption or an analysis, except the clip itself.
 
-A recipe names a perturbation, and only the registry knows which function that is. The canonical JSON of a recipe is
-what Snakemake compares to decide whether a job must run again, and what a manifest's row keeps. Rows come from
-outside: `parse` checks every recipe against the declarations. No NumPy: Snakemake plans with it.
+A recipe names a perturbation, and only the registry knows its function. Snakemake compares the canonical JSON of
+recipes to decide whether a job must run again, and every manifest row keeps it. Rows may come from strangers: `parse`
+checks every recipe against the declarations. No NumPy: Snakemake imports this module.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -25,7 +25,7 @@ from perturbations.system.records import Record, canonical, digest, parse_record
 from perturbations.system.storage import PROFILES
 
 Parameter = bool | int | float | str | list[str] | list[int]
-"""A caption's kernel may take lists: tags of words, positions in a sentence."""
+"""Lists are for captions: tags of words, positions in a sentence."""
 
 Parameters = Mapping[str, Parameter]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -68,7 +68,7 @@ def stored_video(profile: str) -> StoredVideo:
 
 
 def storage_of(wanted: configuration.Storage) -> Storage:
-    """What the configuration says of storage, with the encoder settings behind a profile."""
+    """The configured storage tier, with the encoder settings of its profile."""
     if isinstance(wanted, configuration.VideoStorage):
         return stored_video(wanted.profile)
     return StoredFrames(num_frames=wanted.num_frames) if isinstance(wanted, configuration.FramesStorage) else Unstored()
@@ -83,17 +83,17 @@ else:
 
 
 class VideoRecipe(Record):
-    """What determines a perturbed video but the clip itself.
+    """What determines a perturbed video, except the clip itself.
 
     Attributes:
-        suite, perturbation, version: which declaration; only the registry knows its kernel.
-        severity, variant: as asked for; "calibrated" where the parameters are solved ones.
+        suite, perturbation, version: the declaration; only the registry knows its kernel.
+        severity, variant: as requested; the variant is "calibrated" where calibration solved the parameters.
         params: the kernel's parameters.
         draw: one realization per "clip" or per "frame"; "none" where nothing is random.
         seed: of all generators.
         storage: what is stored.
         whole_videos: whether clips are cut from perturbed videos.
-        guide: what decides what the kernel is told of the clip.
+        guide: the recipe of the guide, which the kernel receives; None where it needs none.
     """
 
     suite: str
@@ -130,7 +130,7 @@ class VideoRecipe(Record):
 
 
 class TextRecipe(Record):
-    """What determines a perturbed caption but the caption itself; `players` names those who play its roles."""
+    """What determines a perturbed caption, except the caption itself; `players` names the model of each role."""
 
     suite: str
     perturbation: str
@@ -175,7 +175,7 @@ def parse(text: str) -> VideoRecipe:
 
 @lru_cache(maxsize=1024)
 def parse_text(text: str) -> TextRecipe:
-    """The same for a recipe of captions. Raises `ManifestError`."""
+    """A caption recipe from its JSON, checked against the declarations. Raises `ManifestError`."""
     recipe = parse_record(TextRecipe, text, "a recipe")
     _check_parameters(recipe.params, _declared(recipe, "text"))
     return recipe
@@ -220,10 +220,10 @@ def make(
 ) -> VideoRecipe:
     """The recipe of one perturbation at one severity.
 
-    `replaced` holds parameters that take the place of the published ones. A whole number given for a published
-    float counts as that float, so that `1` and `1.0` are one recipe. `donors` names the dataset that event insertion
-    takes its segments from. `draw` takes the place of the declaration's, where something is random. `whole_videos`
-    says that clips are cut from perturbed videos.
+    `replaced` holds parameters that replace the published ones. An integer for a published float is converted to
+    float, so that `1` and `1.0` give the same recipe. `donors` names the dataset that event insertion takes its
+    segments from. `draw` replaces the declaration's, where something is random. `whole_videos` says that clips are
+    cut from perturbed videos.
     Raises `UnknownPerturbationError` for a severity or variant that does not exist.
     """
     parameters = perturbation.parameters(severity, variant)
@@ -233,7 +233,7 @@ def make(
         parameters[name] = value
     tier = storage
     if whole_videos and perturbation.method == "codec" and isinstance(storage, StoredVideo):
-        # A clip cut from an encoder's stream is not encoded with loss a second time.
+        # A clip that is cut from an encoder's stream must not be compressed with loss a second time.
         tier = stored_video("lossless")
     guide = None
     if perturbation.guide is not None:
@@ -278,7 +278,7 @@ def from_config(config: configuration.Config, collection: str, suite: str, name:
         draw=wanted.draw,
         whole_videos=not part and cuts_whole_videos(config, dataset, suite),
     )
-    # The table's numbers are in the recipe, and nothing else of it: what changes one of them concerns its jobs only.
+    # Of the table, the recipe holds only its own numbers: a changed number reruns only the jobs that use it.
     return altered(recipe, variant="calibrated") if solved else recipe
 
 
@@ -289,7 +289,7 @@ def altered(recipe: VideoRecipe, **fields: object) -> VideoRecipe:
 
 
 def is_published(row: ClipRow | TextRow) -> bool:
-    """Whether the parameters of a manifest's row are those that the paper, or its code, has for the severity."""
+    """Whether a row's parameters are those that the paper, or its code, publishes for the severity."""
     if row.variant not in registry.VARIANTS:
         return False
     published = registry.get(f"{row.suite}/{row.perturbation}").parameters(row.severity, row.variant)
@@ -298,7 +298,7 @@ def is_published(row: ClipRow | TextRow) -> bool:
 
 def _calibrated(
     config: configuration.Config, dataset: str, entry: registry.Perturbation, severity: int
-) -> dict[str, Any]:
+) -> dict[str, bool | int | float | str]:
     path = config.calibration_of(dataset, entry.suite)
     try:
         return calibration_table.parameters(path, entry, severity, config.suites[entry.suite].variant)
@@ -315,7 +315,7 @@ def cuts_whole_videos(config: configuration.Config, dataset: str, suite: str) ->
 
 
 def _sampled(storage: Storage) -> int | None:
-    """How many sampled frames are stored; None where whole clips are."""
+    """How many sampled frames are stored; None where whole clips are stored."""
     return storage.num_frames if isinstance(storage, StoredFrames) else None
 
 
@@ -337,22 +337,22 @@ def recipe_id(
     guide: str | None = None,
     cut: str | None = None,
 ) -> str:
-    """The identity of one result: the recipe, whose clip it is, the bytes and span of the source, and its guide.
+    """The identity of one result: the recipe, the dataset and item, the bytes and span of the source, and the guide.
 
-    `guide` is the JSON of what the kernel was told, `cut` that of the clip's place in a video perturbed whole.
-    Where files are, and how similar a donor is, is not part of it.
+    `guide` is the JSON of the facts that the kernel received. `cut` is the JSON of the clip's place in a video that
+    was perturbed as a whole. The places of files and the similarity of a donor are not part of the identity.
     """
     described = recipe.model_dump(mode="json", exclude_none=True)
     if "guide" in described:
         described["guide"] = _without_files(described["guide"])
-    told = {"guide": _without_files(json.loads(guide))} if guide else {}
+    facts = {"guide": _without_files(json.loads(guide))} if guide else {}
     if cut:
-        told["cut"] = json.loads(cut)
+        facts["cut"] = json.loads(cut)
     clip = {"item_id": item_id, "start_s": span[0], "end_s": span[1]}
-    return digest({"recipe": described, "dataset": dataset, "source_sha256": source_sha256, **clip, **told})
+    return digest({"recipe": described, "dataset": dataset, "source_sha256": source_sha256, **clip, **facts})
 
 
-def _without_files(value: Mapping[str, Any]) -> dict[str, Any]:
+def _without_files(value: Mapping[str, object]) -> dict[str, object]:
     return {name: part for name, part in value.items() if name not in ("files", "similarity")}
 
 
@@ -371,7 +371,7 @@ def scenarios(config: configuration.Config, suite: str) -> list[tuple[str, int]]
 
 
 def config_digest(config: configuration.Config, dataset: str) -> str:
-    """A hash of what the configuration says about results of one dataset: not of shards, limits or other datasets."""
+    """A hash of the settings that determine one dataset's results: not shards, limits or other datasets."""
     settings = config.model_dump(mode="json", include={"seed", "suites", "storage", "backends"})
     described = {"dataset": dataset, "adapter": config.datasets[dataset].adapter, "donors": config.donors_of(dataset)}
     return digest({**settings, **described})

@@ -1,7 +1,8 @@
-"""Which items a job handles. Standard library only: Snakemake plans on every start.
+"""Which items a job handles. Standard library only: Snakemake plans at every start.
 
-Items go to shards by a hash of their video's id and their own. A shard holds the items whose hashes share a prefix, as
-long as needed to hold at most `shard_size`: an item that comes or goes changes its own shard and no other.
+Items are assigned to shards by a hash of their video's id and their own id. A shard holds the items whose hashes share
+a prefix; the prefix is as long as needed to hold at most `shard_size` items. So an item that is added or removed
+changes its own shard and usually no other.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring, encode_basestring_ascii
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from perturbations.annotations.listing import Item, Listing, Rejected
 from perturbations.datasets import registry as datasets
@@ -28,13 +29,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Plan:
-    """The work for one collection: its shards by name, each with its list file, and what is known before any job.
+    """The work for one collection, as far as it is known before any job.
 
     Attributes:
-        shards: their names.
-        videos: of each shard, the ids of the videos that its items are parts of.
-        listed: how many items the annotations list.
-        rejected: how many of them cannot be used.
+        shards: the names of the shards; each has a list file.
+        videos: per shard, the ids of the videos that contain its items.
+        listed: number of items in the annotations.
+        rejected: number of items that cannot be used.
     """
 
     shards: tuple[str, ...]
@@ -46,10 +47,10 @@ class Plan:
 def shards_of(
     items: Sequence[T], shard_size: int, item_id: Callable[[T], str], video_id: Callable[[T], str]
 ) -> dict[str, list[T]]:
-    """Split items into shards of at most `shard_size`, by the leading bits of a hash of their video's ids and theirs.
+    """Split items into shards of at most `shard_size`, by the leading bits of a hash of their video's id and their id.
 
-    Clips of one video stay together while they fit. A shard is named after the smallest hash in it, so that it keeps
-    its name for as long as it keeps its items.
+    Clips of one video stay together where they fit into one shard. A shard is named after its smallest hash, so that
+    it keeps its name as long as it keeps its items.
     Raises `ValueError` when more than `shard_size` items have one id.
     """
     return dict(sorted(_shards(items, shard_size, item_id, video_id)))
@@ -65,7 +66,7 @@ def _shards(
         if stop - start > shard_size:
             if depth == 256:
                 raise ValueError(f"more than {shard_size} items have the id {item_id(_item(items, hashed[start]))!r}")
-            # Those of one prefix stand together, those without the next bit first.
+            # The hashes are sorted: those of one prefix are adjacent, and those whose next bit is 0 come first.
             middle = bisect_left(hashed, 1, start, stop, key=lambda key: key[depth // 8] >> (7 - depth % 8) & 1)
             pending += [(depth + 1, start, middle), (depth + 1, middle, stop)]
         elif start < stop:
@@ -77,7 +78,7 @@ _REMEMBERED = 50_000
 
 
 def _hashed(items: Sequence[T], item_id: Callable[[T], str], video_id: Callable[[T], str]) -> list[bytes]:
-    """The items' hashes in order, each followed by the item's index, which keeps equal ones in order too."""
+    """The sorted hashes of the items, each followed by the item's index, which orders equal hashes."""
     videos: dict[str, bytes] = {}
     hashed = []
     for index, item in enumerate(items):
@@ -104,12 +105,12 @@ _WHOLE = "/whole"
 
 
 def whole(dataset: str) -> str:
-    """The name of the collection of a dataset's whole videos, of which its items are parts."""
+    """The name of the collection of a dataset's whole videos, from which its clips are cut."""
     return dataset + _WHOLE
 
 
 def dataset_of(collection: str) -> str:
-    """The dataset that a collection, itself or its whole videos, belongs to."""
+    """The dataset that a collection belongs to."""
     return collection.removesuffix(_WHOLE)
 
 
@@ -128,9 +129,11 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
         located = [_Listed(item, split, root / "videos" / f"{item.item_id}.mp4", None) for item in listing.items]
         missing: list[Rejected] = []
     else:
-        found, missing = items.locate(dataset, listing)
-        located = [_Listed(one.item, split, one.path, one.bytes) for one in found]
-    shards = shards_of(located, config.shard_size, lambda one: one.item.item_id, lambda one: one.item.source_video_id)
+        videos_found, missing = items.locate(dataset, listing)
+        located = [_Listed(video.item, split, video.path, video.bytes) for video in videos_found]
+    shards = shards_of(
+        located, config.shard_size, lambda listed: listed.item.item_id, lambda listed: listed.item.source_video_id
+    )
     for shard, members in shards.items():
         _write_lines(list_path(root, shard), [member.line() for member in members])
     for stale in set((root / "shards").glob("*.jsonl")) - {list_path(root, shard) for shard in shards}:
@@ -146,20 +149,20 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
     return Plan(tuple(shards), videos, len(listing.items) + len(listing.rejected), len(rejected))
 
 
-CAPTIONS_A_JOB = 1000
+CAPTIONS_PER_JOB = 1000
 
 
 def captions(name: str, config: configuration.Config, root: Path) -> tuple[str, ...]:
-    """Read a dataset's captions and write list files of them below `root`, one a shard; no video is looked for.
+    """Read a dataset's captions and write their list files below `root`, one per shard. Videos are not needed.
 
     Raises `ConfigError` and `AnnotationError`.
     """
     listing = items.read(name, config.datasets[name], videos=False)
-    told = _Captions(listing)
+    numbered = _Captions(listing)
     folder = root / "captions"
     shards = []
-    for shard, members in _shards(range(len(told)), CAPTIONS_A_JOB, told.caption_id, told.item_id):
-        storage.write_text_if_changed(folder / f"{shard}.jsonl", "".join(map(told.line, members)))
+    for shard, members in _shards(range(len(numbered)), CAPTIONS_PER_JOB, numbered.caption_id, numbered.item_id):
+        storage.write_text_if_changed(folder / f"{shard}.jsonl", "".join(map(numbered.line, members)))
         shards.append(shard)
     for stale in set(folder.glob("*.jsonl")) - {folder / f"{shard}.jsonl" for shard in shards}:
         stale.unlink()
@@ -167,12 +170,12 @@ def captions(name: str, config: configuration.Config, root: Path) -> tuple[str, 
 
 
 def list_path(root: Path, shard: str) -> Path:
-    """The list file of a shard: one JSON object an item, sorted by item id."""
+    """The list file of a shard: one JSON object per item, sorted by item id."""
     return root / "shards" / f"{shard}.jsonl"
 
 
 class _Captions:
-    """The captions of a listing by number. There may be a million: they stay with their items."""
+    """The captions of a listing by number. They are not copied from their items: there may be a million."""
 
     def __init__(self, listing: Listing) -> None:
         self._items = listing.items
@@ -193,7 +196,7 @@ class _Captions:
         return self._items[owner].caption_id(number - self._firsts[owner])
 
     def line(self, number: int) -> str:
-        """The caption as `_write_lines` writes it, in a tenth of the time."""
+        """The caption as `_write_lines` would write it, ten times as fast."""
         owner = self._owners[number]
         item = self._items[owner]
         within = number - self._firsts[owner]
@@ -208,9 +211,9 @@ class _Listed:
     item: Item
     split: str
     path: Path
-    bytes: int | None  # in the list, so that a replaced video is noticed; its time is not, so that a touched one is not
+    bytes: int | None  # the list has the size, so that a replaced video is noticed; a new time alone changes nothing
 
-    def line(self) -> dict[str, Any]:
+    def line(self) -> dict[str, object]:
         return {
             "item_id": self.item.item_id,
             "source_video_id": self.item.source_video_id,
@@ -222,8 +225,8 @@ class _Listed:
         }
 
 
-def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    # ASCII only: names may hold characters that some readers take for line ends.
+def _write_lines(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    # ASCII only: names may contain characters that some readers treat as line ends.
     text = "".join(json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n" for row in rows)
     storage.write_text_if_changed(path, text)
 
@@ -232,8 +235,8 @@ _PART = 10_000
 
 
 def _write_captions(path: Path, captions: _Captions) -> None:
-    """Write the list of all captions, which is too long to hold as a text. The same content is not touched."""
-    # As by their lines' canonical JSON: it begins with the id, and no two are equal.
+    """Write the list of all captions in parts, because it may not fit in memory. An unchanged file is not touched."""
+    # The order of the lines' canonical JSON: each line begins with the id, and ids are unique.
     order = sorted(range(len(captions)), key=lambda number: encode_basestring(captions.caption_id(number)))
     if not _holds(path, _parts(captions, order)):
         with storage.atomic_path(path) as temporary, temporary.open("wb") as file:

@@ -1,4 +1,4 @@
-"""What can be asked of the workflow by name: the files of each target, its line in the menu, and how much it makes."""
+"""The named targets of the workflow: the files of each target, its line in the menu, and how much work it is."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Work:
     """What a target consists of.
 
     Attributes:
-        files: what it makes.
-        sizes: lines that say how much that is.
+        files: the files that the target makes.
+        sizes: lines that say how much work they are.
     """
 
     files: list[str]
@@ -27,17 +27,17 @@ class Work:
 
 
 Request = Callable[[], Work]
-"""Plans the work of a target. Raises `PerturbationError` for what the user must mend."""
+"""Plans the work of a target. Raises `PerturbationError` for a mistake that the user must correct."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A name that Snakemake is asked for.
+    """A target of Snakemake.
 
     Attributes:
         name: its name.
         text: its line in `snakemake --list-target-rules`.
-        request: plans its work. Called when the target is asked for, so that other targets cost nothing.
+        request: plans its work. It is called only when the target is requested, so that other targets cost nothing.
     """
 
     name: str
@@ -87,11 +87,11 @@ def _of_suite(
         yield Target(f"multimodal_{suite}_{dataset}", text, partial(multimodal, suite, dataset, videos, request))
 
 
-# --- the lines of the menu -------------------------------------------------------------------------------------------
+# --- lines of the menu -----------------------------------------------------------------------------------------------
 
 
 def corpus_text(config: configuration.Config, suite: str, dataset: str) -> str:
-    """What a target makes of a dataset's videos."""
+    """The menu line of a corpus of videos."""
     scenarios = recipe.scenarios(config, suite)
     names = {name for name, _ in scenarios}
     severities = sorted({severity for _, severity in scenarios})
@@ -102,12 +102,12 @@ def corpus_text(config: configuration.Config, suite: str, dataset: str) -> str:
 
 
 def texts_text(config: configuration.Config, suite: str, dataset: str) -> str:
-    """What a target makes of a dataset's captions."""
+    """The menu line of a corpus of captions."""
     names = {name for name, _ in captions.scenarios(config, dataset, suite)}
     return f"{len(names)} perturbations of {suite} on the captions of the dataset `{dataset}`; no video is needed"
 
 
-# --- their work ------------------------------------------------------------------------------------------------------
+# --- work of targets ------------------------------------------------------------------------------------------------
 
 
 def _together(works: Sequence[Work]) -> Work:
@@ -117,7 +117,7 @@ def _together(works: Sequence[Work]) -> Work:
 def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans) -> Work:
     """Every manifest of one suite on one dataset.
 
-    Raises `ConfigError`, before any job, where a calibrated severity is asked for that no table holds.
+    Raises `ConfigError`, before any job, for a calibrated severity that no table holds.
     """
     for name, severity in recipe.scenarios(config, suite):
         recipe.from_config(config, dataset, suite, name, severity)
@@ -143,13 +143,13 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
 
 
 def whole_collections(config: configuration.Config, suite: str, dataset: str) -> list[str]:
-    """The collection of whole videos that a suite's corpus on a dataset has beside its clips."""
+    """The collection of whole videos, where a suite's corpus on a dataset stores them besides its clips."""
     cut = recipe.cuts_whole_videos(config, dataset, suite)
     return [sharding.whole(dataset)] if cut and config.storage.tier == "video" else []
 
 
 def corpus_size(config: configuration.Config, suite: str, dataset: str, plans: Plans) -> str:
-    """How many clips a corpus has, and how many of the listed ones cannot be used."""
+    """How many clips a corpus has, and how many listed items cannot be used."""
     scenarios = len(recipe.scenarios(config, suite))
     sizes = []
     for collection in (dataset, *whole_collections(config, suite, dataset)):

@@ -1,4 +1,4 @@
-"""A corpus's dataset card: what it is, how it was made, and what its numbers may be compared with. Markdown."""
+"""A corpus's dataset card: what it is, how it was made, and whether its numbers are comparable. Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perturbations.system import shown
 
 
 def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = ()) -> str:
-    """Whether results on these rows, of videos or captions, compare with published ones, in one sentence."""
+    """Whether results on these rows, of videos or captions, are comparable with published ones, in one sentence."""
     stand_ins = {(row.perturbation, role) for row in videos for role in offline_roles(row.backend)}
     for text in {row.recipe for row in texts}:
         parsed = recipe.parse_text(text)
@@ -77,10 +77,10 @@ def card(suite: registry.Suite, rows: Sequence[VideoRow], listed: Listed, about:
     for entry in suite.perturbations:
         if not any(row.perturbation == entry.name for row in rows):
             continue
-        of_it = [row for row in complete if row.perturbation == entry.name]
-        roles = sorted({role for row in of_it for role in offline_roles(row.backend)})
+        members = [row for row in complete if row.perturbation == entry.name]
+        roles = sorted({role for row in members for role in offline_roles(row.backend)})
         stand_ins = ", ".join(map(shown.name, roles)) or "none"
-        lines.append(f"| {entry.name} | {entry.level} | {len(of_it)} | {stand_ins} | {_psnr(of_it)} |")
+        lines.append(f"| {entry.name} | {entry.level} | {len(members)} | {stand_ins} | {_psnr(members)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,7 +1,7 @@
 """The catalogue in docs/catalogue: one page per suite, one picture per perturbation, generated from the declarations.
 
-The text is the same on every machine. Pictures are not, to the last bit, because codecs differ; `pictures.json` says
-for each what it was drawn from, and that is what is compared.
+The text is the same on every machine. The pictures may differ in some bits, because codecs differ. So `pictures.json`
+keeps per picture a hash of what it was drawn from, and this hash is compared.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def pages() -> dict[str, str]:
 
 
 def picture_path(entry: Perturbation) -> str:
-    """Where the picture of a video perturbation is in the catalogue's folder."""
+    """The path of a video perturbation's picture in the catalogue's folder."""
     return f"pictures/{entry.suite}/{entry.name}.webp"
 
 
@@ -57,16 +57,18 @@ def _index(suites: Sequence[Suite]) -> str:
         _NOTICE,
         "# Catalogue",
         "",
-        "What the package makes of a clip, and of a caption. One page per suite, with the published numbers and a "
+        "All perturbations of clips and captions. There is one page per suite, with the published parameters and a "
         "picture of every severity.",
         "",
-        "| suite | paper | of clips | with severities | of captions | with severities |",
+        "| suite | paper | for clips | with severities | for captions | with severities |",
         "|---|---|---|---|---|---|",
     ]
     totals = [0, 0, 0, 0]
     for suite in suites:
         kinds = [_of_kind(suite, kind) for kind in ("video", "text")]
-        counts = [count for entries in kinds for count in (len(entries), sum(len(one.severities) for one in entries))]
+        counts = [
+            count for entries in kinds for count in (len(entries), sum(len(entry.severities) for entry in entries))
+        ]
         totals = [total + count for total, count in zip(totals, counts, strict=True)]
         lines.append(f"| [{suite.name}]({suite.name}.md) | {suite.reference} | {' | '.join(map(str, counts))} |")
     lines += [f"| all | | {' | '.join(map(str, totals))} |", ""]
@@ -79,14 +81,15 @@ def _index(suites: Sequence[Suite]) -> str:
     lines += [
         "## How to read the pages",
         "",
-        "- Pictures show one clip of the demo dataset: its middle frame at half its size, and below the middle of that "
-        "frame at twice its size. Where a perturbation is about time, six frames in order, line by line.",
-        "- *Released* are the numbers of the authors' code, which made the published tables, *paper* those that are "
-        "printed; tables name the two where they differ. `variant` in `config.yaml` chooses.",
+        "- Pictures show one clip of the demo dataset: its middle frame at half its size, and below it the centre of "
+        "that frame at twice its size. For temporal perturbations they show six frames in order, row by row.",
+        "- *Released* parameters are those of the authors' code, which produced the published tables. *Paper* "
+        "parameters are those printed in the paper. The tables show both where they differ. `variant` in `config.yaml` "
+        "chooses between them.",
         "- A *kernel's version* is a part of every recipe. It is raised when results change.",
-        "- What needs a model or another corpus is drawn here with the `offline` backends. What to download, and how "
-        "the published numbers come about: [MLVP](../explanation/reproducing-mlvp.md), "
-        "[the others](../explanation/reproducing-suites.md).",
+        "- Perturbations that need a model or another corpus are drawn here with the `offline` backends. The "
+        "downloads, and the settings that reproduce the published numbers, are described for "
+        "[MLVP](../explanation/reproducing-mlvp.md) and [the other suites](../explanation/reproducing-suites.md).",
     ]
     return "\n".join(lines) + "\n"
 
@@ -96,7 +99,7 @@ def _of_kind(suite: Suite, kind: str) -> list[Perturbation]:
 
 
 def _captions(suite: Suite) -> list[str]:
-    """One line per category of captions' perturbations, which have a page of their own."""
+    """One line per category of caption perturbations, which have their own page."""
     return [
         f"- *[captions]({_TEXT_PAGE}), {level}*: {', '.join(entry.name for entry in entries)}"
         for level, entries in groupby(_of_kind(suite, "text"), key=lambda entry: entry.level)
@@ -108,13 +111,15 @@ def _page(suite: Suite) -> str:
     lines = [_NOTICE, f"# {suite.name}", "", f"{suite.title}.", "", f"{suite.reference}.", ""]
     if video:
         lines += [
-            f"One of them on one file: `perturb video in.mp4 out.mp4 -p {video[0].key} -s 3`. "
-            f"[All suites]({INDEX}), and how to read this page.",
+            f"To perturb one file: `perturb video in.mp4 out.mp4 -p {video[0].key} -s 3`. "
+            f"[The catalogue]({INDEX}) lists all suites and explains how to read this page.",
             "",
-            "| perturbation | category | what | draw |",
+            "| perturbation | category | effect | draw |",
             "|---|---|---|---|",
         ]
-        lines += [f"| [{one.name}](#{one.name}) | {one.level} | {one.summary} | {one.draw} |" for one in video]
+        lines += [
+            f"| [{entry.name}](#{entry.name}) | {entry.level} | {entry.summary} | {entry.draw} |" for entry in video
+        ]
         lines.append("")
     for level, entries in groupby(video, key=lambda entry: entry.level):
         lines += [f"## Category: {level}", ""]
@@ -134,13 +139,13 @@ def _page(suite: Suite) -> str:
 
 _METHODS = {
     "pixel": "every frame, one by one",
-    "temporal": "which frame stands where",
-    "codec": "the stream: an encode, stored as it is",
+    "temporal": "the order of the frames",
+    "codec": "the encoding: the encoder's stream is stored as it is",
 }
 
 _DRAWS = {
-    "clip": "one per clip, the same for all frames and severities",
-    "frame": "a new one for every frame, the same for all severities",
+    "clip": "one realization per clip, the same for all frames and severities",
+    "frame": "one realization per frame, the same for all severities",
     "none": "nothing is random",
 }
 
@@ -176,7 +181,7 @@ def _span(entry: Perturbation) -> str:
 
 
 def _table(entry: Perturbation) -> list[str]:
-    """A row a parameter, a column a severity; two rows where the variants differ."""
+    """One row per parameter and one column per severity; two rows where the variants differ."""
     head = ["severity", *map(str, entry.severities)]
     rows = []
     for name, released in _rows_of(entry.released):
@@ -206,11 +211,11 @@ _SCENE, _DONORS = 6, (0, 1, 2)  # of the demo dataset
 _SEED = 0
 _CELL_HEIGHT, _CELL_WIDTH = 120, 160  # half a clip's
 _MOST_BYTES = 25_000
-_DRAWING = 1  # raise it when pictures are to be drawn again for another reason than their recipes
+_DRAWING = 1  # raise it when pictures must be drawn again although their recipes did not change
 
 
 def digests() -> dict[str, str]:
-    """What determines each picture, hashed, by the picture's path: recipes with their kernel's version, and clips."""
+    """A hash of what determines each picture, by the picture's path: recipes with the kernel's version, and clips."""
     clip, *donors = (_frames_sha256(scene) for scene in (_SCENE, *_DONORS))
     drawing = [_DRAWING, _CELL_HEIGHT, clip]
     return {
@@ -218,7 +223,7 @@ def digests() -> dict[str, str]:
             [
                 *drawing,
                 donors if guides.takes_frames(entry.guide) else [],
-                [_recipe(entry, one) for one in entry.severities],
+                [_recipe(entry, severity) for severity in entry.severities],
             ]
         )
         for entry in registry.perturbations(kind="video")
@@ -226,8 +231,7 @@ def digests() -> dict[str, str]:
 
 
 def _recipe(entry: Perturbation, severity: int) -> str:
-    made = recipe.make(entry, severity, variant="released", seed=_SEED, storage=recipe.Unstored(), donors="demo")
-    return made.text
+    return recipe.make(entry, severity, variant="released", seed=_SEED, storage=recipe.Unstored(), donors="demo").text
 
 
 def _frames_sha256(scene: int) -> str:
@@ -238,20 +242,20 @@ def _frames_sha256(scene: int) -> str:
 
 
 def clips(folder: Path) -> list[CompleteSource]:
-    """The clip that is perturbed and those that segments are taken from, written to `folder`: rows of sources."""
+    """Write the clip to perturb and the donor clips to `folder`, and return their rows of sources."""
     return [_clip(scene, folder / f"scene-{scene}.mp4") for scene in (_SCENE, *_DONORS)]
 
 
 def _clip(scene: int, path: Path) -> CompleteSource:
     rate = Fraction(film.FPS)
     frames = (Frame(image, index, index) for index, image in enumerate(film.frames(scene)))
-    # As the demo dataset has them.
+    # Encoded as in the demo dataset.
     encoding.encode(frames, path, storage.PROFILES["compatible"], Timing(1 / rate, rate))
     return shards.source_row("demo", ListedClip(item_id=path.stem, source_video_id=path.stem, path=str(path)))
 
 
 def strip(entry: Perturbation, rows: Sequence[CompleteSource]) -> Image:
-    """The clip clean and under every severity, and a line of details below, RGB uint8; `rows` are those of `clips`."""
+    """The clip clean and under every severity, with a row of details below, RGB uint8; `rows` come from `clips`."""
     clip, *donors = rows
     images = preview.images_of(entry, clip, donors, severities=entry.severities, seed=_SEED, variant="released")
     columns = ["clean", *(f"severity {severity}" for severity in entry.severities)]
@@ -260,14 +264,14 @@ def strip(entry: Perturbation, rows: Sequence[CompleteSource]) -> Image:
 
 
 def _detail(image: Image) -> Image:
-    """The middle of an image with every pixel as a square of four."""
+    """The centre of an image, with every pixel enlarged to 2 x 2."""
     top, left = image.shape[0] // 2 - _CELL_HEIGHT // 4, image.shape[1] // 2 - _CELL_WIDTH // 4
     middle = image[top : top + _CELL_HEIGHT // 2, left : left + _CELL_WIDTH // 2]
     return middle.repeat(2, axis=0).repeat(2, axis=1)
 
 
 def encoded(picture: Image) -> bytes:
-    """A picture as WebP, as good as 25 kB allow; at the lowest quality, 10, where none of them does."""
+    """A picture as WebP, in the highest quality that fits into 25 kB; in the lowest quality, 10, where none does."""
     for quality in range(70, 0, -10):
         _, data = cv2.imencode(".webp", picture[:, :, ::-1], [cv2.IMWRITE_WEBP_QUALITY, quality])
         if data.nbytes <= _MOST_BYTES:
@@ -276,7 +280,7 @@ def encoded(picture: Image) -> bytes:
 
 
 def decoded(path: Path) -> Image | None:
-    """A picture of the catalogue, RGB uint8; None when there is none that can be read."""
+    """A picture of the catalogue, RGB uint8; None when it is missing or cannot be read."""
     data = path.read_bytes() if path.is_file() else b""
     image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB) if data else None
     return None if image is None else np.asarray(image, np.uint8)
@@ -286,23 +290,23 @@ def decoded(path: Path) -> Image | None:
 
 
 def stale(folder: Path) -> list[str]:
-    """What in `folder` is not as it would be generated, a line each; empty when all is as it should be.
+    """The files in `folder` that differ from the generated ones, one line per file; empty when all are up to date.
 
-    Pictures are compared by what they are drawn from, and must be readable.
+    Pictures are compared by the hashes of what they are drawn from, and must be readable.
     """
-    found = [
+    problems = [
         f"{name}: differs from the declarations" if (folder / name).is_file() else f"{name}: missing"
         for name, text in pages().items()
         if not (folder / name).is_file() or (folder / name).read_text("utf-8") != text
     ]
-    found += [f"{name}: is to be drawn again" for name in _to_draw(folder, digests())]
-    return [*found, *(f"{name}: belongs to no perturbation" for name in _left_over(folder))]
+    problems += [f"{name}: must be drawn again" for name in _to_draw(folder, digests())]
+    return [*problems, *(f"{name}: belongs to no perturbation" for name in _left_over(folder))]
 
 
 def write(folder: Path) -> Iterator[str]:
-    """Bring `folder` up to date, drawing only what must be drawn; gives each path that it wrote or removed.
+    """Bring `folder` up to date; yields each path that it wrote or removed.
 
-    A folder that has pages which are not the catalogue's keeps them.
+    Only outdated pictures are drawn. Pages that do not belong to the catalogue are kept.
     """
     for name in list(_left_over(folder)):
         (folder / name).unlink()
@@ -312,7 +316,7 @@ def write(folder: Path) -> Iterator[str]:
             yield name
     wanted = digests()
     missing = _to_draw(folder, wanted)
-    # One by one, so that what is drawn stays when the rest is interrupted.
+    # One by one, so that finished pictures are kept after an interruption.
     known = {name: digest for name, digest in wanted.items() if name not in missing}
     with tempfile.TemporaryDirectory() as scratch:
         rows = clips(Path(scratch)) if missing else []
@@ -333,7 +337,7 @@ def _to_draw(folder: Path, wanted: dict[str, str]) -> list[str]:
 
 
 def _left_over(folder: Path) -> list[str]:
-    """Pictures, and pages of suites, that nothing declares any more."""
+    """Pictures and pages of suites that are no longer declared."""
     wanted = {*pages(), *(picture_path(entry) for entry in registry.perturbations(kind="video"))}
     there = list(folder.glob("pictures/*/*.webp"))
     there += [path for path in folder.glob("*.md") if _NOTICE in path.read_text("utf-8")]

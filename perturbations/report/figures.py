@@ -1,4 +1,4 @@
-"""The report's figures as SVG inside an address. Lines differ in marker and dash, not in colour alone."""
+"""The report's figures as SVG in data URLs. Lines differ in marker and dash, not only in colour."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ def lines(values: Mapping[str, Mapping[int, float]], x: str, y: str) -> str:
     axis.set_xlabel(x)
     axis.set_ylabel(y)
     axis.set_ylim(0, None)
-    axis.set_xticks(sorted({one for points in values.values() for one in points}))
+    axis.set_xticks(sorted({x_value for points in values.values() for x_value in points}))
     axis.grid(True, lw=0.4)
     axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     return _address(figure)
 
 
 def histograms(occurrence: Mapping[str, Sequence[float]]) -> str:
-    """How many gallery items are retrieved so often: one panel per name, all with the same axes."""
+    """Histograms of how often gallery items are retrieved: one panel per name, all with the same axes."""
     rows, columns = _grid(len(occurrence))
     figure, axes = _figure(2.4 * columns, 1.9 * rows, rows, columns, shared=True)
-    most = max(1.0, max(float(np.max(one)) for one in occurrence.values()))
+    most = max(1.0, max(float(np.max(counts)) for counts in occurrence.values()))
     edges = np.linspace(0, most, min(31, math.ceil(most) + 2)).tolist()
     for place, (axis, (name, counts)) in enumerate(zip(axes, occurrence.items(), strict=False)):
         axis.hist(
@@ -72,7 +72,7 @@ def histograms(occurrence: Mapping[str, Sequence[float]]) -> str:
         axis.set_yscale("symlog", linthresh=1)
         axis.grid(True, axis="y", lw=0.3)
     _unused(axes, len(occurrence))
-    figure.supxlabel("times among the 15 best", fontsize=9)
+    figure.supxlabel("times among the top 15", fontsize=9)
     figure.supylabel("gallery items", fontsize=9)
     return _address(figure)
 

@@ -1,4 +1,4 @@
-"""The report's sections of hubs: which gallery items are retrieved too often, and the similarities behind it."""
+"""The report's sections of hubs: gallery items that are retrieved too often, and the similarities behind them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perturbations.tta.methods import registry as methods
 
 
 def hubs(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[Section]:
-    """The section of hubness and that of similarities, of the scenarios with the least R@1."""
+    """The sections of hubness and of similarities, for the scenarios with the lowest R@1."""
     histograms: list[Part] = []
     maps: list[Part] = []
     for dataset, direction, title, group in _shown(frame, pictures):
@@ -28,16 +28,16 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[Section]:
                 figures.histograms(occurrence),
                 "Histograms of k-occurrence; never retrieved: "
                 + ", ".join(f"{name} {share:.0%}" for name, share in never.items()),
-                f"{where}: how many gallery items are among the 15 best so often, "
-                f"before adapting ({methods.baseline().title}) and after.",
+                f"{where}: number of gallery items by how often they are among the top 15, "
+                f"before adaptation ({methods.baseline().title}) and after.",
             )
         )
         maps.append(
             Figure(
                 figures.heatmaps(heat),
-                "Similarities of the first queries (rows) and gallery items (columns), a square for each method",
+                "Similarities of the first queries (rows) and gallery items (columns), one square per method",
                 f"{where}: the first {len(next(iter(heat.values())))} queries and gallery items. "
-                "Each row has its own scale, from white (least) to black; dark columns are hubs.",
+                "Each row has its own scale, from white (lowest) to black; dark columns are hubs.",
             )
         )
     hubness = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
@@ -59,7 +59,7 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[Section]:
 
 
 def _shown(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[tuple[str, str, str, list[Picture]]]:
-    """For each dataset and direction the scenario of least R@1, with the pictures of each method's first seed."""
+    """The scenario of lowest R@1 per dataset and direction, with the pictures of each method's first seed."""
     columns = ["dataset", "direction", "suite", "perturbation", "severity", "mix", "share"]
     drawn: dict[tuple[object, ...], list[Picture]] = {}
     for picture in pictures:

@@ -1,4 +1,4 @@
-"""Main objects as pictures: a row a clip, with the boxes that an analysis found."""
+"""Main objects as pictures: one row per clip, with the boxes that an analysis found."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from perturbations.media.clip import Clip, uniform_indices
 from perturbations.report.sheet import contact_sheet, write_png
 
 MAIN, OTHER = (255, 64, 32), (80, 200, 255)
-"""Colours of the main object's box, RGB, and of the others'. The main one is thicker too, for who sees no colours."""
+"""RGB colours of the main object's box and the other boxes. The main box is also thicker, for colour-blind readers."""
 
 _CLIPS, _PICTURES = 8, 6
 
 
 def from_manifest(path: Path, output: Path, *, item: str | None) -> None:
-    """Draw the boxes of a `main_object` manifest on its clips: of one item, or of the first eight.
+    """Draw the boxes of a `main_object` manifest on its clips: on one item, or on the first eight.
 
-    Raises `ManifestError` when it holds no main objects, or none of the item.
+    Raises `ManifestError` when the manifest holds no main objects, or none of the item.
     """
     root = locations.root_of(path, files.read_metadata(path))
     rows = [
@@ -60,15 +60,15 @@ def _pictures(row: AnalysisRow, result: MainObjects) -> list[Image | None]:
 
 def boxed(image: Image, objects: Sequence[DetectedObject]) -> Image:
     """A frame with its objects' boxes, best first: the main one thick, with its label and score."""
-    # Drawn large, so that small clips can be read too.
+    # Drawn large, so that the labels of small clips are readable too.
     scale = max(1, round(300 / image.shape[0]))
     picture = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_NEAREST)
-    for rank, found in reversed(list(enumerate(objects))):
-        x0, y0, x1, y1 = (round(value * scale) for value in found.box)
+    for rank, detected in reversed(list(enumerate(objects))):
+        x0, y0, x1, y1 = (round(value * scale) for value in detected.box)
         colour = MAIN if rank == 0 else OTHER
         cv2.rectangle(picture, (x0, y0), (x1 - 1, y1 - 1), colour, 4 if rank == 0 else 2)
-        text = f"{found.label} {found.score:.2f}".strip()
-        text = text.encode("ascii", "replace").decode()[:80]  # the font has no others, and breaks on some
+        text = f"{detected.label} {detected.score:.2f}".strip()
+        text = text.encode("ascii", "replace").decode()[:80]  # the font has only ASCII characters
         (width, height), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, 0.6, 1)
         corner = (min(max(x0, 0), max(picture.shape[1] - width, 0)), max(y0, height + 6))
         cv2.rectangle(picture, (corner[0], corner[1] - height - 6), (corner[0] + width, corner[1]), colour, -1)

@@ -1,6 +1,6 @@
-"""The report: one self-contained HTML page of what was evaluated, with the papers' tables and pictures.
+"""The report: one self-contained HTML page of the results, with the papers' tables and pictures.
 
-It loads nothing from anywhere, runs no script, and is the same for the same manifests.
+It loads no other file, runs no script, and is identical for identical manifests.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def write(
         quarantine: `quarantine` manifests.
         sheets: contact sheets, .png.
 
-    Raises `ManifestError` when a file is not what it should be.
+    Raises `ManifestError` when a file is not of its kind.
     """
     import jinja2
 
@@ -90,14 +90,14 @@ def _summary(frame: pd.DataFrame) -> str:
 
 def _banner(frame: pd.DataFrame) -> list[str]:
     offline: dict[str, set[str]] = {}
-    for said in frame["backend"].dropna().unique():
-        for role, who in json.loads(said).items():
-            stands_in = who in ("offline", "demo_encoder") or role == "severities"
-            if stands_in or (role == "captions" and text_roles.stand_ins() & set(who.split(" + "))):
-                offline.setdefault(role, set()).add(who)
+    for backend in frame["backend"].dropna().unique():
+        for role, player in json.loads(backend).items():
+            stands_in = player in ("offline", "demo_encoder") or role == "severities"
+            if stands_in or (role == "captions" and text_roles.stand_ins() & set(player.split(" + "))):
+                offline.setdefault(role, set()).add(player)
     lines = []
     if offline.pop("retrieval", None):
-        lines.append("Retrieval: a small encoder of drawn scenes, trained by the workflow itself.")
+        lines.append("Retrieval: a small encoder that the workflow trained on drawn scenes.")
     captions = offline.pop("captions", None)
     severities = offline.pop("severities", None)
     lines += [f"{role.replace('_', ' ').capitalize()}: the offline backend." for role in sorted(offline)]

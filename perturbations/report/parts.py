@@ -1,10 +1,9 @@
-"""What the report consists of, as the template draws it: sections of tables, figures and headings."""
+"""The parts of the report that the template draws: sections of tables, figures and headings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pandas as pd
 
@@ -74,13 +73,14 @@ class Section:
     parts: Sequence[Part] = field(default_factory=list)
 
 
-def groups(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Groups of rows in the order of their names."""
-    yield from frame.groupby(list(names), sort=True)
+def groups(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
+    """The rows grouped by columns of text, sorted by their values."""
+    for key, group in frame.groupby(list(names), sort=True):
+        yield tuple(map(str, key)), group
 
 
 def order(column: pd.Series) -> pd.Series:
-    """Methods in the order of the papers' tables, everything else by its name."""
+    """A sort key: methods in the order of the papers' tables, other columns by their values."""
     return column.map(methods.place_of) if column.name == "method" else column
 
 
@@ -90,7 +90,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def plain_table(caption: str, frame: pd.DataFrame, formats: dict[str, str], names: Iterable[str]) -> Table:
-    """A table of one line per row of a frame: its columns by the names in `formats`, empty where there is no value."""
+    """A table with one line per row of a frame and the columns named in `formats`; a missing value is left empty."""
     head = [Cell(""), *(Cell(name.replace("_", " ")) for name in formats)]
     body = []
     for name, row in zip(names, frame.to_dict("records"), strict=True):

@@ -1,4 +1,4 @@
-"""Contact sheets of corpora: a row a perturbation, a column a severity; six frames where it is about time."""
+"""Contact sheets of corpora: one row per perturbation, one column per severity; six frames for temporal ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def from_video(
 ) -> None:
     """Draw the middle frame of a clip under each perturbation and severity; `names` None means all.
 
-    `row` and `donors` are rows of a sources manifest. Without donors, what needs them is left out of "all".
+    `row` and `donors` are rows of a sources manifest. Without donors, "all" leaves out perturbations that need them.
     """
     entries = registry.perturbations(kind="video")
     keys = names or [entry.key for entry in entries if donors or not guides.takes_frames(entry.guide)]
@@ -56,9 +56,9 @@ def images_of(
     seed: int,
     variant: str,
 ) -> list[Image]:
-    """The middle frame of a clip, clean and under each severity; six frames in one where a perturbation is about time.
+    """The middle frame of a clip, clean and under each severity; six tiled frames for a temporal perturbation.
 
-    `row` and `donors` are rows of a sources manifest. Images are RGB uint8, as large as the clip or nearly so.
+    `row` and `donors` are rows of a sources manifest. Images are RGB uint8, of about the clip's size.
     """
     clip = Clip(Path(row.path), row.start_s, row.end_s)
     temporal = entry.method == "temporal"
@@ -67,12 +67,12 @@ def images_of(
     else:
         images = [next(iter(decoding.decode(clip, only={row.frame_count // 2}))).image]
     for severity in severities:
-        made = recipe.make(entry, severity, variant=variant, seed=seed, storage=recipe.Unstored(), donors="--donors")
-        source = shards.source_with_facts(made, row, donors)
-        length = rendering.length(made, source)
+        video = recipe.make(entry, severity, variant=variant, seed=seed, storage=recipe.Unstored(), donors="--donors")
+        source = shards.source_with_facts(video, row, donors)
+        length = rendering.length(video, source)
         positions = uniform_indices(_ROWS * _COLUMNS, length) if temporal else [length // 2]
-        found = {one.position: one.image for one in rendering.render(made, source, only=set(positions))}
-        shown = [found[position] for position in positions]
+        frames = {frame.position: frame.image for frame in rendering.render(video, source, only=set(positions))}
+        shown = [frames[position] for position in positions]
         images.append(tiled(shown) if temporal else shown[0])
     return images
 
@@ -80,9 +80,9 @@ def images_of(
 def from_manifest(
     path: Path, output: Path, *, item: str | None, names: Sequence[str] | None, severities: Sequence[int]
 ) -> None:
-    """Draw one item of a `videos` manifest as it is stored, the frame in the middle; `names` None means all.
+    """Draw the middle frame of one stored item of a `videos` manifest per perturbation; `names` None means all.
 
-    Raises `ManifestError` when nothing of the item is complete.
+    Raises `ManifestError` when no row of the item is complete.
     """
     root = locations.root_of(path, files.read_metadata(path))
     complete = [
@@ -116,12 +116,12 @@ def from_manifest(
     write_png(contact_sheet(lines, columns, title=f"{first.dataset}: {first.item_id}"), output)
 
 
-# What happens in time does not show in one frame: six of them, in order, row by row.
+# One frame cannot show a change of time: a temporal perturbation is shown by six frames, in order, row by row.
 _ROWS, _COLUMNS = 2, 3
 
 
 def tiled(images: Sequence[Image]) -> Image:
-    """Six frames as one picture of a frame's shape."""
+    """Six frames as one image with a frame's aspect ratio."""
     height, width = images[0].shape[:2]
     size = max(1, width // _COLUMNS), max(1, height // _COLUMNS)
     small = [cv2.resize(image, size, interpolation=cv2.INTER_AREA) for image in images]
@@ -155,7 +155,7 @@ def _middle(row: VideoRow) -> Image:
 
 
 def _clean(row: VideoRow) -> Image:
-    """The clean clip's frame that stands where `_middle` looks."""
+    """The clean clip's frame at the position that `_middle` shows."""
     stored = recipe.parse(row.recipe).storage
     position = row.source_frame_count // 2
     if isinstance(stored, recipe.StoredFrames):

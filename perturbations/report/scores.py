@@ -1,4 +1,4 @@
-"""The report's sections of scores: recall, its fall with severity, robustness scores."""
+"""The report's sections of scores: recall, its decrease with severity, robustness scores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SCORES = {"gamma_a": "absolute robustness", "gamma_r": "relative robustness", "
 
 
 def recall(frame: pd.DataFrame) -> Section:
-    """R@1 of each method under each perturbation, as the papers' tables have it, and of mixed queries."""
+    """R@1 of each method under each perturbation, as in the papers' tables, and of mixed queries."""
     parts: list[Part] = []
     for (dataset, direction), group in groups(frame, "dataset", "direction"):
         parts.append(Heading(f"{dataset}: {DIRECTIONS[direction]}"))
@@ -26,14 +26,11 @@ def recall(frame: pd.DataFrame) -> Section:
         plain = group[(group["suite"] != "clean") & group["mix"].isna()]
         if plain.empty:
             parts.append(_table("unperturbed queries", {}, clean, pd.DataFrame()))
-        for (suite, severity), scenario in groups(plain, "suite", "severity"):
-            asked = set(scenario["perturbation"])
-            levels: dict[str, list[str]] = {}
-            for entry in registry.suite(suite).perturbations:  # in the paper's order
-                if entry.kind == _KINDS[direction] and entry.name in asked:
-                    levels.setdefault(entry.level, []).append(entry.name)
-            title = f"{suite} at severity {int(severity)}: R@1"
-            parts.append(_table(title, levels, clean, scenario.assign(column=scenario["perturbation"])))
+        for (suite,), of_suite in groups(plain, "suite"):
+            for severity, scenario in of_suite.groupby(of_suite["severity"].astype(int), sort=True):
+                levels = _levels(suite, _KINDS[direction], set(scenario["perturbation"]))
+                title = f"{suite} at severity {severity}: R@1"
+                parts.append(_table(title, levels, clean, scenario.assign(column=scenario["perturbation"])))
         for (suite, mix), mixed in groups(group[group["mix"].notna()], "suite", "mix"):
             named = [
                 f"{share:.0%} perturbed" if pd.notna(share) else name
@@ -43,6 +40,15 @@ def recall(frame: pd.DataFrame) -> Section:
             parts.append(_table(f"{suite}, {mix.replace('_', ' ')}: R@1", levels, clean, mixed.assign(column=named)))
     texts = [] if parts else ["Nothing was evaluated yet: snakemake tta_<dataset>."]
     return Section("results", "Results", texts, parts)
+
+
+def _levels(suite: str, kind: str, names: set[str]) -> dict[str, list[str]]:
+    """The named perturbations of a suite by category, in the paper's order."""
+    levels: dict[str, list[str]] = {}
+    for entry in registry.suite(suite).perturbations:
+        if entry.kind == kind and entry.name in names:
+            levels.setdefault(entry.level, []).append(entry.name)
+    return levels
 
 
 def _table(title: str, levels: dict[str, list[str]], clean: pd.DataFrame, scenario: pd.DataFrame) -> Table:
@@ -70,7 +76,7 @@ def _table(title: str, levels: dict[str, list[str]], clean: pd.DataFrame, scenar
 
 
 def _marks(values: Sequence[float], average: bool = False) -> list[Cell]:
-    """Cells of a column. What reads the same is the same: ties are all best, and none is where all are alike."""
+    """The cells of a column. Values with the same text are ties; no cell is marked where all texts are the same."""
     shown = ["" if pd.isna(value) else f"{value:.1f}" for value in values]
     places = sorted({float(text) for text in shown if text}, reverse=True)
     several = len(places) > 1
@@ -101,7 +107,7 @@ def severities(frame: pd.DataFrame) -> Section:
             Figure(
                 figures.lines(lines, "severity (0: clean)", "R@1, %"),
                 f"R@1 of each method against severity: {_spoken(lines)}",
-                f"{dataset}, {suite}, {DIRECTIONS[direction]}: mean R@1 over the perturbations made at a severity.",
+                f"{dataset}, {suite}, {DIRECTIONS[direction]}: mean R@1 over the perturbations at each severity.",
                 640,
             )
         )
@@ -130,12 +136,12 @@ def robustness(frame: pd.DataFrame) -> Section:
             continue
         scores = aggregate(scored, ["suite", "level", "method"])
         for score, title in _SCORES.items():
-            asked = set(scores[["suite", "level"]].itertuples(index=False, name=None))
+            scored_columns = set(scores[["suite", "level"]].itertuples(index=False, name=None))
             columns = [
                 column
-                for suite in sorted({suite for suite, _ in asked})
+                for suite in sorted({suite for suite, _ in scored_columns})
                 for column in dict.fromkeys((suite, entry.level) for entry in registry.suite(suite).perturbations)
-                if column in asked
+                if column in scored_columns
             ]
             body = []
             for method, own in scores.sort_values("method", key=order, kind="stable").groupby("method", sort=False):

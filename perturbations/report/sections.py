@@ -15,7 +15,7 @@ from perturbations.manifest.kinds import TEXT_STATISTICS, QuarantineRow, TextSta
 from perturbations.report.parts import DIRECTIONS, Cell, Figure, Line, Section, Table, groups, plain_table, plural
 from perturbations.tta.methods import registry as methods
 
-_SHEET_WIDTH = 1600  # pixels; more is not seen
+_SHEET_WIDTH = 1600  # pixels; a wider sheet shows no more detail on the page
 _MOST_LISTED = 200  # quarantined rows
 
 
@@ -32,12 +32,12 @@ def costs(frame: pd.DataFrame) -> Section:
     parts = []
     for (dataset, direction), group in groups(frame, "dataset", "direction"):
         medians = group.groupby("method", sort=False)[list(formats)].median()
-        title = f"{dataset}, {DIRECTIONS[direction]}: milliseconds a query, medians over scenarios"
+        title = f"{dataset}, {DIRECTIONS[direction]}: milliseconds per query, medians over scenarios"
         parts.append(plain_table(title, medians, formats, map(methods.title_of, medians.index)))
     text = (
         "Encode: forward passes of the query encoder; adapt: losses, backward passes, optimizer; rerank: similarities. "
-        "Steps: made (updates), skipped because no query passed the method's filter (empty), "
-        "skipped because a number was none (non finite)."
+        "Steps: done (updates), skipped because no query passed the method's filter (empty), "
+        "skipped because of NaN or infinite values (non finite)."
     )
     return Section("cost", "Cost", [text] if parts else ["No evaluation yet."], parts)
 
@@ -48,7 +48,7 @@ def sheets(paths: Sequence[Path]) -> Section:
     for path in paths:
         image = cv2.imread(str(path), cv2.IMREAD_COLOR)
         if image is None:
-            raise ManifestError(f"{path} is no picture")
+            raise ManifestError(f"{path} is not a readable image")
         if image.shape[1] > _SHEET_WIDTH:
             size = _SHEET_WIDTH, round(image.shape[0] * _SHEET_WIDTH / image.shape[1])
             image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
@@ -60,16 +60,16 @@ def sheets(paths: Sequence[Path]) -> Section:
 
 
 def gate(paths: Sequence[Path]) -> Section:
-    """Perturbed captions, and how many the fidelity gate accepted."""
+    """Perturbed captions, and the share that the fidelity gate accepted."""
     parts = []
     for path in paths:
         columns = [column.name for column in columns_of(TextStatisticsRow)]
         rows = files.read_rows(path, TEXT_STATISTICS)
-        made = pd.DataFrame([[getattr(row, name) for name in columns] for row in rows], columns=columns)
-        if made.empty:
+        statistics = pd.DataFrame([[getattr(row, name) for name in columns] for row in rows], columns=columns)
+        if statistics.empty:
             continue
-        share = {name: 100 * made[name] / made["captions"] for name in ("changed", "accepted")}
-        shown = made.assign(**share)
+        share = {name: 100 * statistics[name] / statistics["captions"] for name in ("changed", "accepted")}
+        shown = statistics.assign(**share)
         formats = {
             "severity": "d",
             "backend": "",
@@ -81,23 +81,24 @@ def gate(paths: Sequence[Path]) -> Section:
             "bleu4": ".3f",
             "meteor": ".3f",
         }
-        title = f"{made['suite'].iloc[0]} on {made['dataset'].iloc[0]}; changed and accepted in percent"
-        parts.append(plain_table(title, shown, formats, made["perturbation"].tolist()))
+        corpus = f"{statistics['suite'].iloc[0]} on {statistics['dataset'].iloc[0]}"
+        names = statistics["perturbation"].tolist()
+        parts.append(plain_table(f"{corpus}; changed and accepted in percent", shown, formats, names))
     text = (
-        "Perturbed captions, and what the fidelity gate let through; "
-        "similarity and tries are empty where nothing is gated."
+        "Perturbed captions, and the share that the fidelity gate accepted; "
+        "similarity and attempts are empty where there is no gate."
     )
     return Section("captions", "Captions and the gate", [text] if parts else ["No caption was perturbed yet."], parts)
 
 
 def corpus_sentence(path: Path) -> str | None:
-    """What became of a corpus' listed clips, from its quarantine manifest."""
+    """How many of a corpus's listed clips are complete, quarantined and missing, from its quarantine manifest."""
     listed = sets.read_listed(path)
     return None if listed is None else f"{path.parent.name} on {path.parent.parent.name}: {listed.sentence('clips')}."
 
 
 def quarantined(rows: Sequence[QuarantineRow], corpora: Sequence[str]) -> Section:
-    """The items that are quarantined, below a sentence per corpus."""
+    """The quarantined items, below one sentence per corpus."""
     if not rows:
         return Section("quarantine", "Quarantine", [*corpora, "Nothing is quarantined."])
     unique = list({(row.item_id, row.stage, row.error): row for row in rows}.values())
@@ -131,11 +132,13 @@ def provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
     }
     values_of = {name: sorted(set(values.dropna())) for name, values in facts.items()}
     about = [files.read_metadata(path) for path in paths]
-    values_of["package"] = sorted({str(each["package_version"]) for each in about if "package_version" in each})
+    values_of["package"] = sorted(
+        {str(metadata["package_version"]) for metadata in about if "package_version" in metadata}
+    )
     body = [Line(name, [Cell("; ".join(map(str, values)))]) for name, values in values_of.items() if values]
     return Section(
         "provenance",
         "How it was made",
         [],
-        [Table("what the numbers depend on", [[Cell("what"), Cell("which")]], body)],
+        [Table("what the results depend on", [[Cell("name"), Cell("value")]], body)],
     )

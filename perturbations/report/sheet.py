@@ -33,17 +33,17 @@ def contact_sheet(
 ) -> Image:
     """A picture of all `rows`, RGB uint8 (height, width, 3).
 
-    `rows` are (label, one RGB uint8 image (h, w, 3) for each of `columns`; None leaves its cell empty). Images may
-    differ in size: each is scaled to fit the common cell, `cell_height` pixels high and as wide as the widest image
-    needs, keeps its shape, and is centred. Text that does not fit is continued on further lines, then cut. Characters
-    that the built-in font lacks are drawn as question marks.
+    `rows` are pairs of a label and one RGB uint8 image (h, w, 3) per column; None leaves the cell empty. Images may
+    differ in size: each is scaled to the common cell, keeps its aspect ratio, and is centred. A cell is `cell_height`
+    pixels high and as wide as the widest image needs. Long text is wrapped, then cut. Characters that the built-in font
+    lacks are drawn as question marks.
 
     Raises ValueError for a row with more or fewer images than columns, an image of another kind, or no height.
     """
     _check_rows(rows, columns, cell_height)
     shapes = [image.shape for _, images in rows for image in images if image is not None]
     widest = max((max(round(width * cell_height / height), 1) for height, width, _ in shapes), default=cell_height)
-    # Very wide images would make a very wide sheet of thin strips: beyond this they get white above and below.
+    # The width of a cell is limited, so that a very wide image does not make a very wide sheet of thin strips.
     cell_width = min(widest, 4 * cell_height)
     labels = [_wrapped(label, _PLAIN, _LABEL_WIDTH, max(cell_height // _LINE, 1)) for label, _ in rows]
     names = [_wrapped(name, _BOLD, cell_width, 3) for name in columns]
@@ -91,7 +91,7 @@ class _Layout:
 def _layout(
     labels: Sequence[Sequence[str]], names: Sequence[Sequence[str]], title: str, cell_width: int, cell_height: int
 ) -> _Layout:
-    """The layout for the lines of each row's label and of each column's name."""
+    """The layout for the text lines of each row's label and each column's name."""
     label_width = max((_width(line, _TEXT, _PLAIN) for lines in labels for line in lines), default=0)
     header_height = max((len(lines) for lines in names), default=0) * _LINE
     left = _BORDER + (label_width + _BORDER if label_width else 0)
@@ -117,9 +117,9 @@ def _check_rows(rows: Sequence[tuple[str, Sequence[Image | None]]], columns: Seq
 
 
 def write_png(image: Image, path: Path) -> None:
-    """Write an RGB uint8 image (h, w, 3) as a PNG file. It appears whole or not at all; its folder is created.
+    """Write an RGB uint8 image (h, w, 3) as a PNG file, atomically; its folder is created.
 
-    Raises ValueError for an image of another kind, and OutputError, which names `path`, where it cannot be written.
+    Raises ValueError for an image of another type, and OutputError, which names `path`, when it cannot be written.
     """
     _check(image, str(path))
     done, data = cv2.imencode(".png", image[:, :, ::-1])
@@ -153,7 +153,7 @@ def _font() -> cv2.FontFace:
 
 
 def _drawable(text: str) -> str:
-    """`text` without what the renderer cannot take: control characters, and lone surrogates, which crash it."""
+    """`text` without control characters and lone surrogates, which crash the renderer."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
@@ -165,7 +165,7 @@ def _width(text: str, size: int, weight: int) -> int:
 
 
 def _cut(text: str, size: int, weight: int, width: int) -> str:
-    """`text`, or its beginning with an ellipsis where it is wider than `width` pixels."""
+    """`text`; where it is wider than `width` pixels, its beginning with an ellipsis."""
     if _width(text, size, weight) <= width:
         return text
     low, high = 0, len(text)  # the longest beginning that fits, by bisection: a text may have any length
@@ -176,7 +176,7 @@ def _cut(text: str, size: int, weight: int, width: int) -> str:
 
 
 def _wrapped(text: str, weight: int, width: int, most: int) -> list[str]:
-    """`text` in at most `most` lines of at most `width` pixels, broken at spaces where it can be."""
+    """`text` in at most `most` lines of at most `width` pixels, broken at spaces where possible."""
     lines: list[str] = []
     for word in text.split():
         if lines and _width(f"{lines[-1]} {word}", _TEXT, weight) <= width:

@@ -1,4 +1,4 @@
-"""One row of a manifest of sources or videos: is every cell true, and is the file what the row says?"""
+"""Verifies one row of a manifest of sources or videos: whether every cell is correct and the file fits the row."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _MEASURED = {
 
 @dataclass(frozen=True)
 class Task:
-    """A row to look at.
+    """A row to verify.
 
     Attributes:
-        row: as it stands in the manifest; None where it is missing.
-        expected: as it should be, all but what is measured; of sources, the row itself.
-        root: the corpus' root.
-        fast: whether to look at the file's hash only, and render nothing.
+        row: the row in the manifest; None where it is missing.
+        expected: the expected row, without the measured columns.
+        root: the corpus's root.
+        fast: whether to compare only the file's hash, and render nothing.
         repair: whether to make the file again where it is missing or wrong.
-        same_tools: whether the libraries are those that made the file, so that it can be made again to the bit.
+        same_tools: whether the same library versions made the file, so that it can be made again bit by bit.
     """
 
     row: VideoRow | None
@@ -56,7 +56,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Checked:
-    """What is wrong with a row, what it should be (None: not known), and a remark that is no fault of the row."""
+    """The result for one row.
+
+    Attributes:
+        problems: what is wrong with the row.
+        corrected: the correct row; None where it is not known.
+        remark: why the row could not be verified completely; it is not a problem of the row.
+        mended: whether the file was made again.
+    """
 
     problems: tuple[str, ...]
     corrected: VideoRow | SourceRow | None
@@ -65,7 +72,7 @@ class Checked:
 
 
 def check_video(task: Task, tick: Tick) -> Checked:
-    """Look at a row of a videos manifest, and at its file."""
+    """Verify a row of a videos manifest and its file."""
     row, expected = task.row, task.expected
     if row is not None and row.status != COMPLETE:
         return _check_incomplete(task, row, tick)
@@ -85,7 +92,7 @@ def check_video(task: Task, tick: Tick) -> Checked:
             measured = pipeline.produce(recipe, source, _target(task), tick)
             corrected, mended = rows.complete_video(expected, measured), True
         except (MediaError, ManifestError, OutputError) as error:
-            # One place that cannot be written to must not keep the others from being mended.
+            # A folder that cannot be written to must not prevent the repair of the others.
             problems.append(f"it cannot be made again: {error}")
     elif source is not None and not task.fast and not damage and not blocked:
         try:
@@ -101,7 +108,7 @@ def check_video(task: Task, tick: Tick) -> Checked:
 
 
 def _with_measured(expected: VideoRow, row: VideoRow) -> VideoRow:
-    """A row as it should be, with what a row says was measured."""
+    """The expected row with the measured columns of the manifest's row."""
     names = _MEASURED | ({"frame_count", "duration_s"} if parse(expected.recipe).entry.method == "temporal" else set())
     corrected = replace(expected, **{name: getattr(row, name) for name in names})
     return replace(corrected, stage=None, error=None)
@@ -112,7 +119,7 @@ def _target(task: Task) -> Path:
 
 
 def _file_damage(task: Task, row: VideoRow | None) -> str | None:
-    """What is wrong with the stored file, as its bytes tell."""
+    """The problem of the stored file, judged by its size and hash; None where there is none."""
     if task.expected.path is None:
         return None
     try:
@@ -135,14 +142,13 @@ def _directory(path: Path, repair: bool) -> str:
         try:
             path.rmdir()
         except OSError as error:
-            return (
-                f"a folder that cannot be removed stands in the file's place: {path}: {os.strerror(error.errno or 0)}"
-            )
-    return f"a folder stands in the file's place: {path}"
+            reason = os.strerror(error.errno or 0)
+            return f"there is a folder in the file's place, and it cannot be removed: {path}: {reason}"
+    return f"there is a folder in the file's place: {path}"
 
 
 def _measured_again(task: Task, source: Source, tick: Tick) -> Measured:
-    """Make an entry again beside the corpus, or, where other tools made it, compare it with what they should have."""
+    """Make an entry again in a scratch folder; where other tools made it, compare its frames with rendered ones."""
     recipe = parse(task.expected.recipe)
     if not task.same_tools:
         return pipeline.measure(recipe, source, _target(task), tick)
@@ -152,7 +158,7 @@ def _measured_again(task: Task, source: Source, tick: Tick) -> Measured:
 
 
 def _frames_differ(task: Task, row: VideoRow, tick: Tick) -> list[str]:
-    """Whether a stored file's frames are those of its row, where its source is not at hand."""
+    """The differences between a stored file's frames and its row, where the source is not available."""
     if row.path is None:
         return []
     try:
@@ -189,7 +195,7 @@ def _check_incomplete(task: Task, row: VideoRow, tick: Tick) -> Checked:
 
 
 def check_source(row: SourceRow, root: Path, fast: bool, tick: Tick) -> Checked:
-    """Look at a row of a sources manifest, and at the video that it names."""
+    """Verify a row of a sources manifest and its video."""
     if not isinstance(row, CompleteSource):
         return _check_unused(row, root, fast, tick)
     problems = [f"{name} must be empty in a complete row" for name in ("stage", "error") if getattr(row, name)]

@@ -1,4 +1,4 @@
-"""A corpus as a set: what should be in a videos manifest, row by row, from its neighbours and the declarations."""
+"""A corpus as a set: the expected rows of a videos manifest, from its neighbours and the declarations."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Scenario = tuple[str, int]
 class Corpus:
     """A videos manifest with its neighbours."""
 
-    def __init__(self, tree: Tree, manifest: Manifest) -> None:
+    def __init__(self, tree: Tree, manifest: Manifest[VideoRow]) -> None:
         self._tree = tree
         self.manifest = manifest
-        self.rows: list[VideoRow] = manifest.rows
+        self.rows = manifest.rows
         self.dataset_folder = manifest.path.parent.parent
         neighbour = tree.neighbour(self.dataset_folder / "sources.parquet", SOURCES)
         self.sources: list[SourceRow] | None = None if neighbour is None else neighbour.rows
@@ -44,7 +44,7 @@ class Corpus:
         self.recipes = self._current_recipes()
 
     def _current_recipes(self) -> dict[Scenario, VideoRecipe]:
-        """Each scenario's recipe: the one that most of its rows have."""
+        """Each scenario's recipe: the most frequent recipe of its rows."""
         counted: dict[Scenario, Counter[str]] = defaultdict(Counter)
         for row in self.rows:
             try:
@@ -59,16 +59,17 @@ class Corpus:
         self.findings.append(Finding(self.manifest.path, name_of(row, self.manifest.kind.key), problem))
 
     def check_set(self) -> None:
-        """Counts, hashes and membership, as far as the neighbours tell them."""
+        """Check counts, hashes and membership, as far as the neighbours are available."""
         for key, count in Counter((row.item_id, row.perturbation, row.severity) for row in self.rows).items():
             if count > 1:
                 self.findings.append(Finding(self.manifest.path, " ".join(map(str, key)), "the row is there twice"))
         about = self.manifest.about
         if self.sources is not None:
-            scenarios = len(self.recipes) or int(about.get("set", {}).get("scenarios", 0))
+            described = self.manifest.part("set").get("scenarios")
+            scenarios = len(self.recipes) or (described if isinstance(described, int) else 0)
             listed = sets.of_corpus(self.sources, self.rows, scenarios)
             if about.get("set") != listed.columns():
-                problem = f"it says that {about.get('set')}, and holds {listed.columns()}"
+                problem = f"its metadata says {about.get('set')}, but its rows give {listed.columns()}"
                 self.findings.append(Finding(self.manifest.path, "", problem))
         for path in sorted({path for recipe in self.recipes.values() for path in self._analyses_of(recipe)}):
             if not path.is_file():
@@ -76,19 +77,19 @@ class Corpus:
         place = (self.manifest.path.parent.name, self._dataset_name())
         if (about.get("suite"), about.get("dataset")) != place:
             problem = (
-                f"it says that it is {about.get('suite')} on {about.get('dataset')}, and lies where {place} belongs"
+                f"its metadata says {about.get('suite')} on {about.get('dataset')}, but its folder is that of {place}"
             )
             self.findings.append(Finding(self.manifest.path, "", problem))
 
     def _analyses_of(self, recipe: VideoRecipe) -> list[Path]:
-        """The manifests of analyses that come with videos of a recipe."""
+        """The manifests of analyses that the workflow makes together with videos of a recipe."""
         if self._collection() is None:
             return []
         if recipe.donors is not None:
             dataset, analysis = recipe.donors
             return [self.manifest.root / "manifests" / dataset / f"{analysis}.parquet"]
         pictured = guides.get(recipe.guide.kind).pictured if recipe.guide else None
-        # One target asks for both.
+        # One target requests both.
         is_whole_target = (self.manifest.path.parent / "preview.png").is_file()
         return [self.dataset_folder / f"{pictured}.parquet"] if pictured and is_whole_target else []
 
@@ -97,7 +98,7 @@ class Corpus:
         return folder.parent.name if folder.name == "whole" else folder.name
 
     def tasks(self, *, fast: bool, repair: bool, same_tools: bool) -> list[Task]:
-        """Every row that there is or should be, with what it should say. Rows of nobody are findings."""
+        """Every existing or missing row, with its expected content. Unexpected rows become findings."""
         held: dict[tuple[str, Scenario], VideoRow] = {}
         for stored in self.rows:
             held.setdefault((stored.item_id, (stored.perturbation, stored.severity)), stored)
@@ -106,8 +107,7 @@ class Corpus:
         for scenario, recipe in self.recipes.items():
             expecting = self._expecting(recipe)
             for item_id, source in sources.items():
-                found = (item_id, scenario) in held
-                row: VideoRow | None = held.pop((item_id, scenario)) if found else None
+                row = held.pop((item_id, scenario), None)
                 if row is None and self.sources is None:
                     continue
                 try:
@@ -119,14 +119,14 @@ class Corpus:
                     continue
                 tasks.append(Task(row, expected, self.manifest.root, fast, repair, same_tools))
         for stranger in held.values():
-            self._find(stranger, "the row is nobody's: no complete clip is listed under it")
+            self._find(stranger, "the row is unexpected: its clip is not listed as complete")
         return tasks
 
     def _sources_of_rows(self) -> dict[str, CompleteSource]:
-        """The clips that are perturbed: of the sources manifest, or, without it, as the rows tell them."""
+        """The clips that are perturbed: from the sources manifest, or, without it, from the rows."""
         if self.sources is not None:
             return {row.item_id: row for row in self.sources if isinstance(row, CompleteSource)}
-        return {row.item_id: _source_told_by(row) for row in self.rows}
+        return {row.item_id: _source_from(row) for row in self.rows}
 
     def _expecting(self, recipe: VideoRecipe) -> Callable[[CompleteSource, VideoRow | None], VideoRow]:
         known = self._known(recipe)
@@ -143,7 +143,7 @@ class Corpus:
             cut = self._cut(source, row, cuts) if recipe.whole_videos else None
             if known is not None:
                 return rows.expected_video(recipe, source, path, known, cut)
-            # What its analysis found is not at hand: the row's own facts, which its id must fit.
+            # The analysis is not available: the row's own facts are used, and its id must fit them.
             facts = kind.facts() if kind and kind.on_the_fly else None
             if row is not None:
                 facts = guided.parse_facts(recipe, row.guide)
@@ -154,13 +154,13 @@ class Corpus:
         return expected
 
     def _known(self, recipe: VideoRecipe) -> Known | None:
-        """What the analyses found, from their manifests; None where they are not at hand."""
+        """The results of the analyses, from their manifests; None where they are not available."""
         if recipe.guide is None:
             return rows.NOTHING_KNOWN
         if guides.get(recipe.guide.kind).on_the_fly:
             return None
         if recipe.analysis is None:
-            # A folder of images may have changed since; a row's own facts name the image that it was made with.
+            # A folder of images may have changed since; the row's own facts name the image that was used.
             return None if recipe.guide.chooses_files() else rows.NOTHING_KNOWN
         own = self._analysis(self.dataset_folder, recipe.analysis.analysis)
         if own is None:
@@ -187,7 +187,7 @@ class Corpus:
         return None if row is None else parse_cut(row.cut)
 
     def _collection(self) -> Path | None:
-        """The folder below `corpora` that holds the files; None where the manifest lies elsewhere than in a run."""
+        """The folder below `corpora` that holds the files; None where the manifest lies outside a workflow's folder."""
         try:
             parts = self.manifest.path.resolve().relative_to(self.manifest.root / "manifests").parts
         except ValueError:
@@ -195,8 +195,8 @@ class Corpus:
         return Path(*parts[:-2]) if len(parts) > 2 else None
 
 
-def _source_told_by(row: VideoRow) -> CompleteSource:
-    """A clip as a row of a corpus tells it, where there is no sources manifest."""
+def _source_from(row: VideoRow) -> CompleteSource:
+    """A clean clip as a row of a corpus describes it, where there is no sources manifest."""
     return CompleteSource(
         dataset=row.dataset,
         split="",

@@ -1,4 +1,4 @@
-"""Manifests whose rows follow from other manifests: what they should hold, and how they differ from it."""
+"""Manifests whose rows follow from other manifests: their expected rows, and the differences from them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,17 +21,20 @@ from perturbations.manifest.kinds import (
     CAPTIONS,
     COMPLETE,
     SOURCES,
+    TEXT_STATISTICS,
     TEXTS,
     VIDEOS,
     AnalysisRow,
     CaptionRow,
     CompleteSource,
-    Kind,
+    MultimodalRow,
     QrelRow,
     RankRow,
     ResultRow,
     SourceRow,
     TextRow,
+    TextStatisticsRow,
+    VideoRow,
 )
 from perturbations.plan import captions, mixes
 from perturbations.plan.listed import ListedCaption
@@ -43,8 +45,8 @@ from perturbations.verify.findings import Finding, compared, differences, name_o
 from perturbations.verify.tree import Manifest, Tree
 
 
-def expected_rows(tree: Tree, manifest: Manifest) -> list[Any] | None:
-    """The rows that a manifest of this kind should have; None where its neighbours are not at hand to tell."""
+def expected_rows(tree: Tree, manifest: Manifest[object]) -> Sequence[object] | None:
+    """The rows that follow from a manifest's neighbours; None where a neighbour is not available."""
     folder = manifest.path.parent
     name = manifest.kind.name
     if name == "qrels":
@@ -79,7 +81,7 @@ def _qrels(described: Sequence[CaptionRow], sources: Sequence[SourceRow]) -> lis
     ]
 
 
-def _multimodal(tree: Tree, folder: Path, videos: Manifest) -> list[Any] | None:
+def _multimodal(tree: Tree, folder: Path, videos: Manifest[VideoRow]) -> list[MultimodalRow] | None:
     texts = tree.neighbour(folder / "captions.parquet", TEXTS)
     if texts is None:
         return None
@@ -87,39 +89,45 @@ def _multimodal(tree: Tree, folder: Path, videos: Manifest) -> list[Any] | None:
     return [] if combined is None else list(mixes.multimodal(videos.rows, texts.rows, combined))
 
 
-def check_derived(manifest: Manifest, expected: Sequence[Any]) -> list[Finding]:
-    """How a manifest differs from what follows from its neighbours. METEOR is null where there was no WordNet."""
-    wanted = expected
-    if manifest.kind.name == "text_statistics":
-        meteors = {values(row, manifest.kind.key): row.meteor for row in manifest.rows}
-        wanted = []
-        for row in expected:
-            meteor = meteors.get(values(row, manifest.kind.key))
-            wanted.append(replace(row, meteor=meteor) if meteor is None or row.meteor is None else row)
-    return compared(manifest.path, manifest.kind, manifest.rows, wanted)
+def check_derived(manifest: Manifest[object], expected: Sequence[object]) -> list[Finding]:
+    """The differences between a manifest and its expected rows. METEOR is null where WordNet was not installed."""
+    statistics = manifest.of(TEXT_STATISTICS)
+    if statistics is not None:
+        meteors = {values(row, manifest.kind.key): row.meteor for row in statistics.rows}
+        expected = [
+            _with_meteor(row, meteors.get(values(row, manifest.kind.key)))
+            for row in expected
+            if isinstance(row, TextStatisticsRow)
+        ]
+    return compared(manifest.path, manifest.kind, manifest.rows, expected)
+
+
+def _with_meteor(row: TextStatisticsRow, meteor: float | None) -> TextStatisticsRow:
+    """The expected row, with the manifest's METEOR where one of the two has none."""
+    return replace(row, meteor=meteor) if meteor is None or row.meteor is None else row
 
 
 # --- captions --------------------------------------------------------------------------------------------------------
 
 
-def check_captions(tree: Tree, manifest: Manifest) -> Iterator[Finding]:
-    """The listed captions: each once, of a listed item."""
-    rows: list[CaptionRow] = manifest.rows
+def check_captions(tree: Tree, manifest: Manifest[CaptionRow]) -> Iterator[Finding]:
+    """The listed captions: each must occur once, and its item must be listed."""
     yield from _doubled(manifest)
     sources = _sources(tree, manifest.path.parent)
     if sources is not None:
         items = {row.item_id for row in sources}
-        for row in rows:
+        for row in manifest.rows:
             if row.item_id not in items:
                 yield Finding(manifest.path, row.caption_id, f"its item {row.item_id!r} is not listed")
         described = sets.of_sources(sources).columns()
         if manifest.about.get("set") != described:
-            yield Finding(manifest.path, "", f"it says that {manifest.about.get('set')}, and the sources {described}")
+            problem = f"its metadata says {manifest.about.get('set')}, but the sources give {described}"
+            yield Finding(manifest.path, "", problem)
 
 
-def check_texts(tree: Tree, manifest: Manifest, *, fast: bool) -> Iterator[Finding]:
-    """Perturbed captions: every listed caption under every scenario once, every cell true; not fast: made again."""
-    rows: list[TextRow] = manifest.rows
+def check_texts(tree: Tree, manifest: Manifest[TextRow], *, fast: bool) -> Iterator[Finding]:
+    """Perturbed captions: one row per listed caption and scenario, with correct cells; made again unless `fast`."""
+    rows = manifest.rows
     place, key = manifest.path, manifest.kind.key
     yield from _doubled(manifest)
     scenarios: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
@@ -147,7 +155,7 @@ def check_texts(tree: Tree, manifest: Manifest, *, fast: bool) -> Iterator[Findi
     yield from _listed_scenarios(manifest, len(scenarios), listed)
 
 
-def _listed_captions(tree: Tree, manifest: Manifest) -> dict[str, CaptionRow]:
+def _listed_captions(tree: Tree, manifest: Manifest[TextRow]) -> dict[str, CaptionRow]:
     described = tree.neighbour(manifest.path.parent.parent / "captions.parquet", CAPTIONS)
     if described is not None:
         return {row.caption_id: row for row in described.rows}
@@ -159,17 +167,17 @@ def _listed_captions(tree: Tree, manifest: Manifest) -> dict[str, CaptionRow]:
     }
 
 
-def _listed_scenarios(manifest: Manifest, scenarios: int, listed: dict[str, CaptionRow]) -> Iterator[Finding]:
-    described = manifest.about.get("set", {})
-    found = {"listed": len(listed), "listed_sha256": sets.ids_sha256(listed), "scenarios": scenarios}
-    if any(described.get(name) != value for name, value in found.items()):
-        yield Finding(manifest.path, "", f"it says that {described}, and there are {found}")
+def _listed_scenarios(manifest: Manifest[TextRow], scenarios: int, listed: dict[str, CaptionRow]) -> Iterator[Finding]:
+    described = manifest.part("set")
+    counted = {"listed": len(listed), "listed_sha256": sets.ids_sha256(listed), "scenarios": scenarios}
+    if any(described.get(name) != value for name, value in counted.items()):
+        yield Finding(manifest.path, "", f"its metadata says {described}, but its rows give {counted}")
 
 
 def _text_problems(row: TextRow, recipe: TextRecipe, listed: dict[str, CaptionRow]) -> list[str]:
     caption = listed.get(row.caption_id)
     if caption is None:
-        return ["the row is nobody's: its caption is not listed"]
+        return ["the row is unexpected: its caption is not listed"]
     from perturbations.models import text_roles
 
     entry = registry.get(recipe.key)
@@ -194,12 +202,12 @@ def _text_problems(row: TextRow, recipe: TextRecipe, listed: dict[str, CaptionRo
     )
     problems = differences(row, expected)
     if not entry.gated and (row.similarity is not None or row.attempts != 1 or not row.accepted):
-        problems.append("nothing is gated: similarity must be empty, attempts 1 and accepted true")
+        problems.append("there is no gate: similarity must be empty, attempts 1 and accepted true")
     return problems
 
 
 def _again(recipe: TextRecipe, rows: Sequence[TextRow]) -> dict[str, TextRow]:
-    """The rows made again; none where somebody who plays a role is not installed."""
+    """The rows made again; empty where the model of a role is not installed."""
     listed = [ListedCaption(caption_id=row.caption_id, item_id=row.item_id, text=row.source_text) for row in rows]
     dataset = rows[0].dataset
     try:
@@ -211,15 +219,14 @@ def _again(recipe: TextRecipe, rows: Sequence[TextRow]) -> dict[str, TextRow]:
 # --- analyses --------------------------------------------------------------------------------------------------------
 
 
-def check_analyses(tree: Tree, manifest: Manifest, *, fast: bool) -> Iterator[Finding]:
-    """An analysis of every complete clip, once; not fast and offline: made again."""
-    rows_: list[AnalysisRow] = manifest.rows
+def check_analyses(tree: Tree, manifest: Manifest[AnalysisRow], *, fast: bool) -> Iterator[Finding]:
+    """An analysis: one row per complete clip; made again where it is offline, unless `fast`."""
     yield from _doubled(manifest)
     sources = _sources(tree, manifest.path.parent)
     complete = {row.item_id: row for row in sources or [] if isinstance(row, CompleteSource)}
-    for item_id in sorted(set(complete) - {row.item_id for row in rows_}):
+    for item_id in sorted(set(complete) - {row.item_id for row in manifest.rows}):
         yield Finding(manifest.path, item_id, "the row is missing")
-    texts = Counter(row.recipe for row in rows_)
+    texts = Counter(row.recipe for row in manifest.rows)
     if not texts:
         return
     try:
@@ -229,25 +236,25 @@ def check_analyses(tree: Tree, manifest: Manifest, *, fast: bool) -> Iterator[Fi
         return
     if recipe.analysis != manifest.path.stem:
         yield Finding(manifest.path, "", f"it holds the analysis {recipe.analysis}")
-    look = guides.analysis(recipe.analysis)
-    again_too = not fast and look.extension is None and look.after is None and recipe.is_offline
-    for row in rows_:
+    declared = guides.analysis(recipe.analysis)
+    is_repeatable = declared.extension is None and declared.after is None and recipe.is_offline
+    for row in manifest.rows:
         source = complete.get(row.item_id)
         if source is None:
             if sources is not None:
-                yield Finding(manifest.path, row.item_id, "the row is nobody's: its clip is not complete")
+                yield Finding(manifest.path, row.item_id, "the row is unexpected: its clip is not complete")
             continue
         expected = rows.expected_analysis(recipe, source, row.path)
-        told = ("backend", "result", "vector", "bytes", "sha256", "status", "stage", "error")
-        problems = [*differences(row, expected, told), *_told_of(row, recipe)]
-        if again_too:
+        unknown = ("backend", "result", "vector", "bytes", "sha256", "status", "stage", "error")
+        problems = [*differences(row, expected, unknown), *_emptiness_problems(row, recipe)]
+        if is_repeatable and not fast:
             problems += _analysed_again(row, source, recipe, manifest.root)
         for problem in problems:
             yield Finding(manifest.path, row.item_id, problem)
 
 
-def _told_of(row: AnalysisRow, recipe: AnalysisRecipe) -> list[str]:
-    """Which cells must be filled, and which must not: by the status, and by what the analysis keeps."""
+def _emptiness_problems(row: AnalysisRow, recipe: AnalysisRecipe) -> list[str]:
+    """The cells that are wrongly empty or wrongly filled, by the row's status and the analysis's files."""
     reasons, results, of_file = ("stage", "error"), ("backend", "result", "vector"), ("path", "bytes", "sha256")
     filled: tuple[str, ...] = ("backend", *of_file)
     empty: tuple[str, ...] = reasons
@@ -262,15 +269,15 @@ def _told_of(row: AnalysisRow, recipe: AnalysisRecipe) -> list[str]:
 def _analysed_again(row: AnalysisRow, source: CompleteSource, recipe: AnalysisRecipe, root: Path) -> list[str]:
     try:
         clip = source_of(locations.located(source, root))
-        (found,) = guides.analysis(recipe.analysis).run(recipe, [clip], Work(files=[None]))
+        (outcome,) = guides.analysis(recipe.analysis).run(recipe, [clip], Work(files=[None]))
     except MediaError:
-        return []  # the sources manifest's own finding
+        return []  # a finding of the sources manifest
     if row.status != COMPLETE:
-        return [] if isinstance(found, MediaError) else [f"it is {row.status}, but can be analysed: `perturb retry`"]
-    if isinstance(found, MediaError):
-        return [f"it is complete, but fails now: {found}"]
-    problems = [name for name in ("backend", "result") if getattr(row, name) != getattr(found, name)]
-    as_stored = None if found.vector is None else tuple(np.asarray(found.vector, np.float32).tolist())
+        return [] if isinstance(outcome, MediaError) else [f"it is {row.status}, but can be analysed: `perturb retry`"]
+    if isinstance(outcome, MediaError):
+        return [f"it is complete, but fails now: {outcome}"]
+    problems = [name for name in ("backend", "result") if getattr(row, name) != getattr(outcome, name)]
+    as_stored = None if outcome.vector is None else tuple(np.asarray(outcome.vector, np.float32).tolist())
     problems += [] if row.vector == as_stored else ["vector"]
     return [f"{name} is not what the analysis finds" for name in problems]
 
@@ -280,16 +287,15 @@ def _analysed_again(row: AnalysisRow, source: CompleteSource, recipe: AnalysisRe
 _TOP = (1, 5, 10, 50, 100)
 
 
-def check_results(tree: Tree, manifest: Manifest, ranks: Manifest | None) -> Iterator[Finding]:
-    """Results, as far as the ranks beside them tell: recall, ranks and the number of queries."""
+def check_results(tree: Tree, manifest: Manifest[ResultRow], ranks: Manifest[RankRow] | None) -> Iterator[Finding]:
+    """Results, compared with the ranks manifest: recall, ranks and the number of queries."""
     yield from _doubled(manifest)
     if ranks is None:
         return
     names = manifest.kind.key
-    by_run: dict[tuple[Any, ...], list[RankRow]] = defaultdict(list)
+    by_run: dict[tuple[object, ...], list[RankRow]] = defaultdict(list)
     for row in ranks.rows:
         by_run[values(row, names)].append(row)
-    result: ResultRow
     for result in manifest.rows:
         members = by_run.pop(values(result, names), [])
         subject = name_of(result, manifest.kind.key)
@@ -311,13 +317,12 @@ def check_results(tree: Tree, manifest: Manifest, ranks: Manifest | None) -> Ite
         yield Finding(ranks.path, " ".join(map(str, key)), "ranks of no result")
 
 
-def _doubled(manifest: Manifest) -> Iterator[Finding]:
-    kind: Kind[Any] = manifest.kind
-    for key, count in Counter(values(row, kind.key) for row in manifest.rows).items():
+def _doubled(manifest: Manifest[object]) -> Iterator[Finding]:
+    for key, count in Counter(values(row, manifest.kind.key) for row in manifest.rows).items():
         if count > 1:
             yield Finding(manifest.path, " ".join(map(str, key)), "the row is there twice")
 
 
-def check_doubled(manifest: Manifest) -> list[Finding]:
-    """Rows of one key."""
+def check_doubled(manifest: Manifest[object]) -> list[Finding]:
+    """Rows that share one key."""
     return list(_doubled(manifest))

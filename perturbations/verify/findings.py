@@ -1,4 +1,4 @@
-"""What does not check out, and comparing rows cell by cell."""
+"""Findings of a verification, and the comparison of rows cell by cell."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from perturbations.manifest.kinds import Kind, Row, columns_of
 
 MEASURED_TOLERANCE = 1e-6
-"""Relative. PSNR and SSIM are sums of floats, whose order is a matter of the processor."""
+"""Relative. PSNR and SSIM are sums of floats, and the order of summation depends on the processor."""
 
 _MEASURED = ("psnr_db", "ssim", "storage_psnr_db", "similarity", "donor_similarity")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with a row, a file or a whole manifest.
+    """A problem of a row, a file or a whole manifest.
 
     Attributes:
-        place: the manifest, or the file, that is wrong.
-        subject: the row, or "" where it is all of it.
-        problem: what is wrong.
+        place: the manifest or file that has the problem.
+        subject: the row; "" for the whole file.
+        problem: the problem in words.
     """
 
     place: Path
@@ -37,22 +36,22 @@ class Finding:
 
 
 def name_of(row: object, key: Sequence[str]) -> str:
-    """A row's key for people: `video7 fog 3`."""
+    """A row's key in readable form: `video7 fog 3`."""
     return " ".join(_plain(value) for value in values(row, key))
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     text = str(value)
     return text if text and text.isprintable() and " " not in text else repr(text)
 
 
-def values(row: object, names: Sequence[str]) -> tuple[Any, ...]:
-    """Some columns of a row."""
+def values(row: object, names: Sequence[str]) -> tuple[object, ...]:
+    """The values of some columns of a row."""
     return tuple(getattr(row, name) for name in names)
 
 
 def differences(row: object, expected: object, ignored: Collection[str] = ()) -> list[str]:
-    """The cells of a row that are not what they should be, in words."""
+    """The cells of a row that differ from the expected row, in words."""
     problems = []
     for column in columns_of(type(expected)):
         held, wanted = getattr(row, column.name), getattr(expected, column.name)
@@ -61,33 +60,34 @@ def differences(row: object, expected: object, ignored: Collection[str] = ()) ->
     return problems
 
 
-def _is_same(name: str, held: Any, wanted: Any) -> bool:
+def _is_same(name: str, held: object, wanted: object) -> bool:
     if isinstance(held, float) and isinstance(wanted, float):
         tolerance = MEASURED_TOLERANCE if name in _MEASURED else 1e-12
         return math.isclose(held, wanted, rel_tol=tolerance) or (math.isnan(held) and math.isnan(wanted))
-    if name == "guide" and held is not None and wanted is not None:
+    if name == "guide" and isinstance(held, str) and isinstance(wanted, str):
         return bool(_without_places(held) == _without_places(wanted))
     return bool(held == wanted)
 
 
-def _without_places(guide: str) -> Any:
-    """A guide but for where its files are, and the last digits of a similarity."""
+def _without_places(guide: str) -> object:
+    """A guide's facts without the paths of its files, and with a rounded similarity."""
     try:
-        facts = json.loads(guide)
+        facts: dict[str, object] = json.loads(guide)
         facts.pop("files", None)
-        facts["similarity"] = round(facts.get("similarity", 0.0), 5)
+        similarity = facts.get("similarity", 0.0)
+        facts["similarity"] = round(similarity, 5) if isinstance(similarity, float) else similarity
     except (ValueError, TypeError, AttributeError):
         return guide
     return facts
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return json.dumps(value, default=str, ensure_ascii=False)[:80]
 
 
 def compared(place: Path, kind: Kind[Row], rows: Iterable[Row], expected: Iterable[Row]) -> list[Finding]:
-    """How the rows of a manifest differ from those that it should have: missing, doubled, strange and changed ones."""
-    held: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    """The differences between a manifest's rows and the expected rows: missing, duplicate, unexpected, changed rows."""
+    held: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
         held[values(row, kind.key)].append(row)
     findings = []
@@ -100,5 +100,5 @@ def compared(place: Path, kind: Kind[Row], rows: Iterable[Row], expected: Iterab
         findings += [Finding(place, subject, problem) for problem in differences(members[0], wanted)]
         findings += [Finding(place, subject, "the row is there twice")] * (len(members) > 1)
     return findings + [
-        Finding(place, name_of(members[0], kind.key), "the row is nobody's") for members in held.values()
+        Finding(place, name_of(members[0], kind.key), "the row is unexpected") for members in held.values()
     ]

@@ -1,25 +1,37 @@
-"""`perturb verify`: every manifest of a tree against its neighbours, the declarations, and the files.
+"""`perturb verify`: compares every manifest of a tree with its neighbours, the declarations and the files.
 
-Fast: hashes and membership. Otherwise every clip and caption is made again and compared, cell by cell.
+With `fast`, only hashes and membership are compared. Otherwise every clip and caption is made again and compared cell
+by cell.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from perturbations.engine import supervise
 from perturbations.errors import UnknownPerturbationError
 from perturbations.manifest import files, machine, sets
-from perturbations.manifest.kinds import COMPLETE, RANKS, SOURCES, VIDEOS, SourceRow
+from perturbations.manifest.kinds import (
+    ANALYSES,
+    CAPTIONS,
+    COMPLETE,
+    RANKS,
+    RESULTS,
+    SOURCES,
+    TEXTS,
+    VIDEOS,
+    SourceRow,
+    VideoRow,
+)
 from perturbations.system.tools import tool_versions
 from perturbations.verify import clips, derived, tree
-from perturbations.verify.clips import Checked
+from perturbations.verify.clips import Checked, Task
 from perturbations.verify.corpus import Corpus
 from perturbations.verify.findings import Finding, name_of
 from perturbations.verify.tree import Manifest, Tree
@@ -29,7 +41,14 @@ _SLICE = 16
 
 @dataclass(frozen=True)
 class Options:
-    """How to verify: how many processes, how long to wait for a silent clip, how thoroughly, whether to mend."""
+    """How to verify.
+
+    Attributes:
+        jobs: number of processes.
+        stall_limit_s: seconds without progress after which a clip fails.
+        fast: whether to compare hashes and membership only.
+        repair: whether to repair what is wrong.
+    """
 
     jobs: int = 1
     stall_limit_s: float = 120.0
@@ -39,15 +58,15 @@ class Options:
 
 @dataclass
 class Summary:
-    """What was found in one manifest.
+    """The result of verifying one manifest.
 
     Attributes:
         path: of the manifest.
-        rows: how many rows it has.
-        incomplete: how many of them are quarantined or missing.
-        findings: what does not check out.
-        remarks: how many rows could not be looked at whole, by the reason; no fault of theirs.
-        mended: how many rows or files were mended.
+        rows: number of rows.
+        incomplete: number of quarantined or missing rows.
+        findings: the problems.
+        remarks: the number of rows that could not be verified completely, by reason; these are no problems of the rows.
+        mended: number of repaired rows or files.
     """
 
     path: Path
@@ -59,9 +78,9 @@ class Summary:
 
 
 def verify(paths: Sequence[Path], options: Options) -> Iterator[Summary]:
-    """Check manifests, one after another, those that others follow from first; then what belongs to none.
+    """Verify manifests in the order of their dependencies, then the files that belong to none.
 
-    Raises `ManifestError` where there is no manifest at all.
+    Raises `ManifestError` where there is no manifest.
     """
     looked_at = tree.read(paths)
     order = {SOURCES.name: 0, "captions": 1, "analyses": 2, VIDEOS.name: 3, "texts": 3}
@@ -70,7 +89,7 @@ def verify(paths: Sequence[Path], options: Options) -> Iterator[Summary]:
         try:
             _verify(looked_at, manifest, options, summary)
         except (LookupError, TypeError, ValueError, UnknownPerturbationError) as error:
-            # What follows from rows cannot be told where those contradict each other.
+            # The expected rows cannot be computed where the rows of other manifests contradict each other.
             problem = f"its rows and its neighbours' do not fit together: {type(error).__name__}: {error}"
             summary.findings.append(Finding(manifest.path, "", problem))
         summary.findings = list(dict.fromkeys(summary.findings))
@@ -86,24 +105,23 @@ def verify(paths: Sequence[Path], options: Options) -> Iterator[Summary]:
         yield Summary(place, 0, findings=findings, mended=mended)
 
 
-def _verify(looked_at: Tree, manifest: Manifest, options: Options, summary: Summary) -> None:
+def _verify(looked_at: Tree, manifest: Manifest[object], options: Options, summary: Summary) -> None:
     summary.incomplete = sum(getattr(row, "status", COMPLETE) != COMPLETE for row in manifest.rows)
-    corrected: list[Any] | None = None
-    name = manifest.kind.name
-    if name == VIDEOS.name:
-        corrected = _verify_videos(looked_at, manifest, options, summary)
-    elif name == SOURCES.name:
-        corrected = _verify_sources(manifest, options, summary)
-    elif name == "captions":
-        summary.findings += derived.check_captions(looked_at, manifest)
-    elif name == "texts":
-        summary.findings += derived.check_texts(looked_at, manifest, fast=options.fast)
-    elif name == "analyses":
-        summary.findings += derived.check_analyses(looked_at, manifest, fast=options.fast)
-    elif name == "results":
+    corrected: Sequence[object] | None = None
+    if (videos := manifest.of(VIDEOS)) is not None:
+        corrected = _verify_videos(looked_at, videos, options, summary)
+    elif (sources := manifest.of(SOURCES)) is not None:
+        corrected = _verify_sources(sources, options, summary)
+    elif (listed := manifest.of(CAPTIONS)) is not None:
+        summary.findings += derived.check_captions(looked_at, listed)
+    elif (texts := manifest.of(TEXTS)) is not None:
+        summary.findings += derived.check_texts(looked_at, texts, fast=options.fast)
+    elif (analyses := manifest.of(ANALYSES)) is not None:
+        summary.findings += derived.check_analyses(looked_at, analyses, fast=options.fast)
+    elif (results := manifest.of(RESULTS)) is not None:
         ranks = looked_at.neighbour(manifest.path.with_name("ranks.parquet"), RANKS)
-        summary.findings += derived.check_results(looked_at, manifest, ranks)
-    elif name == "ranks":
+        summary.findings += derived.check_results(looked_at, results, ranks)
+    elif manifest.of(RANKS) is not None:
         summary.findings += derived.check_doubled(manifest)
     else:
         corrected = derived.expected_rows(looked_at, manifest)
@@ -116,49 +134,51 @@ def _verify(looked_at: Tree, manifest: Manifest, options: Options, summary: Summ
         summary.mended += 1
 
 
-def _as_written(manifest: Manifest) -> list[Finding]:
-    """Whether a manifest's counts and hashes are those of its rows."""
+def _as_written(manifest: Manifest[object]) -> list[Finding]:
+    """A finding where a manifest's counts and hashes differ from its rows."""
     names = files.changed_parts(manifest.path, manifest.kind, manifest.rows)
     problem = f"it was changed after it was written: {', '.join(names)} differ"
     return [Finding(manifest.path, "", problem)] if names else []
 
 
-def _write_again(looked_at: Tree, manifest: Manifest, rows: Sequence[Any]) -> None:
-    """Write a manifest with the rows that it should have; what is not known of a row stays a finding."""
+def _write_again(looked_at: Tree, manifest: Manifest[object], rows: Sequence[object]) -> None:
+    """Write a manifest with its expected rows; a row that is not known stays a finding."""
     about = {name: value for name, value in manifest.about.items() if name not in ("statuses", "rows")}
     if manifest.kind.name == SOURCES.name:
-        about["set"] = sets.of_sources(rows).columns()
+        about["set"] = sets.of_sources([row for row in rows if isinstance(row, SourceRow)]).columns()
     sources = looked_at.neighbour(manifest.path.parent.parent / "sources.parquet", SOURCES)
     if manifest.kind.name == VIDEOS.name and sources is not None:
-        scenarios = len({(row.perturbation, row.severity) for row in rows})
-        about["set"] = sets.of_corpus(sources.rows, rows, scenarios).columns()
+        videos = [row for row in rows if isinstance(row, VideoRow)]
+        scenarios = len({(row.perturbation, row.severity) for row in videos})
+        about["set"] = sets.of_corpus(sources.rows, videos, scenarios).columns()
     files.write(manifest.path, manifest.kind, rows, about)
 
 
-def _verify_sources(manifest: Manifest, options: Options, summary: Summary) -> list[SourceRow] | None:
-    rows: list[SourceRow] = manifest.rows
+def _verify_sources(manifest: Manifest[SourceRow], options: Options, summary: Summary) -> list[SourceRow] | None:
     summary.findings += derived.check_doubled(manifest)
-    listed = sets.of_sources(rows).columns()
+    listed = sets.of_sources(manifest.rows).columns()
     if manifest.about.get("set") != listed:
-        problem = f"it says that {manifest.about.get('set')}, and holds {listed}"
+        problem = f"its metadata says {manifest.about.get('set')}, but its rows give {listed}"
         summary.findings.append(Finding(manifest.path, "", problem))
     check = partial(_check_source, root=manifest.root, fast=options.fast)
     corrected = []
-    for row, checked in _checked(check, rows, options):
+    for row, checked in _checked(check, manifest.rows, options):
         for problem in checked.problems:
             summary.findings.append(Finding(manifest.path, name_of(row, manifest.kind.key), problem))
         corrected.append(checked.corrected if isinstance(checked.corrected, SourceRow) else row)
     distinct = {row.item_id: row for row in corrected}
-    # Of a listed item that is gone nobody knows any more: only planning lists it again.
-    whole = manifest.about.get("set", {}).get("listed") == len(distinct)
+    # A listed item whose row is lost cannot be restored here: only planning can list it again.
+    whole = manifest.part("set").get("listed") == len(distinct)
     return list(distinct.values()) if whole else None
 
 
-def _verify_videos(looked_at: Tree, manifest: Manifest, options: Options, summary: Summary) -> list[Any] | None:
+def _verify_videos(
+    looked_at: Tree, manifest: Manifest[VideoRow], options: Options, summary: Summary
+) -> Sequence[object] | None:
     corpus = Corpus(looked_at, manifest)
     corpus.check_set()
     tools = tool_versions()
-    same_tools = all(manifest.about.get("tools", {}).get(name) == version for name, version in tools.items())
+    same_tools = all(manifest.part("tools").get(name) == version for name, version in tools.items())
     tasks = corpus.tasks(fast=options.fast, repair=options.repair, same_tools=same_tools)
     corrected = []
     for task, checked in _checked(clips.check_video, tasks, options):
@@ -181,25 +201,26 @@ def _check_source(row: SourceRow, tick: supervise.Tick, *, root: Path, fast: boo
     return clips.check_source(row, root, fast, tick)
 
 
-Item = TypeVar("Item")
+Item = TypeVar("Item", Task, SourceRow)
+Check = Callable[[Item, supervise.Tick], Checked]
 
 
-def _checked(check: Any, items: Sequence[Item], options: Options) -> Iterator[tuple[Item, Checked]]:
+def _checked(check: Check[Item], items: Sequence[Item], options: Options) -> Iterator[tuple[Item, Checked]]:
     slices = [items[start : start + _SLICE] for start in range(0, len(items), _SLICE)]
     if options.jobs == 1:
         for part in slices:
             yield from zip(part, _check_slice(check, part, options.stall_limit_s), strict=True)
         return
     with ProcessPoolExecutor(options.jobs) as pool:
-        found = pool.map(partial(_check_slice, check, stall_limit_s=options.stall_limit_s), slices)
-        for part, results in zip(slices, found, strict=True):
+        checked = pool.map(partial(_check_slice, check, stall_limit_s=options.stall_limit_s), slices)
+        for part, results in zip(slices, checked, strict=True):
             yield from zip(part, results, strict=True)
 
 
-def _named(item: Any) -> str:
-    return repr(getattr(item, "expected", item).item_id)
+def _named(item: Task | SourceRow) -> str:
+    return repr((item.expected if isinstance(item, Task) else item).item_id)
 
 
-def _check_slice(check: Any, items: Sequence[Any], stall_limit_s: float) -> list[Checked]:
+def _check_slice(check: Check[Item], items: Sequence[Item], stall_limit_s: float) -> list[Checked]:
     outcomes = supervise.run(check, items, stall_limit_s=stall_limit_s, name=_named)
     return [outcome.result or Checked((outcome.error or "",), None) for outcome in outcomes]

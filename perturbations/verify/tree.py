@@ -1,12 +1,12 @@
-"""The manifests of a tree: which there are, which should be there, and the files that no row names."""
+"""The manifests of a folder tree: the existing ones, the missing ones, and the files that no row names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar, cast
 
 from perturbations.errors import ManifestError
 from perturbations.guides import registry as guides
@@ -26,30 +26,32 @@ from perturbations.manifest.kinds import (
     TEXTS,
     VIDEOS,
     Kind,
+    Row,
 )
 from perturbations.suites import registry
 from perturbations.system import storage
 from perturbations.verify.findings import Finding
 
-_DATASET_FILES: dict[str, Kind[Any]] = {
-    "sources": SOURCES,
-    "captions": CAPTIONS,
-    "qrels": QRELS,
-    **dict.fromkeys(guides.analyses(), ANALYSES),
+# The kinds of the manifests that the workflow writes, by the file's name.
+_DATASET_FILES = {
+    "sources": SOURCES.name,
+    "captions": CAPTIONS.name,
+    "qrels": QRELS.name,
+    **dict.fromkeys(guides.analyses(), ANALYSES.name),
 }
-_SUITE_FILES: dict[str, Kind[Any]] = {
-    "videos": VIDEOS,
-    "quarantine": QUARANTINE,
-    "mixed_severity": MIXES,
-    "mixed_types": MIXES,
-    "captions": TEXTS,
-    "caption_statistics": TEXT_STATISTICS,
-    "multimodal": MULTIMODAL,
+_SUITE_FILES = {
+    "videos": VIDEOS.name,
+    "quarantine": QUARANTINE.name,
+    "mixed_severity": MIXES.name,
+    "mixed_types": MIXES.name,
+    "captions": TEXTS.name,
+    "caption_statistics": TEXT_STATISTICS.name,
+    "multimodal": MULTIMODAL.name,
 }
-_RESULT_FILES: dict[str, Kind[Any]] = {"results": RESULTS, "ranks": RANKS}
+_RESULT_FILES = {"results": RESULTS.name, "ranks": RANKS.name}
 _RESULT_FOLDERS = ("evaluation", "adaptation")
 
-# When one of them is there, so is the other: one rule writes both, or one target asks for both.
+# Where a manifest exists, its siblings exist too: one rule writes both, or one target requests both.
 _SIBLINGS = {
     "videos": ("quarantine",),
     "quarantine": ("videos",),
@@ -66,61 +68,76 @@ _SIBLINGS = {
 LEFTOVER = "what an interrupted write left"
 
 
+RowType = TypeVar("RowType", covariant=True)
+
+
 @dataclass(frozen=True)
-class Manifest:
-    """A manifest of a tree: its file, its kind, its rows as they are, and what it says of itself."""
+class Manifest(Generic[RowType]):
+    """A manifest of a tree: its file, its kind, its rows as stored, and its metadata.
+
+    A `Manifest[object]` is one whose kind is only known at run time; `of` gives it its type.
+    """
 
     path: Path
-    kind: Kind[Any]
+    kind: Kind[RowType]
 
     @cached_property
-    def about(self) -> dict[str, Any]:
-        """Raises `ManifestError`."""
+    def about(self) -> Mapping[str, object]:
+        """The metadata of the file. Raises `ManifestError`."""
         return files.read_metadata(self.path)
 
+    def part(self, name: str) -> Mapping[str, object]:
+        """An object within the metadata; empty where there is none of this name."""
+        part = self.about.get(name)
+        return part if isinstance(part, dict) else {}
+
     @cached_property
-    def rows(self) -> list[Any]:
-        """Raises `ManifestError`."""
+    def rows(self) -> list[RowType]:
+        """The rows as stored. Raises `ManifestError`."""
         return files.rows_as_stored(self.path, self.kind)
 
     @cached_property
     def root(self) -> Path:
-        """Raises `ManifestError`."""
+        """The folder that the rows' paths are relative to. Raises `ManifestError`."""
         return locations.root_of(self.path, self.about)
+
+    def of(self, kind: Kind[Row]) -> Manifest[Row] | None:
+        """This manifest, when it is of the kind; None otherwise."""
+        return cast("Manifest[Row]", self) if self.kind.name == kind.name else None
 
 
 @dataclass
 class Tree:
-    """The manifests that are looked at, and their neighbours, which tell what should be in them."""
+    """The manifests to verify, and their neighbours, from which their expected rows follow."""
 
-    chosen: list[Manifest]
+    chosen: list[Manifest[object]]
     findings: list[Finding] = field(default_factory=list)
-    _known: dict[Path, Manifest | None] = field(default_factory=dict)
+    _known: dict[Path, Manifest[object] | None] = field(default_factory=dict)
 
-    def neighbour(self, path: Path, kind: Kind[Any]) -> Manifest | None:
-        """A manifest beside those that are looked at; None where there is none, or none that can be read."""
+    def neighbour(self, path: Path, kind: Kind[Row]) -> Manifest[Row] | None:
+        """A manifest next to those that are verified; None where it does not exist or cannot be read."""
         if path not in self._known:
             manifest = Manifest(path, kind)
             try:
                 self._known[path] = manifest if path.is_file() and manifest.rows is not None else None
             except ManifestError:
                 self._known[path] = None
-        return self._known[path]
+        return cast("Manifest[Row] | None", self._known[path])
 
     def forget(self, path: Path) -> None:
-        """Read a manifest anew when it is asked for again: it was mended."""
+        """Forget a repaired manifest, so that it is read again."""
         self._known.pop(path, None)
 
-    def add(self, manifest: Manifest) -> None:
-        """Look at a manifest."""
+    def add(self, manifest: Manifest[object]) -> None:
+        """Add a manifest to verify."""
         self.chosen.append(manifest)
         self._known[manifest.path] = manifest
 
 
 def read(paths: Sequence[Path]) -> Tree:
-    """The manifests among files and below folders; one that cannot be read is a finding.
+    """The manifests among the given files and below the given folders; an unreadable manifest is a finding.
 
-    Raises `ManifestError` when there is none.
+    Raises `ManifestError` when there is no manifest.
     """
     tree = Tree([])
     for path in paths:
@@ -140,7 +157,7 @@ def _add(tree: Tree, path: Path, *, strict: bool) -> None:
     try:
         expected = _kind_at(path)
         kind = KINDS.get(str(files.read_metadata(path).get("kind")))
-        if kind is None or (expected is None and not strict) or (expected not in (None, kind)):
+        if kind is None or (expected is None and not strict) or (expected not in (None, kind.name)):
             problem = f"not a manifest that the workflow writes there: it is of the kind {kind.name if kind else None}"
             tree.findings.append(Finding(path, "", problem))
             return
@@ -151,8 +168,8 @@ def _add(tree: Tree, path: Path, *, strict: bool) -> None:
         tree.findings.append(Finding(path, "", str(error).removeprefix(f"{path} ")))
 
 
-def _kind_at(path: Path) -> Kind[Any] | None:
-    """The kind of manifest that the workflow writes at a path."""
+def _kind_at(path: Path) -> str | None:
+    """The kind of manifest that the workflow writes at a path; None where it writes none."""
     name, folder = path.stem, path.parent.name
     if folder in _RESULT_FOLDERS:
         return _RESULT_FILES.get(name)
@@ -162,7 +179,7 @@ def _kind_at(path: Path) -> Kind[Any] | None:
 
 
 def _absent(folder: Path) -> Iterator[Finding]:
-    """Manifests that are not there, though what is made with them is."""
+    """Missing manifests, where files that are always made together with them exist."""
     for place in sorted({path.parent for path in folder.rglob("*") if path.is_file()} | {folder}):
         present = {path.stem for path in place.glob("*.parquet")}
         is_paired = place.name in registry.suites() or place.name in _RESULT_FOLDERS
@@ -190,14 +207,13 @@ def _missing(dataset: Path, names: Sequence[str]) -> Iterator[Finding]:
 
 
 def strangers(tree: Tree) -> list[Finding]:
-    """Files in the folders of corpora that no row names."""
+    """The files in the folders of corpora that no row names."""
     named: dict[Path, set[Path]] = {}
     findings = []
-    for manifest in tree.chosen:
-        if manifest.kind is not VIDEOS:
-            continue
-        collection = _collection_of(manifest.path)
-        if collection is None:
+    for chosen in tree.chosen:
+        manifest = chosen.of(VIDEOS)
+        collection = _collection_of(chosen.path)
+        if manifest is None or collection is None:
             continue
         place = Path("corpora", collection, manifest.path.parent.name)
         try:
@@ -216,7 +232,7 @@ def strangers(tree: Tree) -> list[Finding]:
 
 
 def _collection_of(path: Path) -> Path | None:
-    """The dataset, or the whole videos of one, that a suite's manifest is about: the folders below `manifests`."""
+    """The collection of a suite's manifest (a dataset, or its whole videos): the folders below `manifests`."""
     parts = path.resolve().parent.parts
     if "manifests" not in parts:
         return None
