@@ -16,6 +16,7 @@ from perturbations.engine import guided, rendering
 from perturbations.engine.source import Source, source_of
 from perturbations.engine.temporal import fitted
 from perturbations.errors import ManifestError, UnknownPerturbationError
+from perturbations.manifest.columns import columns_of, row_from, values_of
 from perturbations.manifest.kinds import (
     COMPLETE,
     SOURCE_STORAGE,
@@ -25,9 +26,6 @@ from perturbations.manifest.kinds import (
     CompleteSource,
     SourceRow,
     VideoRow,
-    columns_of,
-    row_from,
-    values_of,
 )
 from perturbations.media import decoding, decord_reader, encoding, framefile
 from perturbations.media.clip import Clip, Frame, Timing

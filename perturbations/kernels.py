@@ -173,8 +173,8 @@ FOG = Kernel(
     path={"intensity": geometric(0.02, 20.0), "decay": 1.7},
 )
 FROST = Kernel(
-    function="weather:frost",
-    draw="weather:draw_frost",
+    function="frost:frost",
+    draw="frost:draw_frost",
     guide="frost",
     bounds={"kept": SHARE, "added": SHARE},
     # From a bare pane to ice that hides the picture.

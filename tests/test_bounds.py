@@ -19,7 +19,7 @@ from perturbations.bounds import Bound, Choice, Range, Several
 from perturbations.errors import ConfigError, cut, short
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import Clip, Frame, Timing
-from perturbations.plan import config
+from perturbations.plan import config, problems
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 from perturbations.system import storage
@@ -245,7 +245,7 @@ def configured(parameters: dict[str, dict[str, dict[int, dict[str, Any]]]], capt
 def test_each_is_refused_by_its_key_when_the_configuration_is_read(
     value: Any, captions: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(config, "_MOST_PROBLEMS", 1000)
+    monkeypatch.setattr(problems, "MOST_PROBLEMS", 1000)
     tables: dict[str, Any] = {}
     wanted = {}
     for entry, name in PARAMETERS:

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from perturbations.errors import ManifestError
 from perturbations.manifest import locations
-from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, Kind, Row, columns_of
+from perturbations.manifest.columns import columns_of
+from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, Kind, Row
 from perturbations.system import locking, storage
 
 if TYPE_CHECKING:
