@@ -46,9 +46,7 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
     except av.error.MemoryError as error:
         if not processes.memory_is_left():
             raise
-        raise MediaError(
-            f"cannot be decoded: {error.strerror or error}"
-        ) from None  # a damaged file
+        raise MediaError(f"cannot be decoded: {error.strerror or error}") from None  # a damaged file
     except av.error.FFmpegError as error:
         _check_refused_size(error)
         raise MediaError(f"cannot be decoded: {error.strerror or error}") from error
