@@ -1,4 +1,4 @@
-# Retrieval with what was made: the model as it is (evaluate_<dataset>), and adapting to its queries (tta_<dataset>).
+# Retrieval on the corpora: without adaptation (evaluate_<dataset>) and with test-time adaptation (tta_<dataset>).
 localrules:
     results,
 
@@ -54,7 +54,7 @@ rule gallery:
         " --device {resources.device:q} --output {output:q} 2> {log:q}"
 
 
-# The device is a resource because it decides where a result is made, and not what it is.
+# The device is a resource, not a param, because it decides where a job runs and not what its result is.
 rule evaluate:
     input:
         unpack(
