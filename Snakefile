@@ -1,5 +1,5 @@
-# Configuration, includes, the named targets: nothing else.
-#   snakemake --list-target-rules     what there is to make
+# Configuration, includes and named targets.
+#   snakemake --list-target-rules     list all targets
 #   snakemake --cores 2               the demo, on any machine
 from pathlib import Path
 

@@ -228,7 +228,7 @@ def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
     ("backend", "says"),
     [
         ({"retrieval": "pretrained", "captions": "bert-base-uncased + wordnet-3.0", "style": "pretrained"}, None),
-        ({"retrieval": "demo_encoder"}, "Retrieval: a small encoder of drawn scenes"),
+        ({"retrieval": "demo_encoder"}, "Retrieval: a small encoder that the workflow trained on drawn scenes"),
         ({"retrieval": "pretrained", "main_object": "offline"}, "Main object: the offline backend."),
         ({"retrieval": "pretrained", "captions": "ngram-fill"}, "Captions were perturbed by ngram-fill."),
         ({"retrieval": "pretrained", "severities": "calibrated"}, "Severities are not the published ones: calibrated."),
@@ -250,7 +250,7 @@ def test_every_section_is_there(made: Path) -> None:
     text = made.read_text()
     assert text.count("<img ") == 2 + 1 + 1 + 1  # severities, histograms, heat maps, a contact sheet
     assert "0.948" in text
-    assert "a small encoder of drawn scenes" in text
+    assert "a small encoder that the workflow trained on drawn scenes" in text
 
 
 def test_robustness_is_against_the_methods_own_clean_result(made: Path) -> None:

@@ -1,4 +1,4 @@
-# What guided perturbations must know of a clip, once for all severities: its motion, its main object, its embedding.
+# The information about a clip that guided perturbations need, once for all severities: motion, main object, embedding.
 rule analyses:
     input:
         sources="work/{dataset}/sources/{shard}.parquet",
@@ -29,7 +29,7 @@ rule analyses:
         " --folder {params.folder:q} --output {output:q} --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
 
 
-# The same analysis of all clips: an index of donors, or a list of main objects to look at.
+# One analysis of all clips: an index of donors, or a list of main objects to inspect.
 rule analyses_manifest:
     input:
         parts=lambda wildcards: paths.analysis_parts(

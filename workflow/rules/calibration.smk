@@ -1,5 +1,5 @@
 # Severities of even distortion, on request: `snakemake calibrate_<dataset>`, and then `severity: calibrated`.
-# No job takes the table as its input. Its numbers are in the recipes, so that a changed one reruns its own jobs only.
+# The table is not an input of any job. Its numbers are in the recipes, so a changed number reruns only its own jobs.
 rule calibration:
     input:
         "manifests/{dataset}/sources.parquet",
@@ -24,7 +24,7 @@ rule calibration:
     params:
         seed=CONFIG.seed,
         perturbations=lambda wildcards: list(paths.calibrated(CONFIG)),
-        # Not on the command line: a kernel that changed is measured again.
+        # Not used on the command line: a kernel with a new version is measured again.
         versions=lambda wildcards: recipe.canonical(paths.calibrated(CONFIG)),
         paper=lambda wildcards: paths.paper_suites(CONFIG),
     message:

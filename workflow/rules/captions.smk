@@ -1,4 +1,4 @@
-# Captions, and which clip answers which of them.
+# Captions, and the relevant clip per caption.
 rule captions:
     input:
         captions="work/{dataset}/captions.jsonl",
@@ -25,7 +25,7 @@ rule captions:
         " --output {output.captions:q} --qrels {output.qrels:q} 2> {log:q}"
 
 
-# Perturbed captions: one shard through one perturbation at one severity. No video is needed.
+# Perturbed captions: one shard under one perturbation at one severity. No video is needed.
 rule texts:
     input:
         "work/{dataset}/captions/{shard}.jsonl",
@@ -86,7 +86,7 @@ rule texts_manifest:
         " --config-digest {params.config_digest:q} --output {output.texts:q} --statistics {output.statistics:q} --page {output.page:q} 2> {log:q}"
 
 
-# Perturbed captions beside perturbed videos: rows, no pixels.
+# Perturbed captions joined with perturbed videos: only rows, no new videos.
 rule multimodal:
     input:
         videos="manifests/{dataset}/{suite}/videos.parquet",

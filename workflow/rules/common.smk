@@ -1,5 +1,5 @@
-# What needs Snakemake's own objects: names, errors, what is printed, and how jobs find the command `perturb`. What a
-# rule computes are functions of perturbations/plan/paths.py, evaluation_paths.py and targets.py.
+# The code that needs Snakemake's own objects: wildcards, errors, output, and the path of the command `perturb`. All other
+# computations of rules are functions of perturbations/plan/paths.py, evaluation_paths.py and targets.py.
 import sys
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ wildcard_constraints:
 
 
 def planned(function, *arguments):
-    """What a function plans. What the user must mend stops Snakemake, with one message."""
+    """The result of a planning function. A mistake of the user stops Snakemake with one message."""
     try:
         return function(*arguments)
     except PerturbationError as error:
@@ -30,17 +30,17 @@ def planned(function, *arguments):
 
 planned(paths.without_braces, "the working directory", Path.cwd())
 
-# Whatever stands in a command is quoted (`{params.x:q}`; a list item by item), and what comes from config.yaml gets
-# there through a function, because Snakemake takes braces in a plain string of `params` for wildcards.
-# With conda the command is in the rule's environment, otherwise beside the Python that runs Snakemake.
+# Every value in a command is quoted (`{params.x:q}`; a list item by item). Values from config.yaml are passed through a
+# function, because Snakemake reads braces in a plain string of `params` as wildcards.
+# With conda, the command is in the rule's environment; otherwise it is next to the Python that runs Snakemake.
 if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
     shell.prefix(paths.shell_prefix(Path(sys.executable)))
 
-# Limits decide when to give up on a file, never what a result is: jobs find them in their environment, not in parameters.
+# Limits decide when a file is given up, but never change a result. So jobs read them from the environment, not from params.
 limits.use(limits.parse(CONFIG.limits.model_dump_json()))
 
 
-# Snakemake asks once per job; each of these is the same for many.
+# Snakemake calls these functions once per job, and many jobs share their results.
 @cache
 def plan_of(collection):
     return planned(paths.plan, CONFIG, collection)

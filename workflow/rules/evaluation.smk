@@ -1,4 +1,4 @@
-# Retrieval with what was made: the model as it is (evaluate_<dataset>), and adapting to its queries (tta_<dataset>).
+# Retrieval on the corpora: without adaptation (evaluate_<dataset>) and with test-time adaptation (tta_<dataset>).
 localrules:
     results,
 
@@ -55,7 +55,7 @@ rule gallery:
         " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
 
 
-# The device and the reader are resources because they decide where and by what a result is made, and not what it is.
+# The device and the reader are resources, not params, because they do not decide what a result is.
 rule evaluate:
     input:
         unpack(

@@ -1,4 +1,4 @@
-# The parts of all shards become one manifest, and a run with too many failures fails: at its end, with the list.
+# The parts of all shards are merged into one manifest. A run with too many failures fails at its end and lists them.
 localrules:
     sources_manifest,
     videos_manifest,
@@ -68,7 +68,7 @@ rule videos_manifest:
         " --config-digest {params.config_digest:q} --output {output.videos:q} 2> {log:q}"
 
 
-# Rows that point at videos which the single scenarios hold.
+# Mixed manifests: rows that point at the videos of the single scenarios.
 rule mixes:
     input:
         videos="manifests/{dataset}/{suite}/videos.parquet",

@@ -1,4 +1,4 @@
-# Pictures of what was made, and the page of what was evaluated.
+# Contact sheets of the corpora, and the page of results.
 
 
 rule report:

@@ -1,5 +1,5 @@
-# The clean clips: decoded whole once, so that everything later knows what it works on.
-# `stall_limit_s` is a resource because it decides when to give up on a file, never what a result is.
+# The clean clips: each is decoded completely once, so that later jobs know its frames and properties.
+# `stall_limit_s` is a resource, not a param, because it decides when a file is given up, and never changes a result.
 rule sources:
     input:
         "work/{dataset}/shards/{shard}.jsonl",

@@ -1,4 +1,4 @@
-# The corpus: one shard of clips through one perturbation at one severity.
+# The corpus: one shard of clips under one perturbation at one severity.
 # The job's `recipe` is everything that determines its result; Snakemake reruns the job when it changes.
 rule videos:
     input:
