@@ -1,0 +1,170 @@
+"""A guide is one file: corpora, arrays and verify know it; a kernel that takes it is declared by a suite."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from shelves import copy_with, run
+from test_workflow import tiny_clip
+
+BRIGHTEST = '''
+"""The brightest channel of a clip, looked for once, for all severities."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from perturbations.guides.registry import (
+    Analysed,
+    Analysis,
+    AnalysisRecipe,
+    Asked,
+    Facts,
+    Given,
+    Guide,
+    GuideRecipe,
+    Results,
+    Wanted,
+    Work,
+)
+
+
+class Brightness(AnalysisRecipe):
+    """Of the first frame."""
+
+    analysis: Literal["brightness"] = "brightness"
+
+
+class BrightestGuide(GuideRecipe):
+    """The kernel is told which channel is the brightest."""
+
+    kind: Literal["brightest"] = "brightest"
+    analysis: Brightness
+
+    def needed_analysis(self) -> Brightness:
+        """The brightness of the clip."""
+        return self.analysis
+
+
+class Brightest(Facts):
+    """The channel: 0, 1 or 2."""
+
+    channel: int
+
+
+def settle_analysis(wanted: Wanted) -> Brightness:
+    """There is nothing to choose."""
+    return Brightness(version=1)
+
+
+def run(recipe: AnalysisRecipe, clips, work: Work) -> Results:
+    """The mean of each channel."""
+    results = []
+    for clip in clips:
+        (frame,) = clip.frames({0})
+        results.append(Analysed(backend="{}", result=str(int(frame.image.mean((0, 1)).argmax()))))
+    return results
+
+
+def find(asked: Asked) -> Brightest:
+    """The channel, from the row of the analysis."""
+    return Brightest(channel=int(asked.analysed_row().result or "0"))
+
+
+def make(recipe: GuideRecipe, facts: Facts, given: Given) -> int:
+    """The channel."""
+    assert isinstance(facts, Brightest)
+    return facts.channel
+
+
+GUIDE = Guide(
+    name="brightest",
+    summary="the brightest channel",
+    recipe=BrightestGuide,
+    facts=Brightest,
+    settle=lambda wanted: BrightestGuide(analysis=settle_analysis(wanted)),
+    find=find,
+    make=make,
+    players=lambda recipe, row: "{}",
+    analyses=(Analysis(name="brightness", recipe=Brightness, settle=settle_analysis, run=run),),
+)
+'''
+
+SUITE = '''
+"""A kernel that puts the brightest channel out."""
+
+from __future__ import annotations
+
+from perturbations.bounds import SHARE
+from perturbations.kernels import Kernel
+from perturbations.suites.registry import Paper, Suite, table
+
+
+def put_out(realization, channel, num_frames, height, width, *, share):
+    """Take a share of one channel away."""
+
+    def apply(frame, index):
+        changed = frame.copy()
+        changed[..., channel] = frame[..., channel] * (1 - share)
+        return changed
+
+    return apply
+
+
+PUT_OUT = Kernel(function="perturbations.suites.lamp:put_out", guide="brightest", bounds={"share": SHARE})
+PAPER = Paper(suite="lamp", video_source="Nobody 2026")
+SUITE = Suite(
+    name="lamp",
+    title="Lamp",
+    reference="Nobody",
+    perturbations=(PAPER.video("put_out", "light", PUT_OUT, table("share", 0.5, 1.0), "one channel goes out"),),
+)
+'''
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository with one more guide, a suite that uses it, and a clip."""
+    files = {"perturbations/guides/brightest.py": BRIGHTEST, "perturbations/suites/lamp.py": SUITE}
+    root = copy_with(tmp_path_factory.mktemp("copy"), files)
+    tiny_clip(root / "videos/a.mp4", seed=1)
+    (root / "captions.json").write_text(json.dumps([{"item_id": "a", "caption": "a clip"}]))
+    config = {
+        "datasets": {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}},
+        "suites": {"lamp": {}},
+        "storage": {"tier": "recipe"},
+    }
+    (root / "config.yaml").write_text(yaml.safe_dump(config))
+    return root
+
+
+def test_corpora_arrays_and_verify_know_it(copy: Path) -> None:
+    run(copy, "-m", "snakemake", "--cores", "2", "--", "lamp_tiny")
+    program = (
+        "import numpy as np, perturbations;"
+        "rows = perturbations.read_manifest('manifests/tiny/lamp/videos.parquet');"
+        "source = perturbations.read_manifest('manifests/tiny/sources.parquet').iloc[0];"
+        "clip = perturbations.open_clip(source); row = rows.iloc[1];"
+        "corpus = perturbations.open_clip(row);"
+        "array = perturbations.perturb(clip, 'lamp/put_out', 2, seed=0, item_id='a', dataset='tiny', fps=25);"
+        "channel = int(clip[0].mean((0, 1)).argmax());"
+        "print((row.guide, channel, bool(np.array_equal(corpus, array)), int(array[..., channel].max())))"
+    )
+    guide, channel, same, brightest = ast.literal_eval(run(copy, "-c", program))
+    assert json.loads(guide) == {"channel": channel}
+    assert same
+    assert brightest == 0
+    run(copy, "-m", "perturbations", "verify", "manifests")
+
+
+def test_a_perturbation_with_an_unknown_guide_is_named(copy: Path) -> None:
+    program = (
+        "from perturbations.guides import registry; from perturbations.errors import ShelfError\n"
+        "try: registry.get('brigthest')\n"
+        "except ShelfError as error: print(error)"
+    )
+    assert "no guide 'brigthest'; known: brightest, " in run(copy, "-c", program)
