@@ -84,7 +84,10 @@ def test_a_clip_that_failed_while_it_was_made_is_made_again_alone(tmp_path: Path
     before = inodes(project)
     assert "0 quarantined rows" in project.perturb("retry", "--item", "a", "b").stdout
     assert "0 quarantined rows" in project.perturb("retry", "--stage", "source").stdout
-    assert "4 quarantined rows in 4 parts will be" in project.perturb("retry", "--stage", "video", "--suite", "mlvp").stdout
+    assert (
+        "4 quarantined rows in 4 parts will be"
+        in project.perturb("retry", "--stage", "video", "--suite", "mlvp").stdout
+    )
     made = project.rerun("mlvp_tiny")
     assert len([name for name in made if "mlvp" in name]) == 4
     assert not any("sources" in name for name in made)
