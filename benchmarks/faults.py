@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations.manifest import files
-from perturbations.manifest.kinds import Column, columns_of
+from perturbations.manifest.columns import Column, columns_of
 from perturbations.verify import run
 
 CONFIG = """

@@ -16,6 +16,7 @@ from perturbations.engine import guided, rendering
 from perturbations.engine.source import Source, source_of
 from perturbations.engine.temporal import fitted
 from perturbations.errors import ManifestError, UnknownPerturbationError
+from perturbations.manifest.columns import columns_of, row_from, values_of
 from perturbations.manifest.kinds import (
     COMPLETE,
     SOURCE_STORAGE,
@@ -25,17 +26,15 @@ from perturbations.manifest.kinds import (
     CompleteSource,
     SourceRow,
     VideoRow,
-    columns_of,
-    row_from,
-    values_of,
 )
-from perturbations.media import decoding, encoding, framefile
+from perturbations.media import decoding, decord_reader, encoding, framefile
 from perturbations.media.clip import Clip, Frame, Timing
 from perturbations.media.footage import Span
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import Unstored, VideoRecipe, make, parse
 from perturbations.suites import registry
 from perturbations.system import storage
+from perturbations.system.settings import READERS, Reader
 
 Frames = Image
 """T x H x W x 3, RGB, uint8."""
@@ -220,7 +219,7 @@ def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: s
         return np.stack([frame.image for frame in rendering.render(recipe, source)])
 
 
-def open_clip(row: object, indices: Sequence[int] | None = None) -> Frames:
+def open_clip(row: object, indices: Sequence[int] | None = None, reader: Reader = "pyav") -> Frames:
     """Read or render the frames of one manifest row, in any storage tier.
 
     Args:
@@ -229,22 +228,31 @@ def open_clip(row: object, indices: Sequence[int] | None = None) -> Frames:
             source video. A row of the tier `frames` holds only the sampled frames.
         indices: which frames to return, as positions in the row's clip; None returns all. Use it for long clips, which
             do not fit in memory.
+        reader: what decodes the file of a `video` row or of a clean clip: "pyav", or "decord" for programs that have it
+            (see `perturbations.media.decord_reader`). Both give the same frames: those of decord are compared with the
+            row's `frames_sha256`, and refused where they differ. It changes nothing for `frames` rows, which nothing
+            decodes, and for `recipe` rows, which this package renders from what PyAV decodes.
 
     Returns:
         The frames in the order of `indices`, T x H x W x 3, RGB, uint8.
 
     Raises:
-        ManifestError: the row is quarantined.
-        MediaError: a file is missing or changed.
+        ManifestError: the row is quarantined, or has no `frames_sha256` for decord.
+        MediaError: a file is missing or changed, or decord gives other frames.
         IndexError: the row does not hold a requested position.
+        BackendError: decord is not installed.
+        ValueError: an unknown reader.
     """
+    if reader not in READERS:
+        raise ValueError(f"no reader {reader!r}; known: {', '.join(READERS)}")
     clip = typed_row(row)
     if clip.status != COMPLETE:
         raise ManifestError(f"{clip.item_id!r} is not complete but {clip.status}: {clip.error}")
     if isinstance(clip, SourceRow):
         assert isinstance(clip, CompleteSource)
         source = source_of(clip)
-        return _collect(decoding.decode(source.clip, only=_only(indices, source.num_frames)), indices)
+        only = _only(indices, source.num_frames)
+        return _collect(_decoded(source.clip, only, reader, clip), indices)
     tier = clip.storage.partition("/")[0]
     if tier == "frames":
         stack = framefile.read(_stored_file(clip))
@@ -252,10 +260,18 @@ def open_clip(row: object, indices: Sequence[int] | None = None) -> Frames:
         return stack if indices is None else stack[list(indices)]
     only = _only(indices, clip.frame_count)
     if tier == "video":
-        return _collect(decoding.decode(Clip(_stored_file(clip)), only=only), indices)
+        return _collect(_decoded(Clip(_stored_file(clip)), only, reader, clip), indices)
     if not isinstance(clip, VideoRow):
         raise ManifestError(f"{clip.item_id!r} has no frames: its storage is {clip.storage!r}")
     return _collect(rendering.render(parse(clip.recipe), source_of(clip), only=only), indices)
+
+
+def _decoded(clip: Clip, only: set[int] | None, reader: Reader, row: ClipRow | SourceRow) -> Iterator[Frame]:
+    if reader == "pyav":
+        return decoding.decode(clip, only=only)
+    if not row.frames_sha256:
+        raise ManifestError(f"the row of {row.item_id!r} has no frames_sha256, with which decord's frames are compared")
+    return decord_reader.decode(clip, frames_sha256=row.frames_sha256, only=only)
 
 
 def _stored_file(row: ClipRow) -> Path:

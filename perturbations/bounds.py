@@ -2,7 +2,7 @@
 
 Bounds are what a kernel can compute with, far wider than what is published: no division by zero, no sum that leaves its
 type, no table or padding that fills the memory. They belong to the declarations, `Perturbation.bounds`; here are the
-types, and the bounds of the kernels that several suites use.
+types; `perturbations.kernels` has those of the kernels that several suites use.
 """
 
 from __future__ import annotations
@@ -101,46 +101,3 @@ SIGMA_OF_TAPS = Range(0.01, 1000)
 
 REACH = whole(0, 200)
 """Radius of a blur in pixels."""
-
-# --- kernels of several suites ---------------------------------------------------------------------------------------
-
-NOISE: Bounds = {"sigma": Range(0, 10)}
-"""Of colour values in [0, 1]. From 29 on, levels leave 16 bits."""
-
-IMPULSES: Bounds = {"amount": SHARE}
-SPECKLES: Bounds = {"scale": Range(0, 10)}
-
-PHOTONS = Range(0.01, 100_000)
-"""Photons of a white pixel. The table of Poisson numbers grows with them."""
-
-STREAK: Bounds = {"radius": REACH, "sigma": SIGMA_OF_TAPS}
-
-DISK: Bounds = {"radius": whole(0, 12), "alias": Range(0.01, 100)}
-"""A disk of more than 12 pixels does not fit the kernel's 16-bit sums."""
-
-ZOOM: Bounds = {"stop": Range(1, 10, above=True), "step": Range(0.001, 10)}
-_MOST_VIEWS = 255
-ZOOM_VIEWS = Joint(
-    "step",
-    lambda parameters: (parameters["stop"] - 1) / parameters["step"] <= _MOST_VIEWS,
-    f"must take at most {_MOST_VIEWS} steps from 1 to `stop`",
-)
-"""The views' sum has 16 bits."""
-
-FOG: Bounds = {"intensity": Range(0, 1000), "decay": Range(0.1, 100)}
-
-SNOW: Bounds = {
-    "loc": Range(0, 10),
-    "scale": Range(0, 10),
-    "zoom": Range(2, 100),  # of the canvas, only what a zoom of 2 shows is drawn
-    "threshold": SHARE,
-    "radius": REACH,
-    "sigma": SIGMA_OF_TAPS,
-    "blend": SHARE,
-}
-
-ELASTIC: Bounds = {"alpha": Range(0, 10_000), "sigma": Range(0.01, 1000), "affine": Range(0, 1000)}
-
-QUALITY: Bounds = {"quality": whole(1, 100)}
-ALPHA: Bounds = {"alpha": SHARE}
-RATIO: Bounds = {"ratio": SHARE}

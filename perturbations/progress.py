@@ -21,13 +21,13 @@ _EVERY_S = 5.0
 
 def logged(things: Iterable[T], total: int, unit: str) -> Iterator[T]:
     """Pass things on and log items done, rate and time left, at most every few seconds and at the end."""
-    start = spoken = time.monotonic()
+    start = last_log = time.monotonic()
     for done, thing in enumerate(things, start=1):
         now = time.monotonic()
-        if done == total or now - spoken >= _EVERY_S:
+        if done == total or now - last_log >= _EVERY_S:
             # tqdm's text without its bar: a log file is read line by line.
             log.info(tqdm.format_meter(done, total, now - start, unit=f" {unit}", ncols=0).strip())
-            spoken = now
+            last_log = now
         yield thing
 
 
@@ -44,7 +44,7 @@ def ticking(things: Iterable[T], tick: Tick) -> Iterator[T]:
 
 @contextmanager
 def ticking_on(tick: Tick) -> Iterator[None]:
-    """Tell the supervisor that all is well while a model loads and thinks, which may take minutes without a sign."""
+    """Tick every few seconds while a model loads and runs: that may take minutes without any other sign of life."""
     over = threading.Event()
 
     def beat() -> None:

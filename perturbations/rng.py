@@ -1,4 +1,4 @@
-"""The only place where a random generator is born."""
+"""The only place where a random generator is made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def generator(
 ) -> np.random.Generator:
     """The generator of one realization: equal keys give equal streams, other keys unrelated ones.
 
-    The key is (seed, dataset, item, `suite/name`), and the frame's position where a suite draws a frame at a time.
+    The key is (seed, dataset, item, `suite/name`), and the frame's position where a suite draws per frame.
     Severity, variant, shard, order and worker are not part of it. The seed is a whole number from 0 to 2**63 - 1
     (`perturbations.bounds.SEEDS`): what a manifest can store.
 
@@ -34,7 +34,7 @@ def generator(
 def seeded_globals(rng: np.random.Generator) -> Iterator[None]:
     """For libraries that draw from a global generator: those of `random`, NumPy and torch, seeded from `rng`.
 
-    Afterwards they go on as if nothing had happened. torch is left out while it is not imported.
+    Afterwards each has the state it had before. torch is left out while it is not imported.
     """
     seed = int(rng.integers(2**32))
     torch = sys.modules.get("torch")

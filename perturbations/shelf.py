@@ -8,8 +8,8 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Protocol, TypeVar
 
 from perturbations.errors import ShelfError
 
@@ -20,9 +20,9 @@ REGISTRY = "registry"
 
 
 def things(package: str, constant: str, kind: type[Thing]) -> dict[str, Thing]:
-    """What each file of a shelf declares, by the file's name, sorted.
+    """File name -> what the file declares, for each file of a shelf, sorted.
 
-    `package` is the shelf's full name, `constant` what every file but `registry.py` must define, of the type `kind`.
+    `package` is the shelf's full name. Every file but `registry.py` must define `constant`, of the type `kind`.
     Raises `ShelfError` naming the file that does not.
     """
     shelf = importlib.import_module(package)
@@ -39,7 +39,27 @@ def things(package: str, constant: str, kind: type[Thing]) -> dict[str, Thing]:
     return declared
 
 
+class Named(Protocol):
+    """A thing with a name."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+
+NamedThing = TypeVar("NamedThing", bound=Named)
+
+
+def named(what: str, declared: Mapping[str, NamedThing]) -> dict[str, NamedThing]:
+    """What files declare, by its own name. Raises `ShelfError` where two things have one name."""
+    by_name: dict[str, NamedThing] = {}
+    for file, thing in declared.items():
+        if thing.name in by_name:
+            raise ShelfError(f"two {what}s are called {thing.name!r}; one of them in {file}.py")
+        by_name[thing.name] = thing
+    return by_name
+
+
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """What somebody who wrote `name` may have meant: up to three of the known names, or all of them."""
+    """The known names closest to a mistyped `name`: up to three, or all where none is close."""
     names = list(known)
     return difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names

@@ -20,6 +20,7 @@ BROWSER = "Chromium: apt-get install chromium"
 REFERENCE = "the reference data, which hold datasets' clips: not published; PERTURB_REFERENCE names their folder"
 ROOT = "root, to mount a disk: run pytest as root"
 NO_ROOT = "a user whom permissions bind: run pytest as another user than root"
+DECORD = "decord, which has no wheel for this machine: pip install 'decord>=0.6,<0.7'"
 LIBRARIES = {"torchvision": "pip install torchvision", "ultralytics": "pip install ultralytics"}
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -35,6 +36,12 @@ def library(name: str) -> ModuleType:
     """An optional library, imported; skips where it is not installed or does not load."""
     reason = f"{REASON}{name}, of a version that fits torch: .venv/bin/{LIBRARIES[name]}"
     module: ModuleType = pytest.importorskip(name, reason=reason, exc_type=Exception)
+    return module
+
+
+def decord() -> ModuleType:
+    """The second reader of clips; skips where it is not installed."""
+    module: ModuleType = pytest.importorskip("decord", reason=REASON + DECORD, exc_type=Exception)
     return module
 
 

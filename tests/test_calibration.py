@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_workflow import Project, new_project
 
-from perturbations.calibration import measuring, pages, paths, solver
+from perturbations.calibration import measuring, pages, solver
 from perturbations.calibration.solver import TARGETS, Point
 from perturbations.cli.main import main
 from perturbations.engine import guided, pipeline, shards
@@ -26,6 +26,7 @@ from perturbations.errors import ConfigError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, CompleteSource
 from perturbations.plan import calibration_table, config, recipe
+from perturbations.strengths import Axis, Stages, between
 from perturbations.suites import registry
 
 VISUAL = registry.perturbations(kind="video")
@@ -39,11 +40,6 @@ def keys(entries: Sequence[registry.Perturbation]) -> list[str]:
 # --- paths -----------------------------------------------------------------------------------------------------------
 
 
-def test_every_visual_perturbation_has_a_path_and_nothing_else_has() -> None:
-    assert set(paths.PATHS) == set(keys(VISUAL)), "perturbations/calibration/paths.py needs a line for each"
-    assert set(paths.PAPER) <= set(paths.PATHS)
-
-
 def kind_of(entry: registry.Perturbation, name: str, variant: str) -> type:
     values = [entry.parameters(severity, variant)[name] for severity in entry.severities]
     return float if any(isinstance(value, float) for value in values) else type(values[0])
@@ -52,14 +48,14 @@ def kind_of(entry: registry.Perturbation, name: str, variant: str) -> type:
 @pytest.mark.parametrize("variant", registry.VARIANTS)
 @pytest.mark.parametrize("entry", VISUAL, ids=keys(VISUAL))
 def test_paths_give_what_kernels_take(entry: registry.Perturbation, variant: str) -> None:
-    path = paths.path_of(entry, variant)
+    path = entry.paper_path if variant == "paper" and entry.paper_path is not None else entry.path
     published = [entry.parameters(severity, variant) for severity in entry.severities]
     for name in published[0]:
-        if name not in path:
-            assert len({str(one[name]) for one in published}) == 1, (
+        if path is not None and name not in path:
+            assert len({str(parameters[name]) for parameters in published}) == 1, (
                 f"{name} differs between severities: say how it moves"
             )
-    tried = [paths.parameters(entry, variant, strength) for strength in np.linspace(0, 1, 21).tolist()]
+    tried = [entry.parameters_at(strength, variant) for strength in np.linspace(0, 1, 21).tolist()]
     for made in tried:
         assert set(made) == set(published[0])
         for name, value in made.items():
@@ -70,17 +66,26 @@ def test_paths_give_what_kernels_take(entry: registry.Perturbation, variant: str
 
 
 def test_an_axis_goes_where_it_says() -> None:
-    axis = paths.Axis(3, 61, step=2)
+    axis = Axis(3, 61, step=2)
     values = [axis.at(strength) for strength in np.linspace(0, 1, 50).tolist()]
     assert values[0] == 3
     assert values[-1] == 61
     assert all(isinstance(value, int) and value % 2 for value in values)
     assert values == sorted(values)
-    assert paths.Axis(0.01, 100.0, geometric=True).at(0.5) == 1.0
-    assert paths.Axis(0.0, 1.0).at(1 / 3) == 0.3333
-    assert paths.Axis(2, 400, geometric=True, step=1, most=31).at(1.0) == 31
-    choice = paths.Choice(("a", "b"))
-    assert [choice.at(strength) for strength in (0.0, 0.49, 0.5, 1.0)] == ["a", "a", "b", "b"]
+    assert Axis(0.01, 100.0, geometric=True).at(0.5) == 1.0
+    assert Axis(0.0, 1.0).at(1 / 3) == 0.3333
+    assert Axis(2, 400, geometric=True, step=1, most=31).at(1.0) == 31
+    stages = Stages(("a", "b"))
+    assert [stages.at(strength) for strength in (0.0, 0.49, 0.5, 1.0)] == ["a", "a", "b", "b"]
+
+
+def test_without_a_path_the_way_leads_through_the_published_table() -> None:
+    table = [{"radius": 2, "share": 0.1, "place": "end"}, {"radius": 5, "share": 0.4, "place": "middle"}]
+    assert between(table, 0.0) == table[0]
+    assert between(table, 1.0) == table[1]
+    assert between(table, 0.4) == {"radius": 3, "share": 0.22, "place": "end"}
+    assert between(table, 0.6) == {"radius": 4, "share": 0.28, "place": "middle"}
+    assert between(table[:1], 0.7) == table[0]
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------

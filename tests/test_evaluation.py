@@ -84,10 +84,11 @@ def test_settings_of_a_job_nobody_asks_for() -> None:
         evaluation.settings(parsed(), "demo", ("t2v", "mlvp", "low"), "none")
 
 
-def test_the_device_changes_no_settings() -> None:
+@pytest.mark.parametrize(("key", "values"), [("device", ("cpu", "cuda")), ("reader", ("pyav", "decord"))])
+def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[str, str]) -> None:
     job: evaluation.Job = ("v2t", "mlvp", "low")
-    here, there = (evaluation.settings(parsed(device=one), "demo", job, "adapted") for one in ("cpu", "cuda"))
-    assert here == there
+    first, second = (evaluation.settings(parsed(**{key: value}), "demo", job, "adapted") for value in values)
+    assert first == second
 
 
 @pytest.mark.parametrize(
@@ -361,6 +362,14 @@ def test_without_adapting_nothing_is_run_again(evaluated: Project) -> None:
     assert "rule evaluate:" not in log
     results = read_manifest(evaluated.root / "manifests/tiny/evaluation/results.parquet")
     assert set(results["method"]) == {"none"}
+
+
+def test_with_another_reader_nothing_is_run_again(evaluated: Project) -> None:
+    with_decord = {**evaluated.config, "evaluation": {**evaluated.config["evaluation"], "reader": "decord"}}
+    changed = Project(evaluated.root, with_decord)
+    output = changed.snakemake("tta_tiny", "--dry-run")
+    assert "rule evaluate:" not in output.stdout + output.stderr
+    assert "rule gallery:" not in output.stdout + output.stderr
 
 
 def test_another_method_runs_alone(evaluated: Project) -> None:

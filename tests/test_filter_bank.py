@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from perturbations.demo import film
 from perturbations.video import procedural_styles, style
+from perturbations.video.kernel import Batched
 
 ALPHAS = (0.2, 0.4, 0.6, 0.8, 1.0)
 sizes = st.tuples(st.integers(1, 70), st.integers(1, 70))
@@ -96,14 +97,15 @@ def test_a_small_frame_has_the_style_s_contrast_too() -> None:
 def test_frames_painted_together() -> None:
     """A painter of batches hands its batches on."""
 
-    def paint(frame: np.ndarray, alpha: float) -> np.ndarray:
-        return frame
-
-    paint.together = lambda frames, alpha: frames + 1  # type: ignore[attr-defined]
-    paint.batch_size = lambda height, width: height * width  # type: ignore[attr-defined]
-    apply = style.style_transfer(None, paint, 9, 2, 3, alpha=0.5)
-    assert apply.batch_size == 6  # type: ignore[attr-defined]
-    assert np.array_equal(apply.together(np.zeros((2, 2, 3, 3), np.uint8)), np.ones((2, 2, 3, 3)))  # type: ignore[attr-defined]
+    painter = style.Painter(
+        frame=lambda frame, alpha: frame,
+        batch=lambda frames, alpha: frames + 1,
+        batch_size=lambda height, width: height * width,
+    )
+    kernel = style.style_transfer(None, painter, 9, 2, 3, alpha=0.5)
+    assert isinstance(kernel, Batched)
+    assert kernel.size == 6
+    assert np.array_equal(kernel.apply(np.zeros((2, 2, 3, 3), np.uint8)), np.ones((2, 2, 3, 3)))
 
 
 # --- styles ----------------------------------------------------------------------------------------------------------

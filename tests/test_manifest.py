@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from perturbations import read_manifest
 from perturbations.errors import ManifestError
 from perturbations.manifest import files, locations, sets
+from perturbations.manifest.columns import columns_of, row_from, values_of
 from perturbations.manifest.kinds import (
     ANALYSES,
     CAPTIONS,
@@ -46,9 +47,6 @@ from perturbations.manifest.kinds import (
     RankRow,
     SourceRow,
     VideoRow,
-    columns_of,
-    row_from,
-    values_of,
 )
 
 VALUES: dict[type, st.SearchStrategy[Any]] = {

@@ -19,7 +19,8 @@ import perturbations
 import perturbations.errors
 from perturbations.engine import pipeline, rendering, shards
 from perturbations.engine.source import source_of
-from perturbations.manifest.kinds import VideoRow, values_of
+from perturbations.manifest.columns import values_of
+from perturbations.manifest.kinds import VideoRow
 from perturbations.media import encoding, probing, program
 from perturbations.media.clip import Frame, Timing, uniform_indices
 from perturbations.plan import recipe

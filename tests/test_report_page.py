@@ -17,6 +17,7 @@ import pytest
 from perturbations.errors import ManifestError
 from perturbations.manifest import files as manifests
 from perturbations.manifest import sets
+from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import (
     QUARANTINE,
     RESULTS,
@@ -24,7 +25,6 @@ from perturbations.manifest.kinds import (
     QuarantineRow,
     ResultRow,
     TextStatisticsRow,
-    columns_of,
 )
 from perturbations.report import page
 from perturbations.suites import registry

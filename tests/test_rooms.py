@@ -15,7 +15,8 @@ PACKAGE = Path(perturbations.__file__).parent
 # From the ground up. What stands on one line does not know of each other either.
 FLOORS = [
     ["errors"],
-    ["arrays", "rng", "progress", "shelf", "bounds", "system"],
+    ["arrays", "rng", "progress", "shelf", "bounds", "strengths", "system"],
+    ["kernels"],
     ["video", "text", "analysis", "retrieval", "tta"],
     ["suites", "models"],
     ["media", "manifest", "demo"],
@@ -42,7 +43,19 @@ KERNELS = {
     "tta": {"numpy", "cv2", "torch"},
 }
 # Snakemake imports these at every start.
-LIGHT = ["errors", "shelf", "bounds", "system", "suites", "annotations", "datasets", "plan", "guides"]
+LIGHT = [
+    "errors",
+    "shelf",
+    "bounds",
+    "strengths",
+    "kernels",
+    "system",
+    "suites",
+    "annotations",
+    "datasets",
+    "plan",
+    "guides",
+]
 
 FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 

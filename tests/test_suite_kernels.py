@@ -15,7 +15,7 @@ from skimage import color, filters
 from test_kernels import SIZES, assert_close, drawn, each_severity, each_size, perturbed, scene, truncated
 
 from perturbations.suites import registry
-from perturbations.video import blur, camera, digital, noise, weather
+from perturbations.video import blur, camera, digital, frost, noise, weather
 
 PIL = pytest.importorskip("PIL.Image")
 
@@ -301,11 +301,11 @@ def test_frost(severity: int, size: tuple[int, int]) -> None:
 
 
 def test_the_ice_is_a_picture() -> None:
-    ice = weather.draw_frost(np.random.default_rng(0), 1, 120, 160).ice
+    ice = frost.draw_frost(np.random.default_rng(0), 1, 120, 160).ice
     assert (ice.shape, ice.dtype) == ((120, 160, 3), np.uint8)
     assert 90 < ice.mean() < 200
     assert ice.std() > 25
-    assert not np.array_equal(ice, weather.draw_frost(np.random.default_rng(1), 1, 120, 160).ice)
+    assert not np.array_equal(ice, frost.draw_frost(np.random.default_rng(1), 1, 120, 160).ice)
 
 
 @pytest.mark.parametrize("shape", [(40, 60), (400, 900), (30, 2000)], ids=str)
@@ -313,15 +313,15 @@ def test_a_photograph_of_frost_covers_the_frame(shape: tuple[int, int]) -> None:
     """The part that the place says, of the photograph at a fifth of its size or as small as covers the frame."""
     down, right = np.mgrid[: shape[0], : shape[1]]
     photograph = np.dstack([255 * down / shape[0], 255 * right / shape[1], 0 * down]).astype(np.uint8)
-    first = weather.frost_part(photograph, (0.0, 0.0), 48, 64)
-    last = weather.frost_part(photograph, (0.999, 0.999), 48, 64)
+    first = frost.frost_part(photograph, (0.0, 0.0), 48, 64)
+    last = frost.frost_part(photograph, (0.999, 0.999), 48, 64)
     assert first.shape == last.shape == (48, 64, 3)
     assert first[0, 0, :2].max() < 20
     assert last[-1, -1, :2].min() > 230
     frame = frames_of((48, 64))[0]
-    pane = weather.Pane((0.5, 0.5), np.zeros((48, 64, 3), np.uint8))
+    pane = frost.Pane((0.5, 0.5), np.zeros((48, 64, 3), np.uint8))
     drawn_ice, photographed = (
-        weather.frost(pane, ice, 1, 48, 64, kept=0.5, added=1.0)(frame, 0) for ice in (None, photograph)
+        frost.frost(pane, ice, 1, 48, 64, kept=0.5, added=1.0)(frame, 0) for ice in (None, photograph)
     )
     assert np.array_equal(drawn_ice, frame // 2)
     assert not np.array_equal(drawn_ice, photographed)

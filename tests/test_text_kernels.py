@@ -73,7 +73,7 @@ def test_a_kernel_takes_the_text_the_generator_its_numbers_and_its_roles(entry: 
             assert {*entry.parameters(severity, variant), *entry.roles} == set(list(signature)[2:])
 
 
-KERNELS = "characters words sentences parts_of_speech bias grammar tokens tables gate"
+KERNELS = "characters words sentences parts_of_speech bias grammar tokens tables"
 
 
 @pytest.mark.parametrize("name", KERNELS.split())

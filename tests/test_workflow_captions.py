@@ -19,7 +19,8 @@ from text_support import role
 from perturbations import perturb_text, read_captions, read_manifest
 from perturbations.captions import corpus, distance
 from perturbations.errors import BackendError, ManifestError
-from perturbations.manifest.kinds import TextStatisticsRow, columns_of
+from perturbations.manifest.columns import columns_of
+from perturbations.manifest.kinds import TextStatisticsRow
 from perturbations.models import text_roles
 from perturbations.plan import captions, config, listed, sharding
 from perturbations.report import text_catalogue

@@ -1,1 +1,1 @@
-"""What kernels need to know of a clip, computed once: motion, main objects, embeddings."""
+"""What kernels need to know about a clip, computed once: motion, main objects, embeddings."""

@@ -1,4 +1,4 @@
-"""A fixed descriptor of what a clip looks like: colour, gradients, motion. The `offline` clip embedding."""
+"""A fixed descriptor of a clip's look: colour, gradients, motion. The `offline` clip embedding."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ Vector = npt.NDArray[np.float32]
 _SIDE, _GRID, _ORIENTATIONS, _LEVELS = 64, 4, 8, 6
 _WEIGHTS = {"layout": 1.0, "histogram": 1.2, "gradients": 1.0, "motion": 0.5}
 
-# Blocks shorter than this are not scaled up: in a flat or still clip they hold a coder's noise. Those of scenes that
-# move are longer.
+# Blocks shorter than this are not scaled up: in a flat or still clip they hold a coder's noise. In scenes that move,
+# blocks are longer.
 _FAINT = {"layout": 0.5, "gradients": 3.0, "motion": 0.05}
 
-# Grey, red against green, yellow against blue: orthogonal. Whole numbers, whose sums are exact in any order; matrix
-# products and NumPy's arctangent of singles have other last bits on other processors. `_SCALES` makes each of unit
+# Grey, red against green, yellow against blue: orthogonal. Sums of whole numbers are exact in any order; the last bits
+# of matrix products and of NumPy's arctangent of singles differ between processors. `_SCALES` makes each axis of unit
 # length and levels of 1.
 _OPPONENT = ((1, 1, 1), (1, -1, 0), (1, 1, -2))
 _SCALES = 1 / (255 * np.sqrt([3.0, 2.0, 6.0]))
 _MIDDLE_GREY = 3**0.5 / 2
 
-# Gradients of whole numbers often lie between two orientations exactly. A little more, and they lie in the second.
+# Gradients of whole numbers often lie exactly between two orientations. This offset moves them into the second.
 _TIES_UP = 1e-9
 
 
 def describe(frames: Sequence[Image]) -> Vector:
     """One vector of length 1 for a clip: float32, 408 numbers.
 
-    Four blocks, each centred on what a featureless clip would give and scaled to a fixed length, so that unlike clips
-    are near 0 and not near 1: the layout of opponent colours on a 4 x 4 grid, the histogram of colours, the histogram
-    of gradient orientations on the grid, and how much the cells change from each frame to the next. Nothing is learned
-    from data. Frames are looked at as 64 x 64, so that resolution and aspect ratio hardly matter. Only the last block
-    depends on their order, and backwards they look the same.
+    Four blocks, each centred on the value of a featureless clip and scaled to a fixed length, so that the similarity of
+    unlike clips is near 0 and not near 1: the layout of opponent colours on a 4 x 4 grid, the histogram of colours, the
+    histogram of gradient orientations on the grid, and how much the cells change from each frame to the next. Nothing
+    is learned from data. Frames are resized to 64 x 64, so that resolution and aspect ratio hardly matter. Only the
+    last block depends on the frames' order, and it is the same for the reversed clip.
 
     Args:
-        frames: a few of the clip's frames, in order: uint8 RGB, height x width x 3. MLVP looks at 12.
+        frames: a few of the clip's frames, in order: uint8 RGB, height x width x 3. MLVP takes 12.
 
     Raises:
         ValueError: there is no frame.
@@ -64,7 +64,7 @@ def describe(frames: Sequence[Image]) -> Vector:
 
 
 def _unit(vector: npt.NDArray[np.float64], faint: float = 1e-9) -> npt.NDArray[np.float64]:
-    """The vector scaled to length 1; below the length `faint` it stays as much shorter."""
+    """The vector divided by its length, or by `faint` where it is shorter than that."""
     return vector / max(float(np.sqrt(np.square(vector).sum())), faint)
 
 
@@ -80,7 +80,7 @@ def _cells(plane: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def _histogram(frames: Image) -> npt.NDArray[np.float64]:
     """Square roots of the shares of 6 x 6 x 6 colours, less their mean.
 
-    A pixel is shared by the two nearest levels of each channel, so that a slight change of light moves little.
+    A pixel is split between the two nearest levels of each channel, so that a slight change of light changes little.
     """
     places = np.arange(256) * (_LEVELS - 1) / 255
     below = np.minimum(places.astype(np.int64), _LEVELS - 2)

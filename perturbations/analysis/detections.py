@@ -1,4 +1,4 @@
-"""What a detector says of a frame."""
+"""What a detector finds in a frame."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 
 class Detection(NamedTuple):
-    """One object that a detector saw in one frame.
+    """One object that a detector found in one frame.
 
     Attributes:
         box: (x0, y0, x1, y1) in pixels of the frame, 0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height.
         score: confidence in [0, 1].
-        label: the query that it answers; empty for a detector that needs no words.
+        label: the query that it matches; empty for a detector that needs no words.
         embedding: L2-normalized float32 vector of the box's content, for tracking.
     """
 

@@ -1,4 +1,4 @@
-"""Which pixels of each frame move most, and where to: for blurs that follow the motion (MLVP, App. E, Alg. 2)."""
+"""Which pixels of each frame move most, and in which direction: for motion blurs (MLVP, App. E, Alg. 2)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, TypedDict, cast
 
 import cv2
 import numpy as np
@@ -18,7 +18,7 @@ from perturbations.arrays import Image
 
 _PERCENTILE = 75
 _ANGLE_DECIMALS = 6
-_GROUP = 64  # frames; what a reader holds at once
+_GROUP = 64  # frames; a reader holds one group in memory
 
 _COLUMNS: dict[str, pa.DataType] = {
     "position": pa.int64(),
@@ -29,8 +29,17 @@ _COLUMNS: dict[str, pa.DataType] = {
 _SCHEMA = pa.schema([pa.field(name, kind) for name, kind in _COLUMNS.items()])
 
 
+class _StoredMotion(TypedDict):
+    """A row of the file."""
+
+    position: int
+    angle: float
+    still: bool
+    mask: bytes
+
+
 class FrameMotion(NamedTuple):
-    """What one frame's optical flow says.
+    """The motion in one frame, from its optical flow.
 
     Attributes:
         mask: bool, H x W: pixels that move, at or above the 75th percentile of the frame's flow magnitudes.
@@ -46,28 +55,28 @@ class FrameMotion(NamedTuple):
 def optical_flow(before: Image, frame: Image) -> npt.NDArray[np.float32]:
     """Dense Farneback flow between two RGB frames, H x W x 2 (x, y) in pixels, at the parameters of MLVP, App. E."""
     first, second = (cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in (before, frame))
-    flow = cv2.calcOpticalFlowFarneback(first, second, cast(Any, None), 0.5, 3, 15, 3, 5, 1.2, 0)
+    flow = cv2.calcOpticalFlowFarneback(first, second, cast(Image, None), 0.5, 3, 15, 3, 5, 1.2, 0)
     return np.asarray(flow, np.float32)
 
 
 def frame_motion(flow: npt.NDArray[np.float32]) -> FrameMotion:
-    """Reduce a flow field to what blurs need."""
+    """Reduce a flow field, float32 H x W x 2, to the mask and the angle that blurs need."""
     x, y = flow[..., 0], flow[..., 1]
     magnitude = np.sqrt(x * x + y * y)
     threshold = np.percentile(magnitude, _PERCENTILE)
-    # NumPy's own arctangent has other last bits on processors with AVX-512, the C library's on those without FMA.
+    # The last bits of NumPy's arctangent differ on processors with AVX-512, those of the C library's without FMA.
     down, across = (float(part.mean(dtype=np.float64)) for part in (y, x))
     angle = round(math.degrees(math.atan2(down, across)), _ANGLE_DECIMALS)
     return FrameMotion((magnitude >= threshold) & (magnitude > 0), angle, bool(threshold == 0))
 
 
 def no_motion(height: int, width: int) -> FrameMotion:
-    """The first frame's: there is none before it."""
+    """The motion of the first frame, which has no frame before it."""
     return FrameMotion(np.zeros((height, width), bool), 0.0, True)
 
 
 class Follower:
-    """Motion frame by frame. Frames must be shown in order, and each that is asked for after the one before it."""
+    """Motion frame by frame. Frames must be shown in order, and the frame before each wanted frame too."""
 
     def __init__(self) -> None:
         self._image: Image | None = None
@@ -94,25 +103,30 @@ class Follower:
 
 def needed(positions: Collection[int] | None) -> set[int] | None:
     """The frames to show for the motion at these positions: each of them and the one before it. None means all."""
-    return None if positions is None else {near for one in positions for near in (one - 1, one) if near >= 0}
+    return None if positions is None else {near for at in positions for near in (at - 1, at) if near >= 0}
 
 
-def write(path: Path, motions: Iterable[tuple[int, FrameMotion]], about: Mapping[str, Any]) -> None:
-    """Write (position, motion) pairs, in constant memory: a row a frame, masks as bits."""
+def write(path: Path, motions: Iterable[tuple[int, FrameMotion]], about: Mapping[str, object]) -> None:
+    """Write (position, motion) pairs, in constant memory: one row per frame, masks as bits."""
     schema = _SCHEMA.with_metadata({"about": json.dumps(about, sort_keys=True)})
     with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=False, write_statistics=False) as writer:
         for group in _grouped(motions):
             rows = [
-                {"position": position, "angle": one.angle, "still": one.still, "mask": np.packbits(one.mask).tobytes()}
-                for position, one in group
+                _StoredMotion(
+                    position=position,
+                    angle=motion.angle,
+                    still=motion.still,
+                    mask=np.packbits(motion.mask).tobytes(),
+                )
+                for position, motion in group
             ]
             writer.write_table(pa.Table.from_pylist(rows, schema))
 
 
 def _grouped(motions: Iterable[tuple[int, FrameMotion]]) -> Iterator[list[tuple[int, FrameMotion]]]:
     group: list[tuple[int, FrameMotion]] = []
-    for one in motions:
-        group.append(one)
+    for pair in motions:
+        group.append(pair)
         if len(group) == _GROUP:
             yield group
             group = []
@@ -121,11 +135,11 @@ def _grouped(motions: Iterable[tuple[int, FrameMotion]]) -> Iterator[list[tuple[
 
 
 def reader(path: Path, height: int, width: int) -> Callable[[int], FrameMotion]:
-    """A function position -> motion over a file that `write` made; cheap where positions ascend."""
+    """A function position -> motion, from a file that `write` wrote; fast where positions ascend."""
     file = pq.ParquetFile(path)
     positions = file.read(columns=["position"])["position"].to_numpy()
     group: int | None = None
-    rows: list[dict[str, Any]] = []
+    rows: list[_StoredMotion] = []
 
     def read(position: int) -> FrameMotion:
         nonlocal group, rows
@@ -135,8 +149,8 @@ def reader(path: Path, height: int, width: int) -> Callable[[int], FrameMotion]:
         if row // _GROUP != group:
             group = row // _GROUP
             rows = file.read_row_group(group).to_pylist()
-        found = rows[row % _GROUP]
-        bits = np.unpackbits(np.frombuffer(found["mask"], np.uint8), count=height * width)
-        return FrameMotion(bits.view(np.bool_).reshape(height, width), found["angle"], found["still"])
+        stored = rows[row % _GROUP]
+        bits = np.unpackbits(np.frombuffer(stored["mask"], np.uint8), count=height * width)
+        return FrameMotion(bits.view(np.bool_).reshape(height, width), stored["angle"], stored["still"])
 
     return read

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours by cosine similarity, and which clips of a corpus they are looked for in."""
+"""Exact nearest neighbours by cosine similarity, and the subset of a corpus that is searched."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy.typing as npt
 Mask = npt.NDArray[np.bool_]
 Vectors = npt.NDArray[np.float64]
 
-_DECIMALS = 12  # of a similarity: vectors of one direction but of unlike lengths differ in the 16th
-_AT_ONCE = 1 << 21  # similarities of one product: 16 MiB
-_ROWS = 1024  # vectors that are compared exactly at once
+_DECIMALS = 12  # of a similarity: vectors of the same direction but different lengths differ in the 16th decimal
+_AT_ONCE = 1 << 21  # similarities per matrix product: 16 MiB
+_ROWS = 1024  # vectors per exact comparison
 
 
 class Neighbour(NamedTuple):
@@ -25,11 +25,11 @@ class Neighbour(NamedTuple):
 
 
 def nearest(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.ArrayLike | None = None) -> Neighbour | None:
-    """The vector most like the query; None where all are excluded, or there is none.
+    """The vector most like the query; None where all are excluded, or `vectors` is empty.
 
-    Of equals it is the one at the smallest position: sort an index by id, and the answer does not depend on the order
-    in which the index was collected. The similarity of two vectors depends on these two alone, to the last bit. A
-    vector of length 0 has no direction, so its similarity to any other is 0.
+    Among equals, the smallest position wins: with an index sorted by id, the result does not depend on the order in
+    which the index was collected. The similarity of two vectors depends on these two alone, to the last bit. A vector
+    of length 0 has no direction, so its similarity to any other is 0.
 
     Args:
         query: D numbers; its length does not matter.
@@ -46,10 +46,10 @@ def nearest(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.ArrayLik
 def nearest_of_each(
     queries: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.ArrayLike | None = None
 ) -> list[Neighbour | None]:
-    """What `nearest` gives for each of the queries, to the last bit.
+    """The result of `nearest` for each query, to the last bit.
 
-    Beside its arguments it takes 8 bytes for each of their numbers, and about 40 MiB. An answer does not depend on the
-    other queries, so a caller with little memory for `excluded` may ask in parts.
+    Beside its arguments it takes 8 bytes for each of their numbers, and about 40 MiB. A result does not depend on the
+    other queries, so a caller with little memory for `excluded` may split the queries.
 
     Args:
         queries: Q x D.
@@ -67,82 +67,83 @@ def nearest_of_each(
         raise ValueError(f"excluded is {masks.dtype} {masks.shape}, not bool {(len(asked), len(index))}")
     if not len(index):
         return [None] * len(asked)
-    found: list[Neighbour | None] = []
+    neighbours: list[Neighbour | None] = []
     step = max(1, _AT_ONCE // len(index))
     for start in range(0, len(asked), step):
         part = slice(start, start + step)
-        found += _search(asked[part], index, None if masks is None else masks[part])
-    return found
+        neighbours += _search(asked[part], index, None if masks is None else masks[part])
+    return neighbours
 
 
 def subset(item_ids: Iterable[str], size: int, keyed_hash: Callable[[str], str]) -> list[str]:
-    """The `size` items with the smallest hashes, or all where there are no more, sorted by id.
+    """The `size` items with the smallest hashes, or all where there are fewer, sorted by id.
 
-    One item that comes or goes changes at most one other. In what order the ids are given does not matter.
+    An item added to or removed from the corpus changes at most one other item of the subset. The order of the ids does
+    not matter.
 
     Args:
         item_ids: the corpus, each id once.
-        size: how many are wanted, at least 1; MLVP takes its donors from 2,000 (released) or 3,000 (paper) clips.
+        size: how many items, at least 1; MLVP takes its donors from 2,000 (released) or 3,000 (paper) clips.
         keyed_hash: an id's hash under a key such as (seed, dataset): hex digits, all of one length.
 
     Raises:
-        ValueError: an id is given twice, or `size` is below 1.
+        ValueError: an id occurs twice, or `size` is below 1.
     """
     ids = sorted(item_ids)
     if size < 1:
         raise ValueError(f"size is {size}, it must be at least 1")
-    for one, following in pairwise(ids):
-        if one == following:
-            raise ValueError(f"item {one!r} is given twice")
+    for item_id, following in pairwise(ids):
+        if item_id == following:
+            raise ValueError(f"item {item_id!r} is given twice")
     # Sorting is stable, so of equal hashes the smaller id comes first.
     return sorted(sorted(ids, key=keyed_hash)[:size])
 
 
 def _directions(vectors: npt.ArrayLike, name: str) -> Vectors:
-    """Vectors n x D made float64 and of length 1; those of length 0 stay."""
+    """Vectors n x D as float64 of length 1; vectors of length 0 stay."""
     given = np.asarray(vectors)
     if given.ndim != 2:
         raise ValueError(f"{name} are of shape {given.shape}, not n x D")
-    # C order: NumPy's sums over other layouts add up in another order.
-    made = np.array(given, np.float64, order="C")
-    if not made.size:
-        return made
-    # Scaled first, so that no square overflows or vanishes.
-    largest = np.abs(made).max(axis=1, keepdims=True)
+    # C order: NumPy adds up other layouts in another order.
+    unit = np.array(given, np.float64, order="C")
+    if not unit.size:
+        return unit
+    # Scaled first, so that no square overflows or underflows.
+    largest = np.abs(unit).max(axis=1, keepdims=True)
     unfit = np.flatnonzero(~np.isfinite(largest[:, 0]))
     if len(unfit):
-        raise ValueError(f"{name}: number {unfit[0]} of {len(made)} holds a value that is not finite")
-    made /= np.where(largest > 0, largest, 1)
-    lengths = np.sqrt(np.square(made).sum(axis=1, keepdims=True))
-    made /= np.where(lengths > 0, lengths, 1)
-    return made
+        raise ValueError(f"{name}: number {unfit[0]} of {len(unit)} holds a value that is not finite")
+    unit /= np.where(largest > 0, largest, 1)
+    lengths = np.sqrt(np.square(unit).sum(axis=1, keepdims=True))
+    unit /= np.where(lengths > 0, lengths, 1)
+    return unit
 
 
 def _search(asked: Vectors, index: Vectors, excluded: Mask | None) -> list[Neighbour | None]:
-    """One matrix product finds who can be nearest, and only those are compared exactly.
+    """A matrix product finds the vectors that can be nearest, and only those are compared exactly.
 
-    A product's last bits depend on its size and on the machine, so it decides nothing between near equals.
+    The last bits of a product depend on its size and on the machine, so it must not decide between near equals.
     """
     product = asked @ index.T
     if excluded is not None:
         product[excluded] = -np.inf
-    # Twice what D roundings can do to a sum of absolute value 1, and what rounding to decimals can.
+    # Twice the largest error of D roundings in a sum of absolute value 1, plus that of rounding to decimals.
     margin = 4 * index.shape[1] * np.finfo(np.float64).eps + 2 * 10.0**-_DECIMALS
-    found: list[Neighbour | None] = []
+    neighbours: list[Neighbour | None] = []
     for query, similarities in zip(asked, product, strict=True):
         best = similarities.max()
         if best == -np.inf:
-            found.append(None)
+            neighbours.append(None)
             continue
         positions = np.flatnonzero(similarities >= best - margin)
         exact = _similarities(query, index, positions)
         first = int(exact.argmax())
-        found.append(Neighbour(int(positions[first]), float(exact[first])))
-    return found
+        neighbours.append(Neighbour(int(positions[first]), float(exact[first])))
+    return neighbours
 
 
 def _similarities(query: Vectors, index: Vectors, positions: npt.NDArray[np.intp]) -> Vectors:
-    """Row by row, so that none depends on how many there are; `+ 0.0` makes a negative zero positive."""
+    """Sums row by row, so that no result depends on the number of rows; `+ 0.0` makes a negative zero positive."""
     parts = [positions[start : start + _ROWS] for start in range(0, len(positions), _ROWS)]
     sums = np.concatenate([(index[part] * query).sum(axis=1) for part in parts])
     return np.asarray(sums.round(_DECIMALS) + 0.0)

@@ -1,15 +1,15 @@
 """Finds the main object of a clip without a trained model: what moves against the camera, stands out, and stays.
 
 Each analysed frame gives candidates: places where the optical flow to frames before and after differs from the camera's
-own motion, or, where nothing moves, places that are salient (spectral residual). Each is cut out of its surroundings
-(GrabCut). The candidate that all frames support most, by colour, motion and contrast, decides; every frame then gives
-its candidate that resembles that one.
+own motion, or, where nothing moves, places that are salient (spectral residual). Each candidate is cut out of its
+surroundings (GrabCut). The candidate that all frames support most, by colour, motion and contrast, is chosen; each
+frame then gives its own candidate most like the chosen one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import cv2
 import numpy as np
@@ -22,14 +22,14 @@ Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 
 _SIDE = 150  # pixels of the shorter side that the search works at
-_SMALLEST = 16  # pixels; nothing is looked for in smaller frames
-_DISTANCES = (1, 2, 5)  # frames between which motion is looked at: fast things, slow things
-_CANDIDATES = 3  # places a map of motion or saliency is searched for
+_SMALLEST = 16  # pixels; smaller frames are not searched
+_DISTANCES = (1, 2, 5)  # in frames, between two frames that are compared: short for fast objects, long for slow ones
+_CANDIDATES = 3  # places per map of motion or saliency
 _STILL = 0.5  # pixels of motion that are noise
 _LEAST_PIXELS = 12
-_EDGE = 20.0  # gradient, in grey levels a pixel times Sobel's 8, that is believed by half
-_USUAL_AREA = 0.03  # of the frame; smaller things are less often what a clip is about
-_LEAST_ALIKE = 0.3  # candidates less like the chosen one are something else
+_EDGE = 20.0  # gradient, in grey levels per pixel times Sobel's 8, at which the flow counts half
+_USUAL_AREA = 0.03  # of the frame; smaller objects are less often what a clip is about
+_LEAST_ALIKE = 0.3  # candidates less like the chosen one are other objects
 _LEVELS = 8  # of each colour in a histogram
 
 
@@ -37,13 +37,13 @@ class _Candidate(NamedTuple):
     box: tuple[int, int, int, int]
     colours: Floats  # histogram, of length 1
     contrast: float  # how unlike its surroundings it is, 0 to 1
-    weight: float  # how much it speaks for itself
+    weight: float  # how likely it is the main object, by itself
 
 
 def neighbourhood(positions: Collection[int], num_frames: int) -> set[int]:
-    """The frames to look at for the objects in those at `positions`: these and at most six around each."""
+    """The frames that finding the objects at `positions` needs: these and at most six around each."""
     near = (0, *_DISTANCES, *(-distance for distance in _DISTANCES))
-    return {one + step for one in positions for step in near if 0 <= one + step < num_frames}
+    return {at + step for at in positions for step in near if 0 <= at + step < num_frames}
 
 
 def shrunk(frame: Image) -> Image:
@@ -63,20 +63,20 @@ def detect(frames: Mapping[int, Image], positions: Sequence[int], size: tuple[in
         positions: the analysed frames; one may occur twice.
         size: (height, width) of the clip.
     """
-    looked = {position: list(_candidates(frames, position)) for position in set(positions)}
-    chosen = _choose([looked[position] for position in positions])
+    candidates = {position: list(_candidates(frames, position)) for position in set(positions)}
+    choices = _choose([candidates[position] for position in positions])
     return [
-        [_detection(one, frames[position].shape[:2], size)] if one is not None else []
-        for position, one in zip(positions, chosen, strict=True)
+        [_detection(choice, frames[position].shape[:2], size)] if choice is not None else []
+        for position, choice in zip(positions, choices, strict=True)
     ]
 
 
-def _detection(found: tuple[_Candidate, Floats, float], shape: tuple[int, ...], size: tuple[int, int]) -> Detection:
-    candidate, colours, alike = found
+def _detection(choice: tuple[_Candidate, Floats, float], shape: tuple[int, ...], size: tuple[int, int]) -> Detection:
+    candidate, colours, alike = choice
     down, across = size[0] / shape[0], size[1] / shape[1]
     x0, y0, x1, y1 = candidate.box
     box = (x0 * across, y0 * down, min(x1 * across, size[1]), min(y1 * down, size[0]))
-    # What all frames agreed upon is in every detection, so that it stays one track through changes of light and pose.
+    # The colours that all frames agreed on are in every detection, so that changes of light and pose keep one track.
     agreed = 2 * colours + candidate.colours
     score = (candidate.contrast + alike) / 2
     return Detection(box, min(max(score, 0.0), 1.0), "", (agreed / np.linalg.norm(agreed)).astype(np.float32))
@@ -95,50 +95,50 @@ def _candidates(frames: Mapping[int, Image], position: int) -> Iterator[_Candida
         if near in frames and frames[near].shape == frame.shape
     }
     texture = _texture(grey[position])
-    found_moves = (_own_motion(grey, position, distance) for distance in _DISTANCES)
-    moves = [np.asarray(one * texture, np.float32) for one in found_moves if one is not None]
+    speeds = (_own_motion(grey, position, distance) for distance in _DISTANCES)
+    moves = [np.asarray(speed * texture, np.float32) for speed in speeds if speed is not None]
     seen: list[tuple[int, int, int, int]] = []
     for places in [*moves, None]:
         if places is None:
             if seen:
-                return  # something moves: what merely stands out does not count
+                return  # something moves, so what only stands out does not count
             places = _spectral_residual(grey[position])
         for part in _parts(places):
-            found = _cut_out(frame, part)
-            if found is None or any(_overlap(found[0], other) > 0.7 for other in seen):
+            outlined = _cut_out(frame, part)
+            if outlined is None or any(_overlap(outlined[0], box) > 0.7 for box in seen):
                 continue
-            seen.append(found[0])
-            yield _described(frame, *found, moves)
+            seen.append(outlined[0])
+            yield _described(frame, *outlined, moves)
 
 
 def _texture(grey: Image) -> Floats:
-    """How far to believe the flow, 0 to 1: on a bare wall it is only what surrounding edges smear there."""
+    """How reliable the flow is, 0 to 1: on a bare wall it only comes from the edges around."""
     across, down = (cv2.Sobel(grey, cv2.CV_32F, *order, ksize=3) for order in ((1, 0), (0, 1)))
     strength = cv2.GaussianBlur(cv2.magnitude(across, down), (0, 0), 3)
     return np.asarray(strength / (strength + _EDGE), np.float32)
 
 
 def _own_motion(grey: Mapping[int, Image], position: int, distance: int) -> Floats | None:
-    """Speed against the camera, in pixels: the least of that to the frame before and to the one after.
+    """Speed against the camera, in pixels: the smaller of the speeds to the frame before and to the frame after.
 
-    The least, because background that is covered or uncovered seems to move in one of the two.
+    The smaller, because background that is covered or uncovered seems to move in one of the two.
     """
-    found = [
+    speeds = [
         _against_camera(grey[position], grey[near])
         for near in (position - distance, position + distance)
         if near in grey
     ]
-    return np.asarray(np.minimum.reduce(found), np.float32) if found else None
+    return np.asarray(np.minimum.reduce(speeds), np.float32) if speeds else None
 
 
-def _against_camera(grey: Image, other: Image) -> Floats:
-    flow = cv2.calcOpticalFlowFarneback(grey, other, cast(Any, None), 0.5, 4, 13, 3, 5, 1.1, 0)
+def _against_camera(grey: Image, near: Image) -> Floats:
+    flow = cv2.calcOpticalFlowFarneback(grey, near, cast(Image, None), 0.5, 4, 13, 3, 5, 1.1, 0)
     field = np.asarray(flow, np.float32)
     return np.asarray(np.linalg.norm(field - _camera(field), axis=2), np.float32)
 
 
 def _camera(flow: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """The flow that a moved, turned or zoomed camera would make, from what most of the picture does."""
+    """The flow that a moving, turning or zooming camera would cause, fitted to most of the picture."""
     height, width = flow.shape[:2]
     step = max(1, min(height, width) // 24)
     rows, columns = (part.ravel() for part in np.mgrid[step // 2 : height : step, step // 2 : width : step])
@@ -155,7 +155,7 @@ def _camera(flow: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
 
 
 def _spectral_residual(grey: Image) -> Floats:
-    """Saliency after Hou and Zhang 2007: what the spectrum has beside its smooth part."""
+    """Saliency after Hou and Zhang 2007: the spectrum less its smooth part."""
     small = cv2.resize(grey, (64, 64), interpolation=cv2.INTER_AREA).astype(np.float32)
     spectrum = np.fft.fft2(small)
     strength = np.log(np.abs(spectrum) + 1e-6).astype(np.float32)
@@ -209,13 +209,13 @@ def _cut_out(frame: Image, part: Mask) -> tuple[tuple[int, int, int, int], Mask]
         return None
     cv2.setRNGSeed(0)  # GrabCut draws from OpenCV's global generator
     crop = np.ascontiguousarray(frame[top:bottom, left:right])
-    cv2.grabCut(crop, labels, cast(Any, None), np.zeros((1, 65)), np.zeros((1, 65)), 2, cv2.GC_INIT_WITH_MASK)
+    cv2.grabCut(crop, labels, cast(Sequence[int], None), np.zeros((1, 65)), np.zeros((1, 65)), 2, cv2.GC_INIT_WITH_MASK)
     front = np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD)).astype(np.uint8)
     opened = cv2.morphologyEx(front, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
     count, pieces = cv2.connectedComponents(opened)
     shared = np.bincount(pieces[rough], minlength=count)
     shared[0] = 0
-    # A person's face, shirt and hands may fall apart: all pieces that hold a good part of the outline count.
+    # A person's face, shirt and hands may be separate pieces: all that hold a good part of the outline count.
     cut = np.isin(pieces, np.flatnonzero(shared > 0.2 * shared.max()))
     if not shared.any() or cut.sum() < _LEAST_PIXELS:
         return None
@@ -235,9 +235,10 @@ def _described(frame: Image, box: tuple[int, int, int, int], part: Mask, moves: 
     contrast = 1 - float(colours @ _histogram(frame, around)) if around.any() else 0.0
     speed = stands_out = 0.0
     if moves:
-        own = [(float(one[part].mean()), float(one[around].mean()) if around.any() else 0.0, one) for one in moves]
-        speed = float(np.mean([min(1, mine / (float(np.percentile(one, 99)) + 1e-3)) for mine, _, one in own]))
-        stands_out = float(np.mean([mine / (mine + other + 1e-3) for mine, other, _ in own]))
+        own = [(float(move[part].mean()), float(move[around].mean()) if around.any() else 0.0) for move in moves]
+        fast = [float(np.percentile(move, 99)) + 1e-3 for move in moves]
+        speed = float(np.mean([min(1, inside / most) for (inside, _), most in zip(own, fast, strict=True)]))
+        stands_out = float(np.mean([inside / (inside + outside + 1e-3) for inside, outside in own]))
     area = float(part.mean())
     touched = (x0 <= 0) + (y0 <= 0) + (x1 >= width) + (y1 >= height)
     weight = (0.2 + contrast) * (0.1 + speed * stands_out) * min(1.0, area / _USUAL_AREA) ** 0.5 * 0.6**touched
@@ -256,10 +257,10 @@ def _histogram(frame: Image, part: Mask) -> Floats:
     return np.asarray(root / (np.linalg.norm(root) + 1e-9), np.float32)
 
 
-def _overlap(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> float:
-    across = max(0, min(one[2], other[2]) - max(one[0], other[0]))
-    down = max(0, min(one[3], other[3]) - max(one[1], other[1]))
-    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
+def _overlap(first: tuple[int, int, int, int], second: tuple[int, int, int, int]) -> float:
+    across = max(0, min(first[2], second[2]) - max(first[0], second[0]))
+    down = max(0, min(first[3], second[3]) - max(first[1], second[1]))
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (first, second)]
     return across * down / (sum(areas) - across * down)
 
 
@@ -267,15 +268,15 @@ def _overlap(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -
 
 
 def _choose(frames: Sequence[Sequence[_Candidate]]) -> list[tuple[_Candidate, Floats, float] | None]:
-    """Each frame's candidate that shows the object which all frames speak for, its colours, and how alike it is."""
-    every = [(number, one) for number, candidates in enumerate(frames) for one in candidates]
+    """Per frame: the candidate most like the object that all frames support, that object's colours, and how alike."""
+    every = [(number, candidate) for number, candidates in enumerate(frames) for candidate in candidates]
     if not every:
         return [None] * len(frames)
-    colours = np.stack([one.colours for _, one in every])
+    colours = np.stack([candidate.colours for _, candidate in every])
     alike = colours @ colours.T
-    weights = np.array([one.weight for _, one in every])
+    weights = np.array([candidate.weight for _, candidate in every])
     numbers = np.array([number for number, _ in every])
-    # A candidate is supported by the one in each frame that is most like it.
+    # In each frame, the candidate most like it supports a candidate.
     support = np.zeros(len(every))
     for number in set(numbers.tolist()):
         of_frame = numbers == number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -12,31 +12,45 @@ import numpy.typing as npt
 from perturbations.analysis.detections import Detection
 
 _SAME = 0.85
-"""Above this cosine similarity, an object of another frame is the track's."""
+"""Above this cosine similarity, an object of another frame belongs to the track."""
 
 _PERSISTENCE, _AREA, _CONFIDENCE = 0.5, 0.3, 0.2
 
-Object = dict[str, Any]
+
+class Object(TypedDict):
+    """A ranked object of one frame.
+
+    `box` is (x0, y0, x1, y1) in pixels; `track` a number; `confidence`, `persistence`, `area` and `score` lie in
+    [0, 1], see `rank`.
+    """
+
+    label: str
+    box: list[float]
+    confidence: float
+    track: int
+    persistence: float
+    area: float
+    score: float
 
 
 def track(frames: Sequence[Sequence[Detection]]) -> list[list[int]]:
     """Give each detection of each frame a track (Alg. 3, line 14).
 
-    In order of appearance: a detection joins the first track whose first object it resembles and that has none in its
-    frame yet, or begins a new one.
+    In order of appearance: a detection joins the first track whose first object it resembles and which has no object
+    in this frame yet, or begins a new track.
     """
     firsts: list[npt.NDArray[np.float32]] = []
     last_seen: list[int] = []
     tracks: list[list[int]] = []
     for number, detections in enumerate(frames):
         tracks.append([])
-        for one in detections:
+        for detection in detections:
             for index, first in enumerate(firsts):
-                if last_seen[index] < number and float(first @ one.embedding) > _SAME:
+                if last_seen[index] < number and float(first @ detection.embedding) > _SAME:
                     break
             else:
                 index = len(firsts)
-                firsts.append(one.embedding)
+                firsts.append(detection.embedding)
                 last_seen.append(number)
             last_seen[index] = number
             tracks[-1].append(index)
@@ -54,22 +68,23 @@ def rank(frames: Sequence[Sequence[Detection]], height: int, width: int) -> list
     ranked = []
     for detections, indices in zip(frames, tracks, strict=True):
         objects: list[Object] = []
-        for one, index in zip(detections, indices, strict=True):
-            x0, y0, x1, y1 = one.box
+        for detection, index in zip(detections, indices, strict=True):
+            x0, y0, x1, y1 = detection.box
+            confidence = float(detection.score)
             persistence = float(appearances[index] / len(frames))
             area = (x1 - x0) * (y1 - y0) / (height * width)
             objects.append(
-                {
-                    "label": one.label,
-                    "box": [round(float(value), 2) for value in one.box],
-                    "confidence": round(float(one.score), 4),
-                    "track": index,
-                    "persistence": round(persistence, 4),
-                    "area": round(area, 4),
-                    "score": round(_PERSISTENCE * persistence + _AREA * area + _CONFIDENCE * float(one.score), 4),
-                }
+                Object(
+                    label=detection.label,
+                    box=[round(float(value), 2) for value in detection.box],
+                    confidence=round(confidence, 4),
+                    track=index,
+                    persistence=round(persistence, 4),
+                    area=round(area, 4),
+                    score=round(_PERSISTENCE * persistence + _AREA * area + _CONFIDENCE * confidence, 4),
+                )
             )
-        ranked.append(sorted(objects, key=lambda one: -float(one["score"])))
+        ranked.append(sorted(objects, key=lambda ranked_object: -ranked_object["score"]))
     return ranked
 
 
@@ -79,10 +94,10 @@ def interpolate(
     tracks: Sequence[int | None],
     num_frames: int,
 ) -> npt.NDArray[np.float64]:
-    """The main object's box in every frame of a clip: num_frames x 4 (x0, y0, x1, y1), NaN where there is none.
+    """The main object's box in every frame of a clip: num_frames x 4 (x0, y0, x1, y1), NaN without an object.
 
-    Between two analysed frames that show the same track the box moves in a straight line. Otherwise a frame takes what
-    the nearest analysed frame has, a box or none; the earlier one where both are as near.
+    Between two analysed frames that show the same track the box moves in a straight line. Otherwise a frame has the box
+    of the nearest analysed frame, or NaN if that has none; of two equally near frames the earlier one.
     """
     places, first = np.unique(np.asarray(positions), return_index=True)
     known = np.array([boxes[index] or (np.nan,) * 4 for index in first], np.float64)
@@ -92,9 +107,9 @@ def interpolate(
     after = np.clip(before + 1, None, len(places) - 1)
     span = np.maximum(places[after] - places[before], 1)
     part = np.clip((every - places[before]) / span, 0, 1)[:, None]
-    together = np.array([one is not None and one == other for one, other in pairwise(track_of)], bool)
+    together = np.array([track is not None and track == following for track, following in pairwise(track_of)], bool)
     same = np.append(together, False)[before][:, None]
     straight = (1 - part) * known[before] + part * known[after]
     nearest = np.where(part <= 0.5, known[before], known[after])
-    found: npt.NDArray[np.float64] = np.where(same & (part > 0) & (part < 1), straight, nearest)
-    return found
+    interpolated: npt.NDArray[np.float64] = np.where(same & (part > 0) & (part < 1), straight, nearest)
+    return interpolated

@@ -1,1 +1,1 @@
-"""What annotations list, and where its videos are. Standard library only."""
+"""Listings of annotations, and the readers of their files. Standard library only."""

@@ -1,7 +1,7 @@
 """What annotations list: items with captions, and entries that cannot be used. Standard library only.
 
-A listing may hold a million captions, and Snakemake reads it at every start: an item keeps its texts and what its file
-names are made of, and gives captions and names when asked.
+A listing may hold a million captions, and Snakemake reads it at every start: an item only keeps its texts and the parts
+of its file names, and builds captions and names on demand.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from perturbations.errors import AnnotationError, short
 VIDEO_EXTENSIONS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp", ".ogv")
 
 MOST_ID = 1_000
-"""Characters of an id: manifests hold it in every row, and file names are made of it."""
+"""Characters per id: manifests hold it in every row, and file names contain it."""
 MOST_CAPTION = 100_000
-"""Characters of a caption."""
+"""Characters per caption."""
 _MOST_PATH = 4_096
 _MOST_REJECTED = 1_000_000
 _MOST_MALFORMED = 100_000
 _SHOWN = 10
 
 Place = int | str
-"""Where an entry stands: the number of its line, or words for it."""
+"""Where an entry is: the number of its line, or a description of its place."""
 
 
 @dataclass(frozen=True)
 class Caption:
-    """One description of an item; empty when the annotation's is."""
+    """One description of an item; empty where the annotation's text is empty."""
 
     caption_id: str
     text: str
@@ -41,14 +41,14 @@ class Item:
 
     Attributes:
         item_id: its name.
-        source_video_id: the video that it is a part of, or is.
-        names: of files below the videos directory that may be the video.
+        source_video_id: the video that the item is, or is a part of.
+        names: files below the videos directory that may be the video.
         texts: its captions.
         start_s: where it starts in the video.
         end_s: where it ends.
-        extensions: with which the video's id makes further names.
-        caption_key: the id of its only caption, where the annotation gives one.
-        where: it stands in the annotation file.
+        extensions: the video's id with each of these is a further name.
+        caption_key: the id of its only caption, if the annotation has one.
+        where: its place in the annotation file.
     """
 
     item_id: str
@@ -63,7 +63,7 @@ class Item:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Candidates below the videos directory, of which the first that exists is the video."""
+        """Candidates below the videos directory; the first that exists is the video."""
         return (*self.names, *(self.source_video_id + extension for extension in self.extensions))
 
     @property
@@ -86,7 +86,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Listing:
-    """Every annotated entry, in one of the two."""
+    """Every annotated entry, as an item or as rejected."""
 
     items: tuple[Item, ...]
     rejected: tuple[Rejected, ...]
@@ -94,7 +94,7 @@ class Listing:
 
 @dataclass
 class Collector:
-    """Items in the annotation's order; what is wrong with an entry makes it a rejection."""
+    """Items in the annotation's order, and the entries that cannot be used."""
 
     place: Path
     items: dict[str, Item] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Collector:
     caption_keys: set[str] = field(default_factory=set)
 
     def add(self, item: Item) -> None:
-        """Take an entry that must be the only one of its id."""
+        """Add an entry that must be the only one with its id."""
         problem = _problem(item) or self._taken(item)
         if problem:
             self.reject(item.where, item.item_id, problem)
@@ -117,21 +117,21 @@ class Collector:
     def _taken(self, item: Item) -> str | None:
         if item.item_id in self.items:
             return f"duplicate id, first seen at {at(self.items[item.item_id].where)}"
-        # Ids made of items' are as unique as those.
+        # Caption ids that are derived from item ids are as unique as those.
         key = item.caption_key
-        if key and (key in self.caption_keys or self._is_made(key)):
+        if key and (key in self.caption_keys or self._is_derived(key)):
             return f"duplicate caption id {short(key)}"
         if not key and self.caption_keys and item.caption_id(0) in self.caption_keys:
             return f"duplicate caption id {short(item.caption_id(0))}"
         return None
 
-    def _is_made(self, key: str) -> bool:
-        owner, mark, number = key.rpartition("#")
-        other = self.items.get(owner)
-        return bool(mark) and other is not None and not other.caption_key and number == "0"
+    def _is_derived(self, key: str) -> bool:
+        item_id, mark, number = key.rpartition("#")
+        owner = self.items.get(item_id)
+        return bool(mark) and owner is not None and not owner.caption_key and number == "0"
 
     def add_caption(self, first: Item, text: str, where: Place) -> None:
-        """Take another caption of an item already there."""
+        """Add another caption of an item that was added before."""
         places = self.texts.get(first.item_id)
         if places is None:
             places = self.texts[first.item_id] = {first.texts[0]: first.where}
@@ -143,14 +143,14 @@ class Collector:
             places[text] = where
 
     def complete(self) -> None:
-        """Give items the captions that later entries brought."""
+        """Add the captions of later entries to their items."""
         while self.texts:
             item_id, places = self.texts.popitem()
             self.items[item_id] = replace(self.items[item_id], texts=tuple(places))
 
     def reject(self, where: Place, item_id: str, reason: str) -> None:
-        """List an entry as one that cannot be used. Raises `AnnotationError` when there are too many of them."""
-        # JSON can hold lone surrogates, which no file can: the quarantine shows them escaped
+        """List an entry that cannot be used. Raises `AnnotationError` when there are too many of them."""
+        # JSON can hold lone surrogates, which UTF-8 cannot: the quarantine shows them escaped.
         name = item_id[: MOST_ID + 1].encode("utf-8", "backslashreplace").decode("utf-8")
         if len(item_id) > MOST_ID:
             name = f"{name[:100]}..."
@@ -179,7 +179,7 @@ def raise_problems(path: Path, what: str, shown: list[str], number: int) -> None
 
 
 def at(where: Place) -> str:
-    """Where an entry stands, in words."""
+    """The place of an entry, in words."""
     return f"line {where}" if isinstance(where, int) else where if len(where) < 200 else f"{where[:200]}..."
 
 
@@ -192,7 +192,7 @@ def _problem(item: Item) -> str | None:
     for text in item.texts:
         if problem := _text_problem(text):
             return problem
-    # One name stands for those that differ in their extension.
+    # Names that only differ in their extension are checked once.
     for name in (*item.names, item.source_video_id + item.extensions[0]) if item.extensions else item.names:
         if not _is_unicode(name):
             return _NO_UNICODE

@@ -1,7 +1,7 @@
 """Files of annotations: lines, tables, JSON, Parquet, read as a stream where the format allows. Standard library only.
 
-Everything in them is somebody else's, and may be megabytes of anything: what is wrong is an `AnnotationError` that
-names the file and the place and quotes little.
+These files come from others and may hold megabytes of anything. An error is an `AnnotationError` that names the file
+and the place and quotes little.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, SupportsFloat
+from typing import IO, Any, SupportsFloat, TypeVar
 
 from perturbations.annotations.listing import Collector, Place, raise_problems
 from perturbations.errors import AnnotationError, cut, short
@@ -23,6 +23,10 @@ _MOST_FIELD = 64 * 1024**2
 _MOST_ROWS = 10_000_000
 _MOST_PROBLEMS = 1_000
 _SHOWN = 10
+
+Value = TypeVar("Value")
+Fields = dict[str, Any]
+"""The columns of a checked row: required texts are str, other columns have the file's type."""
 
 
 @contextmanager
@@ -43,7 +47,7 @@ def _opened(path: Path, newline: str) -> Iterator[IO[str]]:
 
 
 def _undecodable(path: Path) -> tuple[int, int]:
-    """The number of the line that is not UTF-8, and of the byte in the file."""
+    """The numbers of the line that is not UTF-8, and of the byte in the file."""
     before = number = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -63,8 +67,8 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, line.removesuffix("\n").rstrip("\r")
 
 
-def whole_json(path: Path, expected: type, description: str) -> Any:
-    """What a JSON file holds, which must be of the type `expected`."""
+def whole_json(path: Path, expected: type[Value], description: str) -> Value:
+    """The value of a JSON file, which must have the type `expected`."""
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -83,8 +87,8 @@ def whole_json(path: Path, expected: type, description: str) -> Any:
     return value
 
 
-def json_lines(path: Path) -> Iterator[tuple[Place, Any]]:
-    """The values of a file of JSON lines and their places. At its end, an error names all lines that are not JSON."""
+def json_lines(path: Path) -> Iterator[tuple[Place, object]]:
+    """The places and values of a file of JSON lines. At its end, an error names all lines that are not JSON."""
     shown = []
     problems = 0
     for number, line in lines(path):
@@ -99,10 +103,10 @@ def json_lines(path: Path) -> Iterator[tuple[Place, Any]]:
     raise_problems(path, "is not JSON lines", shown, problems)
 
 
-def table(path: Path, required: Iterable[str], delimiter: str = ",") -> Iterator[tuple[Place, dict[str | None, Any]]]:
-    """The rows of a table with a header, and their lines. A row that is too short lacks its last columns.
+def table(path: Path, required: Iterable[str], delimiter: str = ",") -> Iterator[tuple[Place, object]]:
+    """The lines and rows of a table with a header; a row is a dict from column to text.
 
-    One that is too long has the surplus fields under None.
+    A row that is too short lacks its last columns; one that is too long has the surplus fields under None.
     """
     csv.field_size_limit(_MOST_FIELD)
     with _opened(path, "") as file:
@@ -112,7 +116,7 @@ def table(path: Path, required: Iterable[str], delimiter: str = ",") -> Iterator
             check_header(path, required, header)
             for fields in reader:
                 if fields:
-                    row: dict[str | None, Any] = dict(zip(header, fields, strict=False))
+                    row: dict[str | None, str | list[str]] = dict(zip(header, fields, strict=False))
                     if len(fields) > len(header):
                         row[None] = fields[len(header) :]
                     yield reader.line_num, row
@@ -121,7 +125,7 @@ def table(path: Path, required: Iterable[str], delimiter: str = ",") -> Iterator
 
 
 def check_header(path: Path, required: Iterable[str], header: Sequence[str | None]) -> None:
-    """Raise `AnnotationError` unless each of the columns is there, and once."""
+    """Raise `AnnotationError` unless the header has each of the columns, once."""
     if missing := [column for column in required if column not in header]:
         raise AnnotationError(
             f"{path} has no column {', '.join(map(short, missing))}; its header is {short(list(header))}"
@@ -130,8 +134,8 @@ def check_header(path: Path, required: Iterable[str], header: Sequence[str | Non
         raise AnnotationError(f"{path} has the column {short(repeated[0])} twice; its header is {short(list(header))}")
 
 
-def parquet(path: Path, required: Sequence[str]) -> Iterator[tuple[Place, dict[str | None, Any]]]:
-    """Some columns of a Parquet table, row by row, and the rows' numbers from 0."""
+def parquet(path: Path, required: Sequence[str]) -> Iterator[tuple[Place, object]]:
+    """The numbers (from 0) and rows of a Parquet table; a row is a dict of the required columns."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -154,37 +158,39 @@ def parquet(path: Path, required: Sequence[str]) -> Iterator[tuple[Place, dict[s
 
 def checked(
     collector: Collector,
-    rows: Iterable[tuple[Place, Any]],
+    rows: Iterable[tuple[Place, object]],
     item_id: str,
     texts: Sequence[str],
     others: Sequence[str] = (),
-) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The rows that follow the format, `texts` as str; the rest is rejected. `item_id` is the key that names a row."""
+) -> Iterator[tuple[Place, Fields]]:
+    """The rows that follow the format; the rest is rejected. The column `item_id` names a row in messages.
+
+    A row must have the columns `texts`, which become str, and the columns `others`.
+    """
     for where, row in rows:
         try:
             fitting = _check_row(row, texts, others)
         except ValueError as error:
-            named = row.get(item_id) if isinstance(row, dict) else None
-            collector.reject_malformed(where, named if isinstance(named, str) else "", str(error))
+            name = row.get(item_id) if isinstance(row, dict) else None
+            collector.reject_malformed(where, name if isinstance(name, str) else "", str(error))
         else:
             yield where, fitting
 
 
-def _check_row(row: Any, texts: Sequence[str], others: Sequence[str]) -> dict[str, Any]:
+def _check_row(row: object, texts: Sequence[str], others: Sequence[str]) -> Fields:
     if not isinstance(row, dict):
         raise ValueError(f"an object is expected, not a {type(row).__name__}")
-    if None in row:  # where csv puts surplus fields: an unquoted comma, of which the caption must not be cut
+    if None in row:  # surplus fields, from an unquoted comma: the caption would be cut there
         raise ValueError(f"{len(row) - 1 + len(row[None])} fields, where the header has {len(row) - 1}")
     if lacking := [key for key in (*texts, *others) if key not in row]:
         raise ValueError(f"no {' or '.join(map(short, lacking))}")
     for key in texts:
         if type(row[key]) is not str:
             row[key] = _as_text(key, row[key])
-    fitting: dict[str, Any] = row
-    return fitting
+    return row
 
 
-def _as_text(key: str, value: Any) -> str:
+def _as_text(key: str, value: object) -> str:
     if value is None or value != value:  # an empty field of a Parquet table is null or NaN
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int | float):

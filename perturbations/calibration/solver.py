@@ -16,7 +16,6 @@ import numpy as np
 
 from perturbations import __version__
 from perturbations.analysis import neighbours
-from perturbations.calibration import paths
 from perturbations.calibration.measuring import Held, known_of
 from perturbations.engine.pipeline import MEASURED_FRAMES
 from perturbations.engine.source import Source, source_of
@@ -209,7 +208,7 @@ class _Search:
     def params(self, asked: float | int) -> Parameters:
         if isinstance(asked, int):
             return self.entry.parameters(asked, self.variant)
-        return paths.parameters(self.entry, self.variant, asked)
+        return self.entry.parameters_at(asked, self.variant)
 
     def recipe_of(self, asked: float | int) -> VideoRecipe:
         """As the workflow makes it, but for the parameters: no realization depends on a severity."""

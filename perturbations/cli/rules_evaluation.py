@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from perturbations.cli.arguments import Commands, add_command
 from perturbations.cli.common import need_models, provenance
+from perturbations.system.settings import READERS
 
 if TYPE_CHECKING:
     from perturbations.evaluation.scenarios import Query
@@ -69,6 +70,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or its name")
     parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--reader", choices=READERS, default="pyav", help="what decodes clips; it changes no result")
 
 
 def _train_encoder(options: argparse.Namespace) -> int:
@@ -88,7 +90,7 @@ def _encode_gallery(options: argparse.Namespace) -> int:
     settings = json.loads(options.settings)
     loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
     rows = sets.read_part(options.sources, SOURCES)
-    galleries.write(options.output, loaded, rows, settings["num_frames"])
+    galleries.write(options.output, loaded, rows, settings["num_frames"], options.reader)
     return 0
 
 
@@ -125,6 +127,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         bank_captions=sets.read_part(options.bank_captions, CAPTIONS) if options.bank_captions else (),
         bank_gallery=options.bank_gallery,
         journal=options.output.with_suffix(".jsonl"),
+        reader=options.reader,
     )
     files.write(options.output, RESULTS, rows)
     files.write(options.ranks, RANKS, ranks)

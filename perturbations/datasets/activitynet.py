@@ -8,7 +8,7 @@ from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
-    """One paragraph a clip."""
+    """One paragraph per clip."""
     rows = json_lines(annotations_of(dataset))
     for where, row in checked(collector, rows, "clip_id", ("clip_id", "text")):
         item_id = row["clip_id"]

@@ -15,8 +15,8 @@ def read(dataset: Dataset, collector: Collector) -> None:
     """A video's descriptions, joined in the file's order, are its paragraph. Ids are file names without extension.
 
     The 1,037 names of the test file have 1,004 stems: 33 videos are listed under two names, such as `x.mov` and `x.mp4`
-    (31 names end in a bare dot). Those keep their full name as id, and none stands in for its twin: a folder with one
-    file a stem has 1,004 of the items, as many as the papers evaluate, and no video twice.
+    (31 names end in a bare dot). Those keep their full name as id, and never use the file of the other name: a folder
+    with one file per stem has 1,004 of the items, as many as the papers evaluate, and no video twice.
     """
     entries = whole_json(annotations_of(dataset), list, "a list of {video, description}")
     rows: Iterable[tuple[Place, object]] = ((f"entry {number}", entry) for number, entry in enumerate(entries))

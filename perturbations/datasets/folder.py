@@ -1,4 +1,4 @@
-"""A table of captions and a folder of videos: one's own dataset."""
+"""A table of captions and a folder of videos: your own dataset."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def read(dataset: Dataset, collector: Collector) -> None:
             names, extensions = (video,) if own else (), () if columns.video else VIDEO_EXTENSIONS
             collector.add(Item(item_id, video, names, (text,), start_s, end_s, extensions, where=where))
         elif (first.source_video_id, first.start_s, first.end_s) != (video, start_s, end_s):
-            other = f"names another video or span than {at(first.where)} does for the same id"
-            collector.reject(where, item_id, other)
+            reason = f"names another video or span than {at(first.where)} does for the same id"
+            collector.reject(where, item_id, reason)
         else:
             collector.add_caption(first, text, where)
 
@@ -54,7 +54,7 @@ def _rows(path: Path, required: Sequence[str]) -> Iterable[tuple[Place, object]]
 
 
 def has_spans(dataset: Dataset) -> bool:
-    """Whether the table says where clips start or end in their videos."""
+    """Whether the table has starts or ends of clips in their videos."""
     return dataset.columns.start_s is not None or dataset.columns.end_s is not None
 
 

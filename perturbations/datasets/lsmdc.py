@@ -10,7 +10,7 @@ LEFT_OUT = "1012_Unbreakable_00.05.16.065-00.05.21.941"
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
-    """Six tab-separated columns without a header; quotes are part of sentences. Clips are already cut."""
+    """Six tab-separated columns without a header; quotes belong to sentences. Each clip is a file of its own."""
     for where, line in lines(annotations_of(dataset)):
         fields = line.split("\t")
         item_id = fields[0]

@@ -8,7 +8,7 @@ from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
-    """JSFusion's 1k-A: one caption a video."""
+    """JSFusion's 1k-A: one caption per video."""
     columns = ("key", "video_id", "sentence")
     for where, row in checked(collector, table(annotations_of(dataset), columns), "video_id", columns):
         item_id, text = row["video_id"], row["sentence"].strip()

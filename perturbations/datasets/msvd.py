@@ -11,7 +11,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
     """All captions of all videos, and the ids of the split."""
     captions_of = whole_json(annotations_of(dataset), dict, "an object {video: [captions]}")
     assert dataset.ids is not None
-    collector.place = dataset.ids  # whose lines are the entries
+    collector.place = dataset.ids  # the entries are the lines of this file
     for number, item_id in lines(dataset.ids):
         texts = captions_of.get(item_id)
         if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):

@@ -1,4 +1,4 @@
-"""What an adapter is, what `config.yaml` says of a dataset, and how adapters are found."""
+"""The type of an adapter, the settings of a dataset in `config.yaml`, and the look-up of adapters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _with_names(schema: JsonDict) -> None:
 
 
 class Columns(Strict):
-    """Which columns of a `folder` dataset's caption table mean what."""
+    """The meaning of the columns of a `folder` dataset's caption table."""
 
     item_id: ColumnName = Field("item_id", description="the item's name; rows that share it are captions of one item")
     video: ColumnName | None = Field(
@@ -39,7 +39,7 @@ class Columns(Strict):
 
 
 class Dataset(Strict):
-    """One video-text dataset: who reads its annotations, and where its files are."""
+    """One video-text dataset: the adapter that reads its annotations, and where its files are."""
 
     adapter: str = Field(
         description="which annotation format to read",
@@ -79,7 +79,7 @@ class Dataset(Strict):
 
     @property
     def has_gender(self) -> bool:
-        """Whether captions tell of men and women."""
+        """Whether captions mention men and women."""
         return adapters()[self.adapter].gender
 
     @property
@@ -94,20 +94,20 @@ class Adapter:
     """One annotation format.
 
     Attributes:
-        name: in `config.yaml`.
-        title: the dataset's, for tables.
-        reference: the paper, and whose split it is; empty where the format belongs to no published dataset.
-        annotations: which file, or files, it reads.
-        published: how much the published split holds.
+        name: its name in `config.yaml`.
+        title: the dataset's title, for tables.
+        reference: the papers of the dataset and of its split; empty where the format belongs to no published dataset.
+        annotations: the file or files that it reads.
+        published: the size of the published split.
         read: the function (dataset, collector) that lists every entry of the annotations: as an item, or with the
             reason why it cannot be used.
         split: the split's name for the manifests, where the configuration has none.
-        needs: paths that the configuration must give.
-        takes: further paths that it may give; others do not belong to the adapter.
+        needs: paths that the configuration must have.
+        takes: further paths that it may have; all others are refused.
         settings: the keys that `config.yaml` may have: a subclass of `Dataset` adds keys.
-        spans: whether items are parts of longer videos, or the function of the dataset that says so.
-        gender: whether captions tell of men and women. YouCook2's, which are instructions, do not (Schiappa et al.).
-        extensions: of the files of videos that are listed without one.
+        spans: whether items are parts of longer videos, or a function of the dataset that returns it.
+        gender: whether captions mention men and women. YouCook2's instructions do not (Schiappa et al.).
+        extensions: for videos whose names are listed without an extension.
         drawn: whether the package draws the videos itself.
     """
 
@@ -129,16 +129,16 @@ class Adapter:
 
 @cache
 def adapters() -> dict[str, Adapter]:
-    """What the files of this shelf declare, by name: published datasets first, the drawn one last."""
-    every = shelf.things("perturbations.datasets", "ADAPTER", Adapter).values()
-    ordered = sorted(every, key=lambda adapter: (not adapter.reference, adapter.drawn, adapter.name))
+    """The adapters of this shelf by name: published datasets first, drawn ones last."""
+    every = shelf.named("adapter", shelf.things("perturbations.datasets", "ADAPTER", Adapter))
+    ordered = sorted(every.values(), key=lambda adapter: (not adapter.reference, adapter.drawn, adapter.name))
     return {adapter.name: adapter for adapter in ordered}
 
 
 def settings_of_any() -> object:
-    """The type of a dataset in `config.yaml`, for pydantic: the settings of the adapter that it names.
+    """The type of a dataset in `config.yaml`, for pydantic: the settings of the dataset's adapter.
 
-    An unknown adapter is checked as a plain `Dataset`, which says that there is none of that name.
+    An unknown adapter is checked as a plain `Dataset`, whose error lists the known names.
     """
     kinds = {adapter.settings for adapter in adapters().values()} | {Dataset}
     if len(kinds) == 1:
@@ -159,11 +159,11 @@ def get(name: str) -> Adapter:
 
 
 def annotations_of(dataset: Dataset) -> Path:
-    """The annotation file, which the configuration was checked to have."""
+    """The annotation file; the configuration check made sure that it is set."""
     assert dataset.annotations is not None
     return dataset.annotations
 
 
 def split_of(dataset: Dataset) -> str:
-    """The split's name: the configuration's, or the one that the papers evaluate on."""
+    """The split's name: the configuration's, or the name of the split that the papers evaluate."""
     return dataset.split or get(dataset.adapter).split

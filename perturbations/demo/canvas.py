@@ -1,8 +1,8 @@
-"""What scenes are drawn with: random choices, shapes, surfaces, and a picture under construction.
+"""Tools for drawing scenes: random choices, shapes, surfaces, and a picture under construction.
 
 Random choices come from splitmix64, shapes from an integer sine table, and pixels from integer arithmetic and OpenCV's
-fixed-point polygon drawing, so a drawing has the same bytes on every machine. Nothing here blurs, resizes or warps:
-those differ in the last bit between processors.
+fixed-point polygon drawing, so a drawing has the same bytes on every machine. Nothing here blurs, resizes or warps,
+because the last bit of those differs between processors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Image = NDArray[np.uint8]
+    from perturbations.arrays import Image
+
     Wide = NDArray[np.uint16]
     Points = NDArray[np.int64]
 
@@ -45,7 +46,7 @@ def cos(degrees: int) -> int:
 
 
 class Dice:
-    """splitmix64: unlike `random`, its sequence is fixed for good."""
+    """splitmix64: unlike that of `random`, its sequence never changes."""
 
     def __init__(self, seed: int) -> None:
         self._state = (seed * 0xD1342543DE82EF95 + 0x2545F4914F6CDD1D) & 0xFFFFFFFFFFFFFFFF
@@ -103,7 +104,7 @@ def oval(x: int, y: int, rx: int, ry: int, start: int = 0, stop: int = 360, step
 
 
 def band(line: Polygon, thickness: int) -> Polygon:
-    """`line`, which runs from left to right, made `thickness` high."""
+    """A polygon `thickness` high below `line`, which runs from left to right."""
     return [*line, *((x, y + thickness) for x, y in reversed(line))]
 
 
@@ -142,7 +143,7 @@ def weights(image: Image, mask: Image) -> tuple[Wide, Wide]:
 
 
 def blend(image: Image, colours: Wide, keep: Wide) -> None:
-    """image = image * keep + colours in place; `keep` is 0..256, `colours` already multiplied by what `keep` leaves."""
+    """image = image * keep + colours, in place; `keep` is 0..256, `colours` is already multiplied by 256 - keep."""
     import numpy as np
 
     mixed = image.astype(np.uint16)
@@ -153,7 +154,7 @@ def blend(image: Image, colours: Wide, keep: Wide) -> None:
 
 
 class Canvas:
-    """A picture under construction: `image` RGB uint8 (h, w, 3), and what was drawn on it, `mask` uint8 (h, w).
+    """A picture under construction: `image` RGB uint8 (h, w, 3), and the pixels drawn so far, `mask` uint8 (h, w).
 
     All coordinates are whole pixels, and all edges are antialiased.
     """

@@ -1,7 +1,7 @@
 """The `demo` dataset: captioned cartoon scenes that the package draws itself, so every command runs without any data.
 
-Scene `i` is a function of `i` alone, and has the same bytes on every machine: see `canvas`. Listing scenes needs the
-standard library only.
+Scene `i` depends on `i` alone, and has the same bytes on every machine: see `canvas`. Listing scenes only needs the
+standard library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perturbations.demo.canvas import Image
+    from perturbations.arrays import Image
 
 FPS = 24
 NUM_FRAMES = 72
@@ -57,7 +57,7 @@ class _Pose(NamedTuple):
 
 
 def _scene(index: int) -> _Scene:
-    """What scene `index` shows. Two indices below 11520 never agree in everything that the caption names."""
+    """The content of scene `index`. Two scenes below 11520 always differ in something that the caption names."""
     if index < 0:
         raise ValueError(f"scene index {index} is negative; scenes count from 0")
     rest = index * _STRIDE % _COMBINATIONS
@@ -87,17 +87,17 @@ def items(clips: int) -> list[tuple[str, str]]:
 
 
 def caption(index: int) -> str:
-    """What scene `index` shows, in words."""
+    """The caption of scene `index`."""
     return _caption(_scene(index))
 
 
 def _pose(scene: _Scene, t: int) -> _Pose:
-    """Where the main object is in frame `t`. All of it stays inside the frame."""
+    """The pose of the main object in frame `t`. The whole object stays inside the frame."""
     thing, floor = OBJECTS[scene.thing], PLACES[scene.place].floor
     size = SIZES[scene.size]
     dice = Dice(scene.seed)
     phase, aside = dice.between(0, 359), dice.between(-36, 36)
-    # In sixteenths of a pixel: how far the centre may go, and where it is when the object stands on the floor.
+    # In sixteenths of a pixel: limits of the centre, and its place when the object stands on the floor.
     edge = (size * 9 // 8 + 8) * PIXEL
     left, right, top = edge, WIDTH * PIXEL - edge, edge
     rest = min((floor or HEIGHT - 14) * PIXEL - size * PIXEL * (thing.foot or 950) // 1000, HEIGHT * PIXEL - edge)
@@ -170,7 +170,7 @@ def _shadow(frame: Image, pose: _Pose, floor: int) -> None:
 
 
 def _snow(frame: Image, flakes: NDArray[np.int64], t: int) -> None:
-    """Draw `flakes` (2, n), numbers 0..255, where they have fallen to in frame `t`: the larger ones faster."""
+    """Draw `flakes` (2, n), numbers 0..255, at their places in frame `t`: larger flakes fall faster."""
     import numpy as np
 
     n = np.arange(flakes.shape[1])
@@ -195,7 +195,7 @@ def _film(scene: _Scene, positions: Iterable[int] = range(NUM_FRAMES)) -> Iterat
     place = PLACES[scene.place]
     far, near = place.draw(dice)
     backwards = dice.between(0, 1) == 1
-    # Above row `top` the near layer is empty; from row `solid` on it hides the far one, and needs no blending.
+    # Above row `top` the near layer is empty; from row `solid` on it hides the far layer and needs no blending.
     top = int(near.mask.any(axis=1).argmax())
     solid = HEIGHT - int((near.mask.min(axis=1) < 255)[::-1].argmax())
     colours, keep = weights(near.image[top:solid], near.mask[top:solid])
@@ -223,7 +223,7 @@ def _film(scene: _Scene, positions: Iterable[int] = range(NUM_FRAMES)) -> Iterat
 
 
 def boxes(index: int) -> list[tuple[int, int, int, int]]:
-    """Where the main object is in each of the 72 frames: (left, top, right, bottom) in pixels, the last two exclusive.
+    """The main object's box in each of the 72 frames: (left, top, right, bottom) in pixels, the last two exclusive.
 
     The pale rim around the object is part of it. Raises ValueError where `index` is negative.
     """

@@ -1,4 +1,4 @@
-"""The things that scenes show, as polygons."""
+"""The objects of the scenes, as polygons."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Part(NamedTuple):
 
 
 def tones_of(colour: Colour) -> dict[str, Colour]:
-    """What the parts of an object of that colour are painted with."""
+    """The colours of the parts of an object: tone -> colour."""
     return {
         "main": colour,
         "dark": mix(colour, (30, 10, 40), 80),
@@ -170,7 +170,7 @@ def _rocket() -> list[Part]:
 def _butterfly() -> list[Part]:
     wings = []
     for side in (-1, 1):
-        tilt = 90 - side * 90  # the left wings are the right ones, turned about and tilted the other way
+        tilt = 90 - side * 90  # the left wings are the right ones, turned around and tilted the other way
         wings += [_part("dark", _petal(side * 400, 400, 480, 330, tilt + side * 48), True)]
         wings += [_part("main", _petal(side * 500, -330, 640, 400, tilt - side * 42), True)]
         wings += [_part("pale", _petal(side * 640, -450, 250, 150, tilt - side * 42))]
@@ -202,8 +202,8 @@ class _Object(NamedTuple):
     draw: Callable[[], list[Part]]
     spin: int = 0  # degrees per frame
     sway: int = 0  # degrees to either side
-    tilt: int = 0  # degrees towards where it goes
-    foot: int = 0  # how far below its centre it stands, in thousandths of its radius; 0 for what flies
+    tilt: int = 0  # degrees in the direction of its motion
+    foot: int = 0  # distance from its centre down to the floor, in thousandths of its radius; 0 for flying objects
     faces: bool = False  # its front is on the right, so it is mirrored when it moves to the left
     flaps: bool = False
 

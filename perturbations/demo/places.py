@@ -1,4 +1,4 @@
-"""The places of the scenes: a far and a near layer each, drawn anew for every scene."""
+"""The places of the scenes: each has a far and a near layer, drawn anew for every scene."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from perturbations.demo.canvas import (
     surface,
 )
 
-FAR_PAN, NEAR_PAN = 20, 64  # pixels that each layer travels per clip: the nearer layer faster, which reads as depth
+FAR_PAN, NEAR_PAN = 20, 64  # pixels that each layer moves per clip: the nearer layer moves faster, as depth does
 _FAR, _NEAR = WIDTH + FAR_PAN, WIDTH + NEAR_PAN  # width of the two layers in pixels
 
 
-# Each gives a far layer (240, 340), opaque, and a near layer (240, 384), of which the mask says where it is.
+# An opaque far layer (240, 340), and a near layer (240, 384) whose mask says where it is drawn.
 _Backdrop = tuple[Canvas, Canvas]
 
 
@@ -81,7 +81,7 @@ def _hills(dice: Dice) -> _Backdrop:
     far.land(_ridge(dice, _FAR, 128, 20), surface(dice, _FAR, [(90, (128, 162, 196)), (180, (178, 204, 216))]))
     far.land(_ridge(dice, _FAR, 160, 14), surface(dice, _FAR, [(130, (118, 178, 128)), (210, (88, 152, 92))], 10))
     horizon = _ridge(dice, _NEAR, 194, 12)
-    for x, y in horizon[3:-4:6]:  # a tree now and then, behind the crest of the nearest hill
+    for x, y in horizon[3:-4:6]:  # some trees, behind the crest of the nearest hill
         if dice.between(0, 2):
             tall = dice.between(8, 13)
             near.fill(rect(x - 2, y - tall, x + 2, y + 6), (104, 78, 52))
@@ -131,7 +131,7 @@ def _floor(dice: Dice) -> _Backdrop:
     near, horizon = _near(tile), 130
     far.image[skirting:horizon] = mix(wall, (255, 255, 255), 150)
     far.image[skirting : skirting + 2] = far.image[horizon - 2 : horizon] = shade
-    # The tiles, sampled 4 x 4 times a pixel and averaged: they would flicker near the horizon otherwise.
+    # The tiles, averaged over 4 x 4 samples per pixel: they would flicker near the horizon otherwise.
     depth = HEIGHT - horizon
     across, down = np.arange(_NEAR * 4) - _NEAR * 2, np.arange(depth * 4)[:, None] + 60
     odd = (across * 25 // (down * 12) + 1600 // down) & 1
@@ -274,7 +274,7 @@ def _city(dice: Dice) -> _Backdrop:
 
 class _Place(NamedTuple):
     draw: Callable[[Dice], _Backdrop]
-    floor: int | None = None  # the row where things stand and cast a shadow; None where there is nothing to stand on
+    floor: int | None = None  # the row where objects stand and cast a shadow; None without a floor
     snows: bool = False
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor, nn
 
@@ -23,6 +23,9 @@ from perturbations.plan.evaluation import ModelSettings
 from perturbations.system import storage
 from perturbations.system.records import digest
 from perturbations.tta.encoders import DualEncoder, clip4clip, xpool
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 POOLINGS = ("clip4clip", "xpool")
 MODEL_CLASSES = {
@@ -172,9 +175,10 @@ def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     model.load_state_dict(kept, strict=False)
 
 
-def _model_class(checkpoint: Checkpoint) -> object:
+def _model_class(checkpoint: Checkpoint) -> type[PreTrainedModel]:
     transformers = library("transformers")
     kind = read_config(checkpoint)["model_type"]
     if kind not in MODEL_CLASSES:
         raise ConfigError(f"{checkpoint.folder} holds a {kind!r} model; allowed: {', '.join(MODEL_CLASSES)}")
-    return getattr(transformers, MODEL_CLASSES[kind])
+    model_class: type[PreTrainedModel] = getattr(transformers, MODEL_CLASSES[kind])
+    return model_class

@@ -17,18 +17,19 @@ from perturbations.manifest.kinds import CaptionRow, CompleteSource, SourceRow
 from perturbations.models.loading import library
 from perturbations.plan.evaluation import Direction
 from perturbations.system import storage
+from perturbations.system.settings import Reader
 from perturbations.tta import encode_gallery, frames
 from perturbations.tta.gallery import Gallery
 
 _CHUNK = 32  # clips encoded at once
 
 
-def of_clips(backbone: Backbone, sources: Sequence[SourceRow], num_frames: int) -> Gallery:
+def of_clips(backbone: Backbone, sources: Sequence[SourceRow], num_frames: int, reader: Reader = "pyav") -> Gallery:
     """The features of every complete clip, sorted by item id; the clips are read and encoded in parts."""
     clips = sorted((row for row in sources if isinstance(row, CompleteSource)), key=lambda row: row.item_id)
 
     def read(row: CompleteSource) -> NDArray[np.uint8]:
-        return frames.resized(queries.sampled(row, num_frames), backbone.image_size)
+        return frames.resized(queries.sampled(row, num_frames, reader), backbone.image_size)
 
     def parts() -> Iterator[torch.Tensor]:
         with queries.readers() as pool:
@@ -43,9 +44,11 @@ def of_captions(backbone: Backbone, captions: Sequence[CaptionRow]) -> Gallery:
     return encode_gallery(backbone.model, backbone.tokens([row.text for row in captions]), "v2t")
 
 
-def write(path: Path, backbone: Backbone, sources: Sequence[SourceRow], num_frames: int) -> None:
+def write(
+    path: Path, backbone: Backbone, sources: Sequence[SourceRow], num_frames: int, reader: Reader = "pyav"
+) -> None:
     """Encode a dataset's clean clips, once for all scenarios of captions."""
-    gallery = of_clips(backbone, sources, num_frames)
+    gallery = of_clips(backbone, sources, num_frames, reader)
     with storage.atomic_path(path) as temporary:
         library("safetensors.torch", package="safetensors").save_file(
             {"features": gallery.features.cpu()}, temporary, metadata={"checkpoint": backbone.sha256}

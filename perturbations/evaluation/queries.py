@@ -16,6 +16,7 @@ from perturbations.evaluation.scenarios import Query
 from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, TextRow
 from perturbations.media.clip import uniform_indices
 from perturbations.progress import logged
+from perturbations.system.settings import Reader
 from perturbations.tta import frames
 from perturbations.tta.inputs import Batch
 
@@ -26,12 +27,19 @@ if TYPE_CHECKING:
 class Clips:
     """The sampled and resized frames of clips, read once and kept on disk: uint8, N x T x 3 x S x S."""
 
-    def __init__(self, rows: Sequence[ClipRow | CompleteSource], num_frames: int, size: int, folder: Path) -> None:
+    def __init__(
+        self,
+        rows: Sequence[ClipRow | CompleteSource],
+        num_frames: int,
+        size: int,
+        folder: Path,
+        reader: Reader = "pyav",
+    ) -> None:
         shape = len(rows), num_frames, 3, size, size
         self._pixels = np.memmap(folder / "frames.npy", np.uint8, "w+", shape=shape)
 
         def read(place: int) -> None:
-            self._pixels[place] = frames.resized(sampled(rows[place], num_frames), size)
+            self._pixels[place] = frames.resized(sampled(rows[place], num_frames, reader), size)
 
         with readers() as pool:
             for _ in logged(pool.map(read, range(len(rows))), len(rows), "clips read"):
@@ -50,19 +58,21 @@ def readers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(torch.get_num_threads())
 
 
-def sampled(row: ClipRow | CompleteSource, num_frames: int) -> NDArray[np.uint8]:
+def sampled(row: ClipRow | CompleteSource, num_frames: int, reader: Reader = "pyav") -> NDArray[np.uint8]:
     """The uniformly sampled frames of a row, T x H x W x 3, in any storage tier."""
     if isinstance(row, ClipRow) and row.storage.startswith("frames/"):
         stack = open_clip(row)
         return stack[uniform_indices(num_frames, len(stack))]
-    return open_clip(row, uniform_indices(num_frames, row.frame_count))
+    return open_clip(row, uniform_indices(num_frames, row.frame_count), reader)
 
 
-def of_rows(rows: Sequence[Query], num_frames: int, backbone: Backbone, folder: Path) -> Clips | list[str]:
+def of_rows(
+    rows: Sequence[Query], num_frames: int, backbone: Backbone, folder: Path, reader: Reader = "pyav"
+) -> Clips | list[str]:
     """The rows of one direction as queries: captions, or clips with their frames in `folder`."""
     clips = [row for row in rows if isinstance(row, ClipRow | CompleteSource)]
     if clips:
-        return Clips(clips, num_frames, backbone.image_size, folder)
+        return Clips(clips, num_frames, backbone.image_size, folder, reader)
     return [row.text for row in rows if isinstance(row, CaptionRow | TextRow)]
 
 

@@ -25,6 +25,7 @@ from perturbations.plan.evaluation import ScenarioSettings, Settings
 from perturbations.progress import logged
 from perturbations.system import storage
 from perturbations.system.records import canonical, digest
+from perturbations.system.settings import Reader
 from perturbations.tta import adapt
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.methods import registry as methods
@@ -41,6 +42,7 @@ class Job:
     backbone: Backbone
     gallery: Gallery
     bank: Gallery | None
+    reader: Reader = "pyav"
 
 
 def evaluate(
@@ -54,6 +56,7 @@ def evaluate(
     bank_captions: Sequence[CaptionRow] = (),
     bank_gallery: Path | None = None,
     journal: Path,
+    reader: Reader = "pyav",
 ) -> tuple[list[ResultRow], list[RankRow], list[Picture]]:
     """Run a job's scenarios; returns the rows of results, the rows of ranks, and the data of the report's pictures.
 
@@ -65,6 +68,7 @@ def evaluate(
         gallery: t2v: a file that `galleries.write` wrote.
         bank_captions, bank_gallery: the bank of training queries: captions (t2v) or clips (v2t).
         journal: the file of finished runs.
+        reader: of `open_clip`; it changes no result.
 
     Raises:
         ManifestError: no query is left.
@@ -75,6 +79,7 @@ def evaluate(
         backbone,
         galleries.clean(direction, backbone, captions, sources, gallery),
         galleries.bank(direction, backbone, bank_captions, bank_gallery),
+        reader,
     )
     rows: list[ResultRow] = []
     ranks: list[RankRow] = []
@@ -118,7 +123,7 @@ def _runs(
                 if key not in done:
                     if asking is None:
                         num_frames = job.settings["num_frames"]
-                        asking = queries.of_rows(asked.rows, num_frames, job.backbone, Path(folder))
+                        asking = queries.of_rows(asked.rows, num_frames, job.backbone, Path(folder), job.reader)
                     counts, timings = Counts(), Timings()
                     done[key] = results.finished(
                         job.settings,

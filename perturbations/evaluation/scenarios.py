@@ -7,15 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perturbations.errors import ManifestError
-from perturbations.manifest.kinds import (
-    COMPLETE,
-    CaptionRow,
-    ClipRow,
-    CompleteSource,
-    MixRow,
-    SourceRow,
-    TextRow,
-)
+from perturbations.manifest.kinds import COMPLETE, CaptionRow, ClipRow, CompleteSource, MixRow, SourceRow, TextRow
 from perturbations.plan.evaluation import CLEAN, ScenarioSettings
 
 Query = ClipRow | CompleteSource | CaptionRow | TextRow

@@ -1,1 +1,1 @@
-"""What kernels must know of a clip beside its frames: one file per kind of guide."""
+"""Guides: what kernels must know about a clip beside its frames. One file per kind of guide."""

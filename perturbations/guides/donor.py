@@ -1,4 +1,4 @@
-"""Donors: the clip of a corpus that is most like a clip, to take a segment of (MLVP, event insertion)."""
+"""Donors: the most similar clip of a corpus, whose segment is inserted into a clip (MLVP, event insertion)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class PretrainedEmbedding(Strict):
 
 
 class EmbeddingModel(Record):
-    """Who embeds, and with which weights. What a backend does not know is not set."""
+    """The backend that embeds, and its weights. Settings that a backend does not have are None."""
 
     backend: Literal["offline", "pretrained"]
     clip: str | None = None
@@ -79,7 +79,7 @@ class _Embedding(AnalysisRecipe):
 
     @property
     def clips_at_once(self) -> int:
-        """As many as the configuration puts into a batch."""
+        """The batch size of the configuration."""
         return self.model.batch_clips or 1
 
     @property
@@ -95,35 +95,35 @@ class VideoEmbedding(_Embedding):
 
 
 class CaptionEmbedding(_Embedding):
-    """A clip's vector, from the sentence that the search for its main object generated."""
+    """A clip's vector, from the caption that the search for its main object generated."""
 
     analysis: Literal["caption_embedding"] = "caption_embedding"
     captions: ObjectAnalysis
 
 
 class DonorGuide(GuideRecipe):
-    """The kernel takes frames of the clip of a corpus that is nearest."""
+    """The kernel takes frames of the nearest clip of a corpus."""
 
     kind: Literal["donor"] = "donor"
     corpus: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")]  # a part of a path
     analysis: VideoEmbedding | CaptionEmbedding
 
     def needed_analysis(self) -> VideoEmbedding | CaptionEmbedding:
-        """The clip's vector, to look donors up by."""
+        """The clip's vector, for the search of donors."""
         return self.analysis
 
     def donors(self) -> tuple[str, str]:
-        """Donors are looked up by the vectors of their frames."""
+        """Donors are compared by the vectors of their frames."""
         return self.corpus, "embedding"
 
 
 def settle_embedding(wanted: Wanted) -> VideoEmbedding:
-    """Who embeds clips."""
+    """The recipe for embedding clips."""
     return VideoEmbedding(version=VERSION, model=_model(wanted))
 
 
 def settle_caption_embedding(wanted: Wanted) -> CaptionEmbedding:
-    """Who embeds the sentences that main objects come with."""
+    """The recipe for embedding the captions of the search for main objects."""
     return CaptionEmbedding(version=CAPTION_VERSION, model=_model(wanted), captions=settle_objects(wanted))
 
 
@@ -135,14 +135,17 @@ def _model(wanted: Wanted) -> EmbeddingModel:
 
 
 def settle(wanted: Wanted) -> DonorGuide:
-    """The nearest clip: by the generated sentence as released, by the frames as printed and offline."""
+    """The recipe for the nearest clip.
+
+    The variant `released` compares by the generated caption; `paper`, and the offline backend, by the frames.
+    """
     by_caption = wanted.variant == "released" and wanted.backend("embedding") == "pretrained"
     analysis = settle_caption_embedding(wanted) if by_caption else settle_embedding(wanted)
     return DonorGuide(corpus=wanted.donors, analysis=analysis)
 
 
 def problems(wanted: Wanted) -> list[str]:
-    """As released, the sentence of a captioner is embedded: the offline search for objects has none."""
+    """The variant `released` embeds a captioner's sentence, which the offline search for objects does not have."""
     by_caption = wanted.variant == "released" and wanted.backend("embedding") == "pretrained"
     if not by_caption or wanted.backend("main_object") == "pretrained":
         return []
@@ -168,7 +171,7 @@ class Donor(Record):
 
 
 class DonorFiles(Record):
-    """Where the donor lies."""
+    """The donor's file."""
 
     donor: str
 
@@ -190,7 +193,7 @@ class DonorFacts(Facts):
 
 
 def find(asked: Asked) -> DonorFacts:
-    """The nearest clip of the corpus that is not the clip itself, nor the same file or the same frames again."""
+    """The nearest clip of the corpus, without the clip itself and clips of the same file or the same frames."""
     import numpy as np
 
     from perturbations.analysis import neighbours
@@ -218,7 +221,10 @@ def find(asked: Asked) -> DonorFacts:
 
 
 def _corpus(known: Known, seed: int, number: int) -> tuple[list[AnalysisRow], npt.NDArray[np.float64]]:
-    """So many donors and their vectors, chosen by a hash: one that comes or goes changes at most one other."""
+    """`number` donors and their vectors, chosen by a hash.
+
+    A donor added to or removed from the corpus changes at most one of the others.
+    """
     import numpy as np
 
     from perturbations.analysis import neighbours
@@ -252,7 +258,7 @@ def clip_of(facts: Facts) -> Clip:
 
 
 def make(recipe: GuideRecipe, facts: Facts, given: Given) -> tuple[int, float]:
-    """How many frames the donor has, and how many of them pass while one of the clip does."""
+    """The number of the donor's frames, and how many of them pass per frame of the clip."""
     assert isinstance(facts, DonorFacts)
     return facts.donor.frame_count, facts.donor.fps / given.fps
 
@@ -261,7 +267,7 @@ def make(recipe: GuideRecipe, facts: Facts, given: Given) -> tuple[int, float]:
 
 
 def run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
-    """A vector of length 1 for each clip, from 12 uniformly sampled frames."""
+    """A vector of length 1 per clip, from 12 uniformly sampled frames."""
     from perturbations.analysis import descriptor
     from perturbations.media import footage
     from perturbations.media.clip import uniform_indices
@@ -289,7 +295,7 @@ def run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work
 
 
 def run_caption_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
-    """The vector of each clip's generated sentence, to look donors up by (the released event insertion)."""
+    """The vector of each clip's generated caption, for the search of donors (the released event insertion)."""
     assert isinstance(recipe, CaptionEmbedding)
     rows = [work.before[clip.item_id] for clip in clips]
     complete = [row for row in rows if row.status == COMPLETE]

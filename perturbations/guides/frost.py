@@ -21,13 +21,13 @@ VERSION = 1
 
 
 class Frost(Strict):
-    """What ice looks like."""
+    """The source of the ice."""
 
     images: Path | None = Field(None, description="a folder of photographs of frost; the default is drawn ice")
 
 
 class FrostFiles(Record):
-    """Where photographs of frost are; None: the kernel draws the ice."""
+    """The folder of photographs of frost; None: the kernel draws the ice."""
 
     images: str | None = None
 
@@ -40,12 +40,12 @@ class FrostGuide(GuideRecipe):
     files: FrostFiles
 
     def chooses_files(self) -> bool:
-        """Whether a photograph is chosen of a folder."""
+        """Whether a photograph is chosen from a folder."""
         return self.files.images is not None
 
 
 class FrostFactFiles(Record):
-    """Where a clip's photograph of frost lies."""
+    """The file of a clip's photograph of frost."""
 
     image: str | None = None
 
@@ -64,7 +64,7 @@ def settle(wanted: Wanted) -> FrostGuide:
 
 
 def find(asked: Asked) -> FrostFacts:
-    """Which photograph a clip gets, drawn once per clip; none where the kernel draws the ice itself."""
+    """The photograph of a clip, drawn once per clip; none where the kernel draws the ice itself."""
     assert isinstance(asked.guide, FrostGuide)
     folder = asked.guide.files.images
     if folder is None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 SAMPLED_FRAMES = 12
-"""Frames that stand for a clip (MLVP, Alg. 3)."""
+"""Sampled frames per clip (MLVP, Alg. 3)."""
 _CAPTIONED_FRAMES = 16
 
 # --- configuration and recipe ----------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ class PretrainedMainObject(Strict):
 
 
 class ObjectModel(Record):
-    """Who finds the object, and with which weights. What a backend does not know is not set."""
+    """The backend that finds the object, and its weights. Settings that a backend does not have are None."""
 
     backend: Literal["offline", "pretrained"]
     captioner: str | None = None
@@ -98,7 +98,7 @@ class ObjectAnalysis(AnalysisRecipe):
 
     @property
     def clips_at_once(self) -> int:
-        """As many as the configuration puts into a batch."""
+        """The batch size of the configuration."""
         return self.model.batch_clips or 1
 
     @property
@@ -108,7 +108,7 @@ class ObjectAnalysis(AnalysisRecipe):
 
 
 class MainObjectGuide(GuideRecipe):
-    """The kernel is told where the main object is."""
+    """The kernel gets the boxes of the main object."""
 
     kind: Literal["main_object"] = "main_object"
     analysis: ObjectAnalysis
@@ -119,7 +119,7 @@ class MainObjectGuide(GuideRecipe):
 
 
 def settle_analysis(wanted: Wanted) -> ObjectAnalysis:
-    """Who finds the main object."""
+    """The recipe for finding the main object."""
     settings = wanted.roles["main_object"]
     model = settings.model_dump(mode="json", exclude_none=True)
     if wanted.backend("main_object") == "pretrained":
@@ -128,7 +128,7 @@ def settle_analysis(wanted: Wanted) -> ObjectAnalysis:
 
 
 def settle(wanted: Wanted) -> MainObjectGuide:
-    """The main object, found as the configuration says."""
+    """The recipe for the main object, from the configuration."""
     return MainObjectGuide(analysis=settle_analysis(wanted))
 
 
@@ -153,7 +153,7 @@ class DetectedObject(Record):
 
 
 class MainObjects(Record):
-    """What the analysis found: in each analysed frame, by position, the objects and the main one of them."""
+    """The result of the analysis: per analysed frame, the objects and the main object."""
 
     caption: str | None = None
     keywords: tuple[str, ...]
@@ -164,7 +164,7 @@ class MainObjects(Record):
 
 
 class MainObjectFacts(Facts):
-    """The main object's box and track in each analysed frame, by position; None where there is none."""
+    """The main object's box and track per analysed frame; None in a frame without one."""
 
     positions: tuple[Position, ...] = Field(min_length=1)
     boxes: tuple[Box | None, ...]
@@ -189,7 +189,7 @@ def find(asked: Asked) -> MainObjectFacts:
 
 
 def make(recipe: GuideRecipe, facts: Facts, given: Given) -> npt.NDArray[np.float64]:
-    """The main object's box in every frame, num_frames x 4, NaN where there is none."""
+    """The main object's box in every frame, num_frames x 4, NaN in a frame without one."""
     from perturbations.analysis import tracking
 
     assert isinstance(facts, MainObjectFacts)
@@ -206,7 +206,7 @@ def run(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Resul
 
     assert isinstance(recipe, ObjectAnalysis)
     if recipe.is_offline:
-        # The offline detector looks at small pictures, and at many.
+        # The offline detector needs many frames, but small ones.
         footages = footage.of_each(clips, _around_sampled, work.tick, saliency.shrunk)
     else:
         footages = footage.of_each(clips, _sampled_and_each_second, work.tick)
@@ -220,10 +220,10 @@ def _results(model: ObjectModel, clips: Sequence[Footage]) -> list[Analysed]:
 
     if not clips:
         return []
-    look = _offline if model.backend == "offline" else _pretrained
+    detect = _offline if model.backend == "offline" else _pretrained
     positions = [_sampled(clip.num_frames) for clip in clips]
     results = []
-    for clip, sampled, sight in zip(clips, positions, look(model, clips, positions), strict=True):
+    for clip, sampled, sight in zip(clips, positions, detect(model, clips, positions), strict=True):
         ranks = tracking.rank(sight.detected, clip.height, clip.width)
         objects = tuple(tuple(map(_detected, ranked)) for ranked in ranks)
         result = MainObjects(
@@ -239,7 +239,7 @@ def _results(model: ObjectModel, clips: Sequence[Footage]) -> list[Analysed]:
 
 
 class _Sight(NamedTuple):
-    """What the models saw of a clip: detections in each sampled frame, its sentence, and the words looked for."""
+    """The models' results for a clip: detections per sampled frame, its caption, and the words that were searched."""
 
     detected: list[list[detections.Detection]]
     caption: str | None
@@ -262,7 +262,7 @@ def _pretrained(model: ObjectModel, clips: Sequence[Footage], positions: Sequenc
     seconds = [[clip.frames[place] for place in _each_second(clip.num_frames, clip.fps)] for clip in clips]
     captions = models.captioner.describe(seconds)
     keywords = models.nouns.keywords(captions)
-    # All frames of all clips in one row, each with its own clip's words.
+    # All frames of all clips in one list, each with its own clip's words.
     pictures = [clip.frames[place] for clip, sampled in zip(clips, positions, strict=True) for place in sampled]
     words_of = [words for words, sampled in zip(keywords, positions, strict=True) for _ in sampled]
     detected = iter(models.detector.detect(pictures, words_of))
@@ -321,7 +321,7 @@ def _object_models(settings: str) -> _ObjectModels:
     detector = owlv2.load(model.owlv2 or "", revision=model.owlv2_revision, device=device, dtype=dtype)
     roles = {"captioner": words.identity, "nouns": finds_nouns.identity, "detector": detector.identity}
     if model.detector == "yolo_world":
-        # OWLv2's vision tower still describes what the boxes show.
+        # OWLv2's vision tower still embeds the contents of the boxes.
         roles["crops"] = detector.identity
         detector = yolo_world.load(
             model.yolo_world or "",

@@ -1,4 +1,4 @@
-"""Motion: which pixels of each frame move most, and where to."""
+"""Motion: which pixels of each frame move most, and in which direction."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ VERSION = 2
 
 
 class MotionAnalysis(AnalysisRecipe):
-    """Of how many sampled frames; None: of all."""
+    """The motion of `num_frames` sampled frames; None: of all frames."""
 
     analysis: Literal["motion"] = "motion"
     num_frames: int | None = None
 
 
 class MotionGuide(GuideRecipe):
-    """The kernel is told which pixels of a frame move most, and in which direction."""
+    """The kernel gets the pixels of a frame that move most, and their direction."""
 
     kind: Literal["motion"] = "motion"
     analysis: MotionAnalysis
@@ -48,16 +48,16 @@ class MotionGuide(GuideRecipe):
 
 
 class MotionFacts(Facts):
-    """Nothing: motion is too large for a row, and computed again where its file is missing."""
+    """Empty: motion is too large for a row, and is computed again where its file is missing."""
 
 
 def settle_analysis(wanted: Wanted) -> MotionAnalysis:
-    """Where only sampled frames are stored, only their motion is looked at."""
+    """The recipe for the motion of the stored frames: all, or the sampled ones."""
     return MotionAnalysis(version=VERSION, num_frames=wanted.sampled)
 
 
 def settle(wanted: Wanted) -> MotionGuide:
-    """The motion of the clip, as it is stored."""
+    """The recipe for the motion of the clip, from the configuration."""
     return MotionGuide(analysis=settle_analysis(wanted))
 
 
@@ -90,13 +90,13 @@ def _motions(clip: CleanClip, only: Collection[int] | None, tick: Tick) -> Itera
 
 
 def find(asked: Asked) -> MotionFacts:
-    """Nothing, once the clip's motion was analysed."""
+    """Empty facts, if the clip's motion was analysed."""
     asked.analysed_row()
     return MotionFacts()
 
 
 def make(recipe: GuideRecipe, facts: Facts, given: Given) -> object:
-    """The function position -> motion: from the analysis's file, or else from the frames as they come."""
+    """The function position -> motion: from the analysis's file, or without one from the frames as they come."""
     from perturbations.analysis import motion
 
     return motion.Follower() if given.kept is None else motion.reader(given.kept, given.height, given.width)

@@ -1,9 +1,10 @@
-"""What a guide is, and how guides are found.
+"""The type of a guide, and the look-up of guides.
 
-A guided kernel must know more of a clip than its frames: which pixels move, where the main object is, which style to
-paint in. What the frames depend on stands in the manifest's row as *facts*, JSON: a row alone is enough to make its
-frames again. The *guide* is what the kernel takes: facts made into arrays and functions. An *analysis* looks at a clip
-once, for all severities, and the facts come from its row. The same functions serve files and arrays in memory.
+A guided kernel must know more about a clip than its frames: which pixels move, where the main object is, which style to
+paint in. The manifest's row holds everything that the frames depend on as *facts*, in JSON: the row alone is enough to
+make its frames again. The *guide* is the kernel's argument: facts converted to arrays and functions. An *analysis*
+examines a clip once, for all severities, and the facts come from its row. The same functions serve files and arrays in
+memory.
 
 The files of this shelf import NumPy and models in functions only: Snakemake imports them at every start.
 """
@@ -42,8 +43,8 @@ class Role:
 
     Attributes:
         name: the key.
-        summary: what the model is for.
-        players: the settings of those who may play it; the first is the default, `backend` tells them apart.
+        summary: the purpose of the model.
+        players: the settings of each possible player; the first is the default, `backend` tells them apart.
     """
 
     name: str
@@ -53,16 +54,16 @@ class Role:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What the configuration says to guides and analyses.
+    """The configuration for guides and analyses.
 
     Attributes:
         roles: the settings of each role's player.
-        device: where pretrained models run.
-        dtype: the precision they run in.
-        batch_clips: clips that go through a model together.
+        device: the device of pretrained models.
+        dtype: the precision of pretrained models.
+        batch_clips: clips per batch of a model.
         variant: of the suite, "released" or "paper".
-        sampled: how many sampled frames of a clip are stored; None where whole clips are.
-        donors: the dataset that clips to insert are taken from.
+        sampled: how many sampled frames per clip are stored; None where whole clips are stored.
+        donors: the dataset of the clips that are inserted.
     """
 
     roles: Mapping[str, Strict]
@@ -74,7 +75,7 @@ class Wanted:
     donors: str = ""
 
     def backend(self, role: str) -> str:
-        """ "offline" or "pretrained": who plays a role."""
+        """The backend of a role: "offline" or "pretrained"."""
         return str(getattr(self.roles[role], "backend", "offline"))
 
 
@@ -82,14 +83,14 @@ class Wanted:
 
 
 class AnalysisRecipe(Record):
-    """What determines the result of an analysis but the clip. `version` is raised when its results change."""
+    """All that determines the result of an analysis beside the clip. `version` is raised when its results change."""
 
     analysis: str
     version: int
 
     @property
     def clips_at_once(self) -> int:
-        """How many clips go through the analysis together: models work on batches."""
+        """The number of clips per batch."""
         return 1
 
     @property
@@ -99,7 +100,7 @@ class AnalysisRecipe(Record):
 
 
 class Analysed(Record):
-    """What an analysis found about a clip, and the size and hash of the file that it keeps, if any."""
+    """The result of an analysis for a clip, and the size and hash of its file, if it keeps one."""
 
     backend: str
     result: str | None = None
@@ -110,12 +111,12 @@ class Analysed(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What an analysis is given beside the clips.
+    """The input of an analysis beside the clips.
 
     Attributes:
-        files: of each clip, the file to keep what is too large for a row; None where the analysis keeps none.
-        before: rows by item of the analysis that this one builds on.
-        tick: a sign of life, for long work.
+        files: per clip, the file for results that are too large for a row; None where the analysis keeps no file.
+        before: item -> row of the analysis that this one builds on.
+        tick: called as a sign of life during long work.
     """
 
     files: Sequence[Path | None]
@@ -132,17 +133,17 @@ OFFLINE_MB = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """A look at clips, once, for all severities.
+    """An analysis of clips, done once per clip for all severities.
 
     Attributes:
-        name: of its manifest, and of its jobs.
+        name: the name of its manifest and of its jobs.
         recipe: the type of its recipe.
         settle: the function (wanted) -> recipe.
-        run: the function (recipe, clips, work) -> what was found of each clip, or why it has nothing. Models are loaded
-            at the first clips, once.
-        extension: of the file that it keeps beside its row; None where the row holds it all.
+        run: the function (recipe, clips, work) -> the result of each clip, or its error. Models are loaded once, at the
+            first clips.
+        extension: of the file that it keeps beside its row; None where the row holds the whole result.
         after: the name of the analysis whose rows it builds on.
-        memory_mb: what a job with pretrained models needs.
+        memory_mb: the memory of a job with pretrained models.
     """
 
     name: str
@@ -158,7 +159,7 @@ class Analysis:
 
 
 class GuideRecipe(Record):
-    """What determines a kernel's guide but the clip; what stands under `files` says only where to look."""
+    """All that determines a kernel's guide beside the clip; `files` only holds places, which change no result."""
 
     kind: str
 
@@ -167,19 +168,19 @@ class GuideRecipe(Record):
         return None
 
     def donors(self) -> tuple[str, str] | None:
-        """The dataset whose clips it takes frames of, and the analysis by which they are compared."""
+        """The dataset from whose clips it takes frames, and the analysis that compares them."""
         return None
 
     def chooses_files(self) -> bool:
-        """Whether facts depend on which files a folder of the user holds."""
+        """Whether facts depend on the files in a folder of the user."""
         return False
 
 
 class Facts(Record):
-    """What the frames of one clip depend on beside its pixels."""
+    """All that the frames of one clip depend on beside its pixels."""
 
     def other_item(self) -> str | None:
-        """The item of the other clip whose frames it takes."""
+        """The item of the other clip whose frames are used."""
         return None
 
     def other_similarity(self) -> float | None:
@@ -189,12 +190,12 @@ class Facts(Record):
 
 @dataclass(frozen=True)
 class Known:
-    """What the analyses found about the clips of a shard.
+    """The results of analyses for the clips of a shard.
 
     Attributes:
-        rows: the shard's rows of the recipe's analysis, by item.
+        rows: item -> row of the recipe's analysis.
         donors: the rows of the donor corpus, sorted by item; empty where no clip is inserted.
-        kept: what is computed once of the donors.
+        kept: (seed, number) -> the chosen donors and their vectors, computed once.
     """
 
     rows: Mapping[str, AnalysisRow] = field(default_factory=dict)
@@ -204,14 +205,14 @@ class Known:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """One clip whose facts are asked for.
+    """A request for the facts of one clip.
 
     Attributes:
         guide: the guide's recipe.
-        key: `suite/perturbation`, a part of the key of what is drawn.
-        seed, dataset, item_id: the rest of that key; not the severity, so that all severities share what is drawn.
+        key: `suite/perturbation`, a part of the random generator's key.
+        seed, dataset, item_id: the rest of that key; not the severity, so that all severities share the draw.
         parameters: of the kernel.
-        known: what analyses found.
+        known: the results of analyses.
     """
 
     guide: GuideRecipe
@@ -243,7 +244,7 @@ class Watching(Protocol):
     """A guide that must see the clip's frames, in order, each before the kernel gets it."""
 
     def needed(self, positions: Collection[int] | None) -> set[int] | None:
-        """Which frames it must see so that the kernel can have those at `positions`; None means all."""
+        """The frames that it must see for the kernel to change those at `positions`; None means all."""
         ...
 
     def show(self, image: Image, position: int) -> None:
@@ -253,7 +254,7 @@ class Watching(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What a guide is made of, beside facts: the size and clock of the clip, and what its analysis kept in a file."""
+    """The input of a guide beside facts: the size and clock of the clip, and the file of its analysis."""
 
     num_frames: int
     height: int
@@ -267,21 +268,21 @@ class Guide:
     """A kind of guide.
 
     Attributes:
-        name: in declarations of perturbations, and in recipes (`kind`).
-        summary: what the kernel is told, for pages.
+        name: its name in declarations of perturbations, and in recipes (`kind`).
+        summary: what the kernel learns from it, for pages.
         recipe: the type of its recipe.
         facts: the type of its facts.
         settle: the function (wanted) -> recipe.
-        find: the function (asked) -> the facts of one clip. Raises `MediaError` where nothing suitable is known of it.
-        make: the function (recipe, facts, given) -> what the kernel takes. A result that has the methods of `Watching`
+        find: the function (asked) -> the facts of one clip. Raises `MediaError` where they cannot be found.
+        make: the function (recipe, facts, given) -> the kernel's argument. A result that has the methods of `Watching`
             is shown the frames as they come.
-        players: the function (recipe, row of the analysis) -> who played which role, JSON for the row's `backend`.
-        analyses: the analyses that it brings.
-        roles: the keys of `backends` that it brings.
-        problems: the function (wanted) -> what the configuration must not combine, one line per mistake.
-        other: the function (facts) -> the other clip that frames are taken of; None where there is no such clip.
-        on_the_fly: whether the kernel can do without the analysis, because the guide watches the frames.
-        pictured: the analysis whose results people look at: its manifest and a picture of it come with a corpus.
+        players: the function (recipe, row of the analysis) -> the player of each role, JSON for the row's `backend`.
+        analyses: the analyses that it adds.
+        roles: the keys of `backends` that it adds.
+        problems: the function (wanted) -> combinations that the configuration must not have, one line per mistake.
+        other: the function (facts) -> the other clip whose frames are used; None where there is no such clip.
+        on_the_fly: whether the kernel works without the analysis, because the guide watches the frames.
+        pictured: the analysis whose results people look at: a corpus includes its manifest and a picture of it.
     """
 
     name: str
@@ -305,12 +306,12 @@ class Guide:
 
 @cache
 def guides() -> dict[str, Guide]:
-    """What the files of this shelf declare, by name."""
-    return {guide.name: guide for guide in shelf.things("perturbations.guides", "GUIDE", Guide).values()}
+    """The guides of this shelf by name."""
+    return shelf.named("guide", shelf.things("perturbations.guides", "GUIDE", Guide))
 
 
 def get(name: str) -> Guide:
-    """The guide called `name`. Raises `ShelfError` where a perturbation asks for one that there is not."""
+    """The guide called `name`. Raises `ShelfError` where a perturbation names an unknown guide."""
     if name not in guides():
         raise ShelfError(f"no guide {name!r}; known: {', '.join(guides())}")
     return guides()[name]
@@ -323,7 +324,7 @@ def takes_frames(name: str | None) -> bool:
 
 @cache
 def analyses() -> dict[str, Analysis]:
-    """Every analysis that a guide brings, by name."""
+    """The analyses of all guides by name."""
     return {analysis.name: analysis for guide in guides().values() for analysis in guide.analyses}
 
 
@@ -335,7 +336,7 @@ def analysis(name: str) -> Analysis:
 
 
 def roles() -> list[Role]:
-    """The model's roles that guides bring."""
+    """The models' roles of all guides."""
     return [role for guide in guides().values() for role in guide.roles]
 
 
@@ -357,6 +358,6 @@ def parse_analysis(text: str) -> AnalysisRecipe:
 
 
 def any_recipe() -> object:
-    """The type of a recipe's guide, for pydantic: by its `kind`."""
+    """The type of a recipe's guide, for pydantic; `kind` tells the types apart."""
     kinds = tuple(guide.recipe for guide in guides().values())
     return Annotated[Union[kinds], Field(discriminator="kind")]  # noqa: UP007

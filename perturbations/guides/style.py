@@ -43,7 +43,7 @@ class PretrainedStyle(Strict):
 
 
 class StyleFiles(Record):
-    """Where a style's image and networks are: not a part of a recipe's identity."""
+    """The files of a style's image and networks: not a part of a recipe's identity."""
 
     images: str | None = None
     encoder: str | None = None
@@ -63,12 +63,12 @@ class StyleGuide(GuideRecipe):
     files: StyleFiles
 
     def chooses_files(self) -> bool:
-        """Whether a style's image is chosen of a folder."""
+        """Whether a style's image is chosen from a folder."""
         return self.files.images is not None
 
 
 def settle(wanted: Wanted) -> StyleGuide:
-    """Who paints, and with which weights."""
+    """The recipe for the painter and its weights, from the configuration."""
     settings = wanted.roles["style"].model_dump(mode="json")
     files = {name: settings.pop(name) for name in ("images", "encoder", "decoder") if name in settings}
     where = {"device": wanted.device, "dtype": wanted.dtype} if settings["backend"] == "pretrained" else {}
@@ -79,7 +79,7 @@ def settle(wanted: Wanted) -> StyleGuide:
 
 
 class StyleFactFiles(Record):
-    """Where a clip's style image lies, None where the package draws it, and the networks."""
+    """The files of a clip's style image (None where the package draws it) and of the networks."""
 
     image: str | None = None
     encoder: str | None = None
@@ -94,7 +94,7 @@ class StyleFacts(Facts):
 
 
 def find(asked: Asked) -> StyleFacts:
-    """Which style a clip is painted in: drawn once per clip, the same for all severities."""
+    """The style of a clip: drawn once per clip, the same for all severities."""
     from perturbations.media import images
     from perturbations.video import procedural_styles
 
@@ -116,9 +116,9 @@ def find(asked: Asked) -> StyleFacts:
 
 
 def make(recipe: GuideRecipe, facts: Facts, given: Given) -> Painter:
-    """What paints in a clip's style.
+    """The painter of a clip's style.
 
-    Raises `MediaError` for a style image that is missing or changed, `ConfigError` for weights that are not there.
+    Raises `MediaError` for a style image that is missing or changed, `ConfigError` for weights that are missing.
     """
     assert isinstance(recipe, StyleGuide)
     assert isinstance(facts, StyleFacts)

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from perturbations.errors import ManifestError
 from perturbations.manifest import locations
-from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, Kind, Row, columns_of
+from perturbations.manifest.columns import columns_of
+from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, Kind, Row
 from perturbations.system import locking, storage
 
 if TYPE_CHECKING:
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 4
 
-About = Mapping[str, Any]
-"""What a manifest's file says of itself."""
+About = Mapping[str, object]
+"""The metadata of a manifest's file."""
+Cell = str | float | None
+"""A path, or None or NaN without one."""
 
 _TYPES = {
     str: pa.string(),
@@ -36,7 +39,7 @@ _TYPES = {
 }
 
 
-def schema_of(kind: Kind[Any]) -> pa.Schema:
+def schema_of(kind: Kind[Row]) -> pa.Schema:
     """The Parquet schema of a kind, derived from the type of its rows."""
     return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in columns_of(kind.row)])
 
@@ -44,13 +47,13 @@ def schema_of(kind: Kind[Any]) -> pa.Schema:
 def write(path: Path, kind: Kind[Row], rows: Iterable[Row], about: About | None = None) -> None:
     """Write rows of one kind, sorted by their key, whole or not at all.
 
-    The file also says how many rows there are of each status, and hashes of their keys and of their content.
+    The metadata has the number of rows per status, and hashes of their keys and of their content.
     """
     _write_table(path, kind, table_of(kind, rows), about)
 
 
 def write_part(path: Path, kind: Kind[Row], rows: Iterable[Row]) -> None:
-    """Write a shard's part, and delete what killed jobs left of it: no other job is writing it then."""
+    """Write a shard's part, and delete what killed jobs left of it. A lock makes sure that no other job writes it."""
     with locking.one_job(path):
         storage.remove_leftovers([path])
         write(path, kind, rows)
@@ -64,10 +67,10 @@ def table_of(kind: Kind[Row], rows: Iterable[Row]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def concatenate(parts: Sequence[Path], output: Path, kind: Kind[Any], about: About | None = None) -> None:
+def concatenate(parts: Sequence[Path], output: Path, kind: Kind[Row], about: About | None = None) -> None:
     """Write the rows of parts that have no key in common as one manifest, as `write` does; for millions of them."""
     table = pa.concat_tables([_read_table(part, kind) for part in parts])
-    # Empty keys come first, as `write` sorts them; so a column of its own says which are empty.
+    # Empty keys come first, as `write` sorts them: a further column per key says which are empty.
     filled = [pc.is_valid(table[name]) for name in kind.key]
     keyed = pa.table([*filled, *(table[name] for name in kind.key)], [str(place) for place in range(2 * len(kind.key))])
     pairs = [(str(place), "ascending") for at in range(len(kind.key)) for place in (at, at + len(kind.key))]
@@ -75,7 +78,7 @@ def concatenate(parts: Sequence[Path], output: Path, kind: Kind[Any], about: Abo
     _write_table(output, kind, table, about)
 
 
-def _write_table(path: Path, kind: Kind[Any], table: pa.Table, about: About | None) -> None:
+def _write_table(path: Path, kind: Kind[Row], table: pa.Table, about: About | None) -> None:
     described = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **(about or {}), **describe(kind, table)}
     with storage.atomic_path(path) as temporary:
         _encode(table, described, temporary)
@@ -87,22 +90,24 @@ def _encode(table: pa.Table, described: About, target: Path | pa.BufferOutputStr
 
 
 def changed_parts(path: Path, kind: Kind[Row], rows: Sequence[Row]) -> list[str]:
-    """What of a manifest is not as `write` writes these rows: counts and hashes, or, of the same pyarrow, bytes.
+    """The parts of a manifest that differ from what `write` writes for these rows.
 
-    A changed byte may lie where no cell shows it: in the statistics by which readers skip rows.
+    These are names of counts and hashes, or "bytes" where only the bytes differ and pyarrow's version is the same: a
+    changed byte may be in the statistics by which readers skip rows, where no cell shows it.
     """
     about, table = read_metadata(path), table_of(kind, rows)
     names = [name for name, value in describe(kind, table).items() if about.get(name) != value]
-    if not names and dict(about.get("tools") or {}).get("pyarrow") == pa.__version__:
+    tools = about.get("tools")
+    if not names and isinstance(tools, dict) and tools.get("pyarrow") == pa.__version__:
         buffer = pa.BufferOutputStream()
         _encode(table, about, buffer)
         names += [] if buffer.getvalue().to_pybytes() == path.read_bytes() else ["bytes"]
     return names
 
 
-def describe(kind: Kind[Any], table: pa.Table) -> dict[str, Any]:
-    """The number of rows, in all and of each status, and hashes of the keys and of every cell."""
-    described: dict[str, Any] = {
+def describe(kind: Kind[Row], table: pa.Table) -> dict[str, object]:
+    """The number of rows, in all and per status, and hashes of the keys and of every cell."""
+    described: dict[str, object] = {
         "rows": table.num_rows,
         "keys_sha256": _sha256_of(table, kind.key),
         "content_sha256": _sha256_of(table, table.column_names),
@@ -113,7 +118,7 @@ def describe(kind: Kind[Any], table: pa.Table) -> dict[str, Any]:
 
 
 def _sha256_of(table: pa.Table, names: Iterable[str]) -> str:
-    """A hash of columns' cells, whatever the file's encoding, pages or version are."""
+    """A hash of columns' cells; the file's encoding, pages and version do not count."""
     digest = hashlib.sha256()
     for name in names:
         column = table[name].combine_chunks()
@@ -123,7 +128,7 @@ def _sha256_of(table: pa.Table, names: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def _update(digest: Any, column: Any) -> None:
+def _update(digest: hashlib._Hash, column: pa.Array) -> None:
     if pa.types.is_list(column.type):
         digest.update(np.asarray(pc.fill_null(pc.list_value_length(column), -1), "<i4").tobytes())
         _update(digest, column.flatten())
@@ -132,29 +137,30 @@ def _update(digest: Any, column: Any) -> None:
         for text in column.to_pylist():
             digest.update((text or "").encode())
     else:
-        digest.update(np.ascontiguousarray(pc.fill_null(column, False if pa.types.is_boolean(column.type) else 0)))
+        filled = pc.fill_null(column, False if pa.types.is_boolean(column.type) else 0)
+        digest.update(np.ascontiguousarray(filled).tobytes())
 
 
-def _sort_key(row: object, kind: Kind[Any]) -> tuple[tuple[bool, Any], ...]:
+def _sort_key(row: object, kind: Kind[Row]) -> tuple[tuple[bool, object], ...]:
     values = (getattr(row, name) for name in kind.key)
     return tuple((value is not None, value) for value in values)
 
 
 def read_rows(path: Path, kind: Kind[Row]) -> list[Row]:
-    """The rows of a manifest. Raises `ManifestError` when it is not a whole manifest of that kind."""
+    """The rows of a manifest. Raises `ManifestError` when it is not a complete manifest of that kind."""
     check(path, kind)
     return rows_as_stored(path, kind)
 
 
-def check(path: Path, kind: Kind[Any]) -> None:
-    """Raise `ManifestError` when a file is not a whole manifest of that kind."""
+def check(path: Path, kind: Kind[Row]) -> None:
+    """Raise `ManifestError` when a file is not a complete manifest of that kind."""
     table = _read_table(path, kind)
     if describe(kind, table)["content_sha256"] != read_metadata(path).get("content_sha256"):
         raise ManifestError(f"{path} was changed after it was written: its content hash is another")
 
 
 def rows_as_stored(path: Path, kind: Kind[Row]) -> list[Row]:
-    """The rows of a manifest, also where they are not those that were written. Raises `ManifestError`."""
+    """The rows of a manifest, even if they were changed after it was written. Raises `ManifestError`."""
     return _rows_of(path, kind, _read_table(path, kind))
 
 
@@ -175,8 +181,8 @@ def _rows_of(path: Path, kind: Kind[Row], table: pa.Table) -> list[Row]:
     ]
 
 
-def _check_cells(path: Path, kind: Kind[Any], table: pa.Table) -> None:
-    """Raise `ManifestError` for an empty cell that must be filled, and a word that its column does not know."""
+def _check_cells(path: Path, kind: Kind[Row], table: pa.Table) -> None:
+    """Raise `ManifestError` for an empty cell that must be filled, and for an unknown word."""
     for column in columns_of(kind.row):
         cells = table[column.name]
         if cells.null_count and not column.optional:
@@ -196,12 +202,12 @@ def _check_cells(path: Path, kind: Kind[Any], table: pa.Table) -> None:
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """What a manifest's file says of itself: kind, schema version, package and tool versions, configuration hash."""
+    """The metadata of a manifest's file: kind, schema version, package and tool versions, configuration hash."""
     return _described(path, _read_schema(path))
 
 
 def kind_of(path: Path) -> Kind[Any]:
-    """The kind of a manifest. Raises `ManifestError` when it is none."""
+    """The kind of a manifest. Raises `ManifestError` when the file is not a manifest."""
     name = read_metadata(path).get("kind")
     if not isinstance(name, str) or name not in KINDS:
         raise ManifestError(f"{path} says it is a manifest of kind '{name}'; known: {sorted(KINDS)}")
@@ -230,21 +236,25 @@ def read_manifest(path: str | Path) -> pd.DataFrame:
     return frame
 
 
-def _absolute(values: Sequence[Any], is_source: Sequence[bool], column: str, root: Path) -> list[Any]:
+def _absolute(values: Sequence[Cell], is_source: Sequence[bool], column: str, root: Path) -> list[Cell]:
     known: dict[tuple[str, bool], str] = {}
-    for key in zip(values, is_source, strict=True):
-        if isinstance(key[0], str) and key not in known:
-            table = locations.SOURCE_COLUMNS if key[1] else locations.COLUMNS
-            known[key] = table[column](key[0], root)
-    return [
-        known.get(key, key[0]) if isinstance(key[0], str) else key[0] for key in zip(values, is_source, strict=True)
-    ]
+    absolute: list[Cell] = []
+    for value, of_source in zip(values, is_source, strict=True):
+        if not isinstance(value, str):
+            absolute.append(value)
+            continue
+        key = value, of_source
+        if key not in known:
+            table = locations.SOURCE_COLUMNS if of_source else locations.COLUMNS
+            known[key] = table[column](value, root)
+        absolute.append(known[key])
+    return absolute
 
 
 def read_captions(path: str | Path, *, accepted_only: bool = True) -> pd.DataFrame:
-    """Read a manifest of perturbed captions; those that the fidelity gate did not accept are left out.
+    """Read a manifest of perturbed captions, without those that the fidelity gate did not accept.
 
-    The paper drops them too. Raises `ManifestError` when the file is missing or not such a manifest.
+    The paper leaves them out too. Raises `ManifestError` when the file is missing or not such a manifest.
     """
     frame = read_manifest(path)
     if frame.attrs["kind"] != TEXTS.name:
@@ -281,7 +291,7 @@ def _described(path: Path, schema: pa.Schema) -> dict[str, Any]:
     return described
 
 
-def _read_table(path: Path, kind: Kind[Any]) -> pa.Table:
+def _read_table(path: Path, kind: Kind[Row]) -> pa.Table:
     schema = _read_schema(path)
     described = _described(path, schema)
     if described.get("kind") != kind.name:

@@ -6,12 +6,8 @@ empty; every other one is filled in every row. Standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from types import UnionType
-from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
-
-from perturbations.errors import ManifestError
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
 
 Status = Literal["complete", "quarantined", "missing"]
 COMPLETE: Status = "complete"
@@ -396,79 +392,3 @@ KINDS: dict[str, Kind[Any]] = {
         QUARANTINE,
     )
 }
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a manifest: its Python type, whether it may be empty, and the words it may hold (None: any)."""
-
-    name: str
-    type: type
-    optional: bool
-    words: tuple[str, ...] | None
-
-
-_VIEWS = (MixRow, MultimodalRow)
-
-
-def columns_of(row: type[Any]) -> tuple[Column, ...]:
-    """The columns of a type of rows, in their order; a view's own stand before those of the rows that it shows."""
-    return _COLUMNS[row]
-
-
-def _derived(row: type[Any]) -> tuple[Column, ...]:
-    hints = get_type_hints(row)
-    names = [field.name for field in fields(row)]
-    if row in _VIEWS:
-        names.sort(key=lambda name: name not in row.__annotations__)
-    return tuple(_column(name, hints[name]) for name in names)
-
-
-def _column(name: str, hint: Any) -> Column:
-    alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    (plain,) = (alternative for alternative in alternatives if alternative is not type(None))
-    words = get_args(plain) if get_origin(plain) is Literal else None
-    kind = str if words else get_origin(plain) or plain
-    return Column(name, kind, len(alternatives) > 1, words)
-
-
-_COLUMNS: dict[type[Any], tuple[Column, ...]] = {
-    row: _derived(row) for kind in KINDS.values() for row in (kind.row, kind.complete) if row is not None
-}
-
-
-def values_of(row: object) -> dict[str, Any]:
-    """A row's columns by name."""
-    return {column.name: getattr(row, column.name) for column in columns_of(type(row))}
-
-
-def row_from(kind: Kind[Row], columns: Mapping[str, object]) -> Row:
-    """A row of a kind from columns by name; other columns are left out.
-
-    Raises `ManifestError` where a column that must be filled is empty or has another type.
-    """
-    row = kind.type_of(columns.get("status"))
-    values = {}
-    for column in columns_of(row):
-        value = columns.get(column.name)
-        if value is None and not column.optional:
-            raise ManifestError(f"a row of {kind.name} lacks the column '{column.name}'")
-        values[column.name] = None if value is None else _typed(kind.name, column, value)
-    return row(**values)
-
-
-_CONVERSIONS: dict[type, Callable[[Any], Any]] = {int: int, float: float, str: str, bool: bool, tuple: tuple}
-
-
-def _typed(kind: str, column: Column, value: Any) -> Any:
-    """A value in its column's type: a DataFrame turns whole numbers into floats where others are missing."""
-    fits = {
-        int: isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0 and abs(value) < 2**63,
-        float: isinstance(value, int | float) and not isinstance(value, bool),
-        str: isinstance(value, str),
-        bool: isinstance(value, bool),
-        tuple: not isinstance(value, str | bytes) and hasattr(value, "__iter__"),
-    }[column.type]
-    if not fits or (column.words is not None and value not in column.words):
-        raise ManifestError(f"the column '{column.name}' of a row of {kind} cannot hold {str(value)[:80]!r}")
-    return _CONVERSIONS[column.type](value)

@@ -1,8 +1,8 @@
 """Where the files of a manifest's rows are. A manifest may come from a stranger: its paths are data. Standard library.
 
 A stored file's `path` is relative to the corpus' root, the folder that holds `manifests/` and `corpora/`, and never
-leaves it: not by `..`, not by a symbolic link. A source's path is the one that the configuration gave, which may be
-anywhere; it is only ever read, and only used when its content has the hash that the row says.
+leaves it: not by `..`, not by a symbolic link. A source's path comes from the configuration and may be anywhere; the
+file is only read, and only used when its content has the row's hash.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from perturbations.errors import ManifestError
 from perturbations.manifest.kinds import SOURCE_STORAGE, AnalysisRow, ClipRow, SourceRow
@@ -20,19 +20,19 @@ from perturbations.manifest.kinds import SOURCE_STORAGE, AnalysisRow, ClipRow, S
 _TOP_FOLDERS = ("manifests", "work")
 
 LINKED_VARIABLE = "PERTURB_LINKED"
-"""The environment variable that names folders to which `corpora/` may be a symbolic link, as PATH names folders."""
+"""The environment variable with folders that `corpora/` may link to, written as in PATH."""
 
 
-def root_of(path: Path, described: Mapping[str, Any]) -> Path:
+def root_of(path: Path, described: Mapping[str, object]) -> Path:
     """The folder that a manifest's relative paths start from: the one that holds its `manifests` or `work`.
 
-    Raises `ManifestError` where the manifest names another folder than its own or such a one.
+    Raises `ManifestError` where the manifest names any other folder than that or its own.
     """
     folder = Path(path).resolve().parent
-    said = PurePosixPath(str(described.get("root", ".")))
-    levels = len(said.parts)
-    if set(said.parts) - {".."} or levels > len(folder.parents):
-        raise ManifestError(f"{path} says that its root is {str(said)[:80]!r}, which is no folder above it")
+    relative = PurePosixPath(str(described.get("root", ".")))
+    levels = len(relative.parts)
+    if set(relative.parts) - {".."} or levels > len(folder.parents):
+        raise ManifestError(f"{path} says that its root is {str(relative)[:80]!r}, which is no folder above it")
     root = folder.parents[levels - 1] if levels else folder
     if levels and folder.relative_to(root).parts[0] not in _TOP_FOLDERS:
         raise ManifestError(f"{path} says that its root is {root}, but does not lie in that folder's `manifests`")
@@ -40,7 +40,7 @@ def root_of(path: Path, described: Mapping[str, Any]) -> Path:
 
 
 def confined(root: Path, relative: str) -> Path:
-    """A file below `root`. Raises `ManifestError` for a path that leaves it, as it is or by a symbolic link."""
+    """A file below `root`. Raises `ManifestError` for a path that leaves it, by itself or by a symbolic link."""
     plain = PurePosixPath(relative)
     if plain.is_absolute() or ".." in plain.parts or "\0" in relative or not plain.parts:
         raise ManifestError(f"the path {relative[:200]!r} leaves the corpus' folder {root}")
@@ -88,7 +88,7 @@ COLUMNS: dict[str, Callable[[str, Path], str]] = {"path": _stored, "source_path"
 """The columns that hold paths, and how each becomes absolute."""
 
 SOURCE_COLUMNS: dict[str, Callable[[str, Path], str]] = {**COLUMNS, "path": _source}
-"""The same where rows are clean clips, whose `path` is a source's."""
+"""The same for rows of clean clips, whose `path` is the source's."""
 
 Located = TypeVar("Located", bound=SourceRow | ClipRow | AnalysisRow)
 

@@ -1,7 +1,7 @@
-"""What of the processor may decide a result's last bits: recorded in manifests, compared where frames differ.
+"""Features of the processor that may change a result's last bits: recorded in manifests, compared where frames differ.
 
-`benchmarks/bit_exactness.py` shows which results depend on what. On x86-64 processors with AVX2 all are the same; on
-others, OpenCV's filters of floats round otherwise.
+`benchmarks/bit_exactness.py` shows which results depend on which feature. On x86-64 processors with AVX2 all results
+are the same; on others, OpenCV's filters of floats round differently.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ WITHOUT_AVX2 = frozenset(
         "msrvtt_p/zoom_blur",
     }
 )
-"""Perturbations whose frames are others where OpenCV has no AVX2.
+"""Perturbations whose frames differ where OpenCV has no AVX2.
 
 With AVX2, OpenCV multiplies and adds in one step with one rounding (FMA), without it in two. Sums of floats then differ
-by 1e-5 of a grey level, and up to 2 in 1,000 values are rounded or truncated to the next level; of turned frames, 1 in
-100,000 pixels is its neighbour. Optical flow differs more, and with it what follows motion or covers the main object.
+by 1e-5 of a grey level, and up to 2 in 1,000 values are rounded or truncated to the next level; in turned frames, 1 in
+100,000 pixels is its neighbour. Optical flow differs more, and so do motion blurs and the occlusion of the main object.
 """
 
 WITHOUT_IPP = frozenset({"mlvp/main_object_occlusion", "mlvp/motion_blur", "mlvp/video_defocus", "mm_robustness/frost"})
-"""Perturbations whose frames are others where OpenCV's IPP has no AVX2, or where there is no IPP.
+"""Perturbations whose frames differ where OpenCV's IPP has no AVX2, or where there is no IPP.
 
-IPP smooths and resizes what optical flow, the main object and drawn ice are made from.
+IPP smooths and resizes the inputs of optical flow, of the main object and of drawn ice.
 """
 
 _IPP_WITH_AVX2 = {"l9", "k0", "k1"}
@@ -51,12 +51,12 @@ _IPP_WITH_AVX2 = {"l9", "k0", "k1"}
 def cpu_features() -> str:
     """This machine's architecture and the instructions that NumPy, OpenCV and OpenCV's IPP use, in one line.
 
-    As in `x86_64; numpy X86_V2 X86_V3; opencv SSE SSE2 SSE3 SSE4.1 SSE4.2 AVX FP16 AVX2; ipp l9`. What environment
-    variables switch off is left out. `ipp` is its code for the processor, or `none`.
+    As in `x86_64; numpy X86_V2 X86_V3; opencv SSE SSE2 SSE3 SSE4.1 SSE4.2 AVX FP16 AVX2; ipp l9`. Instructions that
+    environment variables switch off are left out. `ipp` is IPP's code for the processor, or `none`.
     """
     simd = np.show_config(mode="dicts")["SIMD Extensions"]
     numpy = " ".join([*simd.get("baseline", ()), *simd.get("found", ())])
-    # A star: chosen when it starts; a question mark: the processor has it not.
+    # A star: chosen when OpenCV starts; a question mark: the processor does not have it.
     opencv = " ".join(name.lstrip("*") for name in cv2.getCPUFeaturesLine().split() if not name.endswith("?"))
     code = re.search(r"\((\w\d)\)", cv2.ipp.getIppVersion()) if cv2.ipp.useIPP() else None
     ipp = code[1] if code else "none"
@@ -64,9 +64,9 @@ def cpu_features() -> str:
 
 
 def note(recorded: str) -> str:
-    """A sentence about what rows made on a machine of these `cpu_features` may have other than here.
+    """A sentence on how frames of a machine with the `cpu_features` `recorded` may differ from this machine's.
 
-    Empty where nothing was recorded or this machine's are the same. For messages about frames that differ.
+    Empty where nothing was recorded or this machine has the same features. For messages about frames that differ.
     """
     here = cpu_features()
     if not recorded or recorded == here:

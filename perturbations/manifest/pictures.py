@@ -1,4 +1,4 @@
-"""What a report draws of each run of an evaluation: a JSON file beside the manifests of results."""
+"""Data for a report's pictures of each run of an evaluation: a JSON file beside the manifests of results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write(path: Path, pictures: Sequence[Picture]) -> None:
 
 
 def read(path: Path) -> list[Picture]:
-    """The pictures of a job; raises `ManifestError` when the file holds none."""
+    """The pictures of a job. Raises `ManifestError` when the file is missing or damaged."""
     try:
         return _PICTURES.validate_python(jsontext.parse(path.read_bytes()))
     except (OSError, ValueError) as error:

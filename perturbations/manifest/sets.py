@@ -1,6 +1,6 @@
-"""A manifest is a set, not a pile of rows: what was listed, what became of it, and that nothing is missing or twice.
+"""A manifest is a set of rows: which items were listed, the status of each, and that no row is missing or twice.
 
-Of a dataset's listed items each is complete, quarantined or missing, in the manifest, on the card and on the page.
+Each of a dataset's listed items is complete, quarantined or missing, in the manifest, on the card and on the page.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from perturbations.errors import ManifestError
 from perturbations.manifest import files
@@ -28,18 +28,20 @@ from perturbations.manifest.kinds import (
 
 _SHOWN = 5
 
+Key = TypeVar("Key")
+
 
 @dataclass(frozen=True)
 class Listed:
-    """What became of a dataset's listed items in one manifest.
+    """How many of a dataset's listed items have each status in one manifest.
 
     Attributes:
-        listed: how many there are.
+        listed: the number of listed items.
         listed_sha256: a hash of their ids.
-        complete: items of which everything was made.
-        quarantined: items of which something could not be made.
+        complete: items with every scenario.
+        quarantined: items that lack at least one scenario.
         missing: items without a video file.
-        scenarios: how often each item was to be made; 1 in a manifest of sources.
+        scenarios: the number of scenarios per item; 1 in a manifest of sources.
     """
 
     listed: int
@@ -56,13 +58,13 @@ class Listed:
         parts += [f"{self.missing:,} missing"] if self.missing else []
         return "; ".join(parts)
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> dict[str, object]:
         """For a manifest's metadata."""
         return asdict(self)
 
 
 def read_listed(path: Path) -> Listed | None:
-    """What a manifest says became of the listed items; None where it does not say. Raises `ManifestError`."""
+    """The listed items' statuses in a manifest's metadata; None where it has none. Raises `ManifestError`."""
     described = files.read_metadata(path).get("set")
     try:
         return None if described is None else Listed(**described)
@@ -80,12 +82,12 @@ def ids_sha256(item_ids: Iterable[str]) -> str:
 
 
 def of_sources(sources: Sequence[SourceRow]) -> Listed:
-    """What became of a dataset's items."""
+    """The statuses of a dataset's items."""
     return _listed({row.item_id: row.status for row in sources}, 1)
 
 
 def of_corpus(sources: Sequence[SourceRow], videos: Sequence[VideoRow], scenarios: int) -> Listed:
-    """What became of a dataset's items in a corpus: complete are those of which every scenario is."""
+    """The statuses of a dataset's items in a corpus: an item is complete when all its scenarios are."""
     complete = Counter(row.item_id for row in videos if row.status == COMPLETE)
     statuses: dict[str, Status] = {}
     for row in sources:
@@ -108,7 +110,7 @@ def _listed(statuses: Mapping[str, Status], scenarios: int) -> Listed:
 
 
 def quarantine_of(sources: Iterable[SourceRow], videos: Iterable[VideoRow]) -> list[QuarantineRow]:
-    """What of a dataset and a corpus is not complete, and why."""
+    """The sources and videos that are not complete, and why."""
     rows = [
         QuarantineRow(dataset=row.dataset, item_id=row.item_id, status=row.status, stage=row.stage, error=row.error)
         for row in sources
@@ -134,9 +136,9 @@ def quarantine_of(sources: Iterable[SourceRow], videos: Iterable[VideoRow]) -> l
 
 
 def read_part(path: Path, kind: Kind[Row]) -> list[Row]:
-    """The rows of a part, which a job wrote. One that is damaged is removed, so that the next run makes it again.
+    """The rows of a part, which a job wrote. A damaged part is removed, so that the next run makes it again.
 
-    Raises `ManifestError` when it is missing, or was damaged.
+    Raises `ManifestError` when it is missing or damaged.
     """
     try:
         return files.read_rows(path, kind)
@@ -144,8 +146,8 @@ def read_part(path: Path, kind: Kind[Row]) -> list[Row]:
         raise ManifestError(f"{error}{_removed(path)}") from None
 
 
-def check_parts(parts: Iterable[Path], kind: Kind[Any]) -> None:
-    """Make sure of parts that are not read row by row; a damaged one is removed. Raises `ManifestError`."""
+def check_parts(parts: Iterable[Path], kind: Kind[Row]) -> None:
+    """Check parts that are not read row by row; a damaged part is removed. Raises `ManifestError`."""
     for path in parts:
         try:
             files.check(path, kind)
@@ -153,11 +155,11 @@ def check_parts(parts: Iterable[Path], kind: Kind[Any]) -> None:
             raise ManifestError(f"{error}{_removed(path)}") from None
 
 
-def merge(parts: Mapping[Path, Collection[Any]], kind: Kind[Row], key: Sequence[str]) -> list[Row]:
-    """All rows of several parts, each of which must hold exactly the rows of the given keys.
+def merge(parts: Mapping[Path, Collection[object]], kind: Kind[Row], key: Sequence[str]) -> list[Row]:
+    """All rows of several parts; each part must hold exactly the rows of its keys.
 
-    `key` names the columns of a key; of a single one, a key is its value. A part that holds others is removed, so that
-    the next run makes it again. Raises `ManifestError` with what is wrong with each.
+    `key` names the columns of a key: a key is the tuple of their values, or the value of a single column. A part with
+    other rows is removed, so that the next run makes it again. Raises `ManifestError` with the problem of each part.
     """
     rows: list[Row] = []
     problems = []
@@ -177,18 +179,18 @@ def merge(parts: Mapping[Path, Collection[Any]], kind: Kind[Row], key: Sequence[
     return rows
 
 
-def _key(row: object, names: Sequence[str]) -> Any:
+def _key(row: object, names: Sequence[str]) -> object:
     values = tuple(getattr(row, name) for name in names)
     return values if len(values) > 1 else values[0]
 
 
-def difference(keys: Counter[Any], expected: Collection[Any]) -> str | None:
-    """What is wrong with a set of keys, in words; None where nothing is."""
-    wanted = set(expected)
+def difference(keys: Counter[Key], expected: Collection[Key]) -> str | None:
+    """How a set of keys differs from the expected one, in words; None where it does not."""
+    due = set(expected)
     parts = []
     for what, group in (
-        ("lacks", wanted - set(keys)),
-        ("holds what was not asked for:", set(keys) - wanted),
+        ("lacks", due - set(keys)),
+        ("holds what was not asked for:", set(keys) - due),
         ("holds twice", {key for key, count in keys.items() if count > 1}),
     ):
         if group:
@@ -199,7 +201,7 @@ def difference(keys: Counter[Any], expected: Collection[Any]) -> str | None:
 
 
 def _removed(path: Path) -> str:
-    """Remove a part that cannot be used; says so, for a message. Only what a job wrote below `work` is removed."""
+    """Remove a part that cannot be used, and return words for a message. Only files below `work` are removed."""
     try:
         below = path.resolve().relative_to(Path().resolve()).parts
     except ValueError:

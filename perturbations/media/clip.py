@@ -26,7 +26,7 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class VideoInfo:
-    """What a container says of its video stream. Sizes are upright; nothing here is proof of what decodes."""
+    """The header of a video stream in its container. Sizes are upright; what decodes may differ from it."""
 
     codec: str
     pix_fmt: str
@@ -57,11 +57,11 @@ class Timing:
 
 
 SAME_TIME_S = 1e-6
-"""A frame that is so little before a span's edge counts as on it: spans are decimal, clocks are not."""
+"""A frame that is at most this much before a span's edge counts as on it: spans are decimal, clocks are not."""
 
 
 def uniform_indices(num_frames: int, total: int) -> list[int]:
-    """Which `num_frames` of `total` frames stand for a clip: the middle of each of `num_frames` equal spans.
+    """The positions of `num_frames` of `total` frames: the middle of each of `num_frames` equal spans.
 
     The sampling of X-Pool and MLVP; a clip with fewer frames gives all of them and repeats the last one.
     Raises `ValueError` when `total` is below 1.

@@ -1,4 +1,4 @@
-"""Decode clips with PyAV, frame by frame, and notice what is damaged or missing."""
+"""Decode clips with PyAV, frame by frame, and detect damaged and missing data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def decode(clip: Clip, *, pix_fmt: str = "rgb24", only: Collection[int] | None =
     """Decode a clip frame by frame, in constant memory.
 
     The frames are RGB uint8 H x W x 3; with another 8-bit planar `pix_fmt` they are PyAV's packing of its planes.
-    `only` gives the frames at these positions and stops after the last: the others are never converted.
+    `only` selects the frames at these positions and stops after the last: the others are never converted.
     Times start at 0 and increase strictly. Raises `MediaError` when the file is damaged, ends early, changes its
     frame size, or has no frame in the clip's span.
     """
@@ -37,7 +37,7 @@ def decode(clip: Clip, *, pix_fmt: str = "rgb24", only: Collection[int] | None =
 
 
 def _seek(container: av.container.InputContainer, stream: av.video.stream.VideoStream, start_s: float) -> bool:
-    """Go to a key frame shown at or before a time in seconds; False where the container finds none."""
+    """Seek to a key frame shown at or before a time in seconds; returns whether the container has one."""
     origin = stream.start_time or 0
     time_base = stream.time_base or Fraction(1, 1000)
     # Containers that index by decoding time, or not at all, may land on a key frame that is shown after the time.
@@ -50,7 +50,7 @@ def _seek(container: av.container.InputContainer, stream: av.video.stream.VideoS
                 container.seek(ticks, stream=stream)
                 return True
         except av.error.FFmpegError:
-            continue  # it landed within a frame
+            continue  # the seek ended within a frame
     return False
 
 
@@ -87,7 +87,7 @@ def _decode_stream(
             continue
         if clip.end_s is not None and seconds >= clip.end_s - SAME_TIME_S:
             break
-        if frame.is_corrupt:  # looked at here only: before the span, seeking itself breaks references
+        if frame.is_corrupt:  # checked inside the span only: before it, seeking itself breaks references
             raise MediaError(f"frame {decoded - 1} is damaged")
         if first is None:
             first = pts
@@ -110,7 +110,7 @@ def _decode_stream(
 
 
 class _CountedPackets:
-    """Demuxes and decodes a stream, counting packets, so that a silently shortened file is noticed."""
+    """Demuxes and decodes a stream and counts its packets, to detect a file that was cut short."""
 
     def __init__(self, path: Path, container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> None:
         self._path = path
@@ -135,7 +135,7 @@ class _CountedPackets:
                 if packet.pts is not None and packet.time_base is not None:
                     self._end_s = max(self._end_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
             elif packet.pts is not None:
-                continue  # Theora's way to say that the last frame stays; PyAV takes it for a fault
+                continue  # in Theora, the last frame stays; PyAV would treat this packet as an error
             yield from packet.decode()
 
     def check_structure(self) -> None:
@@ -145,10 +145,10 @@ class _CountedPackets:
         if self._count < self._indexed:
             raise MediaError(f"the file is damaged: {self._count} of {self._indexed} indexed frames are found")
         declared = self._declared - self._discarded
-        # AVI's packets may hold no frame, or two; MP4's hold one.
+        # A packet of AVI may hold no frame, or two; a packet of MP4 holds one.
         if decoded < declared - (max(2, declared // 50) if self._format == "avi" else 0):
             raise MediaError(f"the file ends early: {decoded} of {declared} declared frames")
-        # Each packet of VP9 shows one frame; its decoder passes over what it cannot read.
+        # Each packet of VP9 shows one frame; its decoder silently skips packets that it cannot read.
         if self._stream.codec_context.name.endswith("vp9") and decoded < self._count - self._discarded:
             raise MediaError(f"the file is damaged: {decoded} of {self._count} frames can be decoded")
         duration = opening.declared_duration_s(self._stream)
@@ -157,10 +157,10 @@ class _CountedPackets:
 
 
 def frame_times(clip: Clip, num_frames: int) -> list[float]:
-    """When each frame of a clip is shown, in seconds of its file, ascending.
+    """The time of each frame of a clip, in seconds of its file, ascending.
 
-    Read from the packets of MP4 and Matroska; of other containers, and where the packets do not give the times of
-    `num_frames` frames, by decoding.
+    The times come from the packets of MP4 and Matroska. Other containers are decoded, and so are files whose packets
+    do not have the times of `num_frames` frames.
     Raises `MediaError` when the file cannot be read.
     """
     with opening.opened(clip.path) as container:
@@ -182,7 +182,7 @@ def frame_times(clip: Clip, num_frames: int) -> list[float]:
 
 
 def pick(path: Path, positions: Iterable[int]) -> Iterator[Image]:
-    """RGB frames in any order, of a file that has key frames only.
+    """RGB frames in any order, from a file with key frames only.
 
     Raises `MediaError` when a frame is not found.
     """

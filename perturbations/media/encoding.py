@@ -15,11 +15,11 @@ from perturbations.media import pixels
 from perturbations.media.clip import Frame, Timing
 from perturbations.system.storage import Profile, output_errors
 
-av.logging.set_level(av.logging.PANIC)  # libav writes to stderr what the raised errors already say
+av.logging.set_level(av.logging.PANIC)  # the raised errors already say what libav would write to stderr
 
 
 def encode(frames: Iterable[Frame], path: Path, profile: Profile, timing: Timing) -> str:
-    """Write RGB frames as an MP4 in a storage profile, in constant memory, and return the pixel format used.
+    """Write RGB frames as an MP4 in a storage profile, in constant memory, and return the pixel format.
 
     4:2:0 halves both sides, so a clip with an odd side is stored as 4:4:4 by the `compatible` profile.
     Raises `OutputError` when the disk refuses, `MediaError` when there is no frame.

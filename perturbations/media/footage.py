@@ -1,4 +1,4 @@
-"""Clean clips as analyses and guides see them, from files or in memory, and the frames that an analysis looks at."""
+"""Clean clips for analyses and guides, from files or in memory, and the frames that an analysis needs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from perturbations.media.clip import Frame
 from perturbations.progress import Tick, ticking
 
 Span = tuple[float | None, float | None]
-"""Start and end in seconds; None is the file's own."""
+"""Start and end in seconds; None is the start or end of the file."""
 
 
 class CleanClip(Protocol):
     """A clip before it is perturbed: part of a file, or an array.
 
-    `sha256` is of its file or array, `frames_sha256` of its decoded frames. `fps` is in frames per second. `place` is
-    the path of its file, empty for an array; `span` is the part of the file that it is.
+    `sha256` is the hash of its file or array, `frames_sha256` of its decoded frames. `fps` is in frames per second.
+    `place` is the path of its file, empty for an array; `span` is its part of the file.
     """
 
     @property
@@ -49,7 +49,7 @@ class CleanClip(Protocol):
 
 
 class Footage(NamedTuple):
-    """The frames of a clip that an analysis looks at, by position, and what is known of the clip."""
+    """The frames of a clip that an analysis needs, by position, and the size and clock of the clip."""
 
     frames: Mapping[int, Image]
     num_frames: int
@@ -64,7 +64,7 @@ def footage(
     tick: Tick,
     kept: Callable[[Image], Image] = lambda image: image,
 ) -> Footage:
-    """The frames at these positions; `kept` makes of each what is held. Raises `MediaError`."""
+    """The frames at these positions; `kept` converts each frame before it is kept. Raises `MediaError`."""
     frames = {frame.position: kept(frame.image) for frame in ticking(clip.frames(set(positions)), tick)}
     return Footage(frames, clip.num_frames, clip.height, clip.width, clip.fps)
 
@@ -75,7 +75,7 @@ def of_each(
     tick: Tick,
     kept: Callable[[Image], Image] = lambda image: image,
 ) -> list[Footage | MediaError]:
-    """The footage of each clip, or why it has none; `positions` takes a clip's number of frames and its fps."""
+    """The footage of each clip, or its error; `positions` takes a clip's number of frames and its fps."""
     footages: list[Footage | MediaError] = []
     for clip in clips:
         try:

@@ -1,9 +1,9 @@
 """Files of a few frames, lossless: NumPy arrays in a Zstandard stream.
 
 The stream holds two arrays, one after the other, as `numpy.save` writes them: the name of a predictor, and its
-residuals, N x H x W x 3 uint8, modulo 256. `left` is each pixel less the one to its left, for pictures; `previous` is
-each frame less the one before it, for noise that stands still. A cumulative sum along that axis, in uint8, gives the
-frames back.
+residuals, N x H x W x 3 uint8, modulo 256. `left` subtracts from each pixel its left neighbour, for pictures;
+`previous` subtracts from each frame the one before it, for noise that stands still. A cumulative sum along that axis,
+in uint8, restores the frames.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _PIECE_BYTES = 1 << 20
 
 
 def write(path: Path, frames: Image) -> None:
-    """Write N x H x W x 3 uint8, with the predictor that packs every eighth row better, and read the file back.
+    """Write N x H x W x 3 uint8, with the predictor that compresses every eighth row better, and check the file.
 
-    Raises `MediaError` when the disk does not hold what was written.
+    Raises `MediaError` when the file does not hold the frames.
     """
     name = min(_AXES, key=lambda axis: len(_zstd().compress(_arrays(axis, frames[:, _TRIED_ROWS]))))
     arrays = _arrays(name, frames)
@@ -38,9 +38,9 @@ def write(path: Path, frames: Image) -> None:
 
 
 def read(path: Path, shape: tuple[int, int, int] | None = None) -> Image:
-    """Read what `write` wrote; `shape` is the N, H and W that it must have, where they are known.
+    """Read a file of `write`; `shape` is the N, H and W that it must have, where they are known.
 
-    Raises `MediaError` when the file is damaged, is not of that shape, or asks for more than `limits` allows.
+    Raises `MediaError` when the file is damaged, has another shape, or needs more than `limits` allows.
     """
     try:
         with pa.input_stream(str(path), compression="zstd") as stream:
@@ -82,7 +82,7 @@ def _read_residuals(stream: pa.NativeFile, wanted: tuple[int, int, int] | None) 
 
 
 def _read_header(stream: pa.NativeFile) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
-    """An array's shape and type, from the few bytes that `numpy.save` puts before it."""
+    """An array's shape and type, from the header that `numpy.save` writes before it."""
     magic = _read_exactly(stream, 10)
     if magic[:8] != b"\x93NUMPY\x01\x00":  # later versions are for headers of 64 KiB and more
         raise ValueError("not the frames that this program writes")

@@ -1,4 +1,4 @@
-"""Folders of pictures that users bring: styles, photographs of frost."""
+"""Users' folders of pictures: styles, photographs of frost."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ from perturbations.errors import MediaError
 from perturbations.media.containers import demuxers, structure
 from perturbations.system import limits, processes
 
-av.logging.set_level(av.logging.PANIC)  # libav writes to stderr what the raised errors already say
+av.logging.set_level(av.logging.PANIC)  # the raised errors already say what libav would write to stderr
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[av.container.InputContainer]:
-    """A container, open for reading. Raises `MediaError` where it is none that is read, or libav fails within."""
+    """A container, open for reading. Raises `MediaError` for a file that is not read, and when libav fails inside."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise MediaError("not a regular file")
@@ -33,7 +33,7 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
             raise MediaError("the file is empty")
         structure.check_length(path)
         # The prefix keeps libav from reading a name such as "concat:..." or "http:..." as a protocol.
-        # libav decodes first frames to learn about a stream, and would do so whatever their size.
+        # libav decodes first frames to learn about a stream, of any size unless `max_pixels` is set.
         options = {**demuxers.INPUT_OPTIONS, "max_pixels": str(limits.current().frame_pixels)}
         try:
             container = av.open(f"file:{path}", "r", metadata_errors="replace", options=options)
@@ -46,7 +46,7 @@ def opened(path: Path) -> Iterator[av.container.InputContainer]:
     except av.error.MemoryError as error:
         if not processes.memory_is_left():
             raise
-        raise MediaError(f"cannot be decoded: {error.strerror or error}") from None  # damaged, it asks for too much
+        raise MediaError(f"cannot be decoded: {error.strerror or error}") from None  # a damaged file
     except av.error.FFmpegError as error:
         _check_refused_size(error)
         raise MediaError(f"cannot be decoded: {error.strerror or error}") from error
@@ -62,7 +62,7 @@ def _check_refused_size(error: av.error.FFmpegError) -> None:
 
 
 def video_stream(path: Path, container: av.container.InputContainer) -> av.video.stream.VideoStream:
-    """The first video stream that is no cover picture. Raises `MediaError` without one, or beyond the limits."""
+    """The first video stream that is not a cover picture. Raises `MediaError` without one, or beyond the limits."""
     streams = [stream for stream in container.streams.video if not _is_cover(stream)]
     if not streams:
         raise MediaError("there is no video stream")
@@ -71,7 +71,7 @@ def video_stream(path: Path, container: av.container.InputContainer) -> av.video
         raise MediaError("its codec is not known")
     stream.thread_type = "NONE"
     stream.codec_context.thread_count = 1
-    # Without `explode` decoders make up what is damaged, and say nothing.
+    # Without `explode` decoders silently fill in damaged parts.
     stream.codec_context.options = {
         "err_detect": "crccheck+bitstream+buffer+explode",
         "max_pixels": str(limits.current().frame_pixels),
@@ -98,7 +98,7 @@ def _check_limits(stream: av.video.stream.VideoStream) -> None:
 def packets(
     container: av.container.InputContainer, stream: av.video.stream.VideoStream
 ) -> Iterator[av.Packet[av.VideoStream]]:
-    """A stream's packets, as many and as long as the limits allow."""
+    """A stream's packets. Raises `MediaError` when their number or their time goes beyond the limits."""
     allowed = limits.current()
     time_base = stream.time_base or Fraction(1, 1000)
     last = (stream.start_time or 0) + allowed.seconds / time_base
@@ -113,16 +113,16 @@ def packets(
 
 
 _NO_NUMBERS = (1 << 30, (1 << 32) - 1)
-"""How many frames a file declares whose writer could not go back to the header of an AVI or an IVF."""
+"""Declared numbers of frames in files whose writer could not go back to the header of an AVI or an IVF."""
 
 
 def declared_frames(stream: av.video.stream.VideoStream) -> int:
-    """How many frames a header declares, 0 where it does not."""
+    """The number of frames that a header declares; 0 without one."""
     return 0 if stream.frames in _NO_NUMBERS else stream.frames
 
 
 def declared_duration_s(stream: av.video.stream.VideoStream) -> float | None:
-    """How many seconds a header declares, None where it does not."""
+    """The length in seconds that a header declares; None without one."""
     if stream.frames in _NO_NUMBERS:
         return None
     if stream.duration is not None and stream.time_base is not None:

@@ -1,4 +1,4 @@
-"""Convert decoded frames to upright arrays, and arrays to what encoders take."""
+"""Convert decoded frames to upright arrays, and arrays to the input of encoders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 def converter(
     stream: av.video.stream.VideoStream, frame: av.VideoFrame, pix_fmt: str
 ) -> Callable[[av.VideoFrame], NDArray[np.uint8]]:
-    """From this stream's frames to upright arrays in `pix_fmt`, by the conversion ffmpeg itself makes."""
+    """From this stream's frames to upright arrays in `pix_fmt`, with the same conversion as ffmpeg."""
     orientation = orientation_of(frame)
     if _is_deep(frame):
         to_upright_format = _by_filter_graph(stream, frame, pix_fmt, orientation)
@@ -32,7 +32,7 @@ def converter(
 
 
 def _array(picture: av.VideoFrame) -> NDArray[np.uint8]:
-    # Rows of an odd width are padded, and what PyAV gives then is a view with gaps.
+    # Rows of an odd width are padded, and PyAV then returns a view with gaps.
     return np.ascontiguousarray(picture.to_ndarray(), np.uint8)
 
 
@@ -48,8 +48,8 @@ def _by_reformatter(pix_fmt: str) -> Callable[[av.VideoFrame], av.VideoFrame]:
 def _by_filter_graph(
     stream: av.video.stream.VideoStream, frame: av.VideoFrame, pix_fmt: str, orientation: _Orientation
 ) -> Callable[[av.VideoFrame], av.VideoFrame]:
-    # Above 8 bits the plain conversion places chroma elsewhere than ffmpeg does; libavfilter is what ffmpeg uses,
-    # and it turns the picture before it converts it.
+    # Above 8 bits the plain conversion places chroma differently from ffmpeg. ffmpeg uses libavfilter, and turns the
+    # picture before the conversion.
     graph = av.filter.Graph()
     graph.threads = 1
     source = graph.add_buffer(
@@ -85,7 +85,7 @@ _UPRIGHT = _Orientation(False, 1, 1)
 
 
 def orientation_of(frame: av.VideoFrame) -> _Orientation:
-    """How the container says that a frame is turned or mirrored."""
+    """How a frame is turned or mirrored, according to the container."""
     matrix = frame.side_data.get("DISPLAYMATRIX")
     if matrix is None:
         return _UPRIGHT
@@ -116,7 +116,7 @@ def storable_pix_fmt(pix_fmt: str, width: int, height: int) -> str:
 
 
 def to_tagged_yuv(stream: av.VideoStream, pix_fmt: str) -> Callable[[av.VideoFrame], av.VideoFrame]:
-    """A conversion of 8-bit RGB frames to BT.601 in `pix_fmt`, with which `stream` is tagged.
+    """A conversion of 8-bit RGB frames to BT.601 in `pix_fmt`; it also tags `stream` as BT.601.
 
     Without the tag players guess the matrix from the picture's size.
     """

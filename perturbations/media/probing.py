@@ -1,4 +1,4 @@
-"""What a video file is, as far as its header, its packets and its first frame say."""
+"""Properties of a video file, from its header, its packets and its first frame."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perturbations.system import limits, storage
 
 
 def sha256(path: Path) -> str:
-    """Hex SHA-256 of a video file. Raises `MediaError` when there is none, or something that is no regular file."""
+    """Hex SHA-256 of a video file. Raises `MediaError` when it is missing or not a regular file."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise MediaError(f"{path} is not a regular file")
@@ -29,7 +29,7 @@ def sha256(path: Path) -> str:
 
 
 _LEAST_FRAME_BYTES = 8
-"""What a frame takes in a container at least: smaller files need not be counted."""
+"""The smallest size of a frame in a container: the frames of smaller files need not be counted."""
 
 
 def probe(path: Path) -> VideoInfo:
@@ -70,7 +70,7 @@ def _describe(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> Vide
 
 
 def is_constant_rate(path: Path) -> bool:
-    """Whether a video's frames are as far apart as its frame rate says, to a tick of its clock. Decodes nothing.
+    """Whether a video has a constant frame rate, to a tick of its clock. Decodes nothing.
 
     Raises `MediaError` when the file cannot be read.
     """
@@ -102,10 +102,10 @@ def video_bitrate(path: Path) -> float:
 
 
 def transcodable(clip: Clip) -> int | None:
-    """The index of the stream from which `transcode_with_ffmpeg` makes what it would make of `decode`'s 4:2:0 frames.
+    """The index of the stream that `transcode_with_ffmpeg` may encode instead of `decode`'s 4:2:0 frames.
 
-    None where that is not sure: it must be a whole file of ordinary 8-bit frames at a constant rate, upright.
-    Raises `MediaError` when the file cannot be read.
+    Both give the same result for a whole file of upright 8-bit 4:2:0 frames of even size at a constant rate; None for
+    all others. Raises `MediaError` when the file cannot be read.
     """
     if clip.start_s is not None or clip.end_s is not None:
         return None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def ffmpeg_program() -> str:
     """The ffmpeg that encodes: the pinned build that comes with imageio-ffmpeg, so that all machines agree.
 
-    Raises `ToolError` when it is not there. The variable IMAGEIO_FFMPEG_EXE names another one; none is taken unasked.
+    Raises `ToolError` when it is missing. Another ffmpeg is only used if the variable IMAGEIO_FFMPEG_EXE names it.
     """
     import imageio_ffmpeg
 
@@ -50,7 +50,7 @@ def ffmpeg_program() -> str:
 
 
 def check_ffmpeg(encoder: str) -> None:
-    """Raise `ToolError` when ffmpeg cannot be started or lacks an encoder: before any clip, not at each."""
+    """Raise `ToolError` when ffmpeg cannot be started or lacks an encoder; called once, before the first clip."""
     program = ffmpeg_program()
     command = [program, "-nostdin", "-hide_banner", "-h", f"encoder={encoder}"]
     with _started(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
@@ -74,9 +74,9 @@ def encode_with_ffmpeg(
 ) -> None:
     """Encode frames with the ffmpeg program; the stream it writes is the result.
 
-    `frames` hold `pix_fmt` pictures of `size` (width, height) as `decode` gives them. They travel to ffmpeg as raw
+    `frames` hold `pix_fmt` pictures of `size` (width, height) as `decode` gives them. They are piped to ffmpeg as raw
     video in NUT, which keeps each frame's time. `arguments` are ffmpeg-python output arguments; with `fps_mode="cfr"`
-    the encoder counts frames at the rate of `timing`, for codecs that know no other clock.
+    the encoder counts frames at the rate of `timing`, for codecs without another clock.
     Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses, `ToolError` when
     it is killed or cannot be started.
     """
@@ -96,12 +96,12 @@ def encode_with_ffmpeg(
 
 
 def _constant(frame_rate: Fraction) -> dict[str, str | None]:
-    # A rate that the codec does not know would become the nearest that it knows, by frames repeated or left out.
+    # Without `force_fps`, a rate that the codec lacks becomes its nearest one, and frames are repeated or left out.
     return {"r": str(frame_rate), "force_fps": None}
 
 
 class _Pipe(io.RawIOBase):
-    """A write-only stream that PyAV cannot seek, and that takes no notice when the reader is gone."""
+    """A write-only stream that PyAV cannot seek, and that raises nothing when the reader is gone."""
 
     def __init__(self, target: IO[bytes]) -> None:
         super().__init__()
@@ -146,16 +146,16 @@ def transcode_with_ffmpeg(
     arguments: Mapping[str, object],
     tick: Callable[[], None],
 ) -> int:
-    """Let the ffmpeg program decode and encode a stream, at a constant frame rate, and return how many frames it took.
+    """Let the ffmpeg program decode and encode a stream, at a constant frame rate; returns the number of frames.
 
-    To the bit what `encode_with_ffmpeg` writes of the frames of a clip that is `transcodable`, with nothing to pipe.
+    For a clip that is `transcodable` the file is equal to the bit to that of `encode_with_ffmpeg`, without a pipe.
     `arguments` are ffmpeg-python output arguments; `tick` is called while frames come out.
     Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses, `ToolError` when
     it is killed or cannot be started.
     """
     import ffmpeg
 
-    # Raw frames in a pipe say nothing of their pixels' shape and colours, which the stream would repeat.
+    # Raw frames in a pipe have no aspect ratio or colour tags, so the tags of the stream are removed too.
     unspecified = "setsar=0,setparams=range=unspecified:color_primaries=unknown:color_trc=unknown:colorspace=unknown"
     output = ffmpeg.input(f"file:{source}", r=str(frame_rate), threads=1, **demuxers.INPUT_OPTIONS).output(
         f"file:{path}", map=f"0:{index}", map_metadata=-1, vf=unspecified, **_constant(frame_rate), **arguments
@@ -166,14 +166,14 @@ def transcode_with_ffmpeg(
         assert process.stdout is not None
         for line in process.stdout:
             name, _, value = line.decode().strip().partition("=")
-            if name == "frame" and value.isdigit() and int(value) > taken:  # it also speaks when it hangs
+            if name == "frame" and value.isdigit() and int(value) > taken:  # it also writes when it hangs
                 taken = int(value)
                 tick()
     return taken
 
 
 class _Graph(Protocol):
-    """What ffmpeg-python, which has no types, makes of an output."""
+    """An output of ffmpeg-python, which has no types."""
 
     def global_args(self, *arguments: str) -> _Graph: ...
     def overwrite_output(self) -> _Graph: ...
@@ -182,7 +182,7 @@ class _Graph(Protocol):
 
 @contextmanager
 def _ffmpeg(output: _Graph, path: Path, *, stdin: int, stdout: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run an ffmpeg-python graph that writes `path`; at the end ffmpeg is gone, and has succeeded."""
+    """Run an ffmpeg-python graph that writes `path`. After the block ffmpeg has ended; raises an error if it failed."""
     command = output.global_args("-nostdin", "-hide_banner", "-loglevel", "error").overwrite_output()
     with tempfile.TemporaryFile() as words:
         process = _started(command.compile(cmd=ffmpeg_program()), stdin=stdin, stdout=stdout, stderr=words)
@@ -216,7 +216,7 @@ _OF_MEMORY = 256 - errno.ENOMEM
 
 
 def _failure(status: int, words: str, path: Path) -> PerturbationError:
-    """What ffmpeg's exit status, negative for a signal, and its words mean."""
+    """The error for ffmpeg's exit status, negative for a signal, and its words."""
     if status == -signal.SIGXFSZ or any(os.strerror(code) in words for code in OUTPUT_ERRNOS):
         return OutputError(f"cannot write {path}: {words or 'the file is too large'}")
     if status in _SHELL_CANNOT:  # the system's loader, or a script that stands for the program
@@ -230,7 +230,7 @@ def _failure(status: int, words: str, path: Path) -> PerturbationError:
         return CrashError(f"ffmpeg crashes: {processes.signal_name(number)}")
     if status < 0 or number in _KILLS:
         return ToolError(f"ffmpeg was killed by {processes.signal_name(number)}")
-    # Interrupted while it opens its input, it says that the input is invalid: only trying again tells.
+    # ffmpeg that is interrupted while it opens its input says that the input is invalid: only a second try tells.
     return CrashError(f"ffmpeg failed with exit status {status}: {words}")
 
 

@@ -1,4 +1,4 @@
-"""How far one video is from another: PSNR and SSIM."""
+"""The distance between two videos: PSNR and SSIM."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _C2 = (0.03 * 255) ** 2
 
 
 class Distortion:
-    """PSNR over all frames added, and SSIM as their mean; frames are RGB uint8 H x W x 3 pairs."""
+    """PSNR over all added pairs of frames, and their mean SSIM; frames are RGB uint8 H x W x 3."""
 
     def __init__(self, *, structural: bool) -> None:
         self._structural = structural
@@ -31,7 +31,7 @@ class Distortion:
         """Add a pair of frames of one shape. Raises `ValueError` when the shapes differ."""
         if image.shape != other.shape:
             raise ValueError(f"frames of {image.shape} and {other.shape} cannot be compared")
-        # A whole number, but OpenCV may square a root.
+        # The sum is a whole number, but OpenCV may compute it as the square of a root.
         self._squared += round(cv2.norm(image, other, cv2.NORM_L2SQR))
         self._values += image.size
         if self._structural:
@@ -55,8 +55,8 @@ class Distortion:
 def ssim(image: Image, other: Image) -> float:
     """Structural similarity of the luma of two RGB uint8 images (Wang et al. 2004), 7 x 7 windows.
 
-    As scikit-image computes it by default. The mean is over the pixels whose window lies inside the image, where
-    there are any.
+    Computed as scikit-image does by default. The mean is over the pixels whose window lies inside the image; over all
+    pixels if no window does.
     """
     x, y = _luma(image), _luma(other)
     mean_x, mean_y = _blur(x), _blur(y)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -11,40 +11,46 @@ from perturbations.arrays import Image
 from perturbations.errors import ConfigError
 from perturbations.models.loading import read_weights, runtime
 
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
 _EPS = 1e-5
 _STYLE_SIDE = 512
-_PIXELS = 320 * 240 * 4  # that go through the networks at once: some 0.6 GB of features
+_PIXELS = 320 * 240 * 4  # per batch: some 0.6 GB of features
 _SOURCE = "the release v0.0.0 of https://github.com/naoto0804/pytorch-AdaIN has it"
 
+_Plan = tuple[int | Literal["pool", "up"], ...]
+
 # VGG-19 up to relu4_1: channels of each convolution, "pool" between. The decoder is its mirror.
-_ENCODER = (64, 64, "pool", 128, 128, "pool", 256, 256, 256, 256, "pool", 512)
-_DECODER = (256, "up", 256, 256, 256, 128, "up", 128, 64, "up", 64, 3)
+_ENCODER: _Plan = (64, 64, "pool", 128, 128, "pool", 256, 256, 256, 256, "pool", 512)
+_DECODER: _Plan = (256, "up", 256, 256, 256, 128, "up", 128, 64, "up", 64, 3)
 
 
 class Statistics(NamedTuple):
     """Mean and standard deviation of each channel of a style's features, 1 x C x 1 x 1."""
 
-    mean: Any
-    deviation: Any
+    mean: torch.Tensor
+    deviation: torch.Tensor
 
 
-def statistics(features: Any) -> Statistics:
-    """Of features N x C x H x W, over each channel's places; the variance is the unbiased one, plus 1e-5."""
+def statistics(features: torch.Tensor) -> Statistics:
+    """The statistics of features N x C x H x W, per channel; the variance is the unbiased one, plus 1e-5."""
     deviation = (features.var(dim=(2, 3), keepdim=True, unbiased=True) + _EPS).sqrt()
     return Statistics(features.mean(dim=(2, 3), keepdim=True), deviation)
 
 
-def adaptive_instance_normalization(content: Any, style: Statistics) -> Any:
+def adaptive_instance_normalization(content: torch.Tensor, style: Statistics) -> torch.Tensor:
     """Give content features the style's statistics (eq. 8)."""
     own = statistics(content)
     return (content - own.mean) / own.deviation * style.deviation + style.mean
 
 
-def _layers(plan: tuple[Any, ...], channels: int, last_is_plain: bool) -> list[Any]:
-    """Reflection-padded 3 x 3 convolutions with ReLU, in the order whose positions the weight files are named after."""
+def _layers(plan: _Plan, channels: int, last_is_plain: bool) -> list[nn.Module]:
+    """Reflection-padded 3 x 3 convolutions with ReLU; the weight files name each layer by its position here."""
     from torch import nn
 
-    layers: list[Any] = []
+    layers: list[nn.Module] = []
     for place, step in enumerate(plan):
         if step == "pool":
             layers.append(nn.MaxPool2d(2, 2, ceil_mode=True))
@@ -58,14 +64,14 @@ def _layers(plan: tuple[Any, ...], channels: int, last_is_plain: bool) -> list[A
     return layers
 
 
-def encoder() -> Any:
+def encoder() -> nn.Sequential:
     """VGG-19 up to relu4_1, after a 1 x 1 convolution that normalizes the input (31 modules)."""
     from torch import nn
 
     return nn.Sequential(nn.Conv2d(3, 3, 1), *_layers(_ENCODER, 3, last_is_plain=False))
 
 
-def decoder() -> Any:
+def decoder() -> nn.Sequential:
     """The encoder's mirror, nearest-neighbour upsampling in place of pooling."""
     from torch import nn
 
@@ -73,16 +79,20 @@ def decoder() -> Any:
 
 
 class Adain:
-    """Loaded networks. `identity` says which."""
+    """Loaded networks.
 
-    def __init__(self, encoder: Any, decoder: Any, identity: dict[str, str]) -> None:
+    Attributes:
+        identity: hashes of the weight files, device and dtype, for the manifest.
+    """
+
+    def __init__(self, encoder: nn.Sequential, decoder: nn.Sequential, identity: dict[str, str]) -> None:
         self._encoder = encoder
         self._decoder = decoder
         self._weight = next(encoder.parameters())
         self.identity = identity
 
     def style(self, image: Image) -> Statistics:
-        """The statistics of a style, RGB uint8 H x W x 3, its shorter side resized to 512. Once a clip is enough."""
+        """The statistics of a style, RGB uint8 H x W x 3, its shorter side resized to 512. Once per clip is enough."""
         import cv2
         import torch
 
@@ -94,25 +104,21 @@ class Adain:
             return statistics(self._encoder(self._tensor(np.asarray(resized, np.uint8)[None])))
 
     def batch_size(self, height: int, width: int) -> int:
-        """How many frames of a size go through the networks at once, so that memory stays the same."""
+        """How many frames of a size are in a batch, so that memory stays the same."""
         return max(1, _PIXELS // (height * width))
 
     def stylize(self, frames: Image, style: Statistics, alpha: float) -> Image:
         """Repaint frames, RGB uint8 B x H x W x 3: decoder(alpha AdaIN(c, s) + (1 - alpha) c), eq. 14.
 
-        Pooling rounds sizes up to multiples of 8: what the decoder gives beyond the frame is cut off.
+        Pooling rounds sizes up to multiples of 8: the decoder's pixels beyond the frame are cut off.
         """
+        size = self.batch_size(*frames.shape[1:3])
+        batches = [frames[start : start + size] for start in range(0, len(frames), size)]
+        return np.concatenate([self._repainted(batch, style, alpha) for batch in batches])
+
+    def _repainted(self, frames: Image, style: Statistics, alpha: float) -> Image:
         import torch
 
-        size = self.batch_size(*frames.shape[1:3])
-        return np.concatenate(
-            [
-                self._repainted(frames[start : start + size], style, alpha, torch)
-                for start in range(0, len(frames), size)
-            ]
-        )
-
-    def _repainted(self, frames: Image, style: Statistics, alpha: float, torch: Any) -> Image:
         height, width = frames.shape[1:3]
         with torch.inference_mode():
             content = self._encoder(self._tensor(_at_least_8(frames)))
@@ -121,7 +127,7 @@ class Adain:
             levels = (painted * 255).to(torch.uint8)  # truncated, as the references do
         return np.ascontiguousarray(levels.permute(0, 2, 3, 1).cpu().numpy())
 
-    def _tensor(self, frames: Image) -> Any:
+    def _tensor(self, frames: Image) -> torch.Tensor:
         import torch
 
         pixels = torch.from_numpy(np.ascontiguousarray(frames)).to(self._weight.device)
@@ -139,24 +145,24 @@ def load(
 ) -> Adain:
     """The networks from their weight files, `.pth` or `.safetensors`.
 
-    Raises `ConfigError` when a file is missing, is not the one that the hash names, or holds other weights.
+    Raises `ConfigError` when a file is missing, has another hash, or holds other weights.
     """
     torch_device, torch_dtype = runtime(device, dtype)
-    networks: list[Any] = []
+    networks: list[nn.Sequential] = []
     for role, path, sha256, network in (
         ("encoder", encoder_path, encoder_sha256, encoder()),
         ("decoder", decoder_path, decoder_sha256, decoder()),
     ):
         state = _state(role, path, sha256)
-        wanted = network.state_dict()
-        # The encoder's file goes on to relu5_1; what lies beyond relu4_1 is not used.
-        kept = {name: state[name] for name in wanted if name in state}
-        wrong = [name for name in wanted if name not in kept or kept[name].shape != wanted[name].shape]
+        expected = network.state_dict()
+        # The encoder's file goes on to relu5_1; layers after relu4_1 are not used.
+        kept = {name: state[name] for name in expected if name in state}
+        wrong = [name for name in expected if name not in kept or kept[name].shape != expected[name].shape]
         if wrong:
             raise ConfigError(
                 f"backends.style.{role}: {path} does not hold AdaIN's {role}: {wrong[0]} is "
                 f"{tuple(state[wrong[0]].shape) if wrong[0] in state else 'missing'}, expected "
-                f"{tuple(wanted[wrong[0]].shape)}; {_SOURCE}"
+                f"{tuple(expected[wrong[0]].shape)}; {_SOURCE}"
             )
         network.load_state_dict(kept)
         networks.append(network.to(torch_device, torch_dtype).eval().requires_grad_(False))
@@ -164,15 +170,15 @@ def load(
     return Adain(networks[0], networks[1], about)
 
 
-def _state(role: str, path: Path, sha256: str) -> dict[str, Any]:
+def _state(role: str, path: Path, sha256: str) -> dict[str, torch.Tensor]:
     import hashlib
 
     if not path.is_file():
         raise ConfigError(f"backends.style.{role}: no such file: {path}; {_SOURCE}")
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != sha256:
-        raise ConfigError(f"backends.style.{role}: {path} has the SHA-256 {found}, the configuration says {sha256}")
+        actual = hashlib.file_digest(file, "sha256").hexdigest()
+    if actual != sha256:
+        raise ConfigError(f"backends.style.{role}: {path} has the SHA-256 {actual}, the configuration says {sha256}")
     try:
         return read_weights(path)
     except ConfigError as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +21,37 @@ from perturbations.models.loading import (
     runtime,
 )
 
+if TYPE_CHECKING:
+    import torch
+    from transformers import (
+        GenerationConfig,
+        PreTrainedTokenizerBase,
+        Qwen2_5_VLConfig,
+        Qwen2_5_VLProcessor,
+        Qwen2VLImageProcessorPil,
+    )
+
 PROMPT = "Describe the main objects in this video and their actions in one sentence of 10 to 15 words."
 MAX_FRAMES = 16
 FRAMES_PER_SECOND = 1.0
 MAX_NEW_TOKENS = 32
 
-# Pixels of a frame after resizing. Both are qwen-vl-utils' limits for a frame of a video; a token covers 28 x 28.
+# Pixels per frame after resizing. Both are qwen-vl-utils' limits for a frame of a video; a token covers 28 x 28.
 MIN_FRAME_PIXELS = 128 * 28 * 28
 MAX_FRAME_PIXELS = 768 * 28 * 28
 
 VIDEO_TOKEN = "<|video_pad|>"
 VIDEO_TOKEN_TYPE = 2
+
+
+class _Model(Protocol):
+    """What is used of Qwen2_5_VLForConditionalGeneration, whose `generate` does not type-check."""
+
+    @property
+    def config(self) -> Qwen2_5_VLConfig: ...
+    @property
+    def device(self) -> torch.device: ...
+    def generate(self, **inputs: object) -> torch.Tensor: ...
 
 
 class Captioner:
@@ -40,7 +61,14 @@ class Captioner:
         identity: name, revision, dtype, device and library version, for the manifest.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, image_processor: Any, prompt: str, identity: dict[str, str]) -> None:
+    def __init__(
+        self,
+        model: _Model,
+        tokenizer: PreTrainedTokenizerBase,
+        image_processor: Qwen2VLImageProcessorPil,
+        prompt: str,
+        identity: dict[str, str],
+    ) -> None:
         self._model = model
         self._tokenizer = tokenizer
         self._image_processor = image_processor
@@ -48,13 +76,13 @@ class Captioner:
         self.identity = identity
 
     def describe(self, clips: Sequence[Sequence[Image]]) -> list[str]:
-        """One line of text a clip, all clips in one batch (MLVP, Alg. 3, QWEN2.5VL).
+        """One line of text per clip, all clips in one batch (MLVP, Alg. 3, QWEN2.5VL).
 
-        A caption does not depend on the other clips, but for rounding: where two tokens are equally likely to the last
-        bits, the batch's size may decide. Give one clip at a time where results must be equal to the letter.
+        A caption does not depend on the other clips, except by rounding: where two tokens are equally likely to the
+        last bits, the batch's size may decide. Give one clip per call where captions must not differ in any letter.
 
         Args:
-            clips: each of 1 to MAX_FRAMES frames taken at FRAMES_PER_SECOND, uint8 RGB, height x width x 3.
+            clips: each has 1 to MAX_FRAMES frames taken at FRAMES_PER_SECOND, uint8 RGB, height x width x 3.
         """
         if not clips:
             return []
@@ -81,24 +109,24 @@ class Captioner:
     def _video(self, frames: Sequence[Image]) -> tuple[NDArray[np.float32], list[int]]:
         """The frames' patches, (patches) x (channels * 2 * 14 * 14), and their grid (time, height, width).
 
-        The library makes patches of a video with torchvision only. Those it makes of an image hold the image twice,
-        once for each of the two moments that a patch spans; a video's hold a frame and the next.
+        The library makes patches of a video only with torchvision. Its patches of an image hold the image twice, once
+        for each of the two moments that a patch spans; a video's patches hold a frame and the next.
         """
         if not 1 <= len(frames) <= MAX_FRAMES:
             raise ValueError(f"a clip of {len(frames)} frames, it must have 1 to {MAX_FRAMES}")
         processor = self._image_processor
         span = processor.temporal_patch_size
         images = [*frames, *[frames[-1]] * (-len(frames) % span)]
-        made = processor(
+        features = processor(
             images,
             size={"shortest_edge": MIN_FRAME_PIXELS, "longest_edge": MAX_FRAME_PIXELS},
-            # Told the layout: from the shape alone, a frame 1 or 3 pixels high passes for one with its channels first.
+            # The layout is explicit: by its shape alone, a frame 1 or 3 pixels high would look channels-first.
             input_data_format="channels_last",
             return_tensors="np",
         )
-        steps, (height, width) = len(images) // span, made["image_grid_thw"][0, 1:].tolist()
+        steps, (height, width) = len(images) // span, features["image_grid_thw"][0, 1:].tolist()
         side = processor.patch_size
-        copies = made["pixel_values"].reshape(steps, span, height * width, -1, span, side, side)
+        copies = features["pixel_values"].reshape(steps, span, height * width, -1, span, side, side)
         moments = copies[:, :, :, :, 0].transpose(0, 2, 3, 1, 4, 5)
         return np.ascontiguousarray(moments, np.float32).reshape(steps * height * width, -1), [steps, height, width]
 
@@ -119,7 +147,7 @@ def load(model: str, *, revision: str | None, device: str, dtype: str) -> Captio
     transformers = library("transformers")
     checkpoint = find_checkpoint(model, revision)
     tokenizer = load_tokenizer(transformers.AutoTokenizer, checkpoint)
-    # Named outright: the automatic choice depends on whether torchvision imports, and the two resize differently.
+    # Named explicitly: the automatic choice depends on whether torchvision imports, and the two resize differently.
     image_processor = load_part(transformers.Qwen2VLImageProcessorPil, checkpoint)
     prompt = _prompt(tokenizer, transformers.Qwen2_5_VLProcessor, checkpoint.folder)
     loaded = load_model(
@@ -129,27 +157,31 @@ def load(model: str, *, revision: str | None, device: str, dtype: str) -> Captio
     return Captioner(loaded, tokenizer, image_processor, prompt, identity(loaded, checkpoint))
 
 
-def _prompt(tokenizer: Any, processor_class: Any, folder: Any) -> str:
+def _prompt(tokenizer: PreTrainedTokenizerBase, processor_class: type[Qwen2_5_VLProcessor], folder: Path) -> str:
     """The conversation up to the answer, with one VIDEO_TOKEN where the clip goes."""
     # The processor's template before the tokenizer's: in some checkpoints only the first knows videos.
     template = processor_class.get_processor_dict(folder, local_files_only=True)[0].get("chat_template")
     message = {"role": "user", "content": [{"type": "video"}, {"type": "text", "text": PROMPT}]}
+    conversation = cast(list[dict[str, str]], [message])  # the library's type does not know contents of several parts
     try:
-        prompt = tokenizer.apply_chat_template(
-            [message], chat_template=template, add_generation_prompt=True, tokenize=False
+        rendered = tokenizer.apply_chat_template(
+            conversation, chat_template=template, add_generation_prompt=True, tokenize=False
         )
     except ValueError as error:
         raise ConfigError(f"the checkpoint in {folder} has no chat template: {error}") from error
+    prompt = str(rendered)
     if prompt.count(VIDEO_TOKEN) != 1:
         raise ConfigError(f"the chat template of the checkpoint in {folder} leaves no place for a video")
-    return str(prompt)
+    return prompt
 
 
-def _greedy(config_class: Any, saved: Any, tokenizer: Any) -> Any:
-    """Settings of their own, not the checkpoint's with changes: those sample and punish repetition.
+def _greedy(
+    config_class: type[GenerationConfig], saved: GenerationConfig, tokenizer: PreTrainedTokenizerBase
+) -> GenerationConfig:
+    """New settings, not the checkpoint's with changes: the checkpoint's sample, and penalize repetition.
 
-    The punishment counts the padding, which ends an answer in this model, so that the length of the other clips would
-    decide when a caption stops.
+    The penalty counts the padding token, which ends a caption in this model, so that the length of the other clips
+    would decide when a caption stops.
     """
     return config_class(
         max_new_tokens=MAX_NEW_TOKENS,

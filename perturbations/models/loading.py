@@ -1,6 +1,6 @@
-"""What all pretrained models share: where a checkpoint lies, what it is called in a manifest, and what it runs on.
+"""What all pretrained models share: finding and loading a checkpoint, its identity in manifests, device and dtype.
 
-Nothing here reaches the network. A checkpoint is a folder, or a hub name that was downloaded before.
+Nothing here uses the network. A checkpoint is a folder, or a hub name that was downloaded before.
 """
 
 from __future__ import annotations
@@ -9,15 +9,33 @@ import hashlib
 import importlib
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 from perturbations.errors import ConfigError
 from perturbations.system import jsontext
 
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+    from transformers import PreTrainedConfig, PreTrainedModel
+
 DTYPES = ("float32", "bfloat16", "float16")
+
+
+class Part(Protocol):
+    """A tokenizer or an image processor of transformers."""
+
+    @classmethod
+    def from_pretrained(cls, folder: Path, /, *, local_files_only: bool, trust_remote_code: bool) -> Self:
+        """Loaded from a folder."""
+
+
+PartT = TypeVar("PartT", bound=Part)
+ModelT = TypeVar("ModelT", bound="PreTrainedModel")
 
 
 @dataclass(frozen=True)
@@ -25,7 +43,7 @@ class Checkpoint:
     """Weights on this machine.
 
     Attributes:
-        name: as the configuration says; for a folder its last part, since where it lies changes no result.
+        name: as in the configuration; of a folder only the last part, because its place changes no result.
         revision: the hub's commit hash, or `sha256:` and the hash of the folder's weight files.
         folder: where the files are.
     """
@@ -35,19 +53,19 @@ class Checkpoint:
     folder: Path
 
 
-def library(name: str, *, package: str | None = None) -> Any:
-    """The imported module `name`; ConfigError that names the package to install where it cannot be imported."""
+def library(name: str, *, package: str | None = None) -> ModuleType:
+    """The imported module `name`. Raises `ConfigError`, which names the package to install."""
     try:
         return importlib.import_module(name)
-    # Compiled libraries that do not fit each other fail with OSError or RuntimeError.
+    # Compiled libraries of incompatible versions fail with OSError or RuntimeError.
     except (ImportError, OSError, RuntimeError) as error:
         raise ConfigError(
             f"{name} cannot be imported ({error}); this backend needs it: pip install {package or name}"
         ) from error
 
 
-def runtime(device: str, dtype: str) -> tuple[Any, Any]:
-    """The torch.device and torch.dtype of these names, with torch set to repeat its results.
+def runtime(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
+    """The torch.device and torch.dtype of these names; sets torch to deterministic algorithms.
 
     Args:
         device: "cpu", "cuda" or "cuda:N".
@@ -61,7 +79,7 @@ def runtime(device: str, dtype: str) -> tuple[Any, Any]:
     kind, _, index = device.partition(":")
     if kind not in ("cpu", "cuda") or (":" in device and not (kind == "cuda" and index.isdecimal())):
         raise ConfigError(f"device {device!r} is unknown; allowed: cpu, cuda, cuda:N")
-    # cuBLAS reads this once, when the first context is made.
+    # cuBLAS reads this once, when the first context is created.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch = library("torch")
     if kind == "cuda":
@@ -72,7 +90,7 @@ def runtime(device: str, dtype: str) -> tuple[Any, Any]:
         torch.backends.cudnn.allow_tf32 = False
         torch.backends.cuda.matmul.allow_tf32 = False
     else:
-        # Sums depend on how many threads share them.
+        # Sums depend on the number of threads.
         torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True, warn_only=True)
     return torch.device(device), getattr(torch, dtype)
@@ -87,23 +105,25 @@ def find_checkpoint(model: str, revision: str | None) -> Checkpoint:
             `sha256:...` that its weights must have.
 
     Raises:
-        ConfigError: it is not here, with the command that fetches it; or the folder's weights are others.
+        ConfigError: it is not here, with the command that fetches it; or the folder's weights have another hash.
     """
     folder = Path(model).expanduser()
     if folder.is_dir():
         return _folder_checkpoint(folder.resolve(), revision)
     hub = library("huggingface_hub")
     try:
-        found = Path(hub.snapshot_download(model, revision=revision, local_files_only=True))
+        folder = Path(hub.snapshot_download(model, revision=revision, local_files_only=True))
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"model {model!r} is not on this machine, and nothing is downloaded during a run; "
             f"{_how_to_fetch(model, revision)}"
         ) from error
-    return Checkpoint(model, found.name, found)
+    return Checkpoint(model, folder.name, folder)
 
 
-def load_model(model_class: Any, checkpoint: Checkpoint, *, device: Any, dtype: Any) -> Any:
+def load_model(
+    model_class: type[ModelT], checkpoint: Checkpoint, *, device: torch.device | str, dtype: torch.dtype
+) -> ModelT:
     """`model_class` with the checkpoint's weights, for inference only.
 
     Raises:
@@ -111,12 +131,12 @@ def load_model(model_class: Any, checkpoint: Checkpoint, *, device: Any, dtype: 
             runs no code from the file).
     """
     safetensors = library("safetensors")
-    expected, actual = model_class.config_class.model_type, str(read_config(checkpoint)["model_type"])
+    expected, actual = _config_class(model_class).model_type, str(read_config(checkpoint)["model_type"])
     if actual != expected:
         raise ConfigError(_broken(checkpoint, model_class.__name__, f"it is {actual!r}, not {expected!r}"))
     _check_size(model_class, checkpoint)
     try:
-        model, report = model_class.from_pretrained(
+        loaded = model_class.from_pretrained(
             checkpoint.folder,
             dtype=dtype,
             local_files_only=True,
@@ -126,16 +146,25 @@ def load_model(model_class: Any, checkpoint: Checkpoint, *, device: Any, dtype: 
         )
     except (OSError, ValueError, TypeError, RuntimeError, ImportError, safetensors.SafetensorError) as error:
         raise ConfigError(_broken(checkpoint, model_class.__name__, str(error))) from error
+    model, report = cast(tuple[ModelT, Mapping[str, Collection[str]]], loaded)
     # The library fills gaps with random numbers and a warning; captions and boxes would look plausible.
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])
         raise ConfigError(
             _broken(checkpoint, model_class.__name__, f"{len(missing)} weights are missing, {missing[0]} the first")
         )
-    return model.requires_grad_(False).eval().to(device)
+    model.requires_grad_(False).train(False)
+    cast("nn.Module", model).to(device)  # the override of transformers is untyped
+    return model
 
 
-def load_part(part_class: Any, checkpoint: Checkpoint) -> Any:
+def _config_class(model_class: type[PreTrainedModel]) -> type[PreTrainedConfig]:
+    config_class = model_class.config_class
+    assert config_class is not None  # only the abstract classes of transformers have none
+    return config_class
+
+
+def load_part(part_class: type[PartT], checkpoint: Checkpoint) -> PartT:
     """A tokenizer or image processor from the checkpoint's folder; ConfigError where files are missing or damaged."""
     try:
         return part_class.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
@@ -143,11 +172,11 @@ def load_part(part_class: Any, checkpoint: Checkpoint) -> Any:
         raise ConfigError(_broken(checkpoint, part_class.__name__, str(error))) from error
 
 
-def load_tokenizer(auto_class: Any, checkpoint: Checkpoint) -> Any:
+def load_tokenizer(auto_class: type[PartT], checkpoint: Checkpoint) -> PartT:
     """The checkpoint's byte-pair tokenizer.
 
     Raises:
-        ConfigError: its files are missing, for which the library would make one that knows no word, without complaint.
+        ConfigError: its files are missing; the library would silently make a tokenizer with an empty vocabulary.
     """
     folder = checkpoint.folder
     if not (folder / "tokenizer.json").is_file():
@@ -157,7 +186,7 @@ def load_tokenizer(auto_class: Any, checkpoint: Checkpoint) -> Any:
     return load_part(auto_class, checkpoint)
 
 
-def identity(model: Any, checkpoint: Checkpoint) -> dict[str, str]:
+def identity(model: PreTrainedModel, checkpoint: Checkpoint) -> dict[str, str]:
     """What a manifest records of a model: name, revision, dtype, device type and the library's version."""
     return {
         "name": checkpoint.name,
@@ -168,8 +197,13 @@ def identity(model: Any, checkpoint: Checkpoint) -> dict[str, str]:
     }
 
 
+def setting(model: PreTrainedModel, part: str, name: str) -> int:
+    """A whole number in a part of a model's configuration, such as `hidden_size` in `vision_config`."""
+    return int(getattr(getattr(model.config, part), name))
+
+
 def files_sha256(paths: list[Path], root: Path) -> str:
-    """`sha256:` and the hash over names relative to `root`, sizes and contents, whatever order `paths` come in."""
+    """`sha256:` and the hash over names relative to `root`, sizes and contents; the order of `paths` does not count."""
     digest = hashlib.sha256()
     for path in sorted(paths):
         digest.update(f"{path.relative_to(root).as_posix()}\0{path.stat().st_size}\0".encode())
@@ -182,9 +216,9 @@ def read_config(checkpoint: Checkpoint) -> dict[str, Any]:
     """A model's `config.json`.
 
     Raises:
-        ConfigError: it is missing or no JSON, does not say what model it is, or asks for code from a hub.
+        ConfigError: it is missing or not JSON, has no model type, or asks for code from a hub.
     """
-    # The library replaces a file that is not there by its defaults, which are the largest model.
+    # The library replaces a missing file by its defaults, which are the largest model.
     path = checkpoint.folder / "config.json"
     try:
         if path.stat().st_size > _LONGEST_CONFIG:
@@ -195,7 +229,7 @@ def read_config(checkpoint: Checkpoint) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ConfigError(_broken(checkpoint, "a model", f"config.json does not say what it is ({error})")) from error
     for key, value in _settings(config):
-        # Attention can be a kernel's name on a hub, whose code the library then fetches and runs.
+        # Attention can be the name of a kernel on a hub: the library then fetches and runs its code.
         if "implementation" in key and isinstance(value, str) and value not in _ATTENTION:
             raise ConfigError(_broken(checkpoint, "a model", f"config.json asks for the code {key}: {value!r}"))
     return config
@@ -204,12 +238,12 @@ def read_config(checkpoint: Checkpoint) -> dict[str, Any]:
 _LONGEST_CONFIG = 4 * 2**20  # bytes
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention", "grouped_mm", "batched_mm")
 _MOST_LABELS = 100_000
-_MANY_LAYERS = 1000  # allowed whatever the weights hold: some settings only sound like a number of layers
+_MANY_LAYERS = 1000  # allowed for any weights: some settings only look like a number of layers
 
 
-def _settings(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _settings(config: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """Keys and values of a `config.json` and of the objects in it."""
-    pending: list[Any] = [config]
+    pending: list[object] = [config]
     while pending:
         held = pending.pop()
         if isinstance(held, dict):
@@ -219,10 +253,10 @@ def _settings(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             pending += held
 
 
-def _check_size(model_class: Any, checkpoint: Checkpoint) -> None:
+def _check_size(model_class: type[PreTrainedModel], checkpoint: Checkpoint) -> None:
     """Raise `ConfigError` when `config.json` describes a model far larger than the weights beside it.
 
-    What the weights lack would be allocated and filled before it is noticed that it is missing.
+    The library would allocate and fill all missing weights before it reports them.
     """
     held, tensors = _held(checkpoint, model_class.__name__)
     for key, value in _settings(read_config(checkpoint)):
@@ -232,21 +266,21 @@ def _check_size(model_class: Any, checkpoint: Checkpoint) -> None:
             raise ConfigError(_broken(checkpoint, model_class.__name__, f"config.json says {key}: {number}"))
     torch = library("torch")
     try:
-        config = model_class.config_class.from_pretrained(checkpoint.folder, local_files_only=True)
+        config = _config_class(model_class).from_pretrained(checkpoint.folder, local_files_only=True)
         with torch.device("meta"):  # shapes only, no memory
             described = sum(parameter.numel() for parameter in model_class(config).parameters())
-    except Exception as error:  # the library's classes check little: whatever nonsense makes them raise
+    except Exception as error:  # the library's classes check little: nonsense can make them raise anything
         raise ConfigError(_broken(checkpoint, model_class.__name__, f"config.json: {error}")) from error
     if described > 2 * held + _SMALL:
         reason = f"config.json describes {described:,} parameters, the weights hold {held:,}"
         raise ConfigError(_broken(checkpoint, model_class.__name__, reason))
 
 
-_SMALL = 10_000_000  # parameters; so many may be missing, and are then named one by one
+_SMALL = 10_000_000  # parameters; this many may be missing, and `load_model` then reports them
 
 
 def _held(checkpoint: Checkpoint, what: str) -> tuple[int, int]:
-    """How many numbers and how many tensors the weight files hold, by their headers."""
+    """The number of values and the number of tensors in the weight files, from their headers."""
     safetensors = library("safetensors")
     numbers = tensors = 0
     for path in checkpoint.folder.glob("*.safetensors"):
@@ -261,11 +295,11 @@ def _held(checkpoint: Checkpoint, what: str) -> tuple[int, int]:
     return numbers, tensors
 
 
-def read_weights(path: Path) -> dict[str, Any]:
-    """Named tensors of a .safetensors file, or of a torch file, bare or under `state_dict`; no code of it runs.
+def read_weights(path: Path) -> dict[str, torch.Tensor]:
+    """Named tensors of a .safetensors file, or of a torch file, bare or under `state_dict`; its code does not run.
 
     Raises:
-        ConfigError: the file is not there, is damaged, or holds anything that only running its code would load.
+        ConfigError: the file is missing or damaged, or holds something that only loads by running its code.
     """
     torch = library("torch")
     if not path.is_file():
@@ -277,7 +311,7 @@ def read_weights(path: Path) -> dict[str, Any]:
             held = torch.load(path, map_location="cpu", weights_only=True)
     except library("safetensors").SafetensorError as error:
         raise ConfigError(f"{path} is no sound safetensors file ({error}); fetch it again") from error
-    # A damaged or forged pickle makes the reader stumble in more ways than it has errors for.
+    # A damaged or forged pickle can make the reader raise anything.
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ConfigError(
@@ -285,7 +319,7 @@ def read_weights(path: Path) -> dict[str, Any]:
             "tensors, save its `state_dict` alone, on a machine where you trust it: torch.save({'state_dict': ...})"
         ) from error
     state = held.get("state_dict", held) if isinstance(held, Mapping) else None
-    if not isinstance(state, Mapping) or not state or not all(isinstance(one, torch.Tensor) for one in state.values()):
+    if not isinstance(state, Mapping) or not state or not all(isinstance(it, torch.Tensor) for it in state.values()):
         raise ConfigError(f"{path} holds no named weights; expected a dictionary of tensors, bare or as `state_dict`")
     return {str(name): value for name, value in state.items()}
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from perturbations.errors import ConfigError
 from perturbations.models.loading import files_sha256, library
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
 
 PROBE = "A dog runs."
 
@@ -20,15 +25,15 @@ class Nouns:
         identity: name, revision and spaCy's version, for the manifest.
     """
 
-    def __init__(self, pipeline: Any, identity: dict[str, str]) -> None:
+    def __init__(self, pipeline: Language, identity: dict[str, str]) -> None:
         self._pipeline = pipeline
         self.identity = identity
 
     def keywords(self, captions: Sequence[str]) -> list[list[str]]:
-        """The words to look for, one list a caption (MLVP, Alg. 3, EXTRACTNOUNS).
+        """The words to look for, one list per caption (MLVP, Alg. 3, EXTRACTNOUNS).
 
-        They are the roots of its noun chunks, in lower case, each once, in order; the lemmas of its nouns where it has
-        no noun chunk; and none where it has no noun.
+        They are the roots of its noun chunks, in lower case, each once, in order; without a noun chunk, the lemmas of
+        its nouns; without a noun, the list is empty.
         """
         return [_chunk_roots(doc) or _noun_lemmas(doc) for doc in self._pipeline.pipe(captions)]
 
@@ -42,7 +47,7 @@ def load(pipeline: str) -> Nouns:
     spacy = library("spacy")
     _check_source(pipeline)
     try:
-        # Names of people and places are not asked for, and finding them takes as long as all the rest.
+        # Names of people and places are not needed, and finding them takes as long as all other steps.
         loaded = spacy.load(pipeline, exclude=["ner"])
     except Exception as error:  # whatever a damaged folder makes spaCy raise
         raise ConfigError(f"spaCy pipeline {pipeline!r} cannot be loaded: {str(error)[:300]}") from error
@@ -56,15 +61,15 @@ def load(pipeline: str) -> Nouns:
 
 
 def _check_source(pipeline: str) -> None:
-    """Raise `ConfigError` where spaCy would import what is no pipeline, or call what is not spaCy's own.
+    """Raise `ConfigError` where spaCy would import a package that is no pipeline, or call a function of another one.
 
-    It imports any installed package whose name it is given. A folder's `config.cfg` names functions (`@architectures`),
-    which spaCy calls with the file's own arguments: of those only its own and its library thinc's are wanted. Its
-    other files are data; code in them is not run.
+    spaCy imports any installed package by its name. A folder's `config.cfg` names functions (`@architectures`), which
+    spaCy calls with arguments from the file: only functions of spaCy and its libraries are allowed. The other files of
+    a folder are data; code in them does not run.
     """
     settings = Path(pipeline) / "config.cfg"
     if not settings.is_file():
-        if pipeline not in {one.name for one in entry_points(group="spacy_models")}:
+        if pipeline not in {entry.name for entry in entry_points(group="spacy_models")}:
             raise ConfigError(
                 f"spaCy pipeline {pipeline!r} is not on this machine; "
                 f"install it before: python -m spacy download {pipeline}"
@@ -72,33 +77,33 @@ def _check_source(pipeline: str) -> None:
         return
     spacy = library("spacy")
     try:
-        pending: list[Any] = [spacy.util.load_config(settings, interpolate=True)]
+        pending: list[object] = [spacy.util.load_config(settings, interpolate=True)]
     except Exception as error:  # whatever a damaged file makes spaCy raise
         raise ConfigError(f"{settings} cannot be read: {str(error)[:300]}") from error
     while pending:
         held = pending.pop()
         pending += held.values() if isinstance(held, dict) else held if isinstance(held, list) else ()
-        for kind, called in held.items() if isinstance(held, dict) else ():
-            if str(kind).startswith("@") and not _is_own(spacy.registry, kind[1:], called):
-                raise ConfigError(f"{settings} names a function that is not spaCy's own: {kind} = {called}")
+        for kind, name in held.items() if isinstance(held, dict) else ():
+            if str(kind).startswith("@") and not _is_own(spacy, kind[1:], name):
+                raise ConfigError(f"{settings} names a function that is not spaCy's own: {kind} = {name}")
 
 
-def _is_own(registry: Any, kind: str, called: Any) -> bool:
+def _is_own(spacy: ModuleType, kind: str, name: object) -> bool:
     try:
-        function = registry.get(kind, called)
+        function = spacy.registry.get(kind, name)
     except (ValueError, AttributeError, TypeError):
-        return True  # not registered: spaCy says so, where it needs it
+        return True  # not registered: spaCy raises an error if it needs the function
     return str(getattr(function, "__module__", "")).partition(".")[0] in _OWN
 
 
 _OWN = ("spacy", "thinc", "spacy_legacy", "spacy_loggers", "spacy_transformers", "spacy_curated_transformers")
 
 
-def _check(pipeline: Any, name: str) -> None:
+def _check(pipeline: Language, name: str) -> None:
     doc = pipeline(PROBE)
     try:
         list(doc.noun_chunks)
-    # spaCy raises the first without a parse, the second where the language has no rules for noun chunks.
+    # spaCy raises ValueError without a parse, NotImplementedError where the language has no rules for noun chunks.
     except (ValueError, NotImplementedError) as error:
         raise ConfigError(
             f"spaCy pipeline {name!r} finds no noun chunks; it needs a parser, and a language for which spaCy has rules"
@@ -107,11 +112,11 @@ def _check(pipeline: Any, name: str) -> None:
         raise ConfigError(f"spaCy pipeline {name!r} sets no parts of speech")
 
 
-def _chunk_roots(doc: Any) -> list[str]:
+def _chunk_roots(doc: Doc) -> list[str]:
     return _once(chunk.root.text.lower() for chunk in doc.noun_chunks)
 
 
-def _noun_lemmas(doc: Any) -> list[str]:
+def _noun_lemmas(doc: Doc) -> list[str]:
     return _once((token.lemma_ or token.text).lower() for token in doc if token.pos_ == "NOUN")
 
 

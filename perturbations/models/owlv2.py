@@ -1,10 +1,10 @@
-"""Objects that words ask for, by OWLv2 (Minderer et al., 2023; `google/owlv2-base-patch16-ensemble`)."""
+"""Objects named by words, by OWLv2 (Minderer et al., 2023; `google/owlv2-base-patch16-ensemble`)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,26 @@ from perturbations.models.loading import (
     load_part,
     load_tokenizer,
     runtime,
+    setting,
 )
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import Owlv2ForObjectDetection, Owlv2Processor
 
 MIN_SCORE = 0.1
 MAX_DETECTIONS = 3
 
 Box = tuple[float, float, float, float]
+T = TypeVar("T")
+
+
+class _Grid(TypedDict):
+    """What the model finds in an image: boxes in pixels, scores, and the number of the query of each."""
+
+    boxes: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    labels: NDArray[np.int64]
 
 
 class Detector:
@@ -34,7 +48,9 @@ class Detector:
         identity: name, revision, dtype, device, batch size and library version, for the manifest.
     """
 
-    def __init__(self, model: Any, processor: Any, identity: dict[str, str], *, batch_size: int) -> None:
+    def __init__(
+        self, model: Owlv2ForObjectDetection, processor: Owlv2Processor, identity: dict[str, str], *, batch_size: int
+    ) -> None:
         self._model = model
         self._processor = processor
         self._batch_size = batch_size
@@ -43,38 +59,38 @@ class Detector:
     def detect(self, images: Sequence[Image], queries: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """The best detections of each image, highest score first (MLVP, Alg. 3).
 
-        An image's detections do not depend on the others, but for rounding: the last bits of a sum change with the
-        batch's size. Give a clip's frames on their own where results must be equal to the bit.
+        An image's detections do not depend on the other images, except by rounding: the last bits of a sum change with
+        the batch's size. Give one clip's frames per call where results must be equal to the bit.
 
         Args:
             images: uint8 RGB, height x width x 3, of any sizes.
-            queries: the words to look for in each; none, no detections.
+            queries: the words to look for in each image; an image without words has no detections.
 
         Returns:
-            At most MAX_DETECTIONS an image, each with a score of at least MIN_SCORE, one query's label and a box of at
+            At most MAX_DETECTIONS per image, each with a score of at least MIN_SCORE, one query's label and a box of at
             least a pixel inside the image. Where scores are equal, the model's own order decides.
         """
         if len(images) != len(queries):
             raise ValueError(f"{len(images)} images, but {len(queries)} lists of queries")
-        found: list[list[tuple[Box, float, str]]] = [[] for _ in images]
-        asked = [index for index, words in enumerate(queries) if words]
-        for batch in _batches(asked, self._batch_size):
+        objects: list[list[tuple[Box, float, str]]] = [[] for _ in images]
+        searched = [index for index, words in enumerate(queries) if words]
+        for batch in _batches(searched, self._batch_size):
             results = self._forward([images[index] for index in batch], [list(queries[index]) for index in batch])
             for index, result in zip(batch, results, strict=True):
                 height, width = images[index].shape[:2]
                 for best, box in strongest(result["boxes"], result["scores"], height, width):
                     label = queries[index][int(result["labels"][best])]
-                    found[index].append((box, float(result["scores"][best]), label))
-        embeddings = iter(self.embed([crop(images[i], box) for i, boxes in enumerate(found) for box, _, _ in boxes]))
-        return [[Detection(box, score, label, next(embeddings)) for box, score, label in boxes] for boxes in found]
+                    objects[index].append((box, float(result["scores"][best]), label))
+        embeddings = iter(self.embed([crop(images[i], box) for i, boxes in enumerate(objects) for box, _, _ in boxes]))
+        return [[Detection(box, score, label, next(embeddings)) for box, score, label in boxes] for boxes in objects]
 
     def embed(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """L2-normalized class tokens of the vision tower, images x width of the tower.
 
-        The token comes before the projection to text, which detection does not use and did not train.
+        The token is taken before the projection to text, which detection does not use and did not train.
         """
         torch = library("torch")
-        width = self._model.config.vision_config.hidden_size
+        width = setting(self._model, "vision_config", "hidden_size")
         rows = [np.zeros((0, width), np.float32)]
         for batch in _batches(images, self._batch_size):
             with torch.inference_mode():
@@ -82,7 +98,7 @@ class Detector:
                 rows.append(torch.nn.functional.normalize(tokens, dim=-1).cpu().numpy())
         return np.concatenate(rows)
 
-    def _forward(self, images: list[Image], queries: list[list[str]]) -> list[dict[str, NDArray[Any]]]:
+    def _forward(self, images: list[Image], queries: list[list[str]]) -> list[_Grid]:
         """Boxes in pixels, scores and query numbers of all places of the model's grid that reach MIN_SCORE."""
         torch = library("torch")
         input_ids, attention_mask = self._tokens(queries)
@@ -90,22 +106,25 @@ class Detector:
             outputs = self._model(input_ids=input_ids, attention_mask=attention_mask, pixel_values=self._pixels(images))
         outputs.logits = outputs.logits.float().cpu()
         outputs.pred_boxes = outputs.pred_boxes.float().cpu()
-        # The library keeps scores above its threshold, the paper's pipeline those that reach it too.
+        # The library keeps scores above its threshold, the paper's pipeline also those equal to it.
         just_below = float(np.nextafter(np.float32(MIN_SCORE), np.float32(0)))
         results = self._processor.post_process_grounded_object_detection(
             outputs, threshold=just_below, target_sizes=[image.shape[:2] for image in images]
         )
-        return [{name: result[name].numpy() for name in ("boxes", "scores", "labels")} for result in results]
+        return [
+            _Grid(boxes=result["boxes"].numpy(), scores=result["scores"].numpy(), labels=result["labels"].numpy())
+            for result in results
+        ]
 
-    def _tokens(self, queries: list[list[str]]) -> tuple[Any, Any]:
-        """Token numbers and their mask, (images * most queries of an image) x text length.
+    def _tokens(self, queries: list[list[str]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Token ids and their mask, (images * most queries of an image) x text length.
 
-        The model ignores a query whose first token is 0. The processor fills shorter lists up with blanks instead,
-        which count as queries and would win a box from the others.
+        The model ignores a query whose first token is 0. The processor would pad shorter lists with blanks, which count
+        as queries and can take a box from the others.
         """
         torch = library("torch")
         most = max(len(words) for words in queries)
-        length = self._model.config.text_config.max_position_embeddings
+        length = setting(self._model, "text_config", "max_position_embeddings")
         input_ids = torch.zeros((len(queries), most, length), dtype=torch.long)
         attention_mask = torch.ones((len(queries), most, length), dtype=torch.long)
         for row, words in enumerate(queries):
@@ -117,10 +136,11 @@ class Detector:
         device = self._model.device
         return input_ids.flatten(0, 1).to(device), attention_mask.flatten(0, 1).to(device)
 
-    def _pixels(self, images: Sequence[Image]) -> Any:
-        # Told the layout: from the shape alone, an image 1 or 3 pixels high passes for one with its channels first.
+    def _pixels(self, images: Sequence[Image]) -> torch.Tensor:
+        # The layout is explicit: by its shape alone, an image 1 or 3 pixels high would look channels-first.
         inputs = self._processor.image_processor(list(images), input_data_format="channels_last", return_tensors="pt")
-        return inputs["pixel_values"].to(self._model.device, self._model.dtype)
+        pixels: torch.Tensor = inputs["pixel_values"].to(self._model.device, self._model.dtype)
+        return pixels
 
 
 def load(model: str, *, revision: str | None, device: str, dtype: str, batch_size: int = 8) -> Detector:
@@ -132,7 +152,7 @@ def load(model: str, *, revision: str | None, device: str, dtype: str, batch_siz
         device: "cpu", "cuda" or "cuda:N".
         dtype: "float32", "bfloat16" or "float16". Boxes come out of the model in this type: bfloat16 places an edge
             within 1/256 of the image's longer side.
-        batch_size: images, and later crops, of one forward pass.
+        batch_size: images, and later crops, per forward pass.
 
     Raises:
         ConfigError: a library, the checkpoint or the device is missing.
@@ -144,7 +164,7 @@ def load(model: str, *, revision: str | None, device: str, dtype: str, batch_siz
     library("scipy")  # resizes the processor's images
     checkpoint = find_checkpoint(model, revision)
     loaded = load_model(transformers.Owlv2ForObjectDetection, checkpoint, device=torch_device, dtype=torch_dtype)
-    # Named outright: the automatic choice depends on whether torchvision imports, and the two resize differently.
+    # Named explicitly: the automatic choice depends on whether torchvision imports, and the two resize differently.
     processor = transformers.Owlv2Processor(
         image_processor=load_part(transformers.Owlv2ImageProcessorPil, checkpoint),
         tokenizer=load_tokenizer(transformers.AutoTokenizer, checkpoint),
@@ -156,11 +176,11 @@ def load(model: str, *, revision: str | None, device: str, dtype: str, batch_siz
 def strongest(
     boxes: NDArray[np.floating], scores: NDArray[np.floating], height: int, width: int
 ) -> list[tuple[int, Box]]:
-    """Indices and clipped boxes of the MAX_DETECTIONS highest scores, highest first, the earlier of equals first.
+    """Indices and clipped boxes of the MAX_DETECTIONS highest scores, highest first; equal scores keep their order.
 
     Args:
         boxes: n x (x0, y0, x1, y1) in pixels; those with less than a pixel inside the image in either direction, or
-            with a side that is not a number, are passed over.
+            with NaN, are left out.
         scores: n.
         height: of the image, in pixels.
         width: of the image, in pixels.
@@ -177,10 +197,10 @@ def strongest(
 
 
 def crop(image: Image, box: Box) -> Image:
-    """The pixels that the box touches, as a view of the image."""
+    """All pixels that the box touches, as a view of the image."""
     x0, y0, x1, y1 = box
     return image[math.floor(y0) : math.ceil(y1), math.floor(x0) : math.ceil(x1)]
 
 
-def _batches(items: Sequence[Any], size: int) -> list[list[Any]]:
+def _batches(items: Sequence[T], size: int) -> list[list[T]]:
     return [list(items[start : start + size]) for start in range(0, len(items), size)]

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Protocol
 
 _UPOS = {"VB": "VERB", "NN": "NOUN", "JJ": "ADJ", "RB": "ADV"}
+
+
+class _Lemminflect(Protocol):
+    """What is used of LemmInflect, which has no types."""
+
+    def getLemma(self, word: str, upos: str) -> tuple[str, ...]: ...
+    def getInflection(self, lemma: str, tag: str) -> tuple[str, ...]: ...
 
 
 class Inflector:
     """Lemmas and inflections of words with Penn tags."""
 
-    def __init__(self, library: Any) -> None:
+    def __init__(self, library: _Lemminflect) -> None:
         self._library = library
         self.lemma = cache(self._lemma)
         self.inflect = cache(self._inflect)
 
     def _lemma(self, word: str, tag: str) -> str:
-        found = self._library.getLemma(word, upos=_UPOS.get(tag[:2], "NOUN"))
-        return str(found[0]) if found else word
+        lemmas = self._library.getLemma(word, upos=_UPOS.get(tag[:2], "NOUN"))
+        return str(lemmas[0]) if lemmas else word
 
     def _inflect(self, lemma: str, tag: str) -> str:
-        found = self._library.getInflection(lemma, tag=tag)
-        return str(found[0]) if found else lemma
+        forms = self._library.getInflection(lemma, tag=tag)
+        return str(forms[0]) if forms else lemma
 
 
 def lemminflect() -> Inflector:

@@ -1,4 +1,4 @@
-"""What fills a gap in a caption."""
+"""Models that fill a gap in a caption."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 from perturbations.text.tokens import core
 
@@ -18,10 +17,10 @@ _EDGE = "</s>"
 
 
 def ngram_fill() -> Fill:
-    """Words seen between the same neighbours in WordNet's glosses. An n-gram fill, no masked language model.
+    """Words between the same neighbours in WordNet's glosses. This counts n-grams; it is no masked language model.
 
-    A candidate's score is the smaller of its counts after the left and before the right neighbour; it must have been
-    seen on both sides, and be of the part of speech that stood in the gap.
+    A candidate's score is the smaller of two counts: after the left neighbour and before the right one. It must occur
+    on both sides, and have the part of speech of the word in the gap.
     """
     from perturbations.models.text_roles import load
     from perturbations.models.text_wordnet import open_wordnet
@@ -43,13 +42,13 @@ def ngram_fill() -> Fill:
         shared = following.keys() & preceding.keys() - {core(words[at]), _EDGE}
         ranked = sorted(shared, key=lambda word: (-min(following[word], preceding[word]), word))
         fitting = (word for word in ranked[: 4 * _CANDIDATES] if len(word) > 2)
-        found = []
+        candidates = []
         for word in fitting:
             if tagger([*words[:at], word, *words[at + 1 :]])[at] == tag:
-                found.append(word)
-            if len(found) == _CANDIDATES:
+                candidates.append(word)
+            if len(candidates) == _CANDIDATES:
                 break
-        return found
+        return candidates
 
     return fill
 
@@ -62,7 +61,7 @@ def bert(name: str = "bert-base-uncased") -> Fill:
     from perturbations.models.text_roles import load
     from perturbations.models.text_weights import pretrained
 
-    tokenizer: Any = pretrained(AutoTokenizer, name)
+    tokenizer = pretrained(AutoTokenizer, name)
     model = pretrained(AutoModelForMaskedLM, name).eval()
     tagger = load("tagger", "offline")
 
@@ -78,7 +77,7 @@ def bert(name: str = "bert-base-uncased") -> Fill:
         allowed = words_by_tag().get(tag[:2], [])
         if not allowed:
             return []
-        # The gap with as many words around it as the model reads.
+        # The gap with as many words around it as the model can read.
         near = [*words[max(0, at - 60) : at], tokenizer.mask_token, *words[at + 1 : at + 61]]
         tokens = tokenizer(" ".join(near), return_tensors="pt", truncation=True)
         places = (tokens["input_ids"][0] == tokenizer.mask_token_id).nonzero()

@@ -1,4 +1,4 @@
-"""Words that stand near a word in a word embedding."""
+"""Nearest neighbours of a word in a word embedding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def minilm() -> Neighbours:
 
     folder = minilm_folder()
     vocabulary = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
-    # Pieces ("##ing"), specials and single letters are no words.
+    # Word pieces ("##ing"), special tokens and single letters are not words.
     words = sorted(word for word in vocabulary if word.isascii() and word.isalpha() and len(word) > 2)
     with safe_open(folder / "model.safetensors", framework="numpy") as weights:
         table = weights.get_tensor("embeddings.word_embeddings.weight")

@@ -1,7 +1,7 @@
-"""The roles that caption perturbations need played, and who plays them.
+"""The roles of models in caption perturbations, and the player of each role per backend.
 
-`pretrained` is what the papers used: weights from a model hub. `offline` is what works without any download.
-A role with the same player in both is named once.
+`pretrained` is what the papers used: weights from a model hub. `offline` works without any download. A role may have
+the same player in both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BACKENDS = ("offline", "pretrained")
 
 @dataclass(frozen=True)
 class Player:
-    """Who plays a role: the name that rows record, and `module:function` that loads it."""
+    """A model that plays a role: the name that rows record, and `module:function` that loads it."""
 
     name: str
     loader: str
@@ -63,14 +63,15 @@ ROLES: dict[str, dict[str, Player]] = {
 
 def stand_ins() -> set[str]:
     """The names of offline players that differ from the papers'."""
-    return {one["offline"].name for one in ROLES.values()} - {one["pretrained"].name for one in ROLES.values()}
+    offline, pretrained = ({players[backend].name for players in ROLES.values()} for backend in BACKENDS)
+    return offline - pretrained
 
 
 @cache
 def load(role: str, backend: str) -> Any:
-    """The player of a role, loaded once a process.
+    """The player of a role, loaded once per process.
 
-    Raises `BackendError` for an unknown backend, and when a library, program or weight file it needs is missing.
+    Raises `BackendError` for an unknown backend, and when a library, program or weight file is missing.
     """
     if backend not in BACKENDS:
         raise BackendError(f"no backend '{backend}'; choose one of {list(BACKENDS)}")
@@ -85,5 +86,5 @@ def load(role: str, backend: str) -> Any:
 
 
 def names(roles: Iterable[str], backend: str) -> str:
-    """Who plays the roles, as rows record it; "rules" when there is no role to play."""
+    """The players of the roles, as rows record them; "rules" when there are no roles."""
     return " + ".join(dict.fromkeys(ROLES[role][backend].name for role in roles)) or "rules"

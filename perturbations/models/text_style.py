@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from perturbations.models.text_weights import Seq2Seq
 
 Generator = np.random.Generator
 Styler = Callable[[str, str, Generator], str]
@@ -25,7 +30,7 @@ _ADEQUATE = 0.95
 
 
 def rules() -> Styler:
-    """Grammar rules and word lists. They edit less than a model: what they are not sure of stays as it is."""
+    """Grammar rules and word lists. They edit less than a model: a sentence without a clear match stays as it is."""
     from perturbations.models.text_roles import load
     from perturbations.text import grammar
 
@@ -43,10 +48,10 @@ def rules() -> Styler:
 
 
 def t5(names: Mapping[str, str] | None = None, adequacy: str = ADEQUACY) -> Styler:
-    """Styleformer's T5 models (Qiu et al., Sec. 2; Schiappa et al., App. A.2), loaded when their style is asked for.
+    """Styleformer's T5 models (Qiu et al., Sec. 2; Schiappa et al., App. A.2), each loaded at its first use.
 
-    They sample; an adequacy model picks the candidate, as in Styleformer, and a caption without an adequate candidate
-    stays as it is.
+    They sample; an adequacy model picks the candidate, as in Styleformer. A caption without an adequate candidate stays
+    as it is.
     """
     from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
 
@@ -54,12 +59,12 @@ def t5(names: Mapping[str, str] | None = None, adequacy: str = ADEQUACY) -> Styl
     from perturbations.rng import seeded_globals
 
     @cache
-    def transfer(style: str) -> tuple[Any, Any]:
+    def transfer(style: str) -> tuple[Seq2Seq, PreTrainedTokenizerBase]:
         name = (names or {}).get(style, MODELS[style][0])
         return pretrained(AutoModelForSeq2SeqLM, name).eval(), pretrained(AutoTokenizer, name)
 
     @cache
-    def judge() -> tuple[Any, Any]:
+    def judge() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         return pretrained(AutoModelForSequenceClassification, adequacy).eval(), pretrained(AutoTokenizer, adequacy)
 
     def restyle(text: str, style: str, rng: Generator) -> str:
@@ -79,8 +84,8 @@ def t5(names: Mapping[str, str] | None = None, adequacy: str = ADEQUACY) -> Styl
     return restyle
 
 
-def _adequacy(model: Any, tokenizer: Any, text: str, candidate: str) -> float:
-    """How probably the model's last class, entailment, holds between the two."""
+def _adequacy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: str, candidate: str) -> float:
+    """The probability of the model's last class, entailment, for the two texts."""
     import torch
 
     with torch.inference_mode():

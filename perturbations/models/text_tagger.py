@@ -1,7 +1,7 @@
-"""Part-of-speech taggers: from a caption's words to Penn tags, one a word.
+"""Part-of-speech taggers: from a caption's words to Penn tags, one per word.
 
 Taggers learn from news, where sentences have capitals and full stops. Captions have neither, are often bare noun
-phrases, and recipes speak in imperatives: `caption_tagger` mends what that breaks.
+phrases, and recipes use imperatives: `caption_tagger` corrects the errors that follow.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def caption_tagger() -> Tagger:
     @lru_cache(maxsize=4096)
     def tag_once(words: tuple[str, ...]) -> tuple[str, ...]:
         cores = [parts(word)[1] for word in words]
-        # The tagger wants words: what has no letter or digit is tagged as punctuation.
-        spoken = [at for at, found in enumerate(cores) if found]
+        # The tagger only takes words: anything without a letter or digit is tagged as punctuation.
+        places = [at for at, bare in enumerate(cores) if bare]
         tags = ["."] * len(words)
-        for at, (_, tag) in zip(spoken, parser.find_tags([cores[at] for at in spoken]), strict=True):
+        for at, (_, tag) in zip(places, parser.find_tags([cores[at] for at in places]), strict=True):
             tags[at] = str(tag)
-        _mend([found.lower() for found in cores], tags, verbs)
+        _mend([bare.lower() for bare in cores], tags, verbs)
         return tuple(tags)
 
     return lambda words: list(tag_once(tuple(words)))
@@ -82,7 +82,7 @@ def _mended(words: Sequence[str], tags: list[str], at: int, verbs: _Verbs, finit
     if word.endswith("ing") and tag in ("NN", "JJ") and _helped(words, at, _BE):
         return "VBG"  # "is dancing"
     if word.endswith("ing") and tag == "NN" and before in ("NN", "NNS") and word not in verbs.ing_nouns:
-        return "NN" if any(other.startswith("VB") for other in tags[:at]) else "VBG"  # "a girl shopping"
+        return "NN" if any(earlier.startswith("VB") for earlier in tags[:at]) else "VBG"  # "a girl shopping"
     if tag == "NNS" and word in verbs.third_person:
         begins_clause = before in ("NN", "NNP", "PRP", "RB", "WP", "WDT", "NNS") and not finite
         return "VBZ" if begins_clause or (before == "CC" and finite) else tag  # "a man talks", "waves and smiles"
@@ -98,7 +98,7 @@ def _mended(words: Sequence[str], tags: list[str], at: int, verbs: _Verbs, finit
 
 
 def _instructs(words: Sequence[str], tags: Sequence[str], verbs: _Verbs) -> bool:
-    """Whether a recipe's instruction begins the caption: a verb that can be one, and no subject."""
+    """Whether the caption begins with a recipe's instruction: a verb that can be an instruction, without a subject."""
     if words[0] not in verbs.instructions or len(words) == 1:
         return tags[0] == "VB"
     return not (tags[1] in _FINITE and words[1] not in verbs.instructions)

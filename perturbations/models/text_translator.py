@@ -5,10 +5,17 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perturbations.errors import BackendError
 from perturbations.text.tokens import encodable, rebuild
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from perturbations.models.text_weights import Seq2Seq
+
+    Pair = tuple[Seq2Seq, PreTrainedTokenizerBase]
 
 # The WMT19 models' own limit.
 _MOST_NEW_TOKENS = 200
@@ -17,8 +24,7 @@ _MOST_NEW_TOKENS = 200
 class Apertium:
     """English to Spanish and back by Apertium's rules, in one pass for many captions.
 
-    A translator without `prepare` is called caption by caption; starting Apertium so often would cost a quarter of a
-    second each.
+    A translator without `prepare` is called once per caption; starting Apertium takes a quarter of a second per call.
     """
 
     def __init__(self) -> None:
@@ -30,7 +36,7 @@ class Apertium:
         self._known: dict[str, str] = {}
 
     def prepare(self, texts: Iterable[str]) -> None:
-        """Translate captions that are soon asked for."""
+        """Translate captions that will be needed soon."""
         new = list(dict.fromkeys(text for text in texts if text not in self._known and _speakable(text)))
         spanish = _translate([" ".join(text.split()) for text in new], "eng-spa")
         english = _translate(spanish, "spa-eng")
@@ -55,16 +61,16 @@ def _speakable(text: str) -> bool:
 
 
 def _translate(texts: Sequence[str], pair: str) -> list[str]:
-    """One translation a text. Apertium carries context over what is not ended by a full stop and a blank line."""
+    """One translation per text. Only a full stop and a blank line end Apertium's context."""
     if not texts:
         return []
-    # Apertium drops or reinterprets its own stream marks.
+    # Apertium drops or interprets the marks of its own stream format.
     plain = [encodable(text).translate({ord(mark): " " for mark in "^$/\\<>{}[]@*#~\0"}) for text in texts]
     output = _apertium("-u", pair, stdin="".join(f"{text} .\n\n" for text in plain))
-    found = [block.strip() for block in output.removesuffix("\n\n").split("\n\n")]
-    if len(found) == len(texts):
-        return [text.removesuffix(".").rstrip() for text in found]
-    # A caption that Apertium cut in two has shifted the others: translate halves until it stands alone.
+    blocks = [block.strip() for block in output.removesuffix("\n\n").split("\n\n")]
+    if len(blocks) == len(texts):
+        return [text.removesuffix(".").rstrip() for text in blocks]
+    # Apertium cut a caption in two, so that the blocks do not match: translate halves until that caption is alone.
     if len(texts) == 1:
         return [" ".join(output.split()).removesuffix(".").rstrip()]
     half = len(texts) // 2
@@ -72,14 +78,17 @@ def _translate(texts: Sequence[str], pair: str) -> list[str]:
 
 
 def _apertium(*arguments: str, stdin: str = "") -> str:
-    done = subprocess.run(["apertium", *arguments], input=stdin, capture_output=True, encoding="utf-8", check=False)
-    if done.returncode:
-        raise BackendError(f"apertium {' '.join(arguments)} failed: {done.stderr.strip()[-200:]}")
-    return done.stdout
+    result = subprocess.run(["apertium", *arguments], input=stdin, capture_output=True, encoding="utf-8", check=False)
+    if result.returncode:
+        raise BackendError(f"apertium {' '.join(arguments)} failed: {result.stderr.strip()[-200:]}")
+    return result.stdout
 
 
 def _tidied(original: str, translated: str) -> str:
-    """The original's capital at the front (Apertium always writes one) and its white space where words are as many."""
+    """The translation with the original's first letter's case (Apertium writes a capital) and its white space.
+
+    White space is kept where both have the same number of words.
+    """
     words = translated.split()
     if not words:
         return original
@@ -89,13 +98,13 @@ def _tidied(original: str, translated: str) -> str:
 
 
 class HubTranslator:
-    """Two translation models of a model hub, one after the other, beam search without sampling."""
+    """Two translation models of a model hub, there and back, with beam search and without sampling."""
 
-    def __init__(self, there: Any, back: Any) -> None:
+    def __init__(self, there: Pair, back: Pair) -> None:
         self._pair = (there, back)
 
     def __call__(self, text: str) -> str:
-        """The caption there and back; the caption itself where a model has nothing to say."""
+        """The caption translated there and back; the caption itself where a translation is empty."""
         translated = text
         for model, tokenizer in self._pair:
             if not translated.strip():
@@ -112,7 +121,7 @@ def wmt19(there: str = "facebook/wmt19-en-de", back: str = "facebook/wmt19-de-en
 
     from perturbations.models.text_weights import pretrained
 
-    def one(name: str) -> tuple[Any, Any]:
+    def pair(name: str) -> Pair:
         return pretrained(AutoModelForSeq2SeqLM, name).eval(), pretrained(AutoTokenizer, name)
 
-    return HubTranslator(one(there), one(back))
+    return HubTranslator(pair(there), pair(back))

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from perturbations.errors import BackendError
 
+if TYPE_CHECKING:
+    import torch
 
-def pretrained(kind: Any, name: str) -> Any:
+Loaded = TypeVar("Loaded", covariant=True)
+
+
+class Seq2Seq(Protocol):
+    """A model of transformers from text to text."""
+
+    def generate(self, **inputs: object) -> torch.Tensor:
+        """Token ids, texts x length."""
+
+
+class Loader(Protocol[Loaded]):
+    """A class of transformers that loads models or tokenizers."""
+
+    def from_pretrained(self, name: str, /, *, trust_remote_code: bool) -> Loaded:
+        """The model or tokenizer of this name or folder."""
+
+
+def pretrained(kind: Loader[Loaded], name: str) -> Loaded:
     """`kind.from_pretrained(name)`: a folder, or a hub's name that is in the local cache or can be downloaded.
 
     Raises `BackendError` with the way out when it is neither.

@@ -35,7 +35,7 @@ _ENDINGS = {
 class WordNet:
     """Look-up in the sorted dictionary files, which stay on disk.
 
-    Raises `BackendError` when they are not there.
+    Raises `BackendError` when they are missing or damaged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -54,24 +54,24 @@ class WordNet:
         self.synonyms = cache(self._synonyms)
 
     def _synonyms(self, word: str, tag: str | None) -> tuple[str, ...]:
-        """Lemmas that share a sense with `word`, sorted; of the part of speech of a Penn tag, or of any."""
-        wanted = _FILES.values() if tag is None else [_FILES[tag[:2]]] if tag[:2] in _FILES else []
-        found = {
+        """Lemmas that share a sense with `word`, sorted; of a Penn tag's part of speech, or of any for None."""
+        names = _FILES.values() if tag is None else [_FILES[tag[:2]]] if tag[:2] in _FILES else []
+        related = {
             lemma.replace("_", " ")
-            for name in wanted
+            for name in names
             for base in self._bases(word.lower().replace(" ", "_"), name)
             for offset in self._offsets(base, name)
             for lemma in self._lemmas(offset, name)
         }
-        lemmas = {base for name in wanted for base in self._bases(word.lower(), name)}
-        return tuple(sorted(found - lemmas - {word.lower()}))
+        lemmas = {base for name in names for base in self._bases(word.lower(), name)}
+        return tuple(sorted(related - lemmas - {word.lower()}))
 
     def ambiguous(self, tag: str) -> tuple[str, ...]:
-        """Single words in use that can be of a tag and of another part of speech, sorted."""
+        """Single words in common use that can have the tag's part of speech and another one, sorted."""
         used = self._used()
-        mine = used.get(_FILES.get(tag, ""), set())
-        others = set().union(*(words for name, words in used.items() if name != _FILES.get(tag)))
-        return tuple(sorted(mine & others))
+        of_tag = used.get(_FILES.get(tag, ""), set())
+        of_others = set().union(*(words for name, words in used.items() if name != _FILES.get(tag)))
+        return tuple(sorted(of_tag & of_others))
 
     def glosses(self) -> Iterator[str]:
         """Definition and examples of every synset."""
@@ -81,7 +81,7 @@ class WordNet:
                     yield line.partition(b" | ")[2].decode("utf-8").strip()
             data.seek(0)
 
-    @cache  # noqa: B019  one WordNet a process
+    @cache  # noqa: B019  one WordNet per process
     def _used(self) -> dict[str, set[str]]:
         kinds = {"1": "noun", "2": "verb", "3": "adj", "4": "adv", "5": "adj"}
         used: dict[str, set[str]] = {}

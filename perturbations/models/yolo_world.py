@@ -1,11 +1,12 @@
-"""Objects that words ask for, by YOLO-World through ultralytics: the alternative to OWLv2."""
+"""Objects named by words, by YOLO-World through ultralytics: the alternative to OWLv2."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,31 @@ from perturbations.models.owlv2 import MIN_SCORE, Box, crop, strongest
 Embed = Callable[[Sequence[Image]], NDArray[np.float32]]
 
 
+class _Boxes(Protocol):
+    """The boxes of a result: n x (x0, y0, x1, y1) in pixels, scores, numbers of words."""
+
+    xyxy: NDArray[np.float32]
+    conf: NDArray[np.float32]
+    cls: NDArray[np.float32]
+
+    def cpu(self) -> Self: ...
+    def numpy(self) -> Self: ...
+
+
+class _Result(Protocol):
+    """What the model finds in an image."""
+
+    @property
+    def boxes(self) -> _Boxes: ...
+
+
+class _Model(Protocol):
+    """What is used of ultralytics' model, which has no types."""
+
+    def set_classes(self, classes: list[str]) -> None: ...
+    def predict(self, *, source: list[Image], conf: float, rect: bool, device: str, verbose: bool) -> list[_Result]: ...
+
+
 class Detector:
     """A loaded detector.
 
@@ -26,7 +52,7 @@ class Detector:
         identity: name, revision, dtype, device and library version, for the manifest. It does not cover `embed`.
     """
 
-    def __init__(self, model: Any, embed: Embed, identity: dict[str, str], *, device: str, batch_size: int) -> None:
+    def __init__(self, model: _Model, embed: Embed, identity: dict[str, str], *, device: str, batch_size: int) -> None:
         self._model = model
         self._embed = embed
         self._device = device
@@ -37,8 +63,8 @@ class Detector:
         """The best detections of each image, highest score first; arguments and result as `owlv2.Detector.detect`."""
         if len(images) != len(queries):
             raise ValueError(f"{len(images)} images, but {len(queries)} lists of queries")
-        found: list[list[tuple[Box, float, str]]] = [[] for _ in images]
-        # The words are a state of the model, so that only images with the same words can share a pass.
+        objects: list[list[tuple[Box, float, str]]] = [[] for _ in images]
+        # The words are a state of the model, so that only images with the same words can share a batch.
         groups: dict[tuple[str, ...], list[int]] = {}
         for index, words in enumerate(queries):
             if words:
@@ -49,26 +75,25 @@ class Detector:
                 batch = members[start : start + self._batch_size]
                 results = self._predict([images[index] for index in batch])
                 for index, result in zip(batch, results, strict=True):
-                    found[index] = _best(result, words, images[index])
-        embeddings = iter(self._crop_embeddings(images, found))
-        return [[Detection(box, score, label, next(embeddings)) for box, score, label in boxes] for boxes in found]
+                    objects[index] = _best(result, words, images[index])
+        embeddings = iter(self._crop_embeddings(images, objects))
+        return [[Detection(box, score, label, next(embeddings)) for box, score, label in boxes] for boxes in objects]
 
-    def _predict(self, images: list[Image]) -> list[Any]:
-        results: list[Any] = self._model.predict(
-            # ultralytics takes arrays for OpenCV's, whose channels are BGR.
+    def _predict(self, images: list[Image]) -> list[_Result]:
+        return self._model.predict(
+            # ultralytics expects OpenCV's order of channels, BGR.
             source=[np.ascontiguousarray(image[:, :, ::-1]) for image in images],
             conf=MIN_SCORE,
-            # Its own default pads an image less when all of a batch have one shape: results would depend on the others.
+            # The default pads less when all images of a batch have one shape: results would depend on the other images.
             rect=False,
             device=self._device,
             verbose=False,
         )
-        return results
 
     def _crop_embeddings(
-        self, images: Sequence[Image], found: list[list[tuple[Box, float, str]]]
+        self, images: Sequence[Image], objects: list[list[tuple[Box, float, str]]]
     ) -> list[NDArray[np.float32]]:
-        crops = [crop(images[index], box) for index, boxes in enumerate(found) for box, _, _ in boxes]
+        crops = [crop(images[index], box) for index, boxes in enumerate(objects) for box, _, _ in boxes]
         if not crops:
             return []
         vectors = np.asarray(self._embed(crops), np.float32)
@@ -81,15 +106,15 @@ def load(model: str, *, revision: str | None, device: str, dtype: str, embed: Em
 
     Args:
         model: a weights file (`.pt`). ultralytics' names are not accepted, because it would download them.
-        revision: `sha256:...` of the file. Required: such a file is a pickle, and in older
-            releases of ultralytics loading one runs what it says.
+        revision: `sha256:...` of the file. Required: such a file is a pickle, and loading it runs its code in older
+            releases of ultralytics.
         device: "cpu", "cuda" or "cuda:N".
-        dtype: "float32"; how to ask for another changes between releases of ultralytics.
+        dtype: "float32"; releases of ultralytics differ in how to set another.
         embed: uint8 RGB crops -> float32 vectors, crops x length, for tracking; for example `owlv2.Detector.embed`.
-        batch_size: images of one forward pass.
+        batch_size: images per forward pass.
 
     Raises:
-        ConfigError: ultralytics, the weights, the text encoder or the device is missing, or the file is another one.
+        ConfigError: ultralytics, the weights, the text encoder or the device is missing, or the file has another hash.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}, it must be at least 1")
@@ -115,7 +140,7 @@ def load(model: str, *, revision: str | None, device: str, dtype: str, embed: Em
     try:
         loaded.set_classes(["object"])
     except Exception as error:
-        # Fetching fails in as many ways as ultralytics has versions; no word could be encoded with any of them.
+        # Each version of ultralytics raises other errors when fetching fails; without the encoder no word can be used.
         raise ConfigError(
             f"YOLO-World's text encoder cannot be loaded ({error}); it needs the clip package "
             "(pip install git+https://github.com/ultralytics/CLIP.git) and CLIP ViT-B/32's weights where that "
@@ -132,19 +157,19 @@ def load(model: str, *, revision: str | None, device: str, dtype: str, embed: Em
     return Detector(loaded, embed, known, device=device, batch_size=batch_size)
 
 
-def _ultralytics() -> Any:
-    # Read at its import: it may neither install packages nor look for updates, and newer releases then load weights
-    # with weights_only.
+def _ultralytics() -> ModuleType:
+    # ultralytics reads these when it is imported. It may neither install packages nor look for updates, and newer
+    # releases then load weights with weights_only.
     os.environ["YOLO_AUTOINSTALL"] = "false"
     os.environ["YOLO_OFFLINE"] = "true"
     os.environ["ULTRALYTICS_SAFE_LOAD"] = "true"
     return library("ultralytics")
 
 
-def _best(result: Any, words: Sequence[str], image: Image) -> list[tuple[Box, float, str]]:
-    found = result.boxes.cpu().numpy()
+def _best(result: _Result, words: Sequence[str], image: Image) -> list[tuple[Box, float, str]]:
+    boxes = result.boxes.cpu().numpy()
     height, width = image.shape[:2]
     return [
-        (box, float(found.conf[index]), words[int(found.cls[index])])
-        for index, box in strongest(found.xyxy, found.conf, height, width)
+        (box, float(boxes.conf[index]), words[int(boxes.cls[index])])
+        for index, box in strongest(boxes.xyxy, boxes.conf, height, width)
     ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
@@ -20,9 +19,10 @@ from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.errors import ConfigError, cut, short
 from perturbations.guides import registry as guides
+from perturbations.plan import problems
 from perturbations.suites import registry
 from perturbations.system import limits
-from perturbations.system.settings import MOST_ITEMS, Strict, Whole
+from perturbations.system.settings import MOST_ITEMS, Reader, Strict, Whole
 from perturbations.tta.methods import registry as methods
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ Variant = Literal["released", "paper"]
 
 Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
 Seed = Annotated[int, Field(strict=True, ge=SEEDS.low, le=SEEDS.high)]
-RESERVED = ("whole", "logs", "benchmarks", "demo_encoder")
-"""No names of datasets: folders of that name below `work` hold something else."""
 
 
 class VideoStorage(Strict):
@@ -227,9 +225,10 @@ class Evaluation(Strict):
     )
     seeds: tuple[Seed, ...] = Field((42,), min_length=1, description="of the methods")
     batch_size: Whole = Field(16, ge=1, le=65_536, description="queries at once")
-    num_frames: Whole = Field(12, ge=1, le=4096, description="uniformly sampled frames of a clip")
-    steps: Whole = Field(3, ge=1, le=10_000, description="of the optimizer, a batch")
+    num_frames: Whole = Field(12, ge=1, le=4096, description="uniformly sampled frames per clip")
+    steps: Whole = Field(3, ge=1, le=10_000, description="of the optimizer, per batch")
     device: Device = Field("cpu", description="cpu, cuda, cuda:1, mps")
+    reader: Reader = Field("pyav", description="what decodes clips: pyav, decord; the frames are the same")
     precision: Literal["float32", "bfloat16"] = Field("float32", description="of the query encoder")
 
     @field_validator("directions", "suites", "severities", "mixes", "methods", "seeds")
@@ -273,7 +272,9 @@ class Config(Strict):
     backends: Backends = Field(default_factory=Backends)
     evaluation: Evaluation = Field(default_factory=Evaluation)
     storage: Storage = Field(default_factory=lambda: VideoStorage(tier="video"))
-    shard_size: Whole = Field(100, ge=1, le=100_000, description="at most so many items a job; never changes a result")
+    shard_size: Whole = Field(
+        100, ge=1, le=100_000, description="at most so many items per job; it never changes a result"
+    )
     max_quarantine: Whole = Field(
         0, ge=0, le=MOST_ITEMS, description="how many items of a dataset may fail before the run does"
     )
@@ -304,15 +305,13 @@ def parse(raw: dict[str, Any]) -> Config:
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
-        # A list whose items are wrong is also reported as too short.
-        problems = [one for one in error.errors(include_url=False) if one["type"] != "too_short" or not one["input"]]
-        _raise([*(f"{_key(problem)}: {_explain(problem)}" for problem in problems), *_suite_problems(_readable(raw))])
-    _raise(
+        problems.raise_all([*problems.of_types(error), *problems.of_suites(_readable(raw))])
+    problems.raise_all(
         [
-            *_suite_problems(config.suites),
-            *_dataset_problems(config),
-            *_backend_problems(config),
-            *_evaluation_problems(config),
+            *problems.of_suites(config.suites),
+            *problems.of_datasets(config),
+            *problems.of_backends(config),
+            *problems.of_evaluation(config),
         ]
     )
     return config
@@ -328,17 +327,6 @@ def _readable(raw: object) -> dict[str, Suite]:
     return readable
 
 
-_MOST_PROBLEMS = 100
-
-
-def _raise(problems: Sequence[str], what: str = "config.yaml is not valid") -> None:
-    lines = list(dict.fromkeys(problems))
-    if len(lines) > _MOST_PROBLEMS:
-        lines[_MOST_PROBLEMS:] = [f"and {len(lines) - _MOST_PROBLEMS} more"]
-    if lines:
-        raise ConfigError(f"{what}:\n" + "\n".join(f"  {line}" for line in lines)) from None
-
-
 def json_schema() -> str:
     """The JSON schema of `config.yaml`, as text."""
     return json.dumps(Config.model_json_schema(), indent=2, sort_keys=True) + "\n"
@@ -346,169 +334,22 @@ def json_schema() -> str:
 
 def check_paths(name: str, dataset: Dataset) -> None:
     """Raise `ConfigError` naming the key of every path of `dataset` that does not exist."""
-    problems = []
+    missing = []
     for key in ("annotations", "ids"):
         path = getattr(dataset, key)
         if path is not None and not os.path.isfile(path):
-            problems.append(f"datasets.{name}.{key}: no such file: {cut(str(path))}")
+            missing.append(f"datasets.{name}.{key}: no such file: {cut(str(path))}")
     if dataset.videos is not None and not os.path.isdir(dataset.videos):
-        problems.append(f"datasets.{name}.videos: no such directory: {cut(str(dataset.videos))}")
-    _raise(problems, "config.yaml names what is not there")
-
-
-def _dataset_problems(config: Config) -> list[str]:
-    problems = []
-    for name, dataset in config.datasets.items():
-        if name in RESERVED:
-            problems.append(f"datasets.{name}: the name is taken by a folder of the workflow; choose another")
-        adapter = datasets.get(dataset.adapter)
-        for key in adapter.needs:
-            if getattr(dataset, key) is None:
-                problems.append(f"datasets.{name}.{key}: the adapter '{dataset.adapter}' needs it")
-        if dataset.ids is not None and "ids" not in adapter.takes:
-            having = ", ".join(other.name for other in datasets.adapters().values() if "ids" in other.takes)
-            problems.append(f"datasets.{name}.ids: for the adapters {having}, not '{dataset.adapter}'")
-    return problems
-
-
-def _suite_problems(suites: Mapping[str, Suite]) -> list[str]:
-    problems = []
-    for suite_name, wanted in suites.items():
-        if suite_name not in registry.suites():
-            problems.append(f"suites.{cut(suite_name)}: unknown suite; known: {', '.join(registry.suites())}")
-            continue
-        suite = registry.suite(suite_name)
-        if wanted.draw is not None and not suite.draws_by_choice:
-            choosing = ", ".join(name for name, one in registry.suites().items() if one.draws_by_choice)
-            problems.append(f"suites.{suite_name}.draw: the paper says what is drawn; a choice for: {choosing}")
-        known = {entry.name: entry for entry in suite.perturbations if entry.kind == "video"}
-        if isinstance(wanted.perturbations, tuple):
-            for name in wanted.perturbations:
-                if name not in known:
-                    problems.append(
-                        f"suites.{suite_name}.perturbations: unknown {short(name)}; known: {', '.join(known)}"
-                    )
-        problems += _parameter_problems(suite_name, "parameters", wanted.parameters, known, wanted.variant)
-        texts = {entry.name: entry for entry in suite.perturbations if entry.kind == "text"}
-        of_captions = wanted.captions
-        if isinstance(of_captions.perturbations, tuple):
-            for name in of_captions.perturbations:
-                if name not in texts:
-                    place = f"suites.{suite_name}.captions.perturbations"
-                    problems.append(f"{place}: unknown {short(name)}; known: {', '.join(texts) or 'none'}")
-        problems += _parameter_problems(
-            suite_name, "captions.parameters", of_captions.parameters, texts, wanted.variant
-        )
-    return problems
-
-
-def _evaluation_problems(config: Config) -> list[str]:
-    wanted = config.evaluation
-    problems = [
-        f"evaluation.suites: {short(name)} is not among `suites`: {', '.join(config.suites)}"
-        for name in wanted.suites or ()
-        if name not in config.suites
-    ]
-    if wanted.bank is None:
-        problems += [
-            f"evaluation.bank: the method `{name}` needs a bank: a dataset of training queries"
-            for name in wanted.methods
-            if methods.method(name).needs_bank
-        ]
-    if wanted.bank is not None and wanted.bank not in config.datasets:
-        problems.append(f"evaluation.bank: {short(wanted.bank)} is not among `datasets`: {', '.join(config.datasets)}")
-    if wanted.model == "xpool" and wanted.checkpoint is None:
-        problems.append(
-            "evaluation.checkpoint: `xpool` needs the weights of its pooling: a published X-Pool checkpoint"
-        )
-    if wanted.pretrained is None and (wanted.checkpoint is not None or wanted.revision is not None):
-        problems.append("evaluation.pretrained: weights are given, but not the model they are for")
-    if wanted.checkpoint is not None and not os.path.isfile(wanted.checkpoint):
-        problems.append(f"evaluation.checkpoint: no such file: {cut(str(wanted.checkpoint))}")
-    return problems
-
-
-def _parameter_problems(
-    suite_name: str,
-    key: str,
-    replaced: Mapping[str, Mapping[int, Mapping[str, Any]]],
-    known: Mapping[str, registry.Perturbation],
-    variant: str,
-) -> list[str]:
-    problems = []
-    for name, by_severity in replaced.items():
-        if name not in known:
-            problems.append(f"suites.{suite_name}.{key}: unknown {short(name)}; known: {', '.join(known)}")
-            continue
-        for severity, values in by_severity.items():
-            if severity not in known[name].severities:
-                has = list(known[name].severities)
-                problems.append(f"suites.{suite_name}.{key}.{name}: no severity {severity}; it has {has}")
-                continue
-            place = f"suites.{suite_name}.{key}.{name}.{severity}"
-            complete = {**known[name].parameters(severity, variant), **values}
-            problems += [f"{place}.{line}" for line in registry.parameter_problems(known[name], complete)]
-    return problems
-
-
-def _backend_problems(config: Config) -> list[str]:
-    problems = []
-    for name, dataset in config.datasets.items():
-        if dataset.donors is not None and dataset.donors not in config.datasets:
-            known = ", ".join(config.datasets)
-            problems.append(f"datasets.{name}.donors: unknown dataset {short(dataset.donors)}; known: {known}")
-    for suite, wanted in config.suites.items():
-        if suite not in registry.suites():
-            continue
-        chosen = wanted.perturbations
-        guided = {
-            entry.guide: entry
-            for entry in registry.perturbations(suite, "video")
-            if entry.guide and (chosen == "all" or entry.name in chosen)
-        }
-        for kind in guided:
-            problems += guides.get(kind).problems(config.backends.wanted(variant=wanted.variant))
-    return problems
+        missing.append(f"datasets.{name}.videos: no such directory: {cut(str(dataset.videos))}")
+    problems.raise_all(missing, "config.yaml names what is not there")
 
 
 def check_backend_files(backends: Backends) -> None:
     """Raise `ConfigError` naming the key of every file of a backend that does not exist."""
-    problems = []
+    missing = []
     for role, settings in backends.roles().items():
         for name, path in settings:
             if isinstance(path, Path) and not os.path.exists(path):
                 kind = "directory" if name == "images" else "file"
-                problems.append(f"backends.{role}.{name}: no such {kind}: {cut(str(path))}")
-    _raise(problems, "config.yaml names what is not there")
-
-
-_ROLES_BY_BACKEND = {role.name for role in guides.roles() if len(role.players) > 1}
-_SETTINGS = {adapter.settings.__name__ for adapter in datasets.adapters().values()} | {Dataset.__name__}
-
-
-def _key(problem: Any) -> str:
-    # pydantic puts the discriminator's value and the literal's alternatives into the path; the file has no such keys
-    location = list(problem["loc"])
-    unknown_tag = problem["type"].startswith("union_tag")
-    if location[:1] == ["datasets"] and len(location) > 2 and location[2] in _SETTINGS:
-        del location[2]
-    if location[:1] == ["storage"]:
-        location[1:2] = ["tier"] if unknown_tag else []
-    elif location[:1] == ["backends"] and len(location) > 1 and location[1] in _ROLES_BY_BACKEND:
-        location[2:3] = ["backend"] if unknown_tag else []
-    parts = [
-        cut(str(part), 80) for part in location if part != "[key]" and not str(part).startswith(("tuple[", "literal["))
-    ]
-    return ".".join(parts) or "(top level)"
-
-
-def _explain(problem: Any) -> str:
-    if problem["type"] == "extra_forbidden":
-        return "unknown key"
-    if problem["type"] in ("missing", "union_tag_not_found"):
-        return "is missing"
-    if problem["type"] == "union_tag_invalid":
-        return f"Input should be {problem['ctx']['expected_tags']}, not {short(problem['ctx']['tag'])}"
-    if problem["type"] == "value_error":
-        return str(problem["ctx"]["error"])
-    return f"{cut(problem['msg'])}, not {short(problem['input'])}"
+                missing.append(f"backends.{role}.{name}: no such {kind}: {cut(str(path))}")
+    problems.raise_all(missing, "config.yaml names what is not there")

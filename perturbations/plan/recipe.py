@@ -361,9 +361,13 @@ def scenarios(config: configuration.Config, suite: str) -> list[tuple[str, int]]
     wanted = config.suites.get(suite)
     if wanted is None:
         return []
-    names = [entry.name for entry in registry.perturbations(suite, "video")]
-    chosen = names if wanted.perturbations == "all" else [name for name in names if name in wanted.perturbations]
-    return [(name, severity) for name in chosen for severity in sorted(wanted.severities)]
+    return [
+        (entry.name, severity)
+        for entry in registry.perturbations(suite, "video")
+        if wanted.perturbations == "all" or entry.name in wanted.perturbations
+        for severity in sorted(wanted.severities)
+        if severity in entry.severities
+    ]
 
 
 def config_digest(config: configuration.Config, dataset: str) -> str:

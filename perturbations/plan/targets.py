@@ -55,9 +55,10 @@ def demo(config: configuration.Config, plans: Plans) -> Target:
 
 def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
     """Every other target of a configuration, in the menu's order."""
-    for name, adapter in (("msrvtt_p", "msrvtt"), ("youcook2_p", "youcook2")):
-        text = f"the suite `msrvtt_p` on every dataset of the adapter `{adapter}`"
-        yield Target(name, text, partial(corpora, config, "msrvtt_p", adapter, plans))
+    for suite in registry.suites().values():
+        for name, adapter in suite.corpora.items():
+            text = f"the suite `{suite.name}` on every dataset of the adapter `{adapter}`"
+            yield Target(name, text, partial(corpora, config, suite.name, adapter, plans))
     for dataset in config.datasets:
         text = f"severities of even distortion, solved on clips of `{dataset}`"
         yield Target(f"calibrate_{dataset}", text, partial(calibration, dataset, plans))
@@ -67,9 +68,9 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
         text = "retrieval with perturbed queries, without and with test-time adaptation"
         request = partial(results, config, dataset, "adaptation", plans)
         yield Target(f"tta_{dataset}", f"{text}, on the dataset `{dataset}`", request)
-    for suite in config.suites:
+    for suite_name in config.suites:
         for dataset in config.datasets:
-            yield from _of_suite(config, suite, dataset, plans, caption_shards)
+            yield from _of_suite(config, suite_name, dataset, plans, caption_shards)
 
 
 def _of_suite(

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from perturbations.manifest.kinds import ResultRow, columns_of
+from perturbations.manifest.columns import columns_of
+from perturbations.manifest.kinds import ResultRow
 from perturbations.manifest.pictures import Picture
 from perturbations.report import figures
 from perturbations.report.parts import DIRECTIONS, Figure, Part, Section, groups, plain_table

@@ -12,7 +12,8 @@ from pathlib import Path
 import pandas as pd
 
 from perturbations.manifest import files
-from perturbations.manifest.kinds import QUARANTINE, RESULTS, ResultRow, columns_of
+from perturbations.manifest.columns import columns_of
+from perturbations.manifest.kinds import QUARANTINE, RESULTS, ResultRow
 from perturbations.manifest.pictures import read as read_pictures
 from perturbations.models import text_roles
 from perturbations.report import hubs, scores, sections

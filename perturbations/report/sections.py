@@ -11,7 +11,8 @@ import pandas as pd
 
 from perturbations.errors import ManifestError
 from perturbations.manifest import files, sets
-from perturbations.manifest.kinds import TEXT_STATISTICS, QuarantineRow, TextStatisticsRow, columns_of
+from perturbations.manifest.columns import columns_of
+from perturbations.manifest.kinds import TEXT_STATISTICS, QuarantineRow, TextStatisticsRow
 from perturbations.report.parts import DIRECTIONS, Cell, Figure, Line, Section, Table, groups, plain_table, plural
 from perturbations.tta.methods import registry as methods
 

@@ -1,19 +1,46 @@
-"""Similarities as NumPy arrays, whoever made them."""
+"""Similarities as NumPy arrays, whichever library computed them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-_BLOCK = 1 << 22  # scores that are compared at a time: temporaries stay small however large the matrix is
+_BLOCK = 1 << 22  # scores per comparison: temporaries stay small however large the matrix is
+
+Numbers = NDArray[np.number | np.bool_]
 
 
-def as_array(values: Any) -> NDArray[Any]:
+@runtime_checkable
+class Tensor(Protocol):
+    """What is needed of a torch tensor, so that torch need not be installed."""
+
+    @property
+    def dtype(self) -> object:
+        """The type of its elements."""
+
+    def detach(self) -> Self:
+        """The values without the graph."""
+
+    def cpu(self) -> Self:
+        """The values in this process's memory."""
+
+    def float(self) -> Self:
+        """The values as float32."""
+
+    def numpy(self) -> Numbers:
+        """The values as an array."""
+
+
+Values = ArrayLike | Tensor
+"""Numbers, in an array, a tensor or nested lists."""
+
+
+def as_array(values: Values) -> Numbers:
     """`values` as a NumPy array: arrays as they are, tensors brought to this process's memory and off the graph."""
-    if hasattr(values, "detach"):
+    if isinstance(values, Tensor):
         values = values.detach().cpu()
         if "bfloat16" in str(values.dtype):  # NumPy has no such type; float32 holds all of it
             values = values.float()
@@ -21,7 +48,7 @@ def as_array(values: Any) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def as_scores(similarities: Any) -> NDArray[Any]:
+def as_scores(similarities: Values) -> Numbers:
     """A queries x gallery matrix of real scores; raises ValueError for anything else or an empty one."""
     scores = as_array(similarities)
     if scores.ndim != 2 or not scores.size:
@@ -31,8 +58,8 @@ def as_scores(similarities: Any) -> NDArray[Any]:
     return scores
 
 
-def blocks(scores: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Rows of `scores`, some at a time, with NaN replaced by minus infinity: a score that is none is the worst."""
+def blocks(scores: Numbers) -> Iterator[tuple[slice, Numbers]]:
+    """Blocks of rows of `scores`, with NaN replaced by minus infinity: NaN is the worst score."""
     step = max(1, _BLOCK // scores.shape[1])
     for start in range(0, len(scores), step):
         rows = slice(start, start + step)

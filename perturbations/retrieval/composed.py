@@ -7,19 +7,19 @@ long video), and ways to use the two halves of a query, Tab. 1 and 3.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.retrieval.arrays import as_array, as_scores
+from perturbations.retrieval.arrays import Numbers, Values, as_array, as_scores
 from perturbations.retrieval.metrics import ranks
 
 Strategy = Literal["text", "visual", "average", "two_stage"]
 STRATEGIES: tuple[Strategy, ...] = ("text", "visual", "average", "two_stage")
 CANDIDATES = 15  # EgoCVR, Sec. 5.2
 GLOBAL_KS, LOCAL_KS = (1, 5, 10), (1, 2, 3)
-_FEWEST = 2  # clips in a gallery; with one there is nothing to choose
+_FEWEST = 2  # clips in a gallery; in a gallery of one clip there is nothing to choose
 
 
 def global_gallery(query_clips: Sequence[str], clips: Sequence[str]) -> NDArray[np.bool_]:
@@ -38,11 +38,11 @@ def local_gallery(
 def composed_scores(
     strategy: Strategy,
     *,
-    gallery: Any,
+    gallery: Values,
     candidates: NDArray[np.bool_],
-    text: Any = None,
-    visual: Any = None,
-    filter_gallery: Any = None,
+    text: Values | None = None,
+    visual: Values | None = None,
+    filter_gallery: Values | None = None,
     shortlist: int = CANDIDATES,
 ) -> NDArray[np.float64]:
     """Scores of a query's clip and words against a gallery, float64 queries x gallery; minus infinity: not retrieved.
@@ -56,10 +56,10 @@ def composed_scores(
             TFR-CVR, or the target's narration for the upper bound.
         visual: features of the queries' clips (queries x dim). For "two_stage", by the model that makes the shortlist.
         filter_gallery: "two_stage": features of the gallery by the model that makes the shortlist; default `gallery`.
-        shortlist: how many clips the first stage keeps (the paper: 15). Equals at the last place all stay.
+        shortlist: how many clips the first stage keeps (the paper: 15). Clips that tie for the last place all stay.
 
-    Features of any length; they are compared by cosine. Raises ValueError for an unknown strategy, features that are
-    missing, or shapes that do not fit.
+    Features need no unit length: they are compared by cosine. Raises ValueError for an unknown strategy, missing
+    features, or shapes that do not fit.
     """
     if strategy not in STRATEGIES:
         raise ValueError(f"no strategy {strategy!r}; choose one of {', '.join(STRATEGIES)}")
@@ -71,23 +71,23 @@ def composed_scores(
             raise ValueError(f"strategy {strategy!r} needs the queries' {name} features")
     compared = _unit(gallery)
     if strategy == "average":
-        found = _unit(_unit(text) + _unit(visual)) @ compared.T
+        scores = _unit(_unit(text) + _unit(visual)) @ compared.T
     else:
-        found = _unit(visual if strategy == "visual" else text) @ compared.T
-    _check_mask(found, candidates)
-    found[~candidates] = -np.inf
+        scores = _unit(visual if strategy == "visual" else text) @ compared.T
+    _check_mask(scores, candidates)
+    scores[~candidates] = -np.inf
     if strategy == "two_stage":
         near = _unit(visual) @ (compared if filter_gallery is None else _unit(filter_gallery)).T
         _check_mask(near, candidates)
         near[~candidates] = -np.inf
         kept = min(shortlist, near.shape[1])
         least = np.partition(near, near.shape[1] - kept, axis=1)[:, near.shape[1] - kept, None]
-        found[near < least] = -np.inf
-    return found
+        scores[near < least] = -np.inf
+    return scores
 
 
 def composed_recall(
-    similarities: Any,
+    similarities: Values,
     targets: Sequence[Sequence[int]],
     candidates: NDArray[np.bool_],
     ks: Sequence[int] = GLOBAL_KS,
@@ -98,7 +98,7 @@ def composed_recall(
         similarities: queries x gallery, as `composed_scores` gives them.
         targets: each query's targets, positions in the gallery; any of them is a hit.
         candidates: bool queries x gallery: each query's gallery.
-        ks: which R@k; the papers' are `GLOBAL_KS` and `LOCAL_KS`.
+        ks: the k of each R@k; the papers' are `GLOBAL_KS` and `LOCAL_KS`.
 
     Returns `r<k>` in percent (NaN where no query is left), `queries`, how many were counted, and `skipped`: queries
     whose gallery has fewer than two clips or none of the targets. Ties are broken against the model; a target that was
@@ -108,20 +108,21 @@ def composed_recall(
     _check_mask(scores, candidates)
     if len(targets) != len(scores):
         raise ValueError(f"targets of {len(targets)} queries; the similarities have {len(scores)}")
-    found: list[float] = []
-    for row, wanted, allowed in zip(scores, targets, candidates, strict=True):
+    best_ranks: list[float] = []
+    for row, query_targets, allowed in zip(scores, targets, candidates, strict=True):
         places = np.flatnonzero(allowed)
-        there = np.isin(places, np.asarray(wanted, np.int64))
-        if places.size < _FEWEST or not there.any():
+        is_target = np.isin(places, np.asarray(query_targets, np.int64))
+        if places.size < _FEWEST or not is_target.any():
             continue
-        mine = row[places]
-        retrieved = np.nanmax(mine[there], initial=-np.inf) > -np.inf
-        found.append(float(ranks(mine[None], there[None])[0]) if retrieved else np.inf)
-    result = {f"r{k}": 100 * float(np.mean(np.array(found) <= k)) if found else float("nan") for k in ks}
-    return result | {"queries": len(found), "skipped": len(scores) - len(found)}
+        own_scores = row[places]
+        retrieved = np.nanmax(own_scores[is_target], initial=-np.inf) > -np.inf
+        best_ranks.append(float(ranks(own_scores[None], is_target[None])[0]) if retrieved else np.inf)
+    result = {f"r{k}": 100 * float(np.mean(np.array(best_ranks) <= k)) if best_ranks else float("nan") for k in ks}
+    return result | {"queries": len(best_ranks), "skipped": len(scores) - len(best_ranks)}
 
 
-def _unit(features: Any) -> NDArray[np.float64]:
+def _unit(features: Values | None) -> NDArray[np.float64]:
+    assert features is not None  # checked for the strategy
     rows = as_array(features).astype(np.float64)
     if rows.ndim != 2:
         raise ValueError(f"features have shape {rows.shape}; expected one row each")
@@ -129,7 +130,7 @@ def _unit(features: Any) -> NDArray[np.float64]:
     return np.asarray(rows / np.where(length == 0, 1, length))
 
 
-def _check_mask(scores: NDArray[Any], candidates: NDArray[np.bool_]) -> None:
+def _check_mask(scores: Numbers, candidates: NDArray[np.bool_]) -> None:
     if candidates.shape != scores.shape or candidates.dtype != bool:
         raise ValueError(
             f"candidates are {candidates.dtype} {candidates.shape}; expected bool {scores.shape}, queries x gallery"

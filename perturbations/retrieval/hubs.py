@@ -8,41 +8,39 @@ in print gives, so those two columns do not compare.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from perturbations.retrieval.arrays import as_array, as_scores, blocks
+from perturbations.retrieval.arrays import Values, as_array, as_scores, blocks
 
-_HUB_SIZE = 2  # a hub is retrieved at least so many times as often as the average item
+_HUB_SIZE = 2  # a hub is retrieved at least this many times as often as the average item
 
 
-def hubness(similarities: Any, k: int = 15) -> dict[str, float]:
-    """Hubness of the k-occurrence of a queries x gallery matrix (array or tensor). All are 0 where there is none.
+def hubness(similarities: Values, k: int = 15) -> dict[str, float]:
+    """Hubness of the k-occurrence of a queries x gallery matrix (array or tensor). All are 0 without hubness.
 
     Returns
         `skewness`: third standardized moment of the k-occurrence (Radovanovic et al. 2010); 0 for a constant one.
         `truncated_skewness`: third moment of a standard normal distribution that is cut off where the k-occurrence is
             0, E[Z^3 | Z >= -mean / std], std with n - 1. A k-occurrence has no negative side. At most 1.6.
         `atkinson`: Atkinson index with inequality aversion 0.5, 0 (all alike) to 1.
-        `robin_hood`: share of all retrievals that would have to change hands for all items to be alike, 0 to 1.
+        `robin_hood`: share of all retrievals that would have to move to other items for all to be alike, 0 to 1.
         `antihub_rate`: share of the gallery that is never retrieved, 0 to 1.
         `hub_occurrence`: share of all retrievals that go to hubs, 0 to 1. A hub is retrieved at least twice as often as
             the average item; with as many queries as items that is 2k times, as in scikit-hubness.
 
-    Raises ValueError for anything that is no matrix, or k < 1. A k beyond the gallery counts as the gallery's size.
+    Raises ValueError for anything that is not a matrix, or k < 1. A k beyond the gallery counts as the gallery's size.
     """
     return hubness_of(k_occurrence(similarities, k))
 
 
-def k_occurrence(similarities: Any, k: int = 15) -> NDArray[np.float64]:
+def k_occurrence(similarities: Values, k: int = 15) -> NDArray[np.float64]:
     """How often each gallery item is among a query's k best, float64 (gallery,). Arguments and errors as in `hubness`.
 
-    Sums to queries x k. Where several items tie for the last places, they share them in equal parts, so that the result
-    does not depend on the items' order and a constant matrix has no hubs; without ties all numbers are whole. NaN is
-    the worst score.
+    The sum is queries x k. Items that tie for the last places share them in equal parts, so that the result does not
+    depend on the items' order and a constant matrix has no hubs; without ties all numbers are whole. NaN is the worst
+    score.
     """
     scores = as_scores(similarities)
     if k < 1:
@@ -58,13 +56,13 @@ def k_occurrence(similarities: Any, k: int = 15) -> NDArray[np.float64]:
     return counts
 
 
-def hubness_of(occurrence: Any) -> dict[str, float]:
-    """The numbers of `hubness` for a k-occurrence that is known already: counts from 0, (gallery,)."""
+def hubness_of(occurrence: Values) -> dict[str, float]:
+    """The results of `hubness` for a known k-occurrence: counts from 0, (gallery,)."""
     counts = as_array(occurrence).astype(np.float64)
     if counts.ndim != 1 or not counts.size or not counts.min() >= 0 or not counts.sum() > 0:
         raise ValueError("a k-occurrence is a row of counts from 0 on, one for each gallery item, not all 0")
     mean = counts.mean()
-    # Shares of ties add up with rounding errors; without this, a constant row's skewness would be made of them.
+    # Shares of ties add up with rounding errors, which alone would give a constant row a skewness.
     even = np.ptp(counts) <= 1e-9 * mean
     return {
         "skewness": 0.0 if even else float(stats.skew(counts)),

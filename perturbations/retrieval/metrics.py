@@ -1,26 +1,30 @@
-"""Ranks and recall of a retrieval, with several targets a query and ties that never help."""
+"""Ranks and recall of a retrieval, with several targets per query and ties that never help."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.retrieval.arrays import as_array, as_scores, blocks
+from perturbations.retrieval.arrays import Numbers, Tensor, Values, as_array, as_scores, blocks
 
 RECALLS = (1, 5, 10, 50, 100)
 
+Targets = int | Sequence[int] | Numbers
+"""A query's targets: positions in the gallery, or a boolean per gallery item."""
+Relevant = Sequence[Targets] | Numbers | Tensor
+"""The targets of each query."""
 
-def recall_at_k(similarities: Any, relevant: Any, k: int) -> float:
+
+def recall_at_k(similarities: Values, relevant: Relevant, k: int) -> float:
     """R@k: how many of the queries have a target among their first k results, in percent (0 to 100).
 
     Args:
         similarities: queries x gallery, the larger the more similar; array or tensor.
         relevant: each query's target: an int, or a sequence of ints of which any counts, or a boolean queries x
-            gallery matrix. `range(n)` says that query i's target is item i.
-        k: how many results are looked at, at least 1; a k beyond the gallery gives 100.
+            gallery matrix. `range(n)` means that query i's target is item i.
+        k: how many results count, at least 1; a k beyond the gallery gives 100.
 
     Ties are broken against the model, see `ranks`: a constant matrix gives 0 until k reaches the gallery's size, never
     more than chance.
@@ -30,17 +34,17 @@ def recall_at_k(similarities: Any, relevant: Any, k: int) -> float:
     return _recall(ranks(similarities, relevant), k)
 
 
-def ranks(similarities: Any, relevant: Any) -> NDArray[np.int64]:
+def ranks(similarities: Values, relevant: Relevant) -> NDArray[np.int64]:
     """The rank of each query's best target, 1 first, int64 (queries,). Arguments and errors as in `recall_at_k`.
 
-    rank = 1 + the number of items that are no target and score at least as high as the best-scored target. So a tie
-    between a target and another item counts as if the other stood before it: a model that says the same of everything
-    is not rewarded. Other targets of the query never stand in the way. NaN is the worst score there is: a target of NaN
-    stands behind the whole gallery.
+    rank = 1 + the number of items that are not a target and score at least as high as the best-scored target. So an
+    item that ties with a target counts as ranked before it: a model with the same score for every item is not
+    rewarded. Other targets of the query do not count. NaN is the worst score: a target with NaN comes after the whole
+    gallery.
     """
     scores = as_scores(similarities)
     starts, columns = _targets(relevant, *scores.shape)
-    found = np.empty(len(scores), np.int64)
+    best_ranks = np.empty(len(scores), np.int64)
     for rows, block in blocks(scores):
         bounds = starts[rows.start : rows.start + len(block) + 1]
         first, last = bounds[0], bounds[-1]
@@ -49,12 +53,12 @@ def ranks(similarities: Any, relevant: Any) -> NDArray[np.int64]:
         best = np.maximum.reduceat(of_targets, bounds[:-1] - first)
         as_high = (block >= best[:, None]).sum(axis=1)
         targets_as_high = np.add.reduceat((of_targets >= best[row_of]).astype(np.int64), bounds[:-1] - first)
-        found[rows] = 1 + as_high - targets_as_high
-    return found
+        best_ranks[rows] = 1 + as_high - targets_as_high
+    return best_ranks
 
 
-def summary(similarities: Any, relevant: Any) -> dict[str, float]:
-    """Everything the papers' tables report of one retrieval. Arguments and errors as in `recall_at_k`.
+def summary(similarities: Values, relevant: Relevant) -> dict[str, float]:
+    """Every metric of one retrieval that the papers' tables report. Arguments and errors as in `recall_at_k`.
 
     Returns `r1`, `r5`, `r10`, `r50`, `r100` in percent, `median_rank` and `mean_rank` (1 is perfect), and `rsum`,
     which is r1 + r5 + r10 (0 to 300).
@@ -62,50 +66,52 @@ def summary(similarities: Any, relevant: Any) -> dict[str, float]:
     return summary_of_ranks(ranks(similarities, relevant))
 
 
-def summary_of_ranks(ranks: Any) -> dict[str, float]:
-    """`summary` of ranks that are known already: integers from 1, (queries,)."""
-    found = as_array(ranks)
-    if found.ndim != 1 or not found.size or found.min() < 1:
+def summary_of_ranks(ranks: Values) -> dict[str, float]:
+    """`summary` of known ranks: integers from 1, (queries,)."""
+    known = as_array(ranks)
+    if known.ndim != 1 or not known.size or known.min() < 1:
         raise ValueError("ranks are a row of integers from 1 on, one for each query, and at least one")
-    result = {f"r{k}": _recall(found, k) for k in RECALLS}
-    result["median_rank"] = float(np.median(found))
-    result["mean_rank"] = float(np.mean(found))
+    result = {f"r{k}": _recall(known, k) for k in RECALLS}
+    result["median_rank"] = float(np.median(known))
+    result["mean_rank"] = float(np.mean(known))
     result["rsum"] = result["r1"] + result["r5"] + result["r10"]
     return result
 
 
-def _recall(found: NDArray[Any], k: int) -> float:
+def _recall(ranks: Numbers, k: int) -> float:
     if k < 1:
         raise ValueError(f"k is {k}; it must be at least 1")
-    return 100 * float(np.count_nonzero(found <= k)) / found.size
+    return 100 * float(np.count_nonzero(ranks <= k)) / ranks.size
 
 
-def _targets(relevant: Any, queries: int, gallery: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _targets(relevant: Relevant, queries: int, gallery: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where each query's targets start in the list of all targets (queries + 1 numbers), and that list."""
-    if not isinstance(relevant, Sequence):
-        relevant = as_array(relevant)
-    if len(relevant) != queries:
-        raise ValueError(f"relevant says something of {len(relevant)} queries; the similarities have {queries}")
-    if isinstance(relevant, range) or (isinstance(relevant, np.ndarray) and relevant.shape == (queries,)):
-        relevant = np.asarray(relevant)[:, None]
-    each = [_targets_of(number, one, gallery) for number, one in enumerate(relevant)]
-    starts = np.concatenate([[0], np.cumsum([one.size for one in each])]).astype(np.int64)
-    return starts, np.concatenate(each)
+    rows = relevant if isinstance(relevant, Sequence) else as_array(relevant)
+    if len(rows) != queries:
+        raise ValueError(f"relevant has the targets of {len(rows)} queries; the similarities have {queries}")
+    if isinstance(rows, range) or (isinstance(rows, np.ndarray) and rows.shape == (queries,)):
+        rows = np.asarray(rows)[:, None]
+    per_query = [_targets_of(number, row, gallery) for number, row in enumerate(rows)]
+    starts = np.concatenate([[0], np.cumsum([targets.size for targets in per_query])]).astype(np.int64)
+    return starts, np.concatenate(per_query)
 
 
-def _targets_of(query: int, relevant: Any, gallery: int) -> NDArray[np.int64]:
-    found = as_array(relevant)
-    if found.dtype == bool:
-        if found.shape != (gallery,):
+def _targets_of(query: int, relevant: Targets, gallery: int) -> NDArray[np.int64]:
+    targets = as_array(relevant)
+    if targets.dtype == bool:
+        if targets.shape != (gallery,):
             raise ValueError(
-                f"query {query}: a boolean row has shape {found.shape}; expected ({gallery},), the gallery"
+                f"query {query}: a boolean row has shape {targets.shape}; expected ({gallery},), the gallery"
             )
-        found = np.flatnonzero(found)
-    if not found.size:
+        targets = np.flatnonzero(targets)
+    if not targets.size:
         raise ValueError(f"query {query} has no target; leave it out of the similarities")
-    if found.ndim > 1 or found.dtype.kind not in "iu":
-        raise ValueError(f"query {query}: targets are {found.dtype} {found.shape}; expected an int or a row of ints")
-    found = np.unique(found).astype(np.int64)
-    if found[0] < 0 or found[-1] >= gallery:
-        raise ValueError(f"query {query} has a target outside the gallery of {gallery}: {found[found < 0]}{found[-1:]}")
-    return found
+    if targets.ndim > 1 or targets.dtype.kind not in "iu":
+        raise ValueError(
+            f"query {query}: targets are {targets.dtype} {targets.shape}; expected an int or a row of ints"
+        )
+    places = np.unique(targets).astype(np.int64)
+    if places[0] < 0 or places[-1] >= gallery:
+        outside = f"{places[places < 0]}{places[-1:]}"
+        raise ValueError(f"query {query} has a target outside the gallery of {gallery}: {outside}")
+    return places

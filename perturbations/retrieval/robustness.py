@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Score = np.float64 | NDArray[np.float64]
+"""A number for numbers, an array for arrays."""
 
 # What a scenario's clean counterpart shares with it.
 _SAME = ("dataset", "setting", "direction", "model", "checkpoint_sha256", "method", "seed")
 SCORES = ("gamma_a", "gamma_r", "mmi")
 
 
-def gamma_a(clean: Any, perturbed: Any) -> Any:
+def gamma_a(clean: ArrayLike, perturbed: ArrayLike) -> Score:
     """Absolute robustness, 1 - (clean - perturbed) / 100, of results in percent; numbers or arrays.
 
     1 is robust, above 1 the perturbation helped (MSRVTT-P, Sec. 4.3).
     """
-    return 1 - (np.asarray(clean, np.float64) - np.asarray(perturbed, np.float64))[()] / 100
+    score: Score = 1 - (np.asarray(clean, np.float64) - np.asarray(perturbed, np.float64))[()] / 100
+    return score
 
 
-def gamma_r(clean: Any, perturbed: Any) -> Any:
+def gamma_r(clean: ArrayLike, perturbed: ArrayLike) -> Score:
     """Relative robustness, 1 - (clean - perturbed) / clean; numbers or arrays; NaN where `clean` is 0.
 
     0 is not robust, 1 is, above 1 the perturbation helped (MSRVTT-P, Sec. 4.3).
@@ -31,30 +36,31 @@ def gamma_r(clean: Any, perturbed: Any) -> Any:
     return 1 - mmi(clean, perturbed)
 
 
-def mmi(clean: Any, perturbed: Any) -> Any:
+def mmi(clean: ArrayLike, perturbed: ArrayLike) -> Score:
     """MultiModal Impact score, (clean - perturbed) / clean; numbers or arrays; NaN where `clean` is 0.
 
     The share of the result that the perturbation costs: 0 is robust (Qiu et al., Sec. 3).
     """
     before, after = np.asarray(clean, np.float64), np.asarray(perturbed, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(before == 0, np.nan, (before - after) / before)[()]
+        score: Score = np.where(before == 0, np.nan, (before - after) / before)[()]
+    return score
 
 
 def robustness_scores(results: pd.DataFrame, metric: str = "r1") -> pd.DataFrame:
     """The perturbed rows of `results` with `clean`, `gamma_a`, `gamma_r` and `mmi` of `metric`, a percentage.
 
-    A row's clean result is the one of severity 0 with the same dataset, setting, direction, model, method and seed
-    (those of these columns that there are). Without one its scores are NaN: no other method's clean result will do.
+    A row's clean result is the row of severity 0 with the same dataset, setting, direction, model, method and seed (as
+    far as `results` has these columns). Without a clean result the scores are NaN: another method's does not count.
 
-    Raises ValueError where a column is missing or a clean result is there twice.
+    Raises ValueError where a column is missing or a scenario has two clean results.
     """
     missing = {"severity", "method", metric} - set(results.columns)
     if missing:
         raise ValueError(f"the results have no column {', '.join(sorted(missing))}; there are {list(results.columns)}")
     same = [name for name in _SAME if name in results.columns]
     clean = results[results["severity"] == 0]
-    # Each suite of a dataset may bring the same clean run along.
+    # Each suite of a dataset may hold the same clean run.
     clean = clean[[*same, metric]].drop_duplicates().rename(columns={metric: "clean"})
     if clean.duplicated(same).any():
         twice = clean[clean.duplicated(same)].iloc[0][same].to_dict()
@@ -74,16 +80,16 @@ def aggregate(
     over: Sequence[str] = ("suite", "perturbation"),
     scores: Sequence[str] = SCORES,
 ) -> pd.DataFrame:
-    """Mean and standard deviation of `scores` over perturbations, for each group of `by`.
+    """Mean and standard deviation of `scores` over perturbations, per group of `by`.
 
     As in MSRVTT-P, Sec. 4.3: a perturbation's score is the mean over its severities (and seeds); a group's score is the
-    mean over its perturbations, and sigma their standard deviation. The perturbations are all there are, not a sample,
-    so sigma divides by n, and is 0 for one perturbation.
+    mean over its perturbations, and sigma their standard deviation. The perturbations are the whole population, not a
+    sample, so sigma divides by n, and is 0 for one perturbation.
 
     Args:
-        scored: one row a scenario, as `robustness_scores` gives it.
+        scored: one row per scenario, as `robustness_scores` gives it.
         by: columns whose combinations are the groups, such as model, method and category.
-        over: columns that tell perturbations apart (those that there are).
+        over: columns that tell perturbations apart; columns that `scored` lacks are left out.
         scores: columns that are aggregated. NaN is left out, as if the scenario had not been run.
 
     Returns `by`, then `<score>_mean` and `<score>_std` of each score, then `perturbations`, how many there are.

@@ -11,10 +11,11 @@ from typing import Any, Literal
 from perturbations import shelf
 from perturbations.bounds import Bounds, Joint, problem_of
 from perturbations.errors import UnknownPerturbationError, short
+from perturbations.kernels import Kernel, Method
+from perturbations.strengths import Path, Value, along, between
 
-Parameters = Mapping[str, Any]
+Parameters = Mapping[str, Value]
 Kind = Literal["video", "text"]
-Method = Literal["pixel", "temporal", "codec", "text"]
 Draw = Literal["clip", "frame", "caption", "none"]
 
 VARIANTS = ("released", "paper")
@@ -46,6 +47,8 @@ class Perturbation:
         paper: the same as printed, where it differs.
         bounds: what each parameter may be; every parameter has one.
         joint: what parameters must fulfil together.
+        path: the way from mild to strong that calibration takes; None: through the published table.
+        paper_path: the same for `paper`, where it is another.
         draw: one realization a "clip", a "frame" or a "caption"; "none" where nothing is random.
         roles: what a kernel needs played by a backend (`perturbations.models`), its keyword arguments of those names.
         gated: whether a result must keep the meaning: similar enough to the original, or drawn again.
@@ -68,6 +71,8 @@ class Perturbation:
     paper: tuple[Parameters, ...] | None = None
     bounds: Bounds = field(default_factory=dict)
     joint: tuple[Joint, ...] = ()
+    path: Path | None = None
+    paper_path: Path | None = None
     draw: Draw
     roles: tuple[str, ...] = ()
     gated: bool = False
@@ -86,7 +91,7 @@ class Perturbation:
         """1 up to as many as there are parameter sets."""
         return tuple(range(1, len(self.released) + 1))
 
-    def parameters(self, severity: int, variant: str = "released") -> dict[str, Any]:
+    def parameters(self, severity: int, variant: str = "released") -> dict[str, Value]:
         """The published numbers of one severity.
 
         Raises `UnknownPerturbationError` when there is no such severity or variant.
@@ -97,8 +102,115 @@ class Perturbation:
             raise UnknownPerturbationError(
                 f"{self.key} has no severity {severity!r}; choose one of {list(self.severities)}"
             )
-        table = self.paper if variant == "paper" and self.paper is not None else self.released
-        return dict(table[severity - 1])
+        return dict(self._table(variant)[severity - 1])
+
+    def parameters_at(self, strength: float, variant: str = "released") -> dict[str, Value]:
+        """The parameters at a strength from 0 (mild) to 1 (strong), on the way that calibration takes."""
+        path = self.paper_path if variant == "paper" and self.paper_path is not None else self.path
+        if path is None:
+            return between(self._table(variant), strength)
+        return along(path, self.parameters(1, variant), strength)
+
+    def _table(self, variant: str) -> tuple[Parameters, ...]:
+        return self.paper if variant == "paper" and self.paper is not None else self.released
+
+
+def table(names: str, *rows: Value | tuple[Value, ...]) -> tuple[Parameters, ...]:
+    """A published table: one parameter set per row, whose cells stand in the order of `names`."""
+    columns = names.split()
+    return tuple(dict(zip(columns, row if isinstance(row, tuple) else (row,), strict=True)) for row in rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paper:
+    """Where a suite's perturbations are printed; its methods declare them.
+
+    `draw` is how pixel kernels draw that draw at all: one realization per clip, or one per frame.
+    """
+
+    suite: str
+    video_source: str = ""
+    text_source: str = ""
+    draw: Draw = "clip"
+
+    def video(
+        self,
+        name: str,
+        level: str,
+        kernel: Kernel,
+        released: tuple[Parameters, ...],
+        summary: str,
+        *,
+        source: str = "",
+        paper: tuple[Parameters, ...] | None = None,
+        paper_path: Path | None = None,
+        differences: str = "",
+        monotonic: bool = True,
+    ) -> Perturbation:
+        """A perturbation of videos; `source` says more exactly where it is printed."""
+        # What a temporal kernel draws, and which style or photograph is taken, is the clip's.
+        of_clip = kernel.method == "temporal" or kernel.draw is None
+        return Perturbation(
+            suite=self.suite,
+            name=name,
+            level=level,
+            method=kernel.method,
+            kernel=_in("perturbations.video", kernel.function),
+            realization=kernel.draw and _in("perturbations.video", kernel.draw),
+            guide=kernel.guide,
+            version=kernel.version,
+            released=released,
+            paper=paper,
+            bounds=kernel.bounds,
+            joint=kernel.joint,
+            path=kernel.path,
+            paper_path=paper_path,
+            draw=("clip" if of_clip else self.draw) if kernel.draw or kernel.draws_guide else "none",
+            summary=summary,
+            source=", ".join(filter(None, (self.video_source, source))),
+            differences=differences,
+            monotonic=monotonic,
+        )
+
+    def text(
+        self,
+        name: str,
+        level: str,
+        kernel: str,
+        summary: str,
+        released: tuple[Parameters, ...] = ({},),
+        bounds: Bounds | None = None,
+        *,
+        paper: tuple[Parameters, ...] | None = None,
+        differences: str = "",
+        roles: tuple[str, ...] = (),
+        gated: bool = False,
+        random: bool = True,
+    ) -> Perturbation:
+        """A perturbation of captions."""
+        return Perturbation(
+            suite=self.suite,
+            name=name,
+            kind="text",
+            level=level,
+            method="text",
+            kernel=_in("perturbations.text", kernel),
+            realization=None,
+            version=1,
+            released=released,
+            paper=paper,
+            bounds=bounds or {},
+            draw="caption" if random else "none",
+            roles=roles,
+            gated=gated,
+            summary=summary,
+            source=self.text_source,
+            differences=differences,
+        )
+
+
+def _in(package: str, function: str) -> str:
+    return function if "." in function.partition(":")[0] else f"{package}.{function}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,8 +232,9 @@ class Suite:
         reference: the paper.
         perturbations: its entries, in the paper's order.
         whole_videos: whether clips are cut from perturbed videos, not perturbed after they were cut.
-        draws_by_choice: whether the configuration may choose between one realization a clip and one a frame.
+        draws_by_choice: whether the configuration may choose between one realization per clip and one per frame.
         combined: the perturbations of videos and of captions that are combined, if any.
+        corpora: the paper's own corpora: the name of a target -> the adapter whose datasets it perturbs.
     """
 
     name: str
@@ -131,12 +244,13 @@ class Suite:
     whole_videos: bool = False
     draws_by_choice: bool = False
     combined: Combined | None = None
+    corpora: Mapping[str, str] = field(default_factory=dict)
 
 
 @cache
 def suites() -> dict[str, Suite]:
     """Every suite by its name: what the files of `perturbations.suites` declare as `SUITE`."""
-    return {suite.name: suite for suite in shelf.things("perturbations.suites", "SUITE", Suite).values()}
+    return shelf.named("suite", shelf.things("perturbations.suites", "SUITE", Suite))
 
 
 def suite(name: str) -> Suite:

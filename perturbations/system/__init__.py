@@ -1,1 +1,1 @@
-"""What the operating system and its files need: no room of the package is below this one but errors."""
+"""Processes, files, limits and text: what talks to the operating system. Only `errors` is below this room."""

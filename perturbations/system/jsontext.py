@@ -11,7 +11,7 @@ LONGEST_LINE = 64 * 2**20
 
 
 def parse(text: str | bytes) -> object:
-    """The value. Raises `ValueError` for whatever is no JSON, also where it is nested too deep to be read."""
+    """The value. Raises `ValueError` for text that is not JSON, and for JSON nested too deep to be read."""
     try:
         value: object = json.loads(text)
     except RecursionError:
@@ -20,7 +20,7 @@ def parse(text: str | bytes) -> object:
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a journal; of one that is too long, its parts. Raises `FileNotFoundError`."""
+    """The lines of a journal; a line that is too long comes in parts. Raises `FileNotFoundError`."""
     with path.open("rb") as file:
         while line := file.readline(LONGEST_LINE):
             yield line.decode(errors="replace").removesuffix("\n")

@@ -1,6 +1,6 @@
 """What one file may ask for before it is refused. Limits never change a result, so they are in no recipe.
 
-They lie in an environment variable, so that jobs and child processes have those of the run they belong to: the workflow
+They are kept in an environment variable, so that jobs and child processes have the limits of their run: the workflow
 sets it from `limits` of config.yaml, `perturb --limits` from its argument.
 """
 
@@ -17,9 +17,10 @@ from perturbations.errors import ConfigError, MediaError
 
 ENVIRONMENT = "PERTURB_LIMITS"
 _MIB = 1 << 20
-# Decoders that predict one frame from others keep up to 16 of them and the one at work; others, the one before.
+# A decoder that predicts frames from other frames keeps up to 16 of them and the current one. A decoder of key frames
+# only keeps the current frame and the last one.
 _KEPT_FRAMES, _KEPT_FRAMES_INTRA = 17, 2
-_RGB_BYTES = 3 * 3  # what a converter and its reader hold: 3 frames of 3 bytes a pixel
+_RGB_BYTES = 3 * 3  # what a converter and its reader hold: 3 frames of 3 bytes per pixel
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Limits:
         frame_pixels: width x height of a frame, and of a style's or a frost's image.
         frames: frames of a video file.
         seconds: length of a video file, in seconds.
-        decode_mib: memory that decoding a file takes, in MiB, as far as it is known before the first frame.
+        decode_mib: memory for decoding a file, in MiB, as estimated before the first frame.
     """
 
     frame_pixels: int = 40_000_000
@@ -48,7 +49,7 @@ def current() -> Limits:
 
 
 def use(limits: Limits) -> None:
-    """Make these the limits of this process and of those that it starts."""
+    """Make these the limits of this process and of its child processes."""
     os.environ[ENVIRONMENT] = text(limits)
 
 
@@ -58,14 +59,14 @@ def text(limits: Limits) -> str:
 
 
 @cache
-def parse(said: str) -> Limits:
-    """Limits from JSON; what it does not name has its default. Raises `ConfigError` naming the key."""
+def parse(document: str) -> Limits:
+    """Limits from JSON; a limit that is not in it has its default. Raises `ConfigError` naming the key."""
     try:
-        values = json.loads(said)
+        values = json.loads(document)
     except ValueError:
         values = None
     if not isinstance(values, dict):
-        raise ConfigError(f"limits: a JSON object such as {text(DEFAULT)}, not {said[:100]!r}")
+        raise ConfigError(f"limits: a JSON object such as {text(DEFAULT)}, not {document[:100]!r}")
     known = [field.name for field in fields(Limits)]
     for name, value in values.items():
         if name not in known:
@@ -115,7 +116,7 @@ def check_seconds(seconds: float) -> None:
 
 
 def check_decoder(width: int, height: int, bits: int, *, intra: bool) -> None:
-    """Raise `MediaError` when decoding frames of `bits` a pixel takes more than `limits.decode_mib`."""
+    """Raise `MediaError` when decoding frames of `bits` bits per pixel takes more than `limits.decode_mib`."""
     kept = _KEPT_FRAMES_INTRA if intra else _KEPT_FRAMES
     check_bytes(int(width * height * (kept * bits / 8 + _RGB_BYTES)), f"decoding frames of {width}x{height}")
 

@@ -19,11 +19,11 @@ log = logging.getLogger("perturbations")
 
 @contextmanager
 def one_job(journal: Path) -> Iterator[None]:
-    """Hold a shard, which `journal` names; wait while another job holds it, and say which.
+    """Hold the lock of the shard whose journal is `journal`; wait while another job holds it, and log which.
 
     After the wait the other job's finished items are in the journal. The lock is the kernel's, on a file beside the
-    journal: it ends with the processes that hold it, however they end. On NFS it holds between machines as far as the
-    mount supports locks; where it does not, the job goes on with a warning: two jobs write the same files, each whole.
+    journal: it ends with the processes that hold it, however they end. On NFS it works between machines if the mount
+    supports locks. If not, the job goes on with a warning: two jobs then write the same files, each whole.
     Raises `ToolError` when this very process holds the shard, `OutputError` when the file cannot be written.
     """
     path = journal.with_suffix(".lock")

@@ -1,7 +1,7 @@
 """Why a process or a call failed: killed from outside, crashed by itself, short of memory. Standard library only.
 
-A process that somebody killed, or that found no memory, says nothing about the clip it worked on. A process that
-crashes by itself may have been brought down by the clip's own bytes: the same clip, tried again, shows it.
+A process that was killed from outside, or that got no memory, tells nothing about its clip. A process that crashes by
+itself may have crashed because of the clip's bytes: a second try of the same clip shows whether it did.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import signal
 import sys
 
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
-"""Signals that a program brings upon itself."""
+"""Signals that a program causes itself."""
 
 _PASSING = {errno.EAGAIN, errno.EPIPE, errno.ECONNRESET, errno.ECHILD}
 _ACCELERATOR = ("CUDA", "cuDNN", "CUBLAS", "HIP ")
@@ -35,7 +35,7 @@ def signal_name(number: int) -> str:
 
 
 def tool_failure(error: BaseException) -> str | None:
-    """Why an exception is the machine's doing and not the data's; None where it may be the data's."""
+    """Why the machine and not the data caused an exception; None where the data may be the cause."""
     words = " ".join(str(error).split())[:300]
     if _is_short_of_memory(error):
         return f"memory ran out: {words}" if words else "memory ran out"
@@ -43,13 +43,15 @@ def tool_failure(error: BaseException) -> str | None:
         return f"a library cannot be loaded: {words}"
     if isinstance(error, OSError) and error.errno in _PASSING:
         return f"the system refused: {words}"
-    if isinstance(error, RuntimeError) and (words.startswith(_ACCELERATOR) or any(it in words for it in _REFUSALS)):
+    if isinstance(error, RuntimeError) and (
+        words.startswith(_ACCELERATOR) or any(refusal in words for refusal in _REFUSALS)
+    ):
         return words
     return None
 
 
 def _is_short_of_memory(error: BaseException | None) -> bool:
-    """Also when the error was raised from one that was."""
+    """Whether the error, or one of the errors that caused it, means that there was no memory."""
     while error is not None:
         of_opencv = type(error).__module__ == "cv2" and getattr(error, "code", 0) == _NO_MEMORY_IN_OPENCV
         of_system = isinstance(error, OSError) and error.errno == errno.ENOMEM
@@ -61,7 +63,7 @@ def _is_short_of_memory(error: BaseException | None) -> bool:
 
 
 def memory_is_left() -> bool:
-    """Whether this process still gets 256 MiB: if so, what was refused was asked too much."""
+    """Whether this process still gets 256 MiB: if so, the refused request was too large by itself."""
     try:
         mmap.mmap(-1, _PROBE_BYTES).close()
     except OSError:
@@ -70,9 +72,9 @@ def memory_is_left() -> bool:
 
 
 def end_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent dies, however that dies; end at once where it is gone.
+    """Have the kernel kill this process when its parent dies for any reason; exit at once if the parent is gone.
 
-    Without it a killed job's child would go on while the job is already being run again. Linux only; elsewhere it
+    Without it the child of a killed job would go on while the job already runs again. Linux only; elsewhere it
     does nothing.
     """
     if _prctl is not None:

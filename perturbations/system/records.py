@@ -1,4 +1,4 @@
-"""Records that are kept as JSON and may come back from a stranger: canonical text, hashes, checked reading."""
+"""Records that are kept as JSON and may come from a stranger: canonical text, hashes, checked reading."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ DIGEST_LENGTH = 32
 
 
 class Record(BaseModel):
-    """Something that is kept as JSON, and may come back from a stranger."""
+    """A record that is kept as JSON. The text may come from a stranger, so reading checks it strictly."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     @cached_property
     def text(self) -> str:
-        """The canonical JSON; what is not set is left out."""
+        """The canonical JSON; fields that are None are left out."""
         return canonical(self.model_dump(mode="json", exclude_none=True))
 
 

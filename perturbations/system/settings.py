@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,7 +14,12 @@ class Strict(BaseModel):
 
 
 Whole = Annotated[int, Field(strict=True)]
-"""A whole number and nothing that could be made one: no text, no bool, no 3.0."""
+"""A whole number, and no value that only converts to one: no text, no bool, no 3.0."""
 
 MOST_ITEMS = 10**9
 """More items than any dataset has."""
+
+Reader = Literal["pyav", "decord"]
+"""What decodes the files of clips that are opened. Both give the same frames."""
+
+READERS: tuple[Reader, ...] = get_args(Reader)

@@ -1,7 +1,7 @@
 """Text from data, as a terminal, a Markdown page or a log may show it. Standard library only: Snakemake imports it.
 
-Captions, ids and messages of libraries may hold what a terminal obeys (escape sequences), what turns the order of a
-line around (bidirectional controls), and what Markdown takes for a link, a picture, HTML or the next column.
+Captions, ids and messages of libraries may hold escape sequences, which a terminal obeys, bidirectional controls, which
+change the order of a line, and marks that Markdown reads as a link, a picture, HTML or the next column.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.:+/(), -]*")
 
 
 def line(text: str) -> str:
-    """The text on one line; control characters, and those that turn the order around, as escapes (`\\u202e`)."""
+    """The text on one line; control characters, bidirectional ones too, become escapes (`\\u202e`)."""
     return _HIDDEN.sub(_escape, text)
 
 
@@ -33,7 +33,7 @@ def markdown(text: str) -> str:
 
 
 def name(text: object) -> str:
-    """A name as it is, where it is one; anything else as `markdown` shows it."""
+    """A plain name as it is; anything else as `markdown` shows it."""
     written = str(text)
     return written if _NAME.fullmatch(written) else markdown(written)
 
@@ -44,7 +44,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 class LogFormatter(logging.Formatter):
-    """A log whose lines are whole lines: what a message quotes cannot begin another, nor move the cursor."""
+    """A log with one line per message: text that a message quotes cannot begin a new line, nor move the cursor."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """The record's line."""

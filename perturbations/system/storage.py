@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from perturbations.errors import OutputError
 
-# The system's ways of saying that the place to write to, not the data, is at fault.
+# Errors of the place that is written to, not of the data.
 OUTPUT_ERRNOS = {
     errno.ENOSPC,
     errno.EDQUOT,
@@ -47,7 +47,7 @@ def file_stem(item_id: str) -> str:
     stem = quote(item_id.encode("utf-8", "surrogatepass"), safe="")
     if stem.startswith("."):
         stem = "%2E" + stem[1:]
-    if len(stem) >= _LONGEST_NAME:  # also at that length, which is the hashed names' own
+    if len(stem) >= _LONGEST_NAME:  # hashed names have exactly this length: no other name may
         stem = stem[: _LONGEST_NAME - 33] + "~" + hashlib.sha256(stem.encode()).hexdigest()[:32]
     return stem or "%"
 
@@ -107,8 +107,8 @@ def remove_leftovers(paths: Iterable[Path]) -> None:
         except (FileNotFoundError, NotADirectoryError):
             continue
         for entry in entries:
-            found = _LEFTOVER.fullmatch(entry.name)
-            if found and found.groups() in own:
+            match = _LEFTOVER.fullmatch(entry.name)
+            if match and match.groups() in own:
                 Path(entry.path).unlink(missing_ok=True)
 
 
@@ -135,7 +135,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_text_if_changed(path: Path, text: str) -> bool:
-    """Write `text` unless the file already says it; an unchanged file keeps its time. Returns whether it wrote."""
+    """Write `text` unless the file holds it already, so that its modification time stays. Returns whether it wrote."""
     try:
         if path.read_bytes() == text.encode():
             return False

@@ -1,1 +1,1 @@
-"""Caption perturbations: kernels, each a pure function of a text, a generator and parameters, and their pipeline."""
+"""Kernels of caption perturbations: pure functions of a text, a generator and parameters, and their word lists."""

@@ -24,10 +24,10 @@ def to_gender(text: str, rng: Generator, *, gender: str, mislabelled: bool) -> s
     def counterpart(word: str) -> str | None:
         if word not in genders:
             return None
-        found, other, _ = genders[word]
+        own, opposite, _ = genders[word]
         if mislabelled and word in ("male", "female"):
-            found = _OTHER[found]
-        return other if found != gender else None
+            own = _OTHER[own]
+        return opposite if own != gender else None
 
     return _replace(text, counterpart)
 
@@ -46,16 +46,16 @@ def swap(text: str, rng: Generator, *, tagger: Callable[[list[str]], list[str]])
         return text
     tags = tagger(words)
     for at, word in enumerate(words):
-        found = core(word)
-        owns = at + 1 < len(words) and tags[at + 1][:2] in ("NN", "JJ", "CD", "VB")
-        if found == "her":
-            words[at] = put(word, "his" if owns else "him")
-        elif found == "his":
-            words[at] = put(word, "her" if owns else "hers")
-        elif found == "hers":
+        bare = core(word)
+        possessive = at + 1 < len(words) and tags[at + 1][:2] in ("NN", "JJ", "CD", "VB")
+        if bare == "her":
+            words[at] = put(word, "his" if possessive else "him")
+        elif bare == "his":
+            words[at] = put(word, "her" if possessive else "hers")
+        elif bare == "hers":
             words[at] = put(word, "his")
-        elif found in counterparts:
-            words[at] = put(word, counterparts[found])
+        elif bare in counterparts:
+            words[at] = put(word, counterparts[bare])
     return rebuild(text, words)
 
 

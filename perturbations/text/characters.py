@@ -1,7 +1,7 @@
 """Kernels that change characters.
 
-Each decides for every word what it would become before it decides which words change, so that the words of a low
-severity are among those of a higher one, changed alike.
+Each kernel first draws the new form of every word, and then which words change. So a higher severity changes all words
+that a lower one changes, in the same way.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def keyboard(text: str, rng: Generator, *, ratio: float) -> str:
 
 
 def ocr(text: str, rng: Generator, *, ratio: float) -> str:
-    """Characters become what optical character recognition takes them for (Qiu et al., Tab. 8)."""
+    """Characters become others that optical character recognition confuses with them (Qiu et al., Tab. 8)."""
     return _noisy(text, rng, ratio, 1, _from_table(tables.confusions().get, _share))
 
 
@@ -60,7 +60,7 @@ def char_delete(text: str, rng: Generator, *, ratio: float) -> str:
 
 def _noisy(text: str, rng: Generator, ratio: float, shortest: int, noise: Noise) -> str:
     words = text.split()
-    # The reference's own arithmetic: in doubles, 0.05 * 6 * 10 words make 4, not 3.
+    # The reference's own arithmetic: in doubles, 0.05 * 6 * 10 words gives 4, not 3.
     wanted = min(10, max(1, math.ceil(ratio * len(words))))
     return _apply(text, rng, wanted, lambda word: len(parts(word)[1]) >= shortest, noise)
 
@@ -124,11 +124,11 @@ def _places(length: int, rng: Generator) -> list[int]:
 
 
 def _exchange(letters: list[str], at: int, rng: Generator) -> None:
-    other = at + int(rng.choice((-1, 1)))
-    if not 0 <= other < len(letters):
-        other = 2 * at - other
-    if 0 <= other < len(letters):
-        letters[at], letters[other] = letters[other], letters[at]
+    near = at + int(rng.choice((-1, 1)))
+    if not 0 <= near < len(letters):
+        near = 2 * at - near
+    if 0 <= near < len(letters):
+        letters[at], letters[near] = letters[near], letters[at]
 
 
 def _pick(candidates: Sequence[T], rng: Generator) -> T:

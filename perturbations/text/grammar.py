@@ -1,6 +1,6 @@
-"""Kernels and helpers that know English verbs: tense, negation, voice, register.
+"""Kernels and helpers for English verbs: tense, negation, voice, register.
 
-Rules, not a model: they rewrite what they are sure of and leave every other caption as it is.
+These are rules, not a model: they rewrite clear cases and leave every other caption as it is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Inflector(Protocol):
         """The dictionary form of a word with a Penn tag."""
 
     def inflect(self, lemma: str, tag: str) -> str:
-        """The form of a lemma that a Penn tag asks for."""
+        """The form of a lemma with a Penn tag."""
 
 
 _BE = frozenset(("am", "is", "are", "was", "were"))
@@ -50,11 +50,11 @@ def tense(text: str, rng: Generator, *, share: float, tagger: Tagger, inflector:
     order = [int(at) for at in rng.permutation(len(words)) if tags[at] in _OTHER_TENSE]
     order.sort(key=lambda at: tags[at] not in _FINITE)
     for at in order[:wanted]:
-        found = core(words[at])
-        if found in _PAST_AUXILIARIES:
-            new = _PAST_AUXILIARIES[found]
+        verb = core(words[at])
+        if verb in _PAST_AUXILIARIES:
+            new = _PAST_AUXILIARIES[verb]
         else:
-            new = inflector.inflect(inflector.lemma(found, tags[at]), _OTHER_TENSE[tags[at]])
+            new = inflector.inflect(inflector.lemma(verb, tags[at]), _OTHER_TENSE[tags[at]])
         words[at] = put(words[at], new)
     return rebuild(text, words)
 
@@ -66,21 +66,21 @@ def reverse_negation(text: str, rng: Generator, *, tagger: Tagger, inflector: In
     """
     words = text.split()
     cores = [core(word).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") for word in words]
-    for at, found in enumerate(cores):
-        if found in ("not", "never") and len(words) > 1:
+    for at, word in enumerate(cores):
+        if word in ("not", "never") and len(words) > 1:
             return rebuild(text, words[:at] + words[at + 1 :])
-        if found in _NEGATIONS:
-            return rebuild(text, [*words[:at], put(words[at], _NEGATIONS[found]), *words[at + 1 :]])
-        if found.endswith("n't") and found != "n't":
-            return rebuild(text, [*words[:at], put(words[at], found[:-3]), *words[at + 1 :]])
+        if word in _NEGATIONS:
+            return rebuild(text, [*words[:at], put(words[at], _NEGATIONS[word]), *words[at + 1 :]])
+        if word.endswith("n't") and word != "n't":
+            return rebuild(text, [*words[:at], put(words[at], word[:-3]), *words[at + 1 :]])
     tags = tagger(words)
-    for at, (found, tag) in enumerate(zip(cores, tags, strict=True)):
-        helps = found in _BE | _MODALS or (found in _DO | _HAVE and _verb_follows(tags, at))
+    for at, (word, tag) in enumerate(zip(cores, tags, strict=True)):
+        helps = word in _BE | _MODALS or (word in _DO | _HAVE and _verb_follows(tags, at))
         if helps:
             return rebuild(text, [*words[: at + 1], "not", *words[at + 1 :]])
         if tag in _FINITE:
             helper = {"VBZ": "does", "VBP": "do", "VBD": "did"}[tag]
-            verb = put(words[at].lower(), inflector.lemma(found, tag))
+            verb = put(words[at].lower(), inflector.lemma(word, tag))
             return rebuild(text, [*words[:at], put(words[at], helper), "not", verb, *words[at + 1 :]])
         if tag == "VB" and at == 0:
             return rebuild(text, [put(words[0], "do"), "not", words[0].lower(), *words[1:]])
@@ -105,9 +105,9 @@ _PLURAL_PRONOUNS = frozenset(("they", "we", "you", "them", "us"))
 def passive(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     """Active to passive: "a girl does gymnastics" -> "gymnastics is done by a girl".
 
-    Knows subject, verb and object of a simple clause, "a man playing a song" -> "a song being played by a man", and the
-    instruction "add the oil to the pan" -> "the oil is added to the pan". What another verb or a relative clause makes
-    ambiguous stays as it is.
+    It knows subject, verb and object of a simple clause, "a man playing a song" -> "a song being played by a man", and
+    the instruction "add the oil to the pan" -> "the oil is added to the pan". A caption that another verb or a relative
+    clause makes ambiguous stays as it is.
     """
     words = text.split()
     tags = tagger(words)
@@ -149,7 +149,7 @@ def active(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     """Passive to active: "a song is sung by a man" -> "a man sings a song". Captions are mostly active already."""
     words = text.split()
     tags = tagger(words)
-    # "in the kitchen the chef is interviewed by a lady": what comes before the subject stays before it
+    # "in the kitchen the chef is interviewed by a lady": words before the subject stay before it
     start = _phrase(words, tags, 1) if tags[:1] == ["IN"] else 0
     subject = _phrase(words, tags, start)
     if subject == start or core(" ".join(words[subject : subject + 1])) not in _BE:
@@ -181,7 +181,7 @@ def _as_object(phrase: list[str]) -> list[str]:
 
 
 def _phrase(words: Sequence[str], tags: Sequence[str], start: int) -> int:
-    """Where the noun phrases joined by "of" and "and" that begin at `start` end; `start` itself when there is none."""
+    """The end of the noun phrases from `start` that "of" and "and" join; `start` itself when there is none."""
     end = _noun_phrase(words, tags, start)
     while start < end < len(words) and core(words[end]) in ("of", "and"):
         longer = _noun_phrase(words, tags, end + 1)
@@ -192,7 +192,7 @@ def _phrase(words: Sequence[str], tags: Sequence[str], start: int) -> int:
 
 
 def _noun_phrase(words: Sequence[str], tags: Sequence[str], start: int) -> int:
-    """Where the noun phrase that begins at `start` ends; `start` itself when there is none."""
+    """The end of the noun phrase from `start`; `start` itself when there is none."""
     at = start
     if at < len(words) and (tags[at] == "PRP" or core(words[at]) in ("someone", "somebody", "something")):
         return at + 1
@@ -207,7 +207,7 @@ def _noun_phrase(words: Sequence[str], tags: Sequence[str], start: int) -> int:
 
 
 def _active_verb(words: Sequence[str], tags: Sequence[str], at: int) -> tuple[int, str]:
-    """Where the main verb after a subject stands, and its form: "past", "present progressive", ...; "" for no verb."""
+    """The place of the main verb after a subject, and its form: "past", "present progressive", ...; "" for no verb."""
     tag = tags[at] if at < len(tags) else ""
     if tag and core(words[at]) in _BE:
         progressive = tags[at + 1 : at + 2] == ["VBG"]
@@ -217,7 +217,7 @@ def _active_verb(words: Sequence[str], tags: Sequence[str], at: int) -> tuple[in
 
 
 def _clause_ends(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
-    """Whether nothing that another verb or noun phrase could claim follows."""
+    """Whether the clause ends here: no word follows that could belong to another verb or noun phrase."""
     if at == len(words):
         return True
     return (

@@ -28,9 +28,9 @@ def keep(text: str, rng: Generator, *, tags: Sequence[str], tagger: Tagger) -> s
 
 
 def drop_random(text: str, rng: Generator, *, tag: str, otherwise_first: bool, tagger: Tagger) -> str:
-    """One word with the tag is drawn and dropped wherever it stands; without one, the first word or none."""
+    """One word with the tag is drawn and dropped at all its places; without such a word, the first word or none."""
     words = text.split()
-    tagged = [core(word) for word, found in zip(words, tagger(words), strict=True) if _is(found, (tag,))]
+    tagged = [core(word) for word, own_tag in zip(words, tagger(words), strict=True) if _is(own_tag, (tag,))]
     if tagged:
         gone = tagged[int(rng.integers(len(tagged)))]
         return rebuild(text, [UNKNOWN if core(word) == gone else word for word in words])
@@ -38,7 +38,7 @@ def drop_random(text: str, rng: Generator, *, tag: str, otherwise_first: bool, t
 
 
 def drop_positions(text: str, rng: Generator, *, positions: Sequence[int]) -> str:
-    """The words at the positions, negative from the end, are dropped. A short caption lacks some of them."""
+    """The words at the positions are dropped; negative positions count from the end. Missing positions are skipped."""
     words = text.split()
     gone = {range(len(words))[at] for at in positions if -len(words) <= at < len(words)}
     return rebuild(text, [UNKNOWN if at in gone else word for at, word in enumerate(words)])
@@ -50,5 +50,5 @@ def shuffle_order(text: str, rng: Generator) -> str:
     return rebuild(text, [words[at] for at in rng.permutation(len(words))])
 
 
-def _is(found: str, wanted: Sequence[str]) -> bool:
-    return found.startswith(tuple(wanted))
+def _is(tag: str, prefixes: Sequence[str]) -> bool:
+    return tag.startswith(tuple(prefixes))

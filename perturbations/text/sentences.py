@@ -12,10 +12,13 @@ Styler = Callable[[str, str, Generator], str]
 
 
 def back_translation(text: str, rng: Generator, *, translator: Translator) -> str:
-    """Through another language and back (Qiu et al., Tab. 8; Schiappa et al., App. A.2)."""
+    """The caption translated into another language and back (Qiu et al., Tab. 8; Schiappa et al., App. A.2)."""
     return translator(text)
 
 
 def restyle(text: str, rng: Generator, *, style: str, styler: Styler) -> str:
-    """In another style: "formal", "casual", "passive" or "active" (Qiu et al., Tab. 8; Schiappa et al., App. A.2)."""
+    """The caption in another style: "formal", "casual", "passive" or "active".
+
+    Qiu et al., Tab. 8; Schiappa et al., App. A.2.
+    """
     return styler(text, style, rng)

@@ -1,4 +1,4 @@
-"""The word lists in `data/`, one file each; lines that start with "# " say where it comes from."""
+"""The word lists in `data/`, one file per list; lines that start with "# " name its source."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ def lines(name: str) -> list[str]:
 
 @cache
 def stop_words() -> frozenset[str]:
-    """Function words, auxiliaries among them."""
+    """Function words, with auxiliaries."""
     return frozenset(words("stop_words") + words("auxiliaries"))
 
 
 @cache
 def closed_class() -> frozenset[str]:
-    """Function words without auxiliaries, which msrvtt_p's paper perturbs ("does" -> "dofs", Tab. 5)."""
+    """Function words without auxiliaries: msrvtt_p's paper perturbs auxiliaries ("does" -> "dofs", Tab. 5)."""
     return frozenset(words("stop_words"))
 
 
 @cache
 def phrases(name: str) -> tuple[str, ...]:
-    """A list with one entry a line."""
+    """A list with one entry per line."""
     return tuple(lines(name))
 
 
 @cache
 def words(name: str) -> tuple[str, ...]:
-    """A list with several words a line."""
+    """A list with several words per line."""
     return tuple(word for line in lines(name) for word in line.split())
 
 
 @cache
 def confusions() -> Mapping[str, str]:
-    """For a character, those that optical character recognition takes it for."""
+    """Character -> the characters that optical character recognition confuses with it."""
     table: dict[str, str] = {}
     for line in lines("ocr"):
-        one, other = line.split()
-        table[one] = table.get(one, "") + other
-        table[other] = table.get(other, "") + one
+        first, second = line.split()
+        table[first] = table.get(first, "") + second
+        table[second] = table.get(second, "") + first
     return table
 
 
 @cache
 def neighbours() -> Mapping[str, str]:
-    """For a key, those that touch it, upper case for upper case."""
+    """Key of the keyboard -> the keys that touch it, upper case for upper case."""
     rows = lines("keyboard")
     keys = {(row, column): key for row, line in enumerate(rows) for column, key in enumerate(line)}
     near = {
@@ -66,19 +66,19 @@ def _touches(at: tuple[int, int], row: int, column: int) -> bool:
 
 @cache
 def misspellings() -> Mapping[str, tuple[str, ...]]:
-    """For a word, how people misspell it."""
+    """Word -> its common misspellings."""
     entries = [line.split() for line in lines("spelling_errors")]
     return {entry[0]: tuple(entry[1:]) for entry in entries}
 
 
 @cache
 def morphs() -> Mapping[tuple[str, str], tuple[str, ...]]:
-    """For (Penn tag, word), words of that tag that differ from it in the first morph only."""
+    """(Penn tag, word) -> words of that tag that only differ from it in the first morph."""
     table = {}
     for line in lines("morphs"):
         tag, rest, *firsts = line.split()
         for first in firsts:
-            table[tag, first + rest] = tuple(other + rest for other in firsts if other != first)
+            table[tag, first + rest] = tuple(morph + rest for morph in firsts if morph != first)
     return table
 
 
@@ -91,18 +91,18 @@ def pairs(name: str) -> Mapping[str, str]:
 
 @cache
 def caption_genders() -> Mapping[str, tuple[str, str, str]]:
-    """For a gendered word of MSR-VTT's captions: "m" or "f", its counterpart, its neutral form."""
+    """Gendered word of MSR-VTT's captions -> "m" or "f", its counterpart, its neutral form."""
     entries = [line.split() for line in lines("gender_captions")]
-    return {word: (gender, other, neutral) for word, gender, other, neutral in entries}
+    return {word: (gender, counterpart, neutral) for word, gender, counterpart, neutral in entries}
 
 
 @cache
 def gender_swaps() -> Mapping[str, str]:
-    """For a gendered word, the one of the other gender."""
+    """Gendered word -> the word of the other gender."""
     table: dict[str, str] = {}
     for line in lines("gender_swap"):
-        one, *arrow, other = line.split()
-        table[one] = other
+        word, *arrow, counterpart = line.split()
+        table[word] = counterpart
         if not arrow:
-            table.setdefault(other, one)
+            table.setdefault(counterpart, word)
     return table

@@ -1,4 +1,4 @@
-"""A caption's words: what stands between white space."""
+"""A caption's words: its parts between white space."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PARTS = re.compile(r"([\W_]*)(.*?)([\W_]*)", re.DOTALL)
 
 
 def rebuild(text: str, words: Sequence[str]) -> str:
-    """`text` with other words. Its white space stays where the number of words does; else it becomes single spaces."""
+    """`text` with other words. Its white space stays if the number of words does; else it becomes single spaces."""
     old = text.split()
     if list(words) == old:
         return text
@@ -31,12 +31,12 @@ def parts(word: str) -> tuple[str, str, str]:
 
 
 def core(word: str) -> str:
-    """A word without the punctuation around it, lower case: what word lists are asked for."""
+    """A word without the punctuation around it, in lower case, as in word lists."""
     return parts(word)[1].lower()
 
 
 def put(word: str, replacement: str) -> str:
-    """`replacement` in the place of a word's core, capitalized as that is."""
+    """A word whose core is replaced by `replacement`, with the same capitals."""
     before, old, after = parts(word)
     if old[:1].isupper():
         replacement = (
@@ -46,5 +46,5 @@ def put(word: str, replacement: str) -> str:
 
 
 def encodable(text: str) -> str:
-    """The text with "?" for lone surrogates, which JSON can hold and no library takes."""
+    """The text with "?" for lone surrogates, which JSON can hold and libraries refuse."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -33,10 +33,10 @@ _MARKS = (".", ",", "!", "?", ";", ":")
 
 
 def synonym_replace(text: str, rng: Generator, *, ratio: float, wordnet: Synonyms) -> str:
-    """Words that are no stop words become a synonym of any sense, wherever they stand (Qiu et al., Tab. 8).
+    """Words that are not stop words become a synonym of any sense, at all their places (Qiu et al., Tab. 8).
 
-    As EDA does, the caption is reduced to lower-case letters first. Its sets, whose order depends on
-    PYTHONHASHSEED, are sorted here.
+    As in EDA, the caption is reduced to lower-case letters first. EDA's sets, whose order depends on PYTHONHASHSEED,
+    are sorted here.
     """
     words = _letters_only(text).split()
     wanted = _count(ratio, words)
@@ -44,7 +44,7 @@ def synonym_replace(text: str, rng: Generator, *, ratio: float, wordnet: Synonym
     chosen: dict[str, str] = {}
     for at in rng.permutation(len(content)):
         word = content[at]
-        # Drawn for every word, needed or not, so that the severities draw alike.
+        # Drawn for every word, needed or not, so that all severities draw the same.
         candidates, place = _plain_synonyms(word, wordnet), rng.random()
         if candidates and len(chosen) < wanted:
             chosen[word] = candidates[int(place * len(candidates))]
@@ -72,13 +72,13 @@ def word_swap(text: str, rng: Generator, *, ratio: float) -> str:
     if len(words) < 2:
         return text
     for _ in range(_count(ratio, words)):
-        one, other = (int(at) for at in rng.choice(len(words), size=2, replace=False))
-        words[one], words[other] = words[other], words[one]
+        first, second = (int(at) for at in rng.choice(len(words), size=2, replace=False))
+        words[first], words[second] = words[second], words[first]
     return _as_was(text, words, True)
 
 
 def word_delete(text: str, rng: Generator, *, ratio: float) -> str:
-    """Each word is left out with a probability; one always stays (Qiu et al., Tab. 8)."""
+    """Each word is left out with the probability `ratio`; at least one stays (Qiu et al., Tab. 8)."""
     words = _letters_only(text).split()
     if len(words) < 2:
         return text
@@ -102,7 +102,7 @@ def _count(ratio: float, words: Sequence[str]) -> int:
 
 
 def _letters_only(text: str) -> str:
-    """Lower-case letters and spaces, as in EDA, which knows those of ASCII only; here every script's letters stay."""
+    """Lower-case letters and spaces, as in EDA; EDA only keeps ASCII letters, here the letters of every script stay."""
     lowered = text.lower().replace("'", "").replace("\N{RIGHT SINGLE QUOTATION MARK}", "").replace("-", " ")
     return "".join(letter if unicodedata.category(letter)[0] in "LM" else " " for letter in lowered)
 
@@ -135,7 +135,7 @@ def neighbour_swap(
 ) -> str:
     """A share of the words becomes a neighbour in a word embedding (Schiappa et al., App. A.2).
 
-    One of the ten nearest that have its tag and another lemma.
+    The new word is one of the ten nearest words with the same tag and another lemma.
     """
     words, tags = text.split(), tagger(text.split())
 
@@ -150,7 +150,7 @@ def neighbour_swap(
 
 
 def masked_suggestion(text: str, rng: Generator, *, share: float, tagger: Tagger, masked_lm: Fill) -> str:
-    """A share of the words becomes what fills its gap, of the same part of speech (Schiappa et al., App. A.2)."""
+    """A share of the words becomes words of the same part of speech that fit the gaps (Schiappa et al., App. A.2)."""
     words, tags = text.split(), tagger(text.split())
     return _substitute(text, rng, _share(share, words), lambda at: masked_lm(words, at, tags[at]))
 
@@ -158,7 +158,7 @@ def masked_suggestion(text: str, rng: Generator, *, share: float, tagger: Tagger
 def multi_pos_swap(text: str, rng: Generator, *, tag: str, tagger: Tagger, ambiguous: Ambiguous) -> str:
     """Up to two words of a tag become others of that tag that can be of another tag too (Schiappa et al., App. A.2).
 
-    One from 20 words on: the reference counts so.
+    Captions of 20 words or more change one word only, as in the reference.
     """
     words, tags = text.split(), tagger(text.split())
     fits = ambiguous(tag)
@@ -187,8 +187,8 @@ def _substitute(text: str, rng: Generator, wanted: int, candidates: Callable[[in
     for at in rng.permutation(len(words)).tolist():
         if replaced == wanted:
             break
-        found = candidates(at) if core(words[at]) not in skipped else ()
-        new = [word for word in found if word != core(words[at])]
+        substitutes = candidates(at) if core(words[at]) not in skipped else ()
+        new = [word for word in substitutes if word != core(words[at])]
         if new:
             words[at] = put(words[at], new[int(rng.integers(len(new)))])
             replaced += 1

@@ -1,4 +1,4 @@
-"""Test-time adaptation of video-text retrieval (HAT-VTR, Sec. 4 and 5): a model adapts to the queries it is asked.
+"""Test-time adaptation of video-text retrieval (HAT-VTR, Sec. 4 and 5): a model adapts to its queries.
 
 model = clip4clip(transformers.CLIPModel.from_pretrained(folder))
 for similarities in adapt(model, "hatvtr", batches, (ids, mask), direction="v2t"):
@@ -47,7 +47,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    # Resolved late: Snakemake looks up the methods' names without torch.
+    # Imported late: Snakemake looks up the methods' names without torch.
     if name in _HOMES:
         return getattr(import_module(f"perturbations.tta.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'perturbations.tta' has no attribute {name!r}")

@@ -37,9 +37,9 @@ def adapt(
     counts: Counts | None = None,
     timings: Timings | None = None,
 ) -> Generator[Tensor, None, None]:
-    """Similarities of queries with a gallery, the model adapting to each batch.
+    """Similarities of queries with a gallery, while the model adapts to each batch.
 
-    The model's weights are the caller's again whenever this generator is not running. Works on the model's device.
+    Whenever this generator is not running, the model has the caller's weights. It works on the model's device.
 
     Args:
         model: from `clip4clip` or `xpool`, or a DualEncoder.
@@ -51,9 +51,9 @@ def adapt(
         direction: "v2t" (videos are queries) or "t2v".
         steps: of the optimizer, per batch.
         lr: AdamW's learning rate; None takes the method's own.
-        temperature: tau, by which similarities are divided in softmax.
-        seed: of torch's generator while a batch is worked on. No method draws; it is for models that do.
-        precision: "float32", or "bfloat16" for the query encoder's matrix products. Towers of at most 64 numbers' width
+        temperature: tau, the divisor of similarities in softmax.
+        seed: of torch's generator during a batch. No method draws random numbers; a model may.
+        precision: "float32", or "bfloat16" for the query encoder's matrix products. Towers of a width of at most 64
             work in double precision on the CPU instead of float32.
         bank: for methods that need one: training captions (t2v) or training videos (v2t), as a batch or as the
             gallery's kind.
@@ -61,8 +61,8 @@ def adapt(
         timings: records milliseconds per query.
 
     Yields:
-        One B x N_G float32 tensor per batch, of the last forward pass before its update. `gives` of a method says what
-        it holds. A method that needs all queries yields after the last of them.
+        One B x N_G float32 tensor per batch, of the last forward pass before its update. `gives` of a method describes
+        its values. A method that needs all queries yields after the last of them.
 
     Raises:
         ConfigError: the method, direction, precision or a number is not allowed.
@@ -102,7 +102,7 @@ def _rate(method: registry.Method, direction: Direction, lr: float | None) -> fl
 
 
 def _check_inputs(method: registry.Method, direction: Direction, gallery: object, bank: object) -> None:
-    """Raise `ConfigError` for a gallery of the other direction, or a bank that is missing or of no use."""
+    """Raise `ConfigError` for a gallery of the other direction, or a bank that is missing or not used."""
     if isinstance(gallery, Gallery) and gallery.direction != direction:
         raise ConfigError(f"the gallery was encoded for {gallery.direction}, the direction is {direction}")
     if method.needs_bank and bank is None:
@@ -127,7 +127,7 @@ def _run(
     task.timings.start(model.device)
     stream = method.run(task, batches)
     while True:
-        # Nothing can be learned from tensors that are created in a caller's inference mode.
+        # Tensors that are created in a caller's inference mode cannot have gradients.
         with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
             similarities = next(stream, None)
         if similarities is None:

@@ -1,4 +1,4 @@
-"""Dual encoders behind one interface: a video tower, a text tower, and how they are compared."""
+"""Dual encoders behind one interface: a video tower, a text tower, and the pooling for their comparison."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perturbations.tta import towers
 from perturbations.tta.pooling import XPool, load_xpool
 
 PRECISE_WIDTH = 64
-"""Of the widest towers that double precision costs next to nothing."""
+"""The largest width of a tower for which double precision costs almost nothing."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class DualEncoder:
             for one that sees the whole video.
         encode_texts: token ids B x L (int64) and attention mask B x L (or None) -> features B x D.
         pooling: X-Pool's, or None for the mean over frames.
-        modules: everything with weights or modes that the functions above use.
-        casts: whether the towers bring their inputs to the precision of their weights.
+        modules: all modules with weights or modes that the functions above use.
+        casts: whether the towers convert their inputs to the precision of their weights.
     """
 
     vision: nn.Module
@@ -51,39 +51,40 @@ class DualEncoder:
 
 @contextmanager
 def precise(model: DualEncoder) -> Iterator[None]:
-    """Inside, very small towers of float32 on the CPU work in double precision; afterwards all is as it was.
+    """Inside, very small towers of float32 on the CPU work in double precision; afterwards in float32 again.
 
-    Rounding differs by processor. Logits of raw features over a temperature, and AdamW, whose first steps are as long
-    for a tiny gradient as for any, make it grow: with a tiny CLIP to 3e-5 of the similarities within four batches.
+    Rounding differs between processors. Two things enlarge it: logits of raw features are divided by a temperature, and
+    AdamW's first steps have the same length for a tiny gradient as for a large one. With a tiny CLIP it grows to 3e-5
+    of the similarities within four batches.
     """
-    towers_only = [one for one in model.modules if one is not model.pooling]
-    tensors = [one for module in towers_only for one in (*module.parameters(), *module.buffers())]
-    kinds = {(one.device.type, one.dtype) for one in tensors if one.is_floating_point()}
-    norms = [one for one in model.vision.modules() if isinstance(one, nn.LayerNorm)]
-    small = all(max(one.normalized_shape) <= PRECISE_WIDTH for one in norms)
+    towers_only = [module for module in model.modules if module is not model.pooling]
+    tensors = [tensor for module in towers_only for tensor in (*module.parameters(), *module.buffers())]
+    kinds = {(tensor.device.type, tensor.dtype) for tensor in tensors if tensor.is_floating_point()}
+    norms = [module for module in model.vision.modules() if isinstance(module, nn.LayerNorm)]
+    small = all(max(norm.normalized_shape) <= PRECISE_WIDTH for norm in norms)
     if not (model.casts and small and kinds == {("cpu", torch.float32)}):
         yield
         return
     try:
-        for one in towers_only:
-            one.double()
+        for module in towers_only:
+            module.double()
         yield
     finally:
-        for one in towers_only:
-            one.float()
+        for module in towers_only:
+            module.float()
 
 
 @contextmanager
 def evaluating(model: DualEncoder) -> Iterator[None]:
-    """Inside, nothing is dropped out; afterwards every module has the mode it had."""
-    modes = [(one, one.training) for module in model.modules for one in module.modules()]
+    """Inside, all modules are in evaluation mode (no dropout); afterwards every module has its own mode again."""
+    modes = [(part, part.training) for module in model.modules for part in module.modules()]
     try:
-        for one, _ in modes:
-            one.training = False
+        for part, _ in modes:
+            part.training = False
         yield
     finally:
-        for one, training in modes:
-            one.training = training
+        for part, training in modes:
+            part.training = training
 
 
 def clip4clip(clip_model: DualEncoder | nn.Module) -> DualEncoder:
@@ -92,7 +93,7 @@ def clip4clip(clip_model: DualEncoder | nn.Module) -> DualEncoder:
     Args:
         clip_model: CLIPModel, BlipModel, BlipForImageTextRetrieval or another dual encoder of transformers with
             `vision_model`, `text_model`, `get_image_features` and `get_text_features`; or a DualEncoder, whose pooling
-            is then left out.
+            is not used.
 
     Raises:
         ConfigError: it is none of these.
@@ -120,7 +121,7 @@ def xpool(
 
 def _dual_encoder(model: DualEncoder | nn.Module, pooling: XPool | None) -> DualEncoder:
     if isinstance(model, DualEncoder):
-        own = tuple(one for one in model.modules if one is not model.pooling)
+        own = tuple(module for module in model.modules if module is not model.pooling)
         added = () if pooling is None else (pooling,)
         return replace(model, pooling=pooling, modules=(*own, *added))
     modules = (model,) if pooling is None else (model, pooling)

@@ -1,4 +1,4 @@
-"""Frames as CLIP takes them: the shorter side resized bicubically, the middle cut out, channels normalized."""
+"""Frames as CLIP needs them: the shorter side resized bicubically, the centre cropped, channels normalized."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def resized(frames: Pixels, size: int) -> Pixels:
 def transformed(frames: Pixels, size: int) -> torch.Tensor:
     """Frames T x H x W x 3 as X-Pool and vtr_tta transform them: float32 T x 3 x size x size, normalized.
 
-    As `resized` and `normalized`, but numbers are resized, not bytes, so that nothing is rounded or clipped.
+    As `resized` and `normalized`, but floats are resized, not bytes, so that no value is rounded or clipped.
     """
     numbers = torch.from_numpy(np.ascontiguousarray(frames)).permute(0, 3, 1, 2).float() / 255
     return _normalized(_fitted(numbers, size).clone())
 
 
 def normalized(frames: Pixels) -> torch.Tensor:
-    """uint8 ... x 3 x S x S as float32, each channel less CLIP's mean, over its deviation."""
+    """uint8 ... x 3 x S x S as float32: each channel less CLIP's mean, divided by its standard deviation."""
     return _normalized(torch.from_numpy(np.ascontiguousarray(frames)).float().div_(255))
 
 
 def _fitted(pixels: torch.Tensor, size: int) -> torch.Tensor:
     height, width = pixels.shape[2:]
     scale = size / min(height, width)
-    # As torchvision: the longer side is truncated.
+    # As in torchvision, the longer side is truncated.
     sides = (max(size, int(height * scale + 1e-6)), max(size, int(width * scale + 1e-6)))
     if sides != (height, width):
         pixels = functional.interpolate(pixels, size=sides, mode="bicubic", antialias=True, align_corners=False)
@@ -49,4 +49,4 @@ def _fitted(pixels: torch.Tensor, size: int) -> torch.Tensor:
 
 def _normalized(numbers: torch.Tensor) -> torch.Tensor:
     mean, std = (torch.tensor(values).view(3, 1, 1) for values in (MEAN, STD))
-    return numbers.sub_(mean).div_(std)  # in place: what fills megabytes anew costs more than the sums
+    return numbers.sub_(mean).div_(std)  # in place: filling new megabytes takes longer than the arithmetic

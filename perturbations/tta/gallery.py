@@ -1,4 +1,4 @@
-"""The other side: features computed once, clean, before any adaptation; and its comparison with queries."""
+"""The gallery: features computed once, of clean items, before any adaptation; and its comparison with queries."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.losses import unit
 from perturbations.tta.recording import Timings
 
-CHUNK = 64  # items of one pass
-PAIRS = 2**16  # of a text and a video, whose vectors are in memory together: 128 MiB at 512 numbers, times about 6
+CHUNK = 64  # items per pass
+PAIRS = 2**16  # of a text and a video, with their vectors in memory: 128 MiB of 512 numbers each, times about 6
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Gallery:
     """Encoded gallery items, reusable for every scenario of a model.
 
     Attributes:
-        direction: of the retrieval it is the gallery of.
+        direction: of the retrieval.
         features: texts N_G x D (v2t) or frames N_G x T x D (t2v), projected, not normalized.
     """
 
@@ -40,7 +40,7 @@ def encode_gallery(model: DualEncoder, given: Batch | Iterator[Batch], direction
     """Features of a gallery.
 
     Args:
-        model: as it is; its weights do not change.
+        model: its weights do not change.
         given: tokens (v2t) or frames N_G x T x 3 x H x W (t2v) as `adapt` takes them, or an iterator of such parts
             where the whole does not fit into memory.
         direction: "v2t" or "t2v".
@@ -76,8 +76,8 @@ def _parts(
 class Comparison:
     """Cosine similarities of queries with a gallery, B x N_G.
 
-    The gallery's side is computed once. `normalized` is HAT-VTR's order: every frame and text is made of length 1
-    first, then frames are pooled. The other methods pool raw features.
+    The gallery's side is computed once. `normalized` is HAT-VTR's order: every frame and text is normalized first, then
+    frames are pooled. The other methods pool raw features.
     """
 
     def __init__(self, model: DualEncoder, gallery: Gallery, timings: Timings, *, normalized: bool) -> None:
@@ -101,14 +101,14 @@ class Comparison:
         if self._pooling is None:
             pooled = queries.mean(1) if self._direction == "v2t" else queries
             return unit(pooled) @ self._units.T
-        # X-Pool makes a vector of every pair, several times over with gradients: piece by piece in large galleries,
-        # whose backward pass makes them again.
+        # X-Pool computes a vector per pair, and keeps several with gradients. A large gallery is compared piece by
+        # piece, and the backward pass computes the vectors again.
         size = max(1, PAIRS // len(queries))
         starts = range(0, len(self.items), size)
         if len(starts) == 1:
             return self._of_pairs(queries, slice(None))
-        one = partial(checkpoint, self._of_pairs, use_reentrant=False) if torch.is_grad_enabled() else self._of_pairs
-        return torch.cat([one(queries, slice(start, start + size)) for start in starts], dim=1)
+        scores = partial(checkpoint, self._of_pairs, use_reentrant=False) if torch.is_grad_enabled() else self._of_pairs
+        return torch.cat([scores(queries, slice(start, start + size)) for start in starts], dim=1)
 
     def _of_pairs(self, queries: Tensor, piece: slice) -> Tensor:
         assert self._pooling is not None

@@ -20,9 +20,9 @@ Columns = Tensor
 class HubnessMemory:
     """The newest `capacity` batches' column statistics, first in, first out.
 
-    A queue of two stacks. `_older` holds merges of everything from an entry to the end of its stack, so that dropping
-    the oldest batch needs no subtraction (which would cancel) and a batch costs O(N_G) on average, however many
-    batches are kept.
+    A queue of two stacks. Each entry of `_older` merges all batches from its own to the end of the stack. So the oldest
+    batch is dropped without a subtraction, which would cancel digits, and a batch costs O(N_G) on average for any
+    capacity.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -70,7 +70,7 @@ class HubnessMemory:
 
 
 def sound(similarities: Tensor) -> Tensor:
-    """The rows that are numbers: one broken query must not take every later one's scores."""
+    """The rows that are finite: one broken query must not destroy the scores of all later ones."""
     return similarities[similarities.isfinite().all(1)]
 
 

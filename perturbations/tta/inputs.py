@@ -1,4 +1,4 @@
-"""What may stand for videos and for texts, and its shape."""
+"""The forms in which videos and texts may be given, and checks of their shapes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Direction = Literal["v2t", "t2v"]
 DIRECTIONS: tuple[Direction, ...] = ("v2t", "t2v")
 
 Batch = Tensor | Mapping[str, Tensor] | Sequence[Tensor | None]
-"""Frames, or token ids with their mask: what `frames` or `tokens` takes."""
+"""Frames, or token ids with their mask: the input of `frames` or `tokens`."""
 
 
 class Tokens(NamedTuple):
@@ -53,7 +53,7 @@ def frames(given: Batch, device: torch.device) -> Tensor:
     """Frames B x T x 3 x H x W, floating point, on the device.
 
     Raises:
-        ValueError: it is no such tensor.
+        ValueError: it is not such a tensor.
     """
     if not isinstance(given, Tensor) or given.ndim != 5 or given.shape[2] != 3 or not given.is_floating_point():
         shape = f"{tuple(given.shape)} {given.dtype}" if isinstance(given, Tensor) else type(given).__name__

@@ -11,7 +11,7 @@ SPREAD = 10.0
 
 
 def unit(x: Tensor) -> Tensor:
-    """Vectors of length 1 along the last axis; those of length 0 stay."""
+    """Vectors normalized along the last axis; those of length 0 stay."""
     return normalize(x, dim=-1)
 
 
@@ -27,7 +27,7 @@ def scatter(x: Tensor, center: Tensor) -> Tensor:
 
 
 def gap(a: Tensor, b: Tensor) -> Tensor:
-    """Distance between the means of the vectors of a and b (N x D each), made of length 1 first: the modality gap."""
+    """Distance between the means of the normalized vectors of a and b (N x D each): the modality gap."""
     distance: Tensor = (unit(a).mean(0) - unit(b).mean(0)).norm()
     return distance
 
@@ -35,7 +35,7 @@ def gap(a: Tensor, b: Tensor) -> Tensor:
 def robust_entropy(entropies: Tensor, largest: float) -> Tensor | None:
     """Mean over the rows that are at most `largest` of entropy x (1 - entropy / (largest + 1e-3)).
 
-    HAT-VTR, Eq. 11; the factor is a weight, no gradient goes through it. None when no row is certain enough.
+    HAT-VTR, Eq. 11; the factor is a weight without gradient. None when no row is certain enough.
     """
     kept = entropies[entropies <= largest]
     if not len(kept):
@@ -45,5 +45,5 @@ def robust_entropy(entropies: Tensor, largest: float) -> Tensor | None:
 
 
 def fraction(share: float, count: int) -> int:
-    """That share of `count`, rounded down, but one at least, so that small batches work."""
+    """That share of `count`, rounded down, but at least 1, so that small batches work."""
     return max(1, int(share * count))

@@ -25,20 +25,20 @@ class PairMemory:
 
     @property
     def largest_entropy(self) -> float:
-        """Beyond which a query is not certain; no query is, compared with an empty memory."""
+        """Queries with more entropy than this are not certain; with an empty memory no query is certain."""
         return float(self.entropies.max()) if len(self.entropies) else float("-inf")
 
     def add(self, indicators: Tensor, queries: Tensor, items: Tensor, entropies: Tensor, count: int) -> None:
-        """Let the `count` best of a batch in, then keep the SIZE best of all. What is no number stays out."""
+        """Add the `count` best pairs of a batch, then keep the SIZE best of all. Pairs with NaN are left out."""
         sound = (indicators.isfinite() & entropies.isfinite()).nonzero().flatten()
         count = min(count, len(sound))
         if not count:
             return
         best = sound[indicators.detach()[sound].topk(count, largest=self._largest_first).indices]
         old = (self._indicators, self.queries, self.items, self.entropies)
-        new = [one.detach()[best] for one in (indicators, queries, items, entropies)]
+        new = [values.detach()[best] for values in (indicators, queries, items, entropies)]
         merged = [torch.cat([a, b]) if len(a) else b for a, b in zip(old, new, strict=True)]
         if len(merged[0]) >= SIZE:
             kept = merged[0].topk(SIZE, largest=self._largest_first).indices
-            merged = [one[kept] for one in merged]
+            merged = [values[kept] for values in merged]
         self._indicators, self.queries, self.items, self.entropies = merged

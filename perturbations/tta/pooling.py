@@ -1,4 +1,4 @@
-"""How frames become one vector of a video."""
+"""Pooling of a video's frames into one vector."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 
 class XPool(nn.Module):
-    """Text-conditioned pooling of X-Pool (Gorti et al., CVPR 2022): one vector for each pair of a text and a video.
+    """Text-conditioned pooling of X-Pool (Gorti et al., CVPR 2022): one vector per pair of a text and a video.
 
     Both are normalized by one LayerNorm; a text's query attends to a video's frames with one head; then projection,
     LayerNorm, linear layer with residual, LayerNorm.
@@ -30,7 +30,7 @@ class XPool(nn.Module):
         self.layer_norm3 = nn.LayerNorm(dim)
 
     def keys_values(self, frames: Tensor) -> tuple[Tensor, Tensor]:
-        """What a text's query attends to: two tensors V x T x D from frame features V x T x D."""
+        """Keys and values for the texts' queries: two tensors V x T x D from frame features V x T x D."""
         frames = self.layer_norm1(frames)
         return self.cross_attn["k_proj"](frames), self.cross_attn["v_proj"](frames)
 

@@ -1,4 +1,4 @@
-"""What a run counts and how long its parts take."""
+"""Counts and timings of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Counts:
     Attributes:
         updates: the optimizer changed the weights.
         empty: no query of the batch passed the method's filter, the step was skipped.
-        non_finite: the loss or a gradient was infinite or no number, the step was skipped.
+        non_finite: the loss or a gradient was infinite or NaN, the step was skipped.
     """
 
     updates: int = 0
@@ -33,10 +33,10 @@ class Counts:
 
 @dataclass
 class Timings:
-    """Milliseconds a query of each part, batch by batch; pass one to `adapt`.
+    """Milliseconds per query of each part, batch by batch; pass an instance to `adapt`.
 
     Attributes:
-        ms: for each of PARTS, one figure a batch. Wall time, with the device's work waited for.
+        ms: for each of PARTS, one number per batch. Wall time, after the device has finished its work.
     """
 
     ms: dict[str, list[float]] = field(default_factory=lambda: {part: [] for part in PARTS})
@@ -45,7 +45,7 @@ class Timings:
     _open: list[list[float]] = field(default_factory=list, repr=False)
 
     def start(self, device: torch.device) -> None:
-        """A run begins on this device."""
+        """Begin a run on this device."""
         self._device = device
         self._spent.clear()
         if device.type == "cuda":
@@ -53,7 +53,7 @@ class Timings:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Time spent inside, less that of parts inside it, belongs to `name`."""
+        """Count the time inside, less the time of nested parts, for the part `name`."""
         inner = [0.0]
         self._open.append(inner)
         started = self._now()
@@ -67,18 +67,18 @@ class Timings:
                 self._open[-1][0] += elapsed
 
     def end_batch(self, queries: int) -> None:
-        """What was spent since the last batch ended belongs to this one."""
+        """Count the time since the end of the last batch for this batch."""
         for name in PARTS:
             self.ms[name].append(1000 * self._spent.pop(name, 0.0) / queries)
 
     def share(self, queries: int) -> None:
-        """What was spent since the last batch ended was for all batches, of so many queries together."""
+        """Share the time since the end of the last batch among all batches, which have `queries` queries together."""
         for name in PARTS:
             spent = 1000 * self._spent.pop(name, 0.0) / queries
-            self.ms[name] = [one + spent for one in self.ms[name]]
+            self.ms[name] = [of_batch + spent for of_batch in self.ms[name]]
 
     def summary(self) -> dict[str, float]:
-        """`<part>_ms_p50` and `_p95` a query for each part and their `total`, and `peak_memory_mib`.
+        """`<part>_ms_p50` and `_p95` per query for each part and their `total`, and `peak_memory_mib`.
 
         Percentiles are over batches, interpolated. Memory is the device's allocation peak on CUDA and the process's
         largest resident size elsewhere. Empty without a batch.
@@ -87,11 +87,11 @@ class Timings:
             return {}
         rows = {**self.ms, "total": [sum(parts) for parts in zip(*self.ms.values(), strict=True)]}
         points = torch.tensor([0.5, 0.95], dtype=torch.float64)
-        found: dict[str, float] = {}
+        percentiles: dict[str, float] = {}
         for name, values in rows.items():
             p50, p95 = torch.tensor(values, dtype=torch.float64).quantile(points).tolist()
-            found |= {f"{name}_ms_p50": p50, f"{name}_ms_p95": p95}
-        return {**found, "peak_memory_mib": self._peak_mib()}
+            percentiles |= {f"{name}_ms_p50": p50, f"{name}_ms_p95": p95}
+        return {**percentiles, "peak_memory_mib": self._peak_mib()}
 
     def _now(self) -> float:
         if self._device.type == "cuda":

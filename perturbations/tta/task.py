@@ -1,4 +1,4 @@
-"""One scenario of adaptation: a model, a gallery, an optimizer; what every method is made of."""
+"""One scenario of adaptation: a model, a gallery and an optimizer, with the steps that methods share."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from perturbations.tta.recording import Counts, Timings
 WEIGHT_DECAY = 1e-4
 
 Objective = Callable[[Tensor, int], tuple[Tensor, Tensor | None]]
-"""Query features and the step's number -> the similarities to record, and the loss (None: nothing to learn from)."""
+"""Query features and the step's number -> the similarities to record, and the loss (None: no query to learn from)."""
 
 
 class Task:
-    """What a method works with.
+    """The model, gallery and optimizer of a method.
 
-    The model's weights are exchanged for the adapted ones only inside `adapting`, so that a caller never sees them,
-    not even between two batches.
+    The model has the adapted weights only inside `adapting`, so that a caller never sees them, not even between two
+    batches.
 
     Attributes:
-        parameters: what adapts: weights and biases of the LayerNorms of the query's tower.
+        parameters: the weights that adapt: weights and biases of the LayerNorms of the query's tower.
     """
 
     def __init__(
@@ -63,33 +63,32 @@ class Task:
         self._optimizer: torch.optim.Optimizer | None = None
 
     def comparison(self, *, normalized: bool = False) -> Comparison:
-        """How queries are compared with the gallery."""
+        """The comparison of queries with the gallery."""
         return Comparison(self.model, self.gallery, self.timings, normalized=normalized)
 
     @contextmanager
     def adapting(self) -> Iterator[None]:
         """Inside, the model is in evaluation mode, has the adapted weights and learns in LayerNorms only.
 
-        Afterwards it is as the caller left it: weights, gradients, modes, what requires gradients. The global random
-        generator too.
+        Afterwards the caller's state is back: weights, gradients, modes, `requires_grad`, the global random generator.
         """
         with precise(self.model) if self._autocast is None else nullcontext(), self._exchanged():
             yield
 
     @contextmanager
     def _exchanged(self) -> Iterator[None]:
-        model_parameters = [one for module in self.model.modules for one in module.parameters()]
-        flags = [one.requires_grad for one in model_parameters]
-        weights = [one.detach().clone() for one in self.parameters]
-        gradients = [one.grad for one in self.parameters]
+        model_parameters = [parameter for module in self.model.modules for parameter in module.parameters()]
+        flags = [parameter.requires_grad for parameter in model_parameters]
+        weights = [parameter.detach().clone() for parameter in self.parameters]
+        gradients = [parameter.grad for parameter in self.parameters]
         devices = [self.model.device.index or 0] if self.model.device.type == "cuda" else []
         try:
-            for one in model_parameters:
-                one.requires_grad_(False)
+            for parameter in model_parameters:
+                parameter.requires_grad_(False)
             self._load(self._adapted)
-            for one in self.parameters:
-                one.requires_grad_(True)
-                one.grad = None
+            for parameter in self.parameters:
+                parameter.requires_grad_(True)
+                parameter.grad = None
             if self._optimizer is None:
                 self._optimizer = torch.optim.AdamW(self.parameters, lr=self._lr, weight_decay=WEIGHT_DECAY)
             with (
@@ -102,12 +101,12 @@ class Task:
                 yield
         finally:
             self._batches += 1
-            self._adapted = [one.detach().clone() for one in self.parameters]
+            self._adapted = [parameter.detach().clone() for parameter in self.parameters]
             self._load(weights)
-            for one, gradient in zip(self.parameters, gradients, strict=True):
-                one.grad = gradient
-            for one, flag in zip(model_parameters, flags, strict=True):
-                one.requires_grad_(flag)
+            for parameter, gradient in zip(self.parameters, gradients, strict=True):
+                parameter.grad = gradient
+            for parameter, flag in zip(model_parameters, flags, strict=True):
+                parameter.requires_grad_(flag)
 
     def encode(self, batch: Batch) -> Tensor:
         """Query features in float32: frames B x T x D (v2t) or texts B x D (t2v)."""
@@ -119,12 +118,12 @@ class Task:
             return self.model.encode_texts(*inputs.tokens(batch, device)).float()
 
     def score(self, batch: Batch, compare: Comparison) -> Tensor:
-        """Similarities of a batch by the weights as they are, B x N_G."""
+        """Similarities of a batch with the current weights, B x N_G."""
         with self.adapting(), torch.no_grad():
             return compare(self.encode(batch))
 
     def minimize(self, batch: Batch, objective: Objective) -> Tensor:
-        """Adapt to a batch and give the similarities of the last forward pass, B x N_G."""
+        """Adapt to a batch and return the similarities of the last forward pass, B x N_G."""
         with self.adapting():
             for step in range(self.steps):
                 features = self.encode(batch)
@@ -134,43 +133,44 @@ class Task:
             return similarities.detach()
 
     def finish(self, similarities: Tensor) -> Tensor:
-        """The similarities of a batch that is done, for its timings' sake."""
+        """Close the timings of a batch; returns its similarities."""
         self.timings.end_batch(len(similarities))
         return similarities
 
     def backward(self, loss: Tensor | None) -> bool:
-        """Fill the gradients. False, and counted, where there is no loss or something is infinite or no number."""
-        for one in self.parameters:
-            one.grad = None
+        """Fill the gradients. Returns False, and counts it, without a loss or if a value is infinite or NaN."""
+        for parameter in self.parameters:
+            parameter.grad = None
         if loss is None:
             self.counts.empty += 1
             return False
         if torch.isfinite(loss):
             loss.backward()
-            if all(one.grad is None or bool(torch.isfinite(one.grad).all()) for one in self.parameters):
+            gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+            if all(bool(torch.isfinite(gradient).all()) for gradient in gradients):
                 return True
         self.counts.non_finite += 1
         return False
 
     def update(self) -> None:
-        """One step of AdamW with the gradients there are."""
+        """One step of AdamW with the current gradients."""
         assert self._optimizer is not None
         self._optimizer.step()
         self.counts.updates += 1
 
     def descend(self, loss: Tensor | None) -> None:
-        """Backward pass and update; neither where the loss is no good."""
+        """Backward pass, and an update if all gradients are finite."""
         if self.backward(loss):
             self.update()
 
     @torch.no_grad()
     def _load(self, weights: list[Tensor]) -> None:
-        for one, weight in zip(self.parameters, weights, strict=True):
-            one.copy_(weight)
+        for parameter, weight in zip(self.parameters, weights, strict=True):
+            parameter.copy_(weight)
 
 
 def layer_norms(tower: nn.Module) -> list[nn.Parameter]:
     """Weights and biases of the LayerNorms of a tower, in order."""
-    found = (module for module in tower.modules() if isinstance(module, nn.LayerNorm))
-    both = itertools.chain.from_iterable((module.weight, module.bias) for module in found)
-    return [one for one in both if one is not None]
+    norms = (module for module in tower.modules() if isinstance(module, nn.LayerNorm))
+    both = itertools.chain.from_iterable((norm.weight, norm.bias) for norm in norms)
+    return [parameter for parameter in both if parameter is not None]

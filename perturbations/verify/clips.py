@@ -11,7 +11,8 @@ from perturbations.engine.journal import Measured
 from perturbations.engine.source import Source, source_of
 from perturbations.errors import ManifestError, MediaError, OutputError
 from perturbations.manifest import locations
-from perturbations.manifest.kinds import COMPLETE, CompleteSource, SourceRow, VideoRow, columns_of
+from perturbations.manifest.columns import columns_of
+from perturbations.manifest.kinds import COMPLETE, CompleteSource, SourceRow, VideoRow
 from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import parse
 from perturbations.progress import Tick

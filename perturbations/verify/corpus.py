@@ -13,15 +13,7 @@ from perturbations.errors import ConfigError, ManifestError, MediaError
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import Known
 from perturbations.manifest import locations, sets
-from perturbations.manifest.kinds import (
-    ANALYSES,
-    COMPLETE,
-    SOURCES,
-    AnalysisRow,
-    CompleteSource,
-    SourceRow,
-    VideoRow,
-)
+from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.plan.recipe import VideoRecipe, parse
 from perturbations.verify.clips import Task
 from perturbations.verify.findings import Finding, name_of

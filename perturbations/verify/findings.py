@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perturbations.manifest.kinds import Kind, Row, columns_of
+from perturbations.manifest.columns import columns_of
+from perturbations.manifest.kinds import Kind, Row
 
 MEASURED_TOLERANCE = 1e-6
 """Relative. PSNR and SSIM are sums of floats, and the order of summation depends on the processor."""

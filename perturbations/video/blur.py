@@ -13,22 +13,22 @@ from perturbations.video.kernel import Apply
 
 Levels = NDArray[np.uint16]
 
-# OpenCV rounds where the references truncate. A hair less than a half, so that whole numbers, and sums that end a hair
-# below one, stay what they are.
+# OpenCV rounds where the references truncate, so this is subtracted first. It is slightly less than a half: whole
+# numbers, and sums that are slightly below one, keep their value.
 _HALF = 0.4999
 
 
 def _truncated(values: NDArray[np.float32], lift: float = 0.0) -> Image:
-    """uint8 levels, clipped, of height x width x 3 values plus `lift`, none of them negative."""
+    """uint8 levels, clipped, of height x width x 3 values plus `lift`; the values must not be negative."""
     output = np.empty(values.shape, np.uint8)
-    cv2.convertScaleAbs(values, dst=output, alpha=1.0, beta=lift - _HALF)  # a third of what subtracting takes
+    cv2.convertScaleAbs(values, dst=output, alpha=1.0, beta=lift - _HALF)  # a third of the time of subtracting
     return output
 
 
 # --- out of focus ----------------------------------------------------------------------------------------------------
 
 _MOST_PIXELS = 257
-"""Of uint8, whose sum fits 16 bits."""
+"""Pixels of uint8 whose sum fits 16 bits."""
 
 
 def defocus_blur(drawn: None, num_frames: int, height: int, width: int, *, radius: int, alias: float) -> Apply:
@@ -39,7 +39,7 @@ def defocus_blur(drawn: None, num_frames: int, height: int, width: int, *, radiu
     2 radius + 1) and mirrors it there, so the tips of a disk that fills its grid weigh more: kept, because that kernel
     made the published numbers.
 
-    The flat disk's sum is whole numbers, some 25 additions of 16-bit arrays; the Gaussian follows it.
+    The flat disk's sum is computed first, in whole numbers, with some 25 additions of 16-bit arrays; then the Gaussian.
     """
     taps = 3 if radius <= 8 else 5
     smoothing = cv2.getGaussianKernel(taps, alias, cv2.CV_64F).ravel()
@@ -76,17 +76,17 @@ Steps = list[tuple[Levels, Levels, Levels]]
 
 
 def disk_sums(padded: Levels, halves: list[int], steps: Steps) -> tuple[Levels, Levels]:
-    """Write down the additions (left, right, into) that sum a disk about each pixel; the two arrays whose sum that is.
+    """Append to `steps` the additions (left, right, into) for the sum of a disk about each pixel.
 
-    Row r of the disk, up or down, reaches `halves[r]` pixels to both sides. The arrays are as large as `padded` less
-    the radius on each side. Rows of the disk are running sums, each longer one made from a shorter one; equal rows are
-    one taller sum.
+    Returns two arrays, whose sum is the result; they are as large as `padded` less the radius on each side. Row r of
+    the disk, up or down, reaches `halves[r]` pixels to both sides. Rows of the disk are running sums, and each longer
+    one extends a shorter one; equal rows are added up first.
     """
     radius = len(halves) - 1
     height, width = padded.shape[0] - 2 * radius, padded.shape[1] - 2 * radius
-    runs = {1: padded}  # of neighbours in a row, by their number, each where its first is
+    runs = {1: padded}  # number of neighbours in a row -> their sum, at the place of the first
     addends = np.zeros((2, height, width, 3), np.uint16)
-    # The first of each is added to zeros, not to what the frame before has left.
+    # The first addition to each array starts from zeros, not from the sums of the last frame.
     zeros = np.zeros((height, width, 3), np.uint16)
     started = [False, False]
     pixels = 0
@@ -115,7 +115,7 @@ def disk_sums(padded: Levels, halves: list[int], steps: Steps) -> tuple[Levels, 
 
 
 def _run(runs: dict[int, Levels], length: int, steps: Steps) -> Levels:
-    """The sums of a power of two of neighbours in a row; written into `runs`."""
+    """The sums of `length` neighbours in a row, a power of two; kept in `runs`."""
     if length not in runs:
         half = _run(runs, length // 2, steps)
         runs[length] = np.empty((half.shape[0], half.shape[1] - length // 2, 3), np.uint16)
@@ -124,7 +124,7 @@ def _run(runs: dict[int, Levels], length: int, steps: Steps) -> Levels:
 
 
 def _beside(columns: Levels, count: int, steps: Steps) -> Levels:
-    """The sums of `count` neighbours in a row, each where its first is; by doubling."""
+    """The sums of `count` neighbours in a row, each at the place of its first; by doubling."""
     if count == 1:
         return columns
     first = count // 2
@@ -138,7 +138,7 @@ def _beside(columns: Levels, count: int, steps: Steps) -> Levels:
 
 
 def _stacked(lines: Levels, count: int, steps: Steps) -> Levels:
-    """The sums of `count` lines, each where its first is; by doubling."""
+    """The sums of `count` lines, each at the place of its first; by doubling."""
     if count == 1:
         return lines
     first = count // 2
@@ -152,10 +152,10 @@ def _stacked(lines: Levels, count: int, steps: Steps) -> Levels:
 
 
 def tip_sums(padded: Levels, halves: list[int], height: int, width: int, steps: Steps) -> tuple[Levels, Levels]:
-    """Write down the additions for what the four tips of a disk gain and lose, smoothed on a grid that it fills.
+    """Append to `steps` the additions for the gain and the loss at the four tips of a disk that fills its grid.
 
-    The smoothed disk's outermost line (at the radius) gains the line inside it once more, and the line outside it,
-    that is the disk's single outermost pixel, is lost. Both times the Gaussian's second weight.
+    Returns gain and loss. Smoothing on such a grid adds the line inside the disk's outermost line (at the radius) a
+    second time, and loses the line outside it, which is a single pixel. Both have the Gaussian's second weight.
     """
     radius = len(halves) - 1
     half = halves[radius - 1]
@@ -205,31 +205,31 @@ def motion_blur(angle: float, num_frames: int, height: int, width: int, *, radiu
         np.copyto(padded, cv2.copyMakeBorder(frame, above, below, before, after, cv2.BORDER_REPLICATE))
         for seen, kernel, summed in parts:
             cv2.filter2D(seen, cv2.CV_32F, kernel, dst=summed, anchor=(0, 0))
-        for other in others:
-            cv2.add(blurred, other, dst=blurred)
-        # ImageMagick rounds to its 16 bits, a grey level being 257 of them, before it truncates to 8.
+        for summed in others:
+            cv2.add(blurred, summed, dst=blurred)
+        # ImageMagick rounds to 16 bits, where a grey level is 257 steps, before it truncates to 8.
         return _truncated(blurred, lift=0.5 / 257)
 
     return apply
 
 
 _PIECE = 11
-"""Sides of the largest kernel that OpenCV correlates tap by tap, zeros left out, and not by Fourier transform."""
+"""The side of the largest kernel that OpenCV correlates tap by tap, without zeros, and not by Fourier transform."""
 
 
 def _pieces(taps: list[tuple[int, int, float]]) -> list[tuple[int, int, NDArray[np.float32]]]:
-    """(first row, first column, weights) of small kernels that the taps, which follow a line, make together."""
+    """Split taps along a line into small kernels: (first row, first column, weights) of each."""
     pieces = []
     while taps:
         row, column, _ = taps[0]
-        near = [one for one in taps if max(abs(one[0] - row), abs(one[1] - column)) < _PIECE]
+        near = [tap for tap in taps if max(abs(tap[0] - row), abs(tap[1] - column)) < _PIECE]
         rows, columns = [row for row, _, _ in near], [column for _, column, _ in near]
         top, left = min(rows), min(columns)
         kernel = np.zeros((max(rows) - top + 1, max(columns) - left + 1), np.float32)
         for row, column, weight in near:
             kernel[row - top, column - left] = weight
         pieces.append((top, left, kernel))
-        taps = [one for one in taps if one not in near]
+        taps = [tap for tap in taps if tap not in near]
     return pieces
 
 
@@ -239,7 +239,7 @@ _NEGLIGIBLE = 1e-6
 def motion_taps(radius: int, sigma: float, angle: float) -> list[tuple[int, int, float]]:
     """(row, column, weight) of every pixel that counts: the places along the line, rounded; the weights sum to 1.
 
-    Two taps in one place are one with both weights. Those that make less than a thousandth of a level are left out.
+    Two taps in one place become one with both weights. Taps of less than a thousandth of a level are left out.
     """
     weights = np.exp(-(np.arange(2 * radius + 1) ** 2) / (2 * sigma**2))
     weights /= weights.sum()
@@ -275,7 +275,7 @@ def zoom_blur(drawn: None, num_frames: int, height: int, width: int, *, stop: fl
         cv2.cvtColor(frame, cv2.COLOR_RGB2RGBA, dst=rgba)
         np.multiply(rgba, 2, out=total, dtype=np.uint16)
         for view in views:
-            # No place is outside the frame; the border mode is only the cheapest.
+            # No place is outside the frame; this border mode is the fastest.
             cv2.warpAffine(rgba, view, (width, height), dst=layer, flags=flags, borderMode=cv2.BORDER_REPLICATE)
             np.add(total, layer, out=total)
         cv2.LUT(total, means, dst=layer)
@@ -289,8 +289,8 @@ def zoom_blur(drawn: None, num_frames: int, height: int, width: int, *, stop: fl
 def zoom_matrix(height: int, width: int, factor: float) -> NDArray[np.float64]:
     """The 2 x 3 matrix from an enlarged frame's pixels (x, y) to those of the frame.
 
-    The centre part, `ceil(side / factor)` pixels, is enlarged so that its corners' centres stay corners, to
-    `round(part * factor)`; what is more than the frame's size is trimmed (ImageNet-C).
+    The centre part, `ceil(side / factor)` pixels, is enlarged to `round(part * factor)` so that the centres of its
+    corner pixels stay in the corners; pixels beyond the frame's size are trimmed (ImageNet-C).
     """
     matrix = np.zeros((2, 3))
     for axis, size in enumerate((width, height)):
@@ -308,7 +308,7 @@ _MOST_ITERATIONS = 3
 
 
 def draw_glass(rng: np.random.Generator, num_frames: int, height: int, width: int) -> NDArray[np.uint16]:
-    """Equally likely numbers below 65,536 for each iteration's steps in y and x, iterations x 2 x height x width."""
+    """Uniform whole numbers below 65,536 for each iteration's steps in y and x, iterations x 2 x height x width."""
     shape = _MOST_ITERATIONS, 2, height, width
     return rng.integers(0, 1 << 16, shape, dtype=np.uint16)
 
@@ -316,12 +316,12 @@ def draw_glass(rng: np.random.Generator, num_frames: int, height: int, width: in
 def glass_blur(
     steps: NDArray[np.uint16], num_frames: int, height: int, width: int, *, sigma: float, delta: int, iterations: int
 ) -> Apply:
-    """A Gaussian blur, pixels that take the place of near ones, and the blur again (ImageNet-C; MM-Robustness, Tab. 7).
+    """A Gaussian blur, pixels replaced by near ones, and the blur again (ImageNet-C; MM-Robustness, Tab. 7).
 
     The Gaussian ends at 4 sigmas and repeats the border; both results are truncated to uint8.
     """
     sources = glass_sources(steps[:iterations], height, width, delta)
-    # The nearest-neighbour map of remap: (x, y) in 16 bits.
+    # The nearest-neighbour map for `remap`: (x, y) in 16 bits.
     places = np.dstack([sources % width, sources // width]).astype(np.int16)
     no_fractions = np.empty(0, np.uint16)
     taps = 2 * int(4 * sigma + 0.5) + 1
@@ -341,12 +341,12 @@ def glass_blur(
 
 
 def glass_sources(steps: NDArray[np.uint16], height: int, width: int, delta: int) -> NDArray[np.int64]:
-    """Which pixel (as an index of the flat frame) stands at each place of frosted glass, height x width.
+    """The pixel (an index into the flat frame) at each place of frosted glass, height x width.
 
-    The last pixel first, each of those more than `delta` from the first row and column takes the value of one up to
-    `delta` pixels away, as it is by then. The reference means to swap the two, but assigns through views of the same
-    array, so that nothing goes the other way: kept, because it made the published numbers. `steps` is uint16,
-    iterations x 2 x height x width; the number of iterations is its length.
+    Pixels change one after another, the last first: each that is more than `delta` from the first row and column takes
+    the current value of a pixel up to `delta` pixels away. The reference means to swap the two, but assigns through
+    views of the same array, so that only one of them changes: kept, because it made the published numbers. `steps` is
+    uint16, iterations x 2 x height x width; the number of iterations is its length.
     """
     places = np.arange(height * width)
     total = places
@@ -355,7 +355,7 @@ def glass_sources(steps: NDArray[np.uint16], height: int, width: int, delta: int
         down, right = ((drawn[axis][rows, columns].astype(np.int64) * (2 * delta) >> 16) - delta for axis in (0, 1))
         taken = places.copy()
         taken[rows * width + columns] = (rows + down) * width + columns + right
-        # A pixel that comes later in the frame has been changed already: follow what it took, to the end.
+        # A pixel that is later in the frame has changed already: follow its sources to the end.
         link = np.maximum(taken, places)
         while not np.array_equal(link, further := link[link]):
             link = further

@@ -15,7 +15,7 @@ from perturbations.video.kernel import Apply
 def static_rotate(drawn: None, num_frames: int, height: int, width: int, *, degrees: float) -> Apply:
     """Every frame turned counter-clockwise by the same angle, on its own canvas, black corners (MSRVTT-P, App. A.1).
 
-    The nearest pixel is taken, as by the reference's Pillow: to the bit, but for 5 in 100,000 pixels of large frames.
+    The nearest pixel is taken, as in the reference's Pillow: equal but for 5 in 100,000 pixels of large frames.
     """
     view = rotation_matrix(height, width, degrees)
     flags = cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP
@@ -49,10 +49,10 @@ _TIES_UP = 1e-5
 def rotation_matrix(height: int, width: int, degrees: float) -> NDArray[np.float64]:
     """The 2 x 3 matrix from the turned frame's pixels (x, y) to those of the frame.
 
-    The centre of the turn is the frame's, (width, height) / 2, where pixels' centres lie at halves. In 1/65,536, as
-    Pillow computes it.
+    The frame turns about its centre, (width, height) / 2; pixels' centres lie at halves. The matrix is in steps of
+    1/65,536, as Pillow computes it.
     """
-    # Rounded, so that right angles are right.
+    # Rounded, so that right angles are exact.
     cos, sin = round(math.cos(math.radians(degrees)), 15), round(-math.sin(math.radians(degrees)), 15)
     turn = np.array([[cos, sin], [-sin, cos]])
     centre = np.array([width / 2, height / 2])
@@ -71,9 +71,9 @@ def translate(origin: tuple[float, float], num_frames: int, height: int, width: 
     """A window of 7/8 of the frame, at a random place, enlarged to the frame's size (MSRVTT-P, App. A.1).
 
     The reference scales the shorter side to 256 and cuts 224 x 224 at whole (x, y) below `reach`. The same window here
-    keeps the frame's own size and shape: 224/256 of both sides, (x, y) in 256ths of the shorter one. Past the frame's
-    edge, where the largest `reach` leads, the border is repeated. `origin` in [0, 1) x [0, 1) chooses the place; drawn
-    anew for every frame. Bilinear, rounded to uint8.
+    keeps the frame's own size and shape: 224/256 of both sides, (x, y) in 256ths of the shorter side. With the largest
+    `reach` the window goes beyond the frame, where the border is repeated. `origin` in [0, 1) x [0, 1) chooses the
+    place; drawn anew for every frame. Bilinear, rounded to uint8.
     """
     share = 224 / 256
     places = [math.floor(unit * reach) * min(height, width) / 256 for unit in origin]

@@ -21,7 +21,7 @@ _TRUNCATE = 3
 
 
 class Elastic(NamedTuple):
-    """One clip's distortion, all of it uniform in [-1, 1).
+    """One clip's distortion, all values uniform in [-1, 1).
 
     Attributes:
         jitter: of the affine transform's three points (x, y), 3 x 2.
@@ -35,7 +35,7 @@ class Elastic(NamedTuple):
 
 
 def draw_elastic(rng: np.random.Generator, num_frames: int, height: int, width: int) -> Elastic:
-    """What every severity scales and smooths."""
+    """The distortion that every severity scales and smooths."""
 
     def unit(shape: tuple[int, int]) -> NDArray[np.float32]:
         return rng.random(shape, dtype=np.float32) * 2 - 1
@@ -67,7 +67,7 @@ def elastic_distortion(
 
     def apply(frame: Image, index: int) -> Image:
         np.copyto(values, cv2.cvtColor(frame, cv2.COLOR_RGB2RGBA, dst=rgba))
-        # The maps hold no place outside the frame; the border mode is only the cheapest.
+        # The maps hold no place outside the frame; this border mode is the fastest.
         cv2.remap(values, tilt_x, tilt_y, cv2.INTER_LINEAR, dst=tilted, borderMode=cv2.BORDER_REPLICATE)
         cv2.remap(tilted, wobble_x, wobble_y, cv2.INTER_LINEAR, dst=values, borderMode=cv2.BORDER_REPLICATE)
         np.copyto(rgba, values, casting="unsafe")
@@ -111,17 +111,17 @@ def reflected(positions: Matrix, size: int, *, edge: float) -> NDArray[np.float3
 def smooth(field: NDArray[np.floating], sigma: float) -> Matrix:
     """Gaussian smoothing that ends at 3 sigma, borders mirrored at 0.5 (scipy.ndimage.gaussian_filter, truncate 3).
 
-    Mirroring folds the kernel's tails back into the field, so each axis is a product with one matrix: for a sigma as
-    large as a frame that is far less work than a thousand taps.
+    Mirroring folds the kernel's tails back into the field, so each axis is one matrix product: for a sigma as large as
+    a frame this is much faster than a thousand taps.
     """
     height, width = field.shape
     smoothed: Matrix = _folded_gaussian(height, sigma) @ field @ _folded_gaussian(width, sigma).T
     return smoothed
 
 
-@lru_cache(maxsize=2)  # the two axes: both fields, and every clip of that size, use the same
+@lru_cache(maxsize=2)  # the two axes: both fields, and all clips of one size, share them
 def _folded_gaussian(size: int, sigma: float) -> Matrix:
-    """The size x size matrix whose row i holds the weights of all pixels in smoothed pixel i."""
+    """The size x size matrix: row i holds the weights of all pixels for smoothed pixel i."""
     radius = int(_TRUNCATE * sigma + 0.5)
     offsets = np.arange(-radius, radius + 1)
     weights = np.exp(-0.5 * (offsets / sigma) ** 2)
@@ -156,25 +156,25 @@ def contrast(drawn: None, num_frames: int, height: int, width: int, *, factor: f
 
 
 def pixelate(drawn: None, num_frames: int, height: int, width: int, *, scale: float) -> Apply:
-    """The frame in `scale` times as many pixels a side, and those as blocks (ImageNet-C; MM-Robustness, Tab. 7).
+    """The frame with `scale` times as many pixels per side, shown as blocks (ImageNet-C; MM-Robustness, Tab. 7).
 
-    To the bit what the reference's Pillow does with its filter BOX: a coarse pixel is the mean of the pixels whose
+    Equal to the bit to the reference's Pillow with its filter BOX: a coarse pixel is the mean of the pixels whose
     centres it covers, along rows first, then along columns, halves rounded up each time. A fine pixel shows the coarse
-    one that its centre is in.
+    pixel that its centre is in.
     """
     full = width, height
     size = coarse_width, coarse_height = max(1, int(width * scale)), max(1, int(height * scale))
     columns, across = blocks(width, coarse_width)
     rows, down = blocks(height, coarse_height)
     lines = np.arange(height, dtype=np.int16)
-    picks = [np.dstack(np.meshgrid(one.astype(np.int16), lines)) for one in columns]
+    picks = [np.dstack(np.meshgrid(sources.astype(np.int16), lines)) for sources in columns]
     shown = np.dstack(
         np.meshgrid(*(blocks(coarse, fine)[0][0].astype(np.int16) for coarse, fine in zip(size, full, strict=True)))
     )
     no_fractions = np.empty(0, np.uint16)
     picked, wide_mean = np.empty((2, height, coarse_width, 3), np.uint8)
     wide = np.empty(picked.shape, np.uint16)
-    # One more row, of zeros, for the places that hold no pixel.
+    # A further row of zeros, for places without a pixel.
     with_zeros = np.zeros((height + 1, coarse_width, 3), np.uint8)
     tall = np.empty((coarse_height, coarse_width, 3), np.uint16)
     tall_mean = np.empty(tall.shape, np.uint8)
@@ -203,9 +203,9 @@ def pixelate(drawn: None, num_frames: int, height: int, width: int, *, scale: fl
 def blocks(size: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The pixels of `size` in each of `count` blocks, and one over their number.
 
-    Row k of the first holds every block's k-th pixel, -1 where the block has fewer. The second is a hair too large, so
-    that halves round up. A block is at least one pixel wide; a centre at its end belongs to it, one at its start does
-    not. In Pillow's steps, because where a centre meets an end they decide.
+    Row k of the first result holds every block's k-th pixel, -1 where the block has fewer. The second is slightly too
+    large, so that halves round up. A block is at least one pixel wide; a centre at its end belongs to it, a centre at
+    its start does not. The arithmetic follows Pillow's steps, which decide where a centre meets an end.
     """
     scale = size / count
     centres = (np.arange(count) + 0.5) * scale
@@ -215,7 +215,7 @@ def blocks(size: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32
     places = (pixels - centres + 0.5) * (1 / max(scale, 1.0))
     inside = (places > -0.5) & (places <= 0.5) & (pixels < np.minimum((centres + half + 0.5).astype(np.int64), size))
     pixels[~inside] = -1
-    # The pixels first, then what is not one.
+    # The pixels first, then the -1.
     pixels = -np.sort(-pixels, axis=0)[: inside.sum(axis=0).max()]
     return pixels, ((1 + 2**-16) / inside.sum(axis=0)).astype(np.float32)
 

@@ -14,17 +14,17 @@ from perturbations.video.kernel import Apply
 
 Floats = npt.NDArray[np.float32]
 
-# A frame's motion: which pixels move most (bool, H x W), the direction of the mean flow in degrees, and whether the
-# frame stands still for the most part, so that no pixel moves less than the others.
+# A frame's motion: the pixels that move most (bool, H x W), the direction of the mean flow in degrees, and whether most
+# of the frame stands still, so that no pixel moves less than the others.
 Motion = Callable[[int], tuple[npt.NDArray[np.bool_], float, bool]]
 
-# OpenCV correlates float images tap by tap, zeros left out, while a kernel has fewer than 130 places, and by Fourier
-# transform above. Blur kernels are mostly zeros, so a few small pieces are 3 to 10 times as fast as the whole.
+# OpenCV correlates float images tap by tap, without zeros, for kernels of fewer than 130 places, and by Fourier
+# transform for larger ones. Blur kernels are mostly zeros, so a few small pieces are 3 to 10 times as fast.
 _TILE = 11
 
 
 class _Tile(NamedTuple):
-    """A piece of a kernel, and where in the kernel its first row and column stand."""
+    """A piece of a kernel, and the place of its first row and column in the kernel."""
 
     y: int
     x: int
@@ -56,17 +56,18 @@ def video_defocus(
 
     `still` says whether the pixels of a still frame count as "high" or as "low".
     """
-    disks = [_disk_edges(one) for one in (radius, 2 * radius)]
-    areas = [_disk_area(one) for one in (radius, 2 * radius)]
+    radii = (radius, 2 * radius)
+    disks = [_disk_edges(reach) for reach in radii]
+    areas = [_disk_area(reach) for reach in radii]
 
     def apply(frame: Image, index: int) -> Image:
         mask, _ = _moving(motion(index), still)
-        # Sums down the columns: a disk is then the difference of its lower and its upper edge, 2 taps a column
-        # instead of 2 r. All are whole numbers below 2^24, so that floats hold them exactly.
+        # Sums down the columns: a disk is then the difference of its lower and its upper edge, 2 taps per column
+        # instead of 2 r. All sums are whole numbers below 2^24, which floats hold exactly.
         sums = _column_sums(_padded(frame, 2 * radius + 1, 2 * radius) - np.float32(128))
         sharp, soft = (
-            _levels(_correlated(sums, tiles, 2 * radius - one, frame.shape), alpha=1 / area, beta=128)
-            for one, tiles, area in zip((radius, 2 * radius), disks, areas, strict=True)
+            _levels(_correlated(sums, tiles, 2 * radius - reach, frame.shape), alpha=1 / area, beta=128)
+            for reach, tiles, area in zip(radii, disks, areas, strict=True)
         )
         return _where(mask, soft, sharp)
 
@@ -107,7 +108,7 @@ def _line(length: int, angle: float) -> Floats:
 
 
 def _half_heights(radius: int) -> list[int]:
-    """How far a disk reaches up and down in each of its 2 radius + 1 columns."""
+    """The height of a disk above and below its middle in each of its 2 radius + 1 columns."""
     return [int((radius**2 - x**2) ** 0.5) for x in range(-radius, radius + 1)]
 
 
@@ -116,9 +117,9 @@ def _disk_area(radius: int) -> int:
 
 
 def _disk_edges(radius: int) -> list[_Tile]:
-    """The taps that make a disk's sum out of column sums.
+    """The taps for a disk's sum from column sums.
 
-    The papers smooth the disk with a Gaussian of sigma 0.1, whose neighbouring weights are exp(-50): nothing.
+    The papers smooth the disk with a Gaussian of sigma 0.1, whose neighbouring weights are exp(-50), practically 0.
     """
     edges = np.zeros((2 * radius + 2, 2 * radius + 1), np.float32)
     for x, reach in enumerate(_half_heights(radius)):
@@ -128,7 +129,7 @@ def _disk_edges(radius: int) -> list[_Tile]:
 
 
 def _column_sums(padded: Floats) -> Floats:
-    for row in range(1, len(padded)):  # many times as fast as `cumsum`, which goes down one column after another
+    for row in range(1, len(padded)):  # many times as fast as `cumsum`, which works column by column
         np.add(padded[row], padded[row - 1], out=padded[row])
     return padded
 
@@ -144,13 +145,13 @@ def _tiles(kernel: Floats) -> Iterator[_Tile]:
 
 
 def _correlated(padded: Floats, tiles: list[_Tile], offset: int, shape: tuple[int, ...]) -> Floats:
-    """Correlate with a kernel given in pieces, whose corner stands `offset` inside the padded image's corner."""
+    """Correlate with a kernel given in pieces; its corner is `offset` pixels inside the padded image's corner."""
     height, width = shape[:2]
     total: Floats | None = None
     for tile in tiles:
         top, left = offset + tile.y, offset + tile.x
         seen = padded[top : top + height + len(tile.taps) - 1, left : left + width + tile.taps.shape[1] - 1]
-        # The anchor is the piece's corner, so what the border would touch is cut off again.
+        # The anchor is the piece's corner, so the pixels that depend on the border are cut off again.
         part = cv2.filter2D(seen, cv2.CV_32F, tile.taps, anchor=(0, 0), borderType=cv2.BORDER_CONSTANT)
         part = part[:height, :width]
         total = np.asarray(part if total is None else cv2.add(total, part, dst=total), np.float32)

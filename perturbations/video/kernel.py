@@ -1,4 +1,4 @@
-"""What a pixel kernel returns for one clip: the change of a frame, or of a batch of frames."""
+"""The result of a pixel kernel for one clip: a function that changes a frame, or a batch of frames."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Apply = Callable[[Image, int], Image]
 
 @dataclass(frozen=True)
 class Batched:
-    """A kernel that changes several frames at once, each as if it were alone.
+    """A kernel that changes a batch of frames, each independently of the others.
 
     Attributes:
         apply: frames B x H x W x 3 -> frames, B up to `size`.
-        size: as many frames as memory is meant for.
+        size: the largest batch for the memory of a job.
     """
 
     apply: Callable[[Image], Image]

@@ -1,11 +1,10 @@
-"""Noise: one pattern for every frame of a clip, or a fresh one a frame."""
+"""Noise: one pattern for all frames of a clip, or a fresh one per frame."""
 
 from __future__ import annotations
 
 import math
 from functools import cache, lru_cache
 from statistics import NormalDist
-from typing import Any
 
 import cv2
 import numpy as np
@@ -16,8 +15,8 @@ from perturbations.video.kernel import Apply
 
 _RANKS = 1 << 16
 
-# OpenCV rounds where the references truncate. A hair less than a half, so that whole numbers, and sums that end a hair
-# below one, stay what they are.
+# OpenCV rounds where the references truncate, so this is subtracted first. It is slightly less than a half: whole
+# numbers, and sums that are slightly below one, keep their value.
 _HALF = np.array([0.4999, 0.4999, 0.4999, 0.0])
 
 # --- one pattern -----------------------------------------------------------------------------------------------------
@@ -31,8 +30,8 @@ def draw_normal(rng: np.random.Generator, num_frames: int, height: int, width: i
 def gaussian_noise(noise: NDArray[np.floating], num_frames: int, height: int, width: int, *, sigma: float) -> Apply:
     """Additive noise: `clip(x + sigma * noise, 0, 1)`, x = frame / 255 (MLVP, Tab. 37, App. E.1).
 
-    Truncated to uint8, and equal to the last bit: a frame's values f are whole numbers, so
-    `floor(f + 255 n) = f + floor(255 n)`, which is one saturating addition and one saturating subtraction.
+    Truncated to uint8, exactly: a frame's values f are whole numbers, so `floor(f + 255 n) = f + floor(255 n)`, which
+    is one saturating addition and one saturating subtraction.
     """
     levels = np.multiply(noise, 255 * sigma, dtype=np.float64)
     np.floor(levels, out=levels)
@@ -56,7 +55,7 @@ def draw_uniform(rng: np.random.Generator, num_frames: int, height: int, width: 
 def impulse_noise(uniform: NDArray[np.float64], num_frames: int, height: int, width: int, *, amount: float) -> Apply:
     """Salt and pepper: below amount / 2 a pixel turns 0, from 1 - amount / 2 on it turns 255 (MLVP, Tab. 37, App. E.1).
 
-    The pixels that one amount hits are among those that a larger one hits.
+    A larger amount changes all pixels that a smaller one changes, and more.
     """
     kept = _three_channels(uniform >= amount / 2)
     salt = _three_channels(uniform >= 1 - amount / 2)
@@ -74,10 +73,10 @@ def impulse_noise(uniform: NDArray[np.float64], num_frames: int, height: int, wi
 
 
 def draw_ranks(rng: np.random.Generator, num_frames: int, height: int, width: int) -> NDArray[np.uint16]:
-    """Equally likely numbers below 65,536, height x width x 3.
+    """Uniform whole numbers below 65,536, height x width x 3.
 
-    A rank r stands for the quantile (r + 1/2) / 65,536 of any distribution, so a draw costs the generator's bare bits
-    and one look-up in a table: a tenth of drawing normal or Poisson numbers. Severities share the ranks.
+    A rank r stands for the quantile (r + 1/2) / 65,536 of any distribution, so a draw takes the generator's raw bits
+    and one table look-up: a tenth of the time of drawing normal or Poisson numbers. Severities share the ranks.
     """
     count = height * width * 3
     words = rng.bit_generator.random_raw(-(-count // 4))
@@ -86,7 +85,7 @@ def draw_ranks(rng: np.random.Generator, num_frames: int, height: int, width: in
 
 @cache
 def normal_quantiles() -> NDArray[np.float64]:
-    """The standard normal numbers of all 65,536 ranks, rising."""
+    """The standard normal quantiles of all 65,536 ranks, ascending."""
     inverse = NormalDist().inv_cdf
     lower = np.array([inverse((rank + 0.5) / _RANKS) for rank in range(_RANKS // 2)])
     quantiles = np.concatenate([lower, -lower[::-1]])
@@ -97,7 +96,7 @@ def normal_quantiles() -> NDArray[np.float64]:
 def gaussian_noise_of_ranks(
     ranks: NDArray[np.uint16], num_frames: int, height: int, width: int, *, sigma: float
 ) -> Apply:
-    """`gaussian_noise` of the ranks' normal numbers, for a draw that serves one frame (MSRVTT-P, App. A.1)."""
+    """`gaussian_noise` of the ranks' normal quantiles, for a draw per frame (MSRVTT-P, App. A.1)."""
     levels = np.empty(ranks.shape, np.int16)
     cv2.LUT(ranks, _gaussian_levels(sigma), dst=levels)
 
@@ -112,7 +111,7 @@ def gaussian_noise_of_ranks(
 def speckle_noise(ranks: NDArray[np.uint16], num_frames: int, height: int, width: int, *, scale: float) -> Apply:
     """Noise that grows with brightness: `clip(x + x * scale * n, 0, 1)`, n normal (MSRVTT-P, App. A.1; ImageNet-C).
 
-    Truncated to uint8. Colour values have noise of their own, as all three of this section's.
+    Truncated to uint8. Each colour value has its own noise, as in all kernels of this section.
     """
     factors, values = np.empty((2, *ranks.shape), np.float32)
     cv2.LUT(ranks, _speckle_factors(scale), dst=factors)
@@ -130,7 +129,7 @@ def shot_noise(ranks: NDArray[np.uint16], num_frames: int, height: int, width: i
     """`clip(Poisson(rate * x) / rate, 0, 1)`, x = frame / 255: fewer photons, more noise (ImageNet-C).
 
     Truncated to uint8. A pixel's rank is the quantile of its Poisson number, so that a still picture has still noise
-    when the frames share the ranks. Of the ranks' 16 bits it uses 14, so that the table stays near the processor.
+    when the frames share the ranks. Only 14 of the ranks' 16 bits are used, so that the table stays in the cache.
     """
     table = _shot_table(rate).ravel()
     columns = ranks >> (16 - _SHOT_BITS)
@@ -139,13 +138,13 @@ def shot_noise(ranks: NDArray[np.uint16], num_frames: int, height: int, width: i
     def apply(frame: Image, index: int) -> Image:
         np.left_shift(frame, _SHOT_BITS, out=places, dtype=np.intp)
         np.bitwise_or(places, columns, out=places)
-        return np.take(table, places, mode="wrap")  # no place is outside; the mode is only the cheapest
+        return np.take(table, places, mode="wrap")  # no place is outside; this mode is the fastest
 
     return apply
 
 
 def salt_and_pepper(ranks: NDArray[np.uint16], num_frames: int, height: int, width: int, *, amount: float) -> Apply:
-    """`impulse_noise` of every colour value by itself (MSRVTT-P, App. A.1; ImageNet-C)."""
+    """`impulse_noise` for each colour value separately (MSRVTT-P, App. A.1; ImageNet-C)."""
     half = round(amount / 2 * _RANKS)
     kept, salt = (np.multiply((ranks >= least).view(np.uint8), np.uint8(255)) for least in (half, _RANKS - half))
 
@@ -167,9 +166,10 @@ def shot_or_impulse_noise(
     return salt_and_pepper(ranks, num_frames, height, width, amount=strength)
 
 
-def shot_levels(counts: NDArray[Any], rate: float) -> Image:
+def shot_levels(counts: NDArray[np.integer | np.floating], rate: float) -> Image:
     """The uint8 levels of Poisson numbers."""
-    return (np.clip(counts / rate, 0, 1) * 255).astype(np.uint8)
+    levels: Image = (np.clip(counts / rate, 0, 1) * 255).astype(np.uint8)
+    return levels
 
 
 @lru_cache(maxsize=8)
@@ -196,7 +196,7 @@ def _shot_table(rate: float) -> Image:
     for level in range(1, 256):
         mean = rate * level / 255
         below = np.cumsum(np.exp(counts * math.log(mean) - mean - log_factorials))
-        # Column c has the smallest count at which (c + 1/2) / columns is reached.
+        # Column c has the smallest count whose probability reaches (c + 1/2) / columns.
         ends = np.clip(np.floor(below * columns + 0.5), 0, columns).astype(np.int64)
         ends[-1] = columns
         table[level] = np.repeat(levels, np.diff(ends, prepend=0))
@@ -210,6 +210,6 @@ def _saturated(levels: NDArray[np.float64]) -> Image:
     return output
 
 
-def _three_channels(mask: NDArray[Any]) -> Image:
+def _three_channels(mask: NDArray[np.bool_]) -> Image:
     """255 where the height x width mask is true, 0 elsewhere, in each of three channels."""
     return np.repeat(mask[:, :, None] * np.uint8(255), 3, axis=2)

@@ -11,15 +11,15 @@ from perturbations.arrays import Image
 from perturbations.video.kernel import Apply
 
 _MOST_MOVED = 5
-"""Pixels that a rectangle moves at most in a frame without a box."""
+"""Pixels: the largest step of a rectangle in a frame without a box."""
 
 
 class Places(NamedTuple):
-    """Where a clip's rectangles stand, all of it uniform in [0, 1).
+    """The places of a clip's rectangles, all values uniform in [0, 1).
 
     Attributes:
         by_frame: across and down, num_frames x 2.
-        size: width and height of the rectangle that stands in where there was none yet.
+        size: width and height of the rectangle before the first box.
     """
 
     by_frame: npt.NDArray[np.float64]
@@ -27,7 +27,7 @@ class Places(NamedTuple):
 
 
 def draw_places(rng: np.random.Generator, num_frames: int, height: int, width: int) -> Places:
-    """What every severity places its rectangles by."""
+    """The places that all severities share."""
     return Places(rng.random((num_frames, 2)), rng.random(2))
 
 
@@ -36,13 +36,12 @@ def main_object_occlusion(
 ) -> Apply:
     """Cover a part of the main object with a black rectangle (MLVP, Alg. 3).
 
-    The rectangle's sides are the box's times sqrt(ratio); it stands at a random place inside the box. In a frame
-    without a box the last rectangle moves by at most 5 pixels; where there was none yet, a centred one of W/8 to W/4 by
-    H/8 to H/4 stands in.
+    The rectangle's sides are the box's times sqrt(ratio); its place inside the box is random. In a frame without a box
+    the last rectangle moves by at most 5 pixels; before the first box it is a centred one of W/8 to W/4 by H/8 to H/4.
 
     Args:
         drawn: the clip's places.
-        boxes: num_frames x 4, (x0, y0, x1, y1) in pixels; NaN where a frame has none.
+        boxes: num_frames x 4, (x0, y0, x1, y1) in pixels; NaN in a frame without a box.
         num_frames: of the clip.
         height: of its frames.
         width: of its frames.
@@ -62,7 +61,7 @@ def main_object_occlusion(
 def _rectangles(
     drawn: Places, boxes: npt.NDArray[np.floating], height: int, width: int, scale: float
 ) -> npt.NDArray[np.int64]:
-    """Each frame's rectangle (x0, y0, x1, y1), the ends excluded; one after another, as each may need the last."""
+    """Each frame's rectangle (x0, y0, x1, y1), the ends excluded; in order, because each may need the last one."""
     frame_size = np.array([width, height])
     size = corner = None
     rectangles = np.empty((len(boxes), 4), np.int64)

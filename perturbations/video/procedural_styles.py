@@ -26,7 +26,7 @@ def image(name: str) -> Image:
 
 
 def _spread(count: int, which: int = 0) -> npt.NDArray[np.float64]:
-    """Numbers in [0, 1) that fill it evenly: additive recurrences of a root of x^5 = x + 1, one a dimension."""
+    """Evenly spread numbers in [0, 1): additive recurrences of a root of x^5 = x + 1, one per dimension."""
     step = (1 / 1.1673039782614187) ** (which + 1)
     return np.asarray(np.mod(0.5 + step * np.arange(1, count + 1), 1), np.float64)
 
@@ -58,7 +58,7 @@ def _strokes() -> Image:
         reach = 8 + 18 * length
         end = int(x + reach * np.cos(angle)), int(y + reach * np.sin(angle))
         cv2.line(canvas, (x, y), end, colour, 4, cv2.LINE_AA)
-        lighter = tuple(min(255, one + 28) for one in colour)
+        lighter = tuple(min(255, level + 28) for level in colour)
         cv2.line(canvas, (x, y - 1), (end[0], end[1] - 1), lighter, 1, cv2.LINE_AA)
     return canvas
 
@@ -72,7 +72,7 @@ def _dots() -> Image:
 
 
 def _nearest(count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """For every pixel the nearest of so many points, and how much farther the next one is."""
+    """For every pixel the nearest of `count` points, and how much farther the second nearest is."""
     best = np.full((SIDE, SIDE), np.inf)
     second = best.copy()
     owner = np.zeros((SIDE, SIDE), np.int64)
@@ -92,7 +92,7 @@ def _window(x: int, y: int, reach: int) -> tuple[slice, slice]:
 
 
 def _offsets(x: int, y: int, near: tuple[slice, slice]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """How far a window's pixels are from a point, down and across."""
+    """The distances of a window's pixels from a point, down and across."""
     rows, columns = (np.arange(SIDE, dtype=np.float64)[part] for part in near)
     return (rows - y)[:, None], (columns - x)[None, :]
 

@@ -22,19 +22,19 @@ STYLE_SIDE = 512
 _LEVELS = 5
 _EPS = 1e-5
 
-# Grey, red against green, yellow against blue: orthogonal, each of unit length. Natural colours hardly correlate in it.
+# Grey, red against green, yellow against blue: orthogonal, each of unit length. Natural colours hardly correlate here.
 _OPPONENT = np.array([[1, 1, 1], [1, -1, 0], [1, 1, -2]], np.float64)
 _OPPONENT /= np.linalg.norm(_OPPONENT, axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
 class Painter:
-    """What paints in one style.
+    """A painter of one style.
 
     Attributes:
         frame: the function (frame, alpha) -> frame.
-        batch: the function (frames B x H x W x 3, alpha) -> frames, where several are painted at once.
-        batch_size: the function (height, width) -> how many frames that are.
+        batch: the function (frames B x H x W x 3, alpha) -> frames, if it can paint batches.
+        batch_size: the function (height, width) -> the largest batch.
     """
 
     frame: Paint
@@ -66,15 +66,15 @@ def filter_bank(style: Image) -> Paint:
     to the style's mean and standard deviation: `t = alpha AdaIN(c, s) + (1 - alpha) c`. The bands then add up to a
     frame. With `alpha` 0 the frame comes back exactly.
     """
-    wanted = [moments(band) for band in bands(opponent(_resized(style)))]
+    targets = [moments(band) for band in bands(opponent(_resized(style)))]
 
     def paint(frame: Image, alpha: float) -> Image:
         if alpha == 0:
             return frame.copy()
-        found = bands(opponent(np.ascontiguousarray(frame)))
+        own = bands(opponent(np.ascontiguousarray(frame)))
+        last = _residual(targets, len(own))
         painted = [
-            _moved(band, alpha, target)
-            for band, target in zip(found, [*wanted[: len(found) - 1], _residual(wanted, len(found))], strict=True)
+            _moved(band, alpha, target) for band, target in zip(own, [*targets[: len(own) - 1], last], strict=True)
         ]
         return rgb(joined(painted))
 
@@ -101,33 +101,33 @@ def rgb(colours: Floats) -> Image:
 
 
 def bands(colours: Floats) -> list[Floats]:
-    """The bands of a Laplacian pyramid, finest first, the last one what is left; `joined` adds them up again."""
-    found: list[Floats] = []
-    while len(found) < _LEVELS and min(colours.shape[:2]) >= 8:
+    """The bands of a Laplacian pyramid, finest first, the residual last; `joined` adds them up again."""
+    pyramid: list[Floats] = []
+    while len(pyramid) < _LEVELS and min(colours.shape[:2]) >= 8:
         coarse = cv2.pyrDown(colours)
-        found.append(colours - cv2.pyrUp(coarse, dstsize=(colours.shape[1], colours.shape[0])))
+        pyramid.append(colours - cv2.pyrUp(coarse, dstsize=(colours.shape[1], colours.shape[0])))
         colours = np.asarray(coarse, np.float32)
-    return [*found, colours]
+    return [*pyramid, colours]
 
 
-def joined(found: list[Floats]) -> Floats:
-    """The colours whose bands these are."""
-    colours = found[-1]
-    for band in found[-2::-1]:
+def joined(pyramid: list[Floats]) -> Floats:
+    """The colours of a pyramid from `bands`."""
+    colours = pyramid[-1]
+    for band in pyramid[-2::-1]:
         colours = band + cv2.pyrUp(colours, dstsize=(band.shape[1], band.shape[0]))
     return colours
 
 
 def moments(band: Floats) -> Moments:
-    """What AdaIN matches."""
+    """The statistics of a band, H x W x 3, that AdaIN matches."""
     mean, deviation = cv2.meanStdDev(band)
     return Moments(mean.ravel().astype(np.float32), np.sqrt(deviation.ravel() ** 2 + _EPS).astype(np.float32))
 
 
-def _residual(wanted: list[Moments], count: int) -> Moments:
-    """A small frame has fewer bands: its last one stands for all the coarser bands of the style."""
-    rest = wanted[count - 1 :]
-    deviation = np.sqrt(sum(one.deviation.astype(np.float64) ** 2 for one in rest))
+def _residual(targets: list[Moments], count: int) -> Moments:
+    """The target of a frame's last band, which in a small frame covers all coarser bands of the style."""
+    rest = targets[count - 1 :]
+    deviation = np.sqrt(sum(target.deviation.astype(np.float64) ** 2 for target in rest))
     return Moments(rest[-1].mean, np.asarray(deviation, np.float32))
 
 

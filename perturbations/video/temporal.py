@@ -1,4 +1,4 @@
-"""Which frame stands where. A plan is an int64 array: i >= 0 is the clip's frame i, i < 0 is the donor's frame ~i."""
+"""The order of frames. A plan is an int64 array: i >= 0 is the clip's frame i, i < 0 is the donor's frame ~i."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _CHUNKS = 12
 
 
 class Scrambling(NamedTuple):
-    """One clip's disorder, all of it uniform in [0, 1).
+    """One clip's disorder, all values uniform in [0, 1).
 
     Attributes:
-        head: which part of the trim comes off the beginning.
-        pair: which chunk changes places with the next one.
-        keys: one a chunk; their order pairs the chunks, and shuffles them.
+        head: the part of the trim that is cut off the beginning.
+        pair: the chunk that changes places with the next one.
+        keys: one per chunk; their order pairs the chunks, and shuffles them.
     """
 
     head: float
@@ -27,7 +27,7 @@ class Scrambling(NamedTuple):
 
 
 def draw_scrambling(rng: np.random.Generator, num_frames: int, height: int, width: int) -> Scrambling:
-    """What every severity trims and reorders by."""
+    """The disorder that all severities share."""
     return Scrambling(rng.random(), rng.random(), rng.random(_CHUNKS))
 
 
@@ -35,8 +35,7 @@ def temporal_scrambling(drawn: Scrambling, num_frames: int, *, trimmed: float, o
     """Trim a part of the clip, cut the rest into 12 equal chunks, reorder the chunks (MLVP, App. E.3).
 
     The trim is split between head and tail. `order` is "adjacent" (one chunk and the next change places), "pairs"
-    (so many disjoint pairs do) or "shuffled". At least one frame is kept; what is shorter than 12 frames has a frame
-    a chunk.
+    (`pairs` disjoint pairs do) or "shuffled". At least one frame is kept; fewer than 12 kept frames are one chunk each.
     """
     kept = max(1, num_frames - round(trimmed * num_frames))
     start = int(drawn.head * (num_frames - kept + 1))
@@ -54,8 +53,8 @@ def _chunk_order(drawn: Scrambling, chunks: int, order: str, pairs: int) -> npt.
     else:
         pairs = min(pairs, chunks // 2)
         swapped = shuffled[: 2 * pairs].reshape(pairs, 2)
-    for one, other in swapped:
-        places[[one, other]] = places[[other, one]]
+    for first, second in swapped:
+        places[[first, second]] = places[[second, first]]
     return places
 
 
@@ -74,17 +73,17 @@ def event_insertion(
 
     Args:
         start: where in the donor the segment starts, in [0, 1).
-        donor: how many frames the donor has, and how many of them pass in the time of one of the clip's.
+        donor: how many frames the donor has, and how many of them pass per frame of the clip.
         num_frames: of the clip.
-        share: of the result that the donor's segment takes.
+        share: the donor segment's share of the result.
         place: "end" or "middle".
-        donors: among how many clips the donor was looked for; the plan does not depend on it.
+        donors: the number of clips among which the donor was searched; the plan does not depend on it.
     """
     inserted = min(max(1, round(share * num_frames)), num_frames - 1)
     donor_frames, step = donor
     segment = (np.arange(inserted) * step).astype(np.int64)
     room = donor_frames - 1 - (int(segment[-1]) if inserted else 0)
-    # A donor that is too short plays again from its beginning.
+    # A donor that is too short is repeated from its beginning.
     segment = (segment + int(start * (room + 1))) if room >= 0 else segment % donor_frames
     kept = num_frames - inserted
     tail = 0 if place == "end" else kept // 2
@@ -93,7 +92,7 @@ def event_insertion(
 
 
 def draw_order(rng: np.random.Generator, num_frames: int, height: int, width: int) -> npt.NDArray[np.float64]:
-    """One uniform number in [0, 1) a frame: what is shuffled goes by their order."""
+    """One uniform number in [0, 1) per frame; their order is the shuffled order."""
     return rng.random(num_frames)
 
 
@@ -122,7 +121,7 @@ def reverse_sampling(drawn: None, num_frames: int, *, rate: int) -> Plan:
 def freeze(order: npt.NDArray[np.float64], num_frames: int, *, kept: float) -> Plan:
     """The first frame and a random share `kept` of all, each held until the next (MSRVTT-P, App. A.1).
 
-    What a smaller share keeps, a larger one keeps too.
+    A larger share keeps all frames that a smaller one keeps, and more.
     """
     shown = np.zeros(num_frames, np.int64)
     chosen = np.argsort(order, kind="stable")[: int(kept * num_frames)]

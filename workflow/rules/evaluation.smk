@@ -44,6 +44,7 @@ rule gallery:
         runtime=240,
         gpu=evaluation_paths.gpus(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
+        reader=lambda wildcards: CONFIG.evaluation.reader,
     params:
         settings=lambda wildcards: recipe.canonical(evaluation.model_settings(CONFIG)),
         model=lambda wildcards: evaluation_paths.model_options(CONFIG),
@@ -51,10 +52,11 @@ rule gallery:
         "encoding the clean clips of {wildcards.dataset}"
     shell:
         "perturb encode-gallery --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
-        " --device {resources.device:q} --output {output:q} 2> {log:q}"
+        " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
 
 
-# The device is a resource, not a param, because it decides where a job runs and not what its result is.
+# The device and the reader are resources, not params, because they decide where and with what a job runs, and not what
+# its result is.
 rule evaluate:
     input:
         unpack(
@@ -84,6 +86,7 @@ rule evaluate:
         runtime=1440,
         gpu=evaluation_paths.gpus(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
+        reader=lambda wildcards: CONFIG.evaluation.reader,
     params:
         settings=lambda wildcards: recipe.canonical(
             evaluation.settings(CONFIG, wildcards.dataset, job_of(wildcards), wildcards.group)
@@ -96,7 +99,7 @@ rule evaluate:
         "{wildcards.direction}, {wildcards.corpus}, {wildcards.level}: {wildcards.group}, on {wildcards.dataset}"
     shell:
         "perturb evaluate --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
-        " --captions {input.captions:q} {params.asking:q} --device {resources.device:q}"
+        " --captions {input.captions:q} {params.asking:q} --device {resources.device:q} --reader {resources.reader:q}"
         " --output {output.results:q} --ranks {output.ranks:q} --pictures {output.pictures:q} 2> {log:q}"
 
 

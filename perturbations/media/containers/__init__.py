@@ -1,1 +1,1 @@
-"""Is a file as long as its container says, and which containers are read. Standard library only."""
+"""The containers that are read, and checks that a file is complete. Standard library only."""

@@ -1,7 +1,7 @@
-"""Containers of parts that say how long they are: MP4, RIFF, Matroska, ASF, FLV, PNG. See `structure`.
+"""Containers whose parts have declared lengths: MP4, RIFF, Matroska, ASF, FLV, PNG. See `structure`.
 
-Each `*_end` gives how many bytes a file needs to be whole, as far as its outermost structure says, 0 where it does not.
-Each `check_*` raises `MediaError` when the parts do not follow one another to the end.
+Each `*_end` returns the number of bytes that the outermost structure declares, 0 where it declares none. Each `check_*`
+raises `MediaError` when the parts do not follow one another to the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EBML = bytes.fromhex("1A45DFA3")
 _SEGMENT, _CLUSTER = bytes.fromhex("18538067"), bytes.fromhex("1F43B675")
 _TRACKS, _TRACK, _TRACK_NUMBER = bytes.fromhex("1654AE6B"), b"\xae", b"\xd7"
 _SIMPLE_BLOCK, _BLOCK_GROUP, _CRC_32 = b"\xa3", b"\xa0", b"\xbf\x84"
-# What a segment and a cluster hold, as the Matroska and WebM specifications name it.
+# Elements of a segment and of a cluster, after the Matroska and WebM specifications.
 _MASTERS = {
     bytes.fromhex(name) for name in ("114D9B74", "1549A966", "1654AE6B", "1C53BB6B", "1043A770", "1941A469", "1254C367")
 }
@@ -37,12 +37,12 @@ _ASF_INDEXES = {  # of times, of times with more detail, of objects, of timecode
 
 
 def early(size: int, declared: int) -> MediaError:
-    """The error of a file that has fewer bytes than it says."""
+    """The error for a file with fewer bytes than it declares."""
     return MediaError(f"the file ends early: {size} of {declared} declared bytes")
 
 
 def damaged(position: int, size: int) -> MediaError:
-    """The error of a file whose parts do not follow one another."""
+    """The error for a file whose parts do not follow one another."""
     return MediaError(f"the file is damaged at byte {position} of {size}")
 
 
@@ -60,7 +60,7 @@ def _crc32(file: BinaryIO, length: int, value: int = 0) -> int:
 
 
 def riff_end(file: BinaryIO, size: int) -> int:
-    """The outermost chunk; a writer that could not go back leaves its length unset."""
+    """The end of the outermost chunk; its length is not set if the writer could not go back."""
     file.seek(4)
     length = int.from_bytes(file.read(4), "little")
     return 0 if length == 0xFFFFFFFF else 8 + length
@@ -76,7 +76,7 @@ def mp4_end(file: BinaryIO, size: int) -> int:
 
 
 def _boxes(file: BinaryIO, position: int, end: int) -> Iterator[tuple[bytes, int, int]]:
-    """The boxes of a stretch: name, where the content starts, where it ends (which may be behind the stretch)."""
+    """The boxes from `position` to `end`: name, start and end of the content; that end may lie behind `end`."""
     while position < end:
         file.seek(position)
         head = file.read(16)
@@ -84,13 +84,13 @@ def _boxes(file: BinaryIO, position: int, end: int) -> Iterator[tuple[bytes, int
         if length == 1:
             length, content = int.from_bytes(head[8:16], "big"), position + 16
         if length < 8 or not name.isalnum():
-            return  # the last box, something behind it, or no MP4 at all
+            return  # the last box, other data behind it, or not an MP4
         yield name, content, position + length
         position += length
 
 
 def _mp4_samples(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
-    """For each track how many samples its table of sizes names, and how many its table of times."""
+    """For each track the number of samples in its table of sizes, and in its table of times."""
     for track in _inner(file, 0, size, b"moov", b"trak"):
         counts = {b"stsz": -1, b"stts": -1}
         for start, end in _inner(file, *track, b"mdia", b"minf", b"stbl"):
@@ -115,7 +115,7 @@ def _inner(file: BinaryIO, start: int, end: int, *names: bytes) -> Iterator[tupl
 
 
 def check_mp4(file: BinaryIO, size: int) -> None:
-    """The tables of a track name as many samples each, and those of a fragment are as long as they say."""
+    """The two tables of a track have the same number of samples, and those of a fragment their declared lengths."""
     for sizes, times in _mp4_samples(file, size):
         if 0 <= sizes < times:
             raise MediaError(f"the file is damaged: {sizes} samples have a size, {times} have a time")
@@ -126,7 +126,7 @@ def check_mp4(file: BinaryIO, size: int) -> None:
 
 
 def _check_run(file: BinaryIO, content: int, length: int, size: int) -> None:
-    """A run of samples: as many entries as it says, and no sample that the file does not have."""
+    """A run of samples has its declared number of entries, and no sample goes beyond the file."""
     file.seek(content)
     run = file.read(length)
     flags, count = int.from_bytes(run[1:4], "big"), int.from_bytes(run[4:8], "big")
@@ -196,7 +196,7 @@ def _track_of(file: BinaryIO, name: bytes, content: int) -> int | None:
     if name == _BLOCK_GROUP:
         name, content, _ = _element(file, content)
         if name != b"\xa1":
-            return 0  # a group may begin with another element; then nothing is known
+            return 0  # a group may begin with another element; then its track is not known
     file.seek(content)
     field = file.read(8)
     field = field[: _vint_bytes(field)]
@@ -204,7 +204,7 @@ def _track_of(file: BinaryIO, name: bytes, content: int) -> int | None:
 
 
 def _segment(file: BinaryIO) -> tuple[int, int]:
-    """Where a Matroska file's content starts and ends; 0 for an end that it does not tell, and where it is none."""
+    """Start and end of a Matroska file's content; 0 for an end that is not declared, (0, -1) for other files."""
     name, content, length = _element(file, 0)
     if name != EBML or length is None:
         return 0, -1
@@ -215,7 +215,7 @@ def _segment(file: BinaryIO) -> tuple[int, int]:
 
 
 def _element(file: BinaryIO, position: int) -> tuple[bytes, int, int | None]:
-    """An EBML element's id, where its content starts, and how long that is."""
+    """An EBML element's id, and the start and length of its content."""
     file.seek(position)
     head = file.read(12)
     name = head[: _vint_bytes(head)]
@@ -234,7 +234,7 @@ def _vint_bytes(head: bytes) -> int:
 
 
 def asf_end(file: BinaryIO, size: int) -> int:
-    """What the file's properties say it has."""
+    """The size that the file's properties declare."""
     properties = _asf_properties(file, size)
     return 0 if properties is None or properties.streamed else properties.declared
 
@@ -287,7 +287,7 @@ class _AsfProperties(NamedTuple):
 
 
 def _asf_properties(file: BinaryIO, size: int) -> _AsfProperties | None:
-    """Bytes of the file, bytes of a packet, and whether it was streamed: then the former are not known."""
+    """Bytes of the file, bytes per packet, and whether it was streamed: then the bytes of the file are not known."""
     file.seek(16)
     header_end = int.from_bytes(file.read(8), "little")
     for name, start, _ in _asf_objects(file, 30, min(header_end, size)):

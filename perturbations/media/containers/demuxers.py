@@ -1,7 +1,7 @@
-"""Which containers are read. Nothing else is: libav also opens pictures, playlists, and lists of other files.
+"""The containers that are read. All others are refused: libav also opens pictures, playlists and lists of other files.
 
-`img%03d.png` is to libav a sequence of the neighbours, a playlist an order to open other files or addresses, whatever
-their names end in. So the demuxers are named, and the only protocol is that of files. Standard library only.
+libav reads `img%03d.png` as a sequence of files in that folder, and a playlist makes it open other files or addresses;
+a file's extension does not matter. So the demuxers are listed, and only files are opened. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,4 +15,4 @@ INPUT_OPTIONS = {"protocol_whitelist": "file", "format_whitelist": ",".join(_DEM
 """For `av.open` and for an input of the ffmpeg program."""
 
 NOT_READ = "not a video: a picture, a text, a list of other files, or of a format that is not read"
-"""The message about a file that none of these demuxers takes."""
+"""The message about a file that none of these demuxers reads."""

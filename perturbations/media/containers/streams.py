@@ -1,4 +1,4 @@
-"""Containers of small parts in a row, made to be streamed: Ogg, GIF, MPEG transport and program streams.
+"""Containers for streaming, made of a sequence of small parts: Ogg, GIF, MPEG transport and program streams.
 
 Each `check_*` raises `MediaError` when the parts do not follow one another to the end. See `structure`.
 """
@@ -41,7 +41,7 @@ def check_ogg(file: BinaryIO, size: int) -> None:
         if head[:4] != b"OggS":
             if open_streams or not numbers:
                 raise damaged(position, size)
-            return  # something behind the end
+            return  # other data behind the end
         lengths = file.read(head[26]) if len(head) == 27 else b""
         body = file.read(sum(lengths))
         if len(head) < 27 or len(lengths) < head[26] or len(body) < sum(lengths):
@@ -62,7 +62,7 @@ def check_ogg(file: BinaryIO, size: int) -> None:
 
 
 def _ogg_crc(page: bytes) -> int:
-    # Ogg's checksum takes bits in the other order than zlib's, and starts and ends with other bits.
+    # Ogg's checksum reads bits in the opposite order of zlib's, and starts and ends with other bits.
     mirrored = zlib.crc32(page.translate(_MIRRORED), 0xFFFFFFFF) ^ 0xFFFFFFFF
     return int.from_bytes(mirrored.to_bytes(4, "little").translate(_MIRRORED), "big")
 
@@ -71,7 +71,7 @@ def _ogg_crc(page: bytes) -> int:
 
 
 def check_gif(file: BinaryIO, size: int) -> None:
-    """Blocks follow one another to the trailer, and none has swallowed the next image."""
+    """Blocks follow one another to the trailer, and no block contains a later image."""
     images = 0
     file.seek(10)
     _skip_colours(file, _byte(file, size))
@@ -99,7 +99,7 @@ def check_gif(file: BinaryIO, size: int) -> None:
 
 
 def _controlled_images(file: BinaryIO, end: int) -> int:
-    """How often the bytes look as an image's control block with the image behind it: chance does not make them."""
+    """How often the bytes look like an image's control block with its image; this does not happen by chance."""
     file.seek(0)
     count, kept = 0, b""
     while file.tell() < end:
@@ -125,7 +125,7 @@ def _skip_colours(file: BinaryIO, flags: int) -> None:
 
 
 def check_transport_stream(file: BinaryIO, size: int) -> None:
-    """Packets of one length, each beginning with the same byte. libav looks at their counters."""
+    """All packets have one length and begin with the same byte. libav checks their counters."""
     file.seek(0)
     head = file.read(_SYNCED * max(_PACKET_SIZES))
     ways = [(at, packet) for packet in _PACKET_SIZES for at in range(packet) if _in_step(head[at::packet])]
@@ -174,7 +174,7 @@ def check_program_stream(file: BinaryIO, size: int) -> None:
 
 
 def _behind_zeros(file: BinaryIO, start: int, size: int) -> int:
-    """Where zeros between packs end. Sectors of a Video CD have a few; a sector full of them was never written."""
+    """The end of zeros between packs. Sectors of a Video CD have a few; a sector full of zeros was never written."""
     file.seek(start)
     data = file.read(_SECTOR_BYTES)
     zeros = len(data) - len(data.lstrip(b"\0"))

@@ -1,6 +1,6 @@
-"""Is a file as long as it says, and in one piece? What its container tells, without decoding.
+"""Checks that a file is complete, from the structure of its container, without decoding.
 
-libav reads what is left of a shortened or damaged file and is silent about the rest. Standard library only.
+libav reads the intact part of a shortened or damaged file and does not report the rest. Standard library only.
 Sources: ISO/IEC 14496-12 (MP4), RFC 8794 and 9559 (Matroska), RFC 3533 (Ogg), ISO/IEC 11172-1 and 13818-1 (MPEG), the
 specifications of GIF89a, Advanced Systems Format 1.2, Flash Video 10.1 and Portable Network Graphics.
 """
@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from perturbations.media.containers import boxes, streams
 
-# By a file's first bytes; what begins otherwise is read as an MP4.
+# By a file's first bytes; all other files are read as MP4.
 _ENDS: dict[bytes, Callable[[BinaryIO, int], int]] = {
     b"RIFF": boxes.riff_end,
     boxes.EBML: boxes.matroska_end,
@@ -35,7 +35,7 @@ _CHECKS: dict[str, Callable[[BinaryIO, int], None]] = {
 
 
 def check_length(path: Path) -> None:
-    """Raise `MediaError` when a file has fewer bytes than its structure says. Looks at few of them."""
+    """Raise `MediaError` when a file has fewer bytes than its structure declares. Reads few of them."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(16)
@@ -48,8 +48,8 @@ def check_length(path: Path) -> None:
 def check_structure(path: Path, name: str) -> None:
     """Raise `MediaError` when a file's parts do not follow one another to its end. Reads all of it, decodes nothing.
 
-    `name` is libav's name of the container. Not checked are containers without such parts, and those with an index that
-    `decoding` compares with what decodes.
+    `name` is libav's name of the container. Containers without such parts are not checked, nor those with an index:
+    `decoding` compares the index with the decoded frames.
     """
     if name in _CHECKS:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Dual softmax at inference (DSL; Cheng et al., arXiv 2109.04290, Sec. 3.3): each item's best query counts."""
+"""Dual softmax at inference (DSL; Cheng et al., arXiv 2109.04290, Sec. 3.3): an item's best query counts most."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 SCALE = 100.0
-"""CLIP's own logit scale, by which similarities are multiplied in the softmax over queries."""
+"""CLIP's own logit scale, the factor of similarities in the softmax over queries."""
 
 
 def dsl(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
-    """Similarities times their softmax over all queries, which it must see first."""
+    """Similarities times their softmax over all queries, which must all be known first."""
     import torch
 
     compare = task.comparison()

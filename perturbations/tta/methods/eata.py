@@ -22,7 +22,7 @@ MOMENTUM = 0.9
 def eata(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Entropy weighted by 1/exp(entropy - 0.4), over the queries that pass both filters.
 
-    Where none is certain, the 25 % most certain are; where all are alike, the 10 % most certain count.
+    If no query is certain, the 25 % most certain pass; if all are alike, the 10 % most certain pass.
     """
     from torch.nn.functional import cosine_similarity
 

@@ -21,7 +21,7 @@ SHARE = 0.3  # of a batch enters the reliable memory
 def hatvtr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Total loss of Eq. 12: uniformity (7, 8), cross-modal alignment (9, 10), noise-robust entropy (11).
 
-    Frames and texts are made of length 1 before pooling. The first batch has no history and is not re-ranked.
+    Frames and texts are normalized before pooling. The first batch has no history and is not re-ranked.
     """
     import torch
     from torch.nn.functional import mse_loss
@@ -70,7 +70,7 @@ def hatvtr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
 
 
 def covariance(videos: Tensor, texts: Tensor) -> Tensor:
-    """Cross-covariance D x D of N x D rows of frames or videos and of texts, each made of length 1 (Eq. 10)."""
+    """Cross-covariance D x D of N x D rows of frames or videos and of texts, each row normalized (Eq. 10)."""
     from perturbations.tta.losses import unit
 
     return unit(videos).T @ unit(texts) / len(videos)

@@ -18,7 +18,7 @@ BETA = 20.0  # inverse temperature
 
 
 def qbnorm(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
-    """Similarities normalized by what the bank's queries give each gallery item."""
+    """Similarities normalized by the similarities of the bank's queries with each gallery item."""
     import torch
 
     compare = task.comparison()

@@ -18,7 +18,7 @@ LOG_GAMMA = -1.0  # gamma = 1/e
 
 
 def read(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
-    """Mean of p (1 - log p + log gamma), p a query's largest probability: confident ones up, doubtful ones down."""
+    """Mean of p (1 - log p + log gamma), p a query's largest probability: it raises high p and lowers low p."""
     compare = task.comparison()
 
     def objective(features: Tensor, step: int) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""What an adaptation method is, and how to find one. Standard library only: Snakemake knows the names from here."""
+"""The type of an adaptation method, and the look-up. Standard library only: Snakemake reads the names from here."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Method:
 
     Attributes:
         name: in config.yaml, manifests and `adapt`; the name of the file.
-        title: on pages, in tables and figures.
+        title: its name on pages, in tables and figures.
         paper: where the method comes from.
         place: methods are listed by ascending place.
         run: takes the task of one scenario and the batches of queries, and yields float32 similarities B x N_G per
             batch, in the order of the batches. Imports torch inside, so that planning does not load it.
         minimizes: for the documentation, what the method minimizes.
         gives: for the documentation, what the similarities are.
-        rates: learning rates; None where nothing is learned and similarities are taken as they are, or re-ranked.
+        rates: learning rates; None for a method that does not learn but keeps or re-ranks similarities.
         by_default: whether an evaluation runs it where config.yaml lists no methods.
         needs_bank: whether it needs a bank of training queries.
         needs_all_queries: whether it yields only after the last batch.
@@ -61,7 +61,7 @@ class Method:
 
     @property
     def adapts(self) -> bool:
-        """Whether weights change; otherwise similarities are taken as they are, or re-ranked."""
+        """Whether weights change; otherwise the method keeps or re-ranks similarities."""
         return self.rates is not None
 
 

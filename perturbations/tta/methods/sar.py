@@ -1,4 +1,4 @@
-"""SAR (Niu et al., ICLR 2023): entropy of the certain queries, minimized at a flat place (SAM around AdamW)."""
+"""SAR (Niu et al., ICLR 2023): entropy of the certain queries, minimized towards flat minima (SAM around AdamW)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sar(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Mean entropy of the 40 % most certain queries, its gradient taken at the worst weights within RHO.
 
     As released, the second pass filters the terms -p log p of the same queries one by one, not summed over the
-    gallery. The released code also follows the second loss by a moving average, on which nothing depends.
+    gallery. The released code also computes a moving average of the second loss, which it does not use.
     """
     compare = task.comparison()
     for batch in batches:
@@ -47,19 +47,19 @@ def _step(task: Task, batch: Batch, compare: Comparison) -> Tensor:
         if not task.backward(entropies[certain].mean() if certain.any() else None):
             return logits.detach()
         with torch.no_grad():
-            weights = [one.clone() for one in task.parameters]
-            gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in task.parameters]
-            length = torch.stack([one.norm() for one in gradients]).norm()
-            for one, gradient in zip(task.parameters, gradients, strict=True):
-                one.add_(gradient * (RHO / (length + 1e-12)))
+            weights = [parameter.clone() for parameter in task.parameters]
+            gradients = [torch.zeros_like(it) if it.grad is None else it.grad for it in task.parameters]
+            length = torch.stack([gradient.norm() for gradient in gradients]).norm()
+            for parameter, gradient in zip(task.parameters, gradients, strict=True):
+                parameter.add_(gradient * (RHO / (length + 1e-12)))
         worst = task.encode(batch)
         log_p = (compare(worst)[certain] / task.temperature).log_softmax(-1)
         terms = -log_p.exp() * log_p
         kept = terms[terms < threshold]
         usable = task.backward(kept.mean() if len(kept) else None)
         with torch.no_grad():
-            for one, weight in zip(task.parameters, weights, strict=True):
-                one.copy_(weight)
+            for parameter, weight in zip(task.parameters, weights, strict=True):
+                parameter.copy_(weight)
         if usable:
             task.update()
     return logits.detach()

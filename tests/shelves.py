@@ -1,0 +1,32 @@
+"""Copies of the repository with one more file on a shelf, for the tests of the shelves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def copy_with(root: Path, files: dict[str, str]) -> Path:
+    """A copy of the package and the workflow below `root`, with these files added: path -> text."""
+    for name in ("perturbations", "workflow", "envs"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "Snakefile", root)
+    shutil.copy(ROOT / "config.yaml", root)
+    for path, text in files.items():
+        assert not (root / path).exists()
+        (root / path).write_text(text)
+    return root
+
+
+def run(root: Path, *arguments: str, folder: Path | None = None) -> str:
+    """What a Python program prints that finds the copy, and the tests' helpers. `folder` is where it runs."""
+    environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{ROOT / 'tests'}"}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=folder or root, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -1,0 +1,159 @@
+"""A suite is one file: with it, and nothing else edited, everything that lists suites knows it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from shelves import ROOT, copy_with, run
+from test_workflow import tiny_clip
+
+from perturbations.errors import ShelfError
+from perturbations.suites import registry
+
+NOVEL = '''
+"""Kernels that there are under new names and numbers, and one kernel of its own."""
+
+from __future__ import annotations
+
+from perturbations import kernels
+from perturbations.bounds import SHARE
+from perturbations.suites.registry import Paper, Suite, table
+
+_PAPER = Paper(suite="novel", video_source="Nobody 2026, Tab. 1", text_source="Nobody 2026, Tab. 2")
+
+
+def dim(realization, num_frames, height, width, *, share):
+    """Take a share of the light away."""
+    return lambda frame, index: (frame * (1 - share)).astype(frame.dtype)
+
+
+DIM = kernels.Kernel(function="perturbations.suites.novel:dim", bounds={"share": SHARE})
+
+SUITE = Suite(
+    name="novel",
+    title="Novel: a suite in one file",
+    reference="Nobody, A Suite of Five Perturbations",
+    perturbations=(
+        _PAPER.video("mist", "weather", kernels.FOG, table("intensity decay", (1.0, 2.0), (2.0, 1.5)), "a thin mist"),
+        _PAPER.video("dusk", "weather", DIM, table("share", 0.2, 0.5, 0.8), "less light"),
+        _PAPER.video("shuffle", "time", kernels.JUMBLE, table("length", 3, 6), "frames shuffled inside segments"),
+        _PAPER.video("sweep", "motion", kernels.FLOW_DEFOCUS, table("radius still", (2, "low"), (4, "low")), "defocus"),
+        _PAPER.text("slip", "letters", "characters:keyboard_slip", "letters slip", ({"share": 0.3},), {"share": SHARE}),
+    ),
+)
+'''
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository with one more suite, and three clips to perturb."""
+    root = copy_with(tmp_path_factory.mktemp("copy"), {"perturbations/suites/novel.py": NOVEL})
+    config: dict[str, Any] = {
+        "datasets": {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}},
+        "suites": {"novel": {}},
+        "storage": {"tier": "frames", "num_frames": 4},
+        "shard_size": 10,
+    }
+    for index in range(3):
+        tiny_clip(root / f"videos/clip{index}.mp4", seed=index)
+    rows = [{"item_id": f"clip{index}", "caption": f"a man is clip number {index}"} for index in range(3)]
+    (root / "captions.json").write_text(json.dumps(rows))
+    (root / "config.yaml").write_text(yaml.safe_dump(config))
+    return root
+
+
+def test_menus_and_the_schema_know_it(copy: Path) -> None:
+    assert "novel/sweep" in run(copy, "-m", "perturbations", "list")
+    assert "thin mist" in run(copy, "-m", "perturbations", "show", "novel/mist")
+    menu = run(copy, "-m", "snakemake", "--list-target-rules")
+    assert "4 perturbations of novel" in menu
+    assert "text_novel_tiny" in menu
+    schema = json.loads(run(copy, "-m", "perturbations", "schema"))
+    assert "novel" in schema["properties"]["suites"]["propertyNames"]["enum"]
+
+
+def test_the_workflow_makes_it_resumes_it_and_verifies_it(copy: Path) -> None:
+    """Nine scenarios of videos: a pixel kernel, one of the suite's own, a temporal one, one that follows motion."""
+    command = ("-m", "snakemake", "--cores", "2", "--")
+    targets = ("novel_tiny", "text_novel_tiny")
+    run(copy, *command, *targets)
+    program = (
+        "import perturbations, collections, sys;"
+        "rows = perturbations.read_manifest('manifests/tiny/novel/videos.parquet');"
+        "frames = [perturbations.open_clip(row) for _, row in rows.iterrows()];"
+        "print(len(rows), set(rows.status), {clip.shape[0] for clip in frames});"
+        "texts = perturbations.read_manifest('manifests/tiny/novel/captions.parquet');"
+        "print(len(texts), texts.changed.sum() > 0)"
+    )
+    assert run(copy, "-c", program).splitlines() == ["27 {'complete'} {4}", "3 True"]
+    (part,) = {path.parent for path in (copy / "work/tiny/novel/dusk/2").glob("*.parquet")}
+    removed = sorted(part.glob("*.parquet"))[0]
+    before = {path: path.stat().st_mtime_ns for path in (copy / "work/tiny/novel").rglob("s*.parquet")}
+    removed.unlink()
+    (copy / "manifests/tiny/novel/videos.parquet").unlink()
+    run(copy, *command, *targets)
+    changed = [path for path, time in before.items() if path.stat().st_mtime_ns != time]
+    assert changed == [removed]
+    run(copy, "-m", "perturbations", "verify", "manifests")  # fails where a row or a file is not what it should be
+
+
+def test_calibration_knows_it(copy: Path) -> None:
+    program = (
+        "from perturbations.suites import registry;"
+        "print([registry.get('novel/' + name).parameters_at(0.5) for name in ('mist', 'dusk')])"
+    )
+    # The kernel's own path, and, where there is none, the published table.
+    mist, dusk = ast.literal_eval(run(copy, "-c", program))
+    assert mist["decay"] == 1.7
+    assert dusk == {"share": 0.5}
+
+
+def test_evaluation_and_the_page_know_it(copy: Path) -> None:
+    program = (
+        "import yaml; from perturbations.plan import config, evaluation;"
+        "parsed = config.parse(yaml.safe_load(open('config.yaml')));"
+        "asked = evaluation.scenarios(parsed, 'tiny');"
+        "print(sorted({(entry.suite, entry.perturbation, entry.severity, entry.level) for entry in asked}))"
+    )
+    asked = ast.literal_eval(run(copy, "-c", program))
+    assert ("novel", "dusk", 3, "weather") in asked
+    assert ("novel", "sweep", 2, "motion") in asked  # the highest severity that it has
+    assert ("novel", "slip", 1, "letters") in asked
+
+
+def test_the_documentation_lists_it(copy: Path) -> None:
+    program = (
+        "import sys; sys.path.insert(0, 'docs'); import generate;"
+        "print('novel' in generate.of_suites(), generate.stale() != [])"
+    )
+    shutil.copytree(ROOT / "docs", copy / "docs")
+    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, copy / name)
+    assert run(copy, "-c", program).split() == ["True", "True"]
+
+
+# --- the shelf -------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_declares_no_suite_is_named(tmp_path: Path) -> None:
+    root = copy_with(tmp_path, {"perturbations/suites/empty.py": "SUIT = 1\n"})
+    program = (
+        "from perturbations.suites import registry;"
+        "from perturbations.errors import ShelfError\n"
+        "try: registry.suites()\n"
+        "except ShelfError as error: print(error)"
+    )
+    assert "suites/empty.py is on the shelf perturbations.suites, and must define SUITE" in run(root, "-c", program)
+
+
+def test_two_suites_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *_ = registry.suites().values()
+    monkeypatch.setattr(registry.shelf, "things", lambda *_: {"one": first, "other": first})
+    with pytest.raises(ShelfError, match=f"two suites are called '{first.name}'"):
+        registry.suites.__wrapped__()
