@@ -6,7 +6,7 @@
 
 Every setting is a process of its own: NumPy, OpenCV and its IPP, OpenBLAS, the C library's mathematics, FFmpeg's
 libraries in the process, the ffmpeg program and x264 each choose their code by the processor, and each can be told to
-choose the plain one. `plain` tells all of them. What is compared with the default setting, bit by bit:
+choose the plain one. `plain` does this for all of them. What is compared with the default setting, bit by bit:
 
 - `video`: frames of every video perturbation, offline backends, on two synthetic clips (320x240 and 161x117), on one
   that stands still, and on the given videos' first frames
@@ -146,7 +146,7 @@ def tasks(folder: Path, severities: list[int]) -> Iterator[Task]:
     for style in procedural_styles.names():
         yield f"style {style}", lambda s=style: procedural_styles.image(s)
     for path in sorted(folder.glob("*.mp4")):
-        yield f"decode {path.stem}", lambda p=path: np.stack([one.image for one in decoding.decode(Clip(p))])
+        yield f"decode {path.stem}", lambda p=path: np.stack([frame.image for frame in decoding.decode(Clip(p))])
     yield from text_tasks()
 
 
@@ -164,7 +164,7 @@ def drawn(entry: registry.Perturbation, clip: np.ndarray) -> np.ndarray:
 
 def flat(value: Any) -> np.ndarray:
     if isinstance(value, tuple):
-        return np.concatenate([flat(one) for one in value])
+        return np.concatenate([flat(part) for part in value])
     return np.asarray(value, np.float64).ravel()
 
 
@@ -174,8 +174,8 @@ def analysis_tasks(label: str, clip: np.ndarray) -> Iterator[Task]:
     def motions() -> list[motion.FrameMotion]:
         return [motion.frame_motion(motion.optical_flow(*pair)) for pair in pairs]
 
-    yield f"analysis motion mask {label}", lambda: np.stack([one.mask for one in motions()])
-    yield f"analysis motion angle {label}", lambda: np.array([one.angle for one in motions()])
+    yield f"analysis motion mask {label}", lambda: np.stack([flow.mask for flow in motions()])
+    yield f"analysis motion angle {label}", lambda: np.array([flow.angle for flow in motions()])
     held = ArrayClip(clip, "benchmark", label, FPS)
 
     def look(name: str) -> AnalysisRow:
@@ -199,7 +199,7 @@ def stored(profile: storage.Profile, clip: np.ndarray) -> tuple[np.ndarray, np.n
         path = Path(folder) / "clip.mp4"
         frames = (Frame(frame, index, index) for index, frame in enumerate(clip))
         encoding.encode(frames, path, profile, Timing(1 / rate, rate))
-        images = np.stack([one.image for one in decoding.decode(Clip(path))])
+        images = np.stack([frame.image for frame in decoding.decode(Clip(path))])
         return images, np.frombuffer(path.read_bytes(), np.uint8)
 
 
@@ -214,8 +214,8 @@ def text_tasks() -> Iterator[Task]:
     from perturbations import api
 
     def perturbed_text(key: str, severity: int) -> np.ndarray:
-        made = [api.perturb_text(text, key, severity, seed=3, item_id=text[:9]) for text in CAPTIONS]
-        return letters(json.dumps([[one.text, one.similarity] for one in made]))
+        results = [api.perturb_text(text, key, severity, seed=3, item_id=text[:9]) for text in CAPTIONS]
+        return letters(json.dumps([[result.text, result.similarity] for result in results]))
 
     for entry in registry.perturbations(kind="text"):
         for severity in entry.severities[::2]:
@@ -240,31 +240,34 @@ def letters(text: str) -> np.ndarray:
 def child(folder: Path, reference: Path, severities: list[int], only: list[str], keep: bool) -> dict[str, Any]:
     """Compute everything; write it to `reference` or compare it with what is there."""
     switch_off(folder)
-    found: dict[str, Any] = {}
+    differences: dict[str, Any] = {}
     for name, make in tasks(folder, severities):
         if only and not any(word in name for word in only):
             continue
         path = reference / f"{hashlib.sha256(name.encode()).hexdigest()[:24]}.npy"
         try:
-            made = np.ascontiguousarray(make())
+            array = np.ascontiguousarray(make())
         except BackendError:
             continue
         if keep:
-            np.save(path, made)
-            found[name] = [0, made.size, 0.0]
+            np.save(path, array)
+            differences[name] = [0, array.size, 0.0]
         elif path.exists():
-            found[name] = compared(made, np.load(path))
-    return found
+            differences[name] = compared(array, np.load(path))
+    return differences
 
 
-def compared(made: np.ndarray, expected: np.ndarray) -> list[Any]:
-    """How many values differ, of how many, and by how much at most; all of them where the shapes differ."""
-    if made.shape != expected.shape:
+def compared(array: np.ndarray, expected: np.ndarray) -> list[Any]:
+    """The number of values that differ, the number of values, and the largest difference.
+
+    All values count as different where the shapes differ.
+    """
+    if array.shape != expected.shape:
         return [expected.size, expected.size, float("inf")]
-    if made.tobytes() == expected.tobytes():
-        return [0, made.size, 0.0]
-    apart = np.abs(made.astype(np.float64) - expected.astype(np.float64))
-    return [int(np.count_nonzero(made != expected)), made.size, float(apart.max())]
+    if array.tobytes() == expected.tobytes():
+        return [0, array.size, 0.0]
+    apart = np.abs(array.astype(np.float64) - expected.astype(np.float64))
+    return [int(np.count_nonzero(array != expected)), array.size, float(apart.max())]
 
 
 def switch_off(folder: Path) -> None:
@@ -290,8 +293,8 @@ def switch_off(folder: Path) -> None:
 
         codec.h264 = without_asm
         for name, profile in storage.PROFILES.items():
-            told = [profile.options.get("x264-params"), "asm=0"]
-            options = {**profile.options, "x264-params": ":".join(one for one in told if one)}
+            parameters = [profile.options.get("x264-params"), "asm=0"]
+            options = {**profile.options, "x264-params": ":".join(text for text in parameters if text)}
             storage.PROFILES[name] = dataclasses.replace(profile, options=options)
 
 
@@ -304,7 +307,7 @@ def prepare(folder: Path, videos: list[Path]) -> None:
     still = np.repeat(moving_texture(120, 160, 1), FRAMES, axis=0)
     np.save(folder / "clip_still.npy", still)
     for number, video in enumerate(videos):
-        frames = [one.image for one, _ in zip(decoding.decode(Clip(video)), range(FRAMES), strict=False)]
+        frames = [frame.image for frame, _ in zip(decoding.decode(Clip(video)), range(FRAMES), strict=False)]
         np.save(folder / f"clip_video{number}.npy", np.stack(frames))
     clip = moving_texture(120, 160)
     for name, options in {
@@ -320,7 +323,7 @@ def prepare(folder: Path, videos: list[Path]) -> None:
 
 def start(setting: dict[str, str], folder: Path, reference: Path, options: argparse.Namespace, keep: bool) -> Any:
     command = [sys.executable, __file__, "--child", str(folder), str(reference), "--severities"]
-    command += [str(one) for one in options.severities]
+    command += [str(severity) for severity in options.severities]
     command += ["--only", *options.only] if options.only else []
     command += ["--write"] if keep else []
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **setting}
@@ -358,17 +361,17 @@ def main() -> None:
 
 
 def report(runs: dict[str, dict[str, list[Any]]]) -> None:
-    kinds = sorted({name.split()[0] for found in runs.values() for name in found})
+    kinds = sorted({name.split()[0] for differences in runs.values() for name in differences})
     print("| setting | " + " | ".join(kinds) + " |\n|---|" + "---|" * len(kinds))
-    for setting, found in runs.items():
+    for setting, differences in runs.items():
         cells = []
         for kind in kinds:
-            of_kind = [one for name, one in found.items() if name.split()[0] == kind]
-            cells.append(f"{sum(one[0] > 0 for one in of_kind)} of {len(of_kind)}")
+            of_kind = [difference for name, difference in differences.items() if name.split()[0] == kind]
+            cells.append(f"{sum(difference[0] > 0 for difference in of_kind)} of {len(of_kind)}")
         print(f"| {setting} | " + " | ".join(cells) + " |")
     print("\n| what differs | setting | values | of | at most by |\n|---|---|---|---|---|")
-    for setting, found in runs.items():
-        for name, (count, size, apart) in found.items():
+    for setting, differences in runs.items():
+        for name, (count, size, apart) in differences.items():
             if count:
                 print(f"| {name} | {setting} | {count:,} | {size:,} | {apart:.3g} |")
 

@@ -1,10 +1,10 @@
-"""CPU seconds a clip of our jobs, beside a plain ffmpeg transcode of the same clips with the same storage settings.
+"""CPU seconds per clip of our jobs, and of a plain ffmpeg transcode of the same clips with the same storage settings.
 
     python benchmarks/corpus.py VIDEO [VIDEO ...] [--shard 50] [--severities 1 3 5]
 
 Every job is the workflow's own command (`perturb videos`), imports and process start included, on a shard in which the
 given videos take turns. `checked` decodes every stored file again (the default of the workflow), `unchecked` does not.
-The peers' seconds are those of MLVP's released code for its own output, 12 frames a video, without its imports.
+The peers' seconds are those of MLVP's released code for its own output, 12 frames per video, without its imports.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def transcode_cpu(videos: list[Path], arguments: str, folder: Path) -> float:
     return total / len(videos)
 
 
-def plain_arguments(made: recipe.VideoRecipe) -> str:
+def plain_arguments(job_recipe: recipe.VideoRecipe) -> str:
     """The ffmpeg options of the same storage settings."""
-    if made.entry.method == "codec":
-        options = registry.resolve(made.entry.kernel)(**made.params)
+    if job_recipe.entry.method == "codec":
+        options = registry.resolve(job_recipe.entry.kernel)(**job_recipe.params)
         return " ".join(f"-{name.replace('vcodec', 'c:v')} {value}" for name, value in options.items())
-    if not isinstance(made.storage, recipe.StoredVideo):
+    if not isinstance(job_recipe.storage, recipe.StoredVideo):
         return "-c:v libx264rgb -preset ultrafast -qp 18"
-    profile = storage.PROFILES[made.storage.profile]
+    profile = storage.PROFILES[job_recipe.storage.profile]
     options_text = " ".join(f"-{name} {value}" for name, value in profile.options.items())
     return f"-c:v {profile.codec} -pix_fmt {profile.pix_fmt} {options_text}"
 
@@ -82,7 +82,9 @@ def main() -> None:
     parser.add_argument("videos", nargs="+", type=Path)
     parser.add_argument("--shard", type=int, default=50)
     parser.add_argument("--severities", nargs="+", type=int, default=[1, 3, 5])
-    parser.add_argument("--perturbations", nargs="+", default=[one.key for one in registry.perturbations(kind="video")])
+    parser.add_argument(
+        "--perturbations", nargs="+", default=[entry.key for entry in registry.perturbations(kind="video")]
+    )
     options = parser.parse_args()
     videos = [path.resolve() for path in options.videos]
 
@@ -111,9 +113,9 @@ ANALYSES = ("motion", "main_object", "embedding")
 
 def _analysed(name: str, tier: recipe.Storage, folder: Path) -> float:
     """CPU seconds of an analysis of the whole shard, whose part then lies in `folder`."""
-    made = recipe.analysis(name, config.Backends(), tier)
+    job_recipe = recipe.analysis(name, config.Backends(), tier)
     part = f"{name}-{tier.tier}"
-    command = [sys.executable, "-m", "perturbations", "analyse", "--recipe", made.text]
+    command = [sys.executable, "-m", "perturbations", "analyse", "--recipe", job_recipe.text]
     command += ["--sources", "sources.parquet", "--folder", part, "--output", f"{part}.parquet"]
     return cpu_of(command, folder)
 
@@ -124,25 +126,25 @@ def _listed(path: Path) -> ListedClip:
 
 def _line(key: str, severity: int, videos: list[Path], folder: Path, shard: int) -> str:
     def job(tier: recipe.Storage, *flags: str) -> tuple[float, float]:
-        made = recipe.make(registry.get(key), severity, variant="released", seed=0, storage=tier, donors="bench")
+        job_recipe = recipe.make(registry.get(key), severity, variant="released", seed=0, storage=tier, donors="bench")
         work = Path(tempfile.mkdtemp(dir=folder))
-        command = [sys.executable, "-m", "perturbations", "videos", "--recipe", made.text]
+        command = [sys.executable, "-m", "perturbations", "videos", "--recipe", job_recipe.text]
         command += ["--sources", "../sources.parquet", "--corpus", "corpus", "--output", "part.parquet", *flags]
-        if made.analysis is not None:
-            name = f"{made.analysis.analysis}-{tier.tier}"
+        if job_recipe.analysis is not None:
+            name = f"{job_recipe.analysis.analysis}-{tier.tier}"
             for path in (f"{name}.parquet", name):  # paths in the part start from the folder of the run
                 if (folder / path).exists():
                     (work / path).symlink_to(folder / path)
             command += ["--analysis", f"{name}.parquet"]
-            if made.donors is not None:
+            if job_recipe.donors is not None:
                 command += ["--donors", f"{name}.parquet"]
         cpu = cpu_of(command, work) / shard
         size = sum(row.bytes or 0 for row in files.read_rows(work / "part.parquet", VIDEOS)) / shard
         subprocess.run(["rm", "-r", str(work)], check=True)
         return cpu, size
 
-    made = recipe.make(registry.get(key), severity, variant="released", seed=0, storage=HIGH)
-    plain = transcode_cpu(videos, plain_arguments(made), folder)
+    job_recipe = recipe.make(registry.get(key), severity, variant="released", seed=0, storage=HIGH)
+    plain = transcode_cpu(videos, plain_arguments(job_recipe), folder)
     unchecked, _ = job(HIGH, "--no-check")
     checked, _ = job(HIGH)
     twelve, size = job(TWELVE)

@@ -301,9 +301,9 @@ def main() -> None:
             if not fault.inject(tree, generator):
                 continue
             done += 1
-            found = bool(findings(tree, fast=True)) or (fault.deep and bool(findings(tree, fast=False)))
-            results[fault.kind]["found" if found else "missed"] += 1
-            if not found:
+            is_found = bool(findings(tree, fast=True)) or (fault.deep and bool(findings(tree, fast=False)))
+            results[fault.kind]["found" if is_found else "missed"] += 1
+            if not is_found:
                 missed.append(f"{fault.kind} (fault {place})")
                 print("missed:", missed[-1], flush=True)
         for kind in sorted(results):

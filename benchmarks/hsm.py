@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--limit-gib", type=float, default=4)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    print("| items | batches kept | form | cpu ms a batch | ms a query | kept MiB | apart |")
+    print("| items | batches kept | form | cpu ms per batch | ms per query | kept MiB | apart |")
     print("|---|---|---|---|---|---|---|")
     for items in options.items:
         generator = torch.Generator().manual_seed(0)

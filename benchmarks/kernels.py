@@ -1,12 +1,12 @@
-"""CPU milliseconds a frame of our kernels, beside the plain formula that the papers' code applies.
+"""CPU milliseconds per frame of our kernels, and of the plain formula that the papers' code applies.
 
     python benchmarks/kernels.py [--size 320x240] [--severities 1 3 5] [--repeats 7]
 
 Both run on the same frames in the same process, one thread each, in turns; the time is the best of the repeats. Only
-what is done for each frame counts: both get what is made once a clip (the noise, the plasma, the curtain, the maps).
+the work per frame counts: both get what is computed once per clip (the noise, the plasma, the curtain, the maps).
 Every row has a process of its own, because the formula's time depends on whether the C library gives the memory of its
 temporary arrays back to the system after each frame. It does so at first (`plain`); in a process that has freed larger
-arrays before, it may not (`plain, kept`: measured with glibc told to keep everything).
+arrays before, it may not (`plain, kept`: measured with glibc configured to keep everything).
 `published` is what the papers' own function took for a 320x240 frame on such a machine, where that is known.
 `apart` is the largest difference between the two results, in grey levels.
 """
@@ -128,7 +128,7 @@ def scene(num_frames: int, height: int, width: int) -> np.ndarray:
 
 
 def cpu_ms(apply: Apply, frames: np.ndarray) -> float:
-    """Mean CPU milliseconds a frame."""
+    """Mean CPU milliseconds per frame."""
     started = time.process_time()
     for index, frame in enumerate(frames):
         apply(frame, index)
@@ -153,7 +153,7 @@ def measure(key: str, severity: int, shape: tuple[int, int, int], repeats: int) 
     plain = PLAIN[key](realization, shape, **parameters)
     times = [(cpu_ms(ours, frames), cpu_ms(plain, frames)) for _ in range(repeats)]
     pairs = ((ours(frame, index).astype(int), plain(frame, index)) for index, frame in enumerate(frames))
-    apart = max(int(np.abs(one - other).max()) for one, other in pairs)
+    apart = max(int(np.abs(ours - plain).max()) for ours, plain in pairs)
     return Row(min(ours_ms for ours_ms, _ in times), min(plain_ms for _, plain_ms in times), apart)
 
 
@@ -176,7 +176,7 @@ def main() -> None:
     options = parser.parse_args()
 
     width, height = options.size
-    print(f"{width}x{height}, {options.frames} frames, best of {options.repeats}; CPU ms a frame\n")
+    print(f"{width}x{height}, {options.frames} frames, best of {options.repeats}; CPU ms per frame\n")
     print("| perturbation | severity | ours | plain | ratio | plain, kept | ratio | published | apart |")
     print("|---|---|---|---|---|---|---|---|---|")
     for entry in registry.perturbations(kind="video"):

@@ -80,7 +80,7 @@ def prepare(root: Path, recipes: Sequence[recipe.VideoRecipe]) -> list[Job]:
     write_lists(root / "base")
     sources = ("--sources", "base/sources.parquet")
     run_perturb(root, "sources", "--dataset", "drawn", "--listed", "base/listed.jsonl", "--output", sources[1])
-    needed = {made.analysis.text: made.analysis for made in recipes if made.analysis}
+    needed = {job_recipe.analysis.text: job_recipe.analysis for job_recipe in recipes if job_recipe.analysis}
     for name in ANALYSES:
         own = recipe.analysis(name, config.Backends(), recipe.Unstored())
         needed[own.text] = own
@@ -91,8 +91,8 @@ def prepare(root: Path, recipes: Sequence[recipe.VideoRecipe]) -> list[Job]:
         name = f"{analysis.analysis} {analysis.num_frames or ''}".strip()
         jobs.append(Job("analyses", name, (*command, "corpus", "--output", "parts/s1.parquet"), KINDS[:3]))
     for key in TEXTS:
-        made = captions.make(registry.get(key), 1)
-        command = ("texts", "--dataset", "drawn", "--recipe", made.text, "--captions", "base/captions.jsonl")
+        job_recipe = captions.make(registry.get(key), 1)
+        command = ("texts", "--dataset", "drawn", "--recipe", job_recipe.text, "--captions", "base/captions.jsonl")
         jobs.append(Job("captions", key, (*command, "--output", "parts/s1.parquet"), ("main",)))
     return jobs
 
@@ -116,10 +116,10 @@ def video_recipes(tiers: Sequence[str]) -> dict[tuple[str, str], recipe.VideoRec
     }
 
 
-def video_job(tier: str, key: str, made: recipe.VideoRecipe) -> Job:
-    command = ["videos", "--recipe", made.text, "--sources", "base/sources.parquet"]
-    if made.analysis:
-        command += ["--donors" if made.donors else "--analysis", f"{part_of(made.analysis)}.parquet"]
+def video_job(tier: str, key: str, job_recipe: recipe.VideoRecipe) -> Job:
+    command = ["videos", "--recipe", job_recipe.text, "--sources", "base/sources.parquet"]
+    if job_recipe.analysis:
+        command += ["--donors" if job_recipe.donors else "--analysis", f"{part_of(job_recipe.analysis)}.parquet"]
     command += ["--corpus", "corpus", "--output", "parts/s1.parquet"]
     is_codec = registry.get(key).method == "codec"
     return Job(tier, key, tuple(command), KINDS if is_codec else KINDS[:3])
@@ -167,9 +167,9 @@ def noted(job: Job, run: int) -> int:
     """A job's run, by number, which writes down each item that it begins."""
     produce, analysis = pipeline.produce, shards.analysis
 
-    def begun(made: recipe.VideoRecipe, source: Any, *rest: Any, **named: Any) -> Any:
+    def begun(job_recipe: recipe.VideoRecipe, source: Any, *rest: Any, **named: Any) -> Any:
         note(f"item {run} {source.item_id}")
-        return produce(made, source, *rest, **named)
+        return produce(job_recipe, source, *rest, **named)
 
     def telling(name: str) -> Any:
         known = analysis(name)
@@ -223,17 +223,17 @@ def strike(
             return os.waitstatus_to_exitcode(status)
         now = time.monotonic()
         if now >= due or (on_journal and size_of(journal) != before):
-            found = victims(pid, kind)
-            if found:
+            killed = victims(pid, kind)
+            if killed:
                 break
         time.sleep(0.0005 if on_journal else max(0.001, min(due - now, 0.01)))
     seen.update(victims(pid, "all"))
     tell(folder, f"from {number}")
-    for victim in found:
+    for victim in killed:
         with suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
     deadline = time.monotonic() + PATIENCE_S
-    while not all(map(is_gone, found)) and time.monotonic() < deadline:
+    while not all(map(is_gone, killed)) and time.monotonic() < deadline:
         time.sleep(0.0005)  # a process may still end the write that it is in
     tell(folder, f"till {number}")
     return None
@@ -309,10 +309,10 @@ def redone(diary: Path) -> Counter[int | None]:
     return Counter(number for number, _ in again)
 
 
-def compared(expected: Path, found: Path, folders: Sequence[str]) -> Counter[str]:
+def compared(expected: Path, actual: Path, folders: Sequence[str]) -> Counter[str]:
     """Differences of two folders' trees: cells, files, and what is beside the files."""
     trees = [
-        {p.relative_to(f): p for n in folders for p in (f / n).rglob("*") if p.is_file()} for f in (expected, found)
+        {p.relative_to(f): p for n in folders for p in (f / n).rglob("*") if p.is_file()} for f in (expected, actual)
     ]
     counts = Counter({"leftovers": len(trees[1].keys() - trees[0].keys())})
     counts["files"] += len(trees[0].keys() - trees[1].keys())
@@ -335,7 +335,7 @@ def cells_of(path: Path) -> Iterator[str]:
         yield from (f"{name}={value!r}" for name, value in row.items())
 
 
-def names_of(expected: Path, found: Path) -> list[str]:
+def names_of(expected: Path, actual: Path) -> list[str]:
     """Which files only one of two folders has."""
-    trees = [{str(path.relative_to(f)) for path in f.rglob("*") if path.is_file()} for f in (expected, found)]
+    trees = [{str(path.relative_to(f)) for path in f.rglob("*") if path.is_file()} for f in (expected, actual)]
     return sorted(trees[0] ^ trees[1])[:8]

@@ -60,11 +60,11 @@ def main() -> None:
             while total["kills"] < options.kills:
                 for entry in entries:
                     options.left = options.kills - total["kills"]
-                    found, counts = run_round(root, entry, victims, options, generator)
+                    kept, counts = run_round(root, entry, victims, options, generator)
                     total += counts
                     expected = undisturbed[entry]
                     total["clips"] += len(expected)
-                    for item, (row, content) in found.items():
+                    for item, (row, content) in kept.items():
                         total[row["status"]] += 1
                         reasons[row["error"] or ""] += 1
                         total["differ"] += row["status"] == "complete" and (row, content) != expected[item]
@@ -72,7 +72,9 @@ def main() -> None:
             for reason, count in reasons.most_common():
                 if reason:
                     print(f"    {count} x {reason}")
-            left = [one for one in psutil.process_iter(["cwd"]) if (one.info["cwd"] or "").startswith(folder)]
+            left = [
+                process for process in psutil.process_iter(["cwd"]) if (process.info["cwd"] or "").startswith(folder)
+            ]
             print(f"    {len(left)} processes left behind")
 
 
@@ -114,12 +116,12 @@ def run_round(
     root: Path, entry: str, victims: str | None, options: argparse.Namespace, generator: random.Random | None = None
 ) -> tuple[dict[str, tuple[dict[str, object], str | None]], Counter[str]]:
     """The rows and files of a job that ended well, by item, and what was counted on the way."""
-    made = recipe.make(registry.get(entry), 3, variant="released", seed=0, storage=recipe.stored_video("high"))
+    job_recipe = recipe.make(registry.get(entry), 3, variant="released", seed=0, storage=recipe.stored_video("high"))
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(dir=root) as folder:
         name = Path(folder).name
         part = f"{name}/s1.parquet"
-        command = [*perturb("videos"), "--recipe", made.text, "--sources", "sources.parquet"]
+        command = [*perturb("videos"), "--recipe", job_recipe.text, "--sources", "sources.parquet"]
         command += ["--corpus", f"{name}/corpus", "--output", part]
         while True:
             with open(root / "job.log", "w") as log, subprocess.Popen(command, cwd=root, stderr=log) as job:
@@ -146,10 +148,10 @@ def kill_one(job: int, victims: str, generator: random.Random) -> int:
     """Send a signal to a worker of a job, or to its ffmpeg; 1 where there was one."""
     try:
         workers = psutil.Process(job).children()
-        found = workers if victims == "workers" else [child for worker in workers for child in worker.children()]
-        if not found:
+        targets = workers if victims == "workers" else [child for worker in workers for child in worker.children()]
+        if not targets:
             return 0
-        os.kill(generator.choice(found).pid, generator.choice(SIGNALS))
+        os.kill(generator.choice(targets).pid, generator.choice(SIGNALS))
     except (psutil.NoSuchProcess, ProcessLookupError):
         return 0
     return 1

@@ -6,7 +6,7 @@ Jobs are `perturb videos` of every visual perturbation in every storage tier, `p
 few drawn clips, forked from a process that has imported everything. A kill is a SIGKILL of all of a job's processes at
 once, of its main process, of its worker, or of the worker's ffmpeg. Snakemake is killed alone or with all of its
 session, and then run again as the README says. Prints a table; exit status 1 where anything differs, is left behind,
-or more than one item is made again for one kill.
+or more than one item is made again after one kill.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def main() -> None:
             registry.resolve(entry.kernel)  # imported here, not in every job
         recipes = kill_jobs.video_recipes(options.tiers)
         jobs = kill_jobs.prepare(root, list(recipes.values()))
-        jobs += [kill_jobs.video_job(tier, key, made) for (tier, key), made in recipes.items()]
+        jobs += [kill_jobs.video_job(tier, key, job_recipe) for (tier, key), job_recipe in recipes.items()]
         if options.only:
             jobs = [job for job in jobs if job.name in options.only]
         totals: Totals = defaultdict(Counter)
@@ -100,21 +100,21 @@ def kill_the_jobs(root: Path, jobs: list[Job], options: argparse.Namespace, tota
             if done >= options.kills:
                 continue
             folder, whole_s = expected[job]
-            found, counts = kill_jobs.disturbed(root, job, whole_s, min(share, options.kills - done), generator)
-            counts |= kill_jobs.compared(folder, found, ("corpus", "parts"))
-            again = kill_jobs.redone(found / "diary")
+            kept, counts = kill_jobs.disturbed(root, job, whole_s, min(share, options.kills - done), generator)
+            counts |= kill_jobs.compared(folder, kept, ("corpus", "parts"))
+            again = kill_jobs.redone(kept / "diary")
             counts["without a kill"] = again.pop(None, 0)
             counts["redone"] = again.total()
             most = max(totals[job.group]["most per kill"], *again.values(), 0)
             if any(counts[fault] for fault in FAULTS) or max([*again.values(), 0]) > 1:
                 wrong = {name: counts[name] for name in FAULTS if counts[name]}
-                names = kill_jobs.names_of(folder, found)
+                names = kill_jobs.names_of(folder, kept)
                 print(f"{job.group} {job.name}: {wrong} {dict(again)} {names}", file=sys.stderr, flush=True)
-                print((found / "diary").read_text(), (found / "job.log").read_text(), file=sys.stderr, flush=True)
+                print((kept / "diary").read_text(), (kept / "job.log").read_text(), file=sys.stderr, flush=True)
             before, done = done, done + sum(counts[kind] for kind in KINDS)
             totals[job.group] += counts
             totals[job.group]["most per kill"] = most
-            shutil.rmtree(found)
+            shutil.rmtree(kept)
             if done // 50 > before // 50:
                 print(f"{done} of {options.kills} kills, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
 
@@ -157,10 +157,10 @@ def kill_snakemake(root: Path, options: argparse.Namespace, generator: random.Ra
                 if counts["stopped"] > kills:
                     raise SystemExit("Snakemake stops again and again")
         await_orphans(folder, counts)
-        found = kill_jobs.compared(expected, folder, ("manifests", "corpora"))
-        if found["cells"] or found["files"] or found["leftovers"]:
+        differences = kill_jobs.compared(expected, folder, ("manifests", "corpora"))
+        if differences["cells"] or differences["files"] or differences["leftovers"]:
             print("snakemake:", kill_jobs.names_of(expected, folder), file=sys.stderr)
-        counts.update(found)
+        counts.update(differences)
         print(f"{counts['all'] + counts['main']} of {kills} kills of Snakemake, {time.monotonic() - begin:.0f} s",
               file=sys.stderr, flush=True)  # fmt: skip
         shutil.rmtree(folder)
@@ -188,12 +188,12 @@ def killed_after(pid: int, moment_s: float, kind: str) -> int | None:
 
 
 def of_session(leader: int) -> list[int]:
-    found = []
+    pids = []
     for pid in psutil.pids():
         with suppress(ProcessLookupError, PermissionError):
             if os.getsid(pid) == leader:
-                found.append(pid)
-    return found
+                pids.append(pid)
+    return pids
 
 
 def await_orphans(folder: Path, counts: Counter[str]) -> None:

@@ -33,7 +33,7 @@ def peak_mib(command: list[str], folder: Path) -> tuple[float, float]:
     watched = psutil.Process(process.pid)
     peak = 0
     while process.poll() is None:
-        peak = max(peak, sum(_resident(one) for one in [watched, *_children(watched)]))
+        peak = max(peak, sum(_resident(process) for process in [watched, *_children(watched)]))
         try:
             process.wait(0.2)
         except subprocess.TimeoutExpired:
@@ -71,7 +71,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--size", default="640x360")
     parser.add_argument("--severity", type=int, default=3)
-    parser.add_argument("--perturbations", nargs="+", default=[one.key for one in registry.perturbations(kind="video")])
+    parser.add_argument(
+        "--perturbations", nargs="+", default=[entry.key for entry in registry.perturbations(kind="video")]
+    )
     options = parser.parse_args()
 
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
@@ -108,8 +110,8 @@ def main() -> None:
         needed = {registry.get(key).guide for key in options.perturbations}
         for guide, analysis in (("motion", "motion"), ("main_object", "main_object"), ("donor", "embedding")):
             if guide in needed:
-                made = recipe.analysis(analysis, config.Backends(), recipe.stored_video("high"))
-                command = [sys.executable, "-m", "perturbations", "analyse", "--recipe", made.text]
+                job_recipe = recipe.analysis(analysis, config.Backends(), recipe.stored_video("high"))
+                command = [sys.executable, "-m", "perturbations", "analyse", "--recipe", job_recipe.text]
                 command += ["--sources", "both.parquet", "--folder", analysis, "--output", f"{analysis}.parquet"]
                 peak, seconds = peak_mib(command, folder)
                 print(f"| {analysis} | {peak:.0f} | {seconds:.0f} |", flush=True)
@@ -119,7 +121,7 @@ def main() -> None:
         for key in options.perturbations:
             entry = registry.get(key)
             for whole in (False, True) if registry.suite(entry.suite).whole_videos else (False,):
-                made = recipe.make(
+                job_recipe = recipe.make(
                     entry,
                     options.severity,
                     variant="released",
@@ -128,18 +130,18 @@ def main() -> None:
                     donors="bench",
                     whole_videos=whole,
                 )
-                _measure(made, f"{key}, {_CLIPS} clips" if whole else key, folder)
+                _measure(job_recipe, f"{key}, {_CLIPS} clips" if whole else key, folder)
 
 
-def _measure(made: recipe.VideoRecipe, title: str, folder: Path) -> None:
-    whole = made.whole_videos
-    command = [sys.executable, "-m", "perturbations", "videos", "--recipe", made.text]
+def _measure(job_recipe: recipe.VideoRecipe, title: str, folder: Path) -> None:
+    whole = job_recipe.whole_videos
+    command = [sys.executable, "-m", "perturbations", "videos", "--recipe", job_recipe.text]
     command += ["--sources", "clips.parquet" if whole else "sources.parquet"]
     command += ["--whole", "sources.parquet"] if whole else []
     command += ["--corpus", "corpus", "--output", "part.parquet"]
-    if made.analysis is not None:
-        command += ["--analysis", f"{made.analysis.analysis}.parquet"]
-    if made.donors is not None:
+    if job_recipe.analysis is not None:
+        command += ["--analysis", f"{job_recipe.analysis.analysis}.parquet"]
+    if job_recipe.donors is not None:
         command += ["--donors", "embedding.parquet"]
     peak, seconds = peak_mib(command, folder)
     rows = files.read_rows(folder / "part.parquet", VIDEOS)

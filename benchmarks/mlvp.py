@@ -2,8 +2,8 @@
 
     python benchmarks/mlvp.py VIDEO [VIDEO ...]
 
-In one process, as a job works, without its start and imports. CPU seconds a clip, ffmpeg's included:
-*decode* the clean clip; *analysis* motion, main object, embedding, once a clip; *kernel*; *encode*; *check* decoding
+In one process, as a job works, without its start and imports. CPU seconds per clip, ffmpeg's included:
+*decode* the clean clip; *analysis* motion, main object, embedding, once per clip; *kernel*; *encode*; *check* decoding
 the stored file again; *overhead* the rest: hashes, PSNR, SSIM, files.
 """
 
@@ -108,18 +108,18 @@ def known_of(rows: Sequence[CompleteSource], folder: Path, watch: Stopwatch) -> 
     """Every analysis of every clip."""
     known = {}
     for name in ("motion", "main_object", "embedding"):
-        made = recipe.analysis(name, config.Backends(), HIGH)
+        job_recipe = recipe.analysis(name, config.Backends(), HIGH)
         analysis = guides.analysis(name)
-        found = {}
+        rows_by_item = {}
         for row in rows:
             target = folder / f"{name}-{row.item_id}.parquet" if analysis.extension else None
             with watch.part("analysis"):
-                (result,) = analysis.run(made, [source_of(row)], Work(files=[target]))
+                (result,) = analysis.run(job_recipe, [source_of(row)], Work(files=[target]))
             if isinstance(result, Exception):
                 raise result
-            expected = manifest_rows.expected_analysis(made, row, str(target) if target else None)
-            found[row.item_id] = manifest_rows.complete_analysis(expected, result)
-        known[name] = Known(found, list(found.values()) if name == "embedding" else ())
+            expected = manifest_rows.expected_analysis(job_recipe, row, str(target) if target else None)
+            rows_by_item[row.item_id] = manifest_rows.complete_analysis(expected, result)
+        known[name] = Known(rows_by_item, list(rows_by_item.values()) if name == "embedding" else ())
         spent = watch.take()
         print(f"{name:24} {sum(spent.values()) / len(rows):7.2f}", flush=True)
         TOTAL.append({"analysis": sum(spent.values())})
@@ -141,7 +141,7 @@ def main() -> None:
         listed = ListedClip(item_id=path.stem, source_video_id=path.stem, path=str(path))
         rows.append(shards.source_row("bench", listed))
     frames = sum(row.frame_count for row in rows)
-    print(f"{len(rows)} clips, {frames} frames; CPU seconds a clip\n")
+    print(f"{len(rows)} clips, {frames} frames; CPU seconds per clip\n")
     watch.take()
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         folder = Path(name)
@@ -149,23 +149,22 @@ def main() -> None:
         print(f"\n{'perturbation':24} severity " + " ".join(f"{part:>9}" for part in (*PARTS, "all")))
         for entry in registry.perturbations("mlvp", "video"):
             for severity in entry.severities:
-                made = recipe.make(entry, severity, variant="released", seed=0, storage=HIGH, donors="bench")
+                job_recipe = recipe.make(entry, severity, variant="released", seed=0, storage=HIGH, donors="bench")
                 for row in rows:
-                    about = known[made.analysis.analysis] if made.analysis else Known()
-                    facts = guided.facts_of(made, row, about) if made.guide else None
+                    about = known[job_recipe.analysis.analysis] if job_recipe.analysis else Known()
+                    facts = guided.facts_of(job_recipe, row, about) if job_recipe.guide else None
                     source = replace(source_of(row), facts=facts)
-                    if made.analysis and (kept := about.rows[row.item_id].path):
+                    if job_recipe.analysis and (kept := about.rows[row.item_id].path):
                         source = replace(source, kept=Path(kept))
-                    pipeline.produce(made, source, folder / "out.mp4")
+                    pipeline.produce(job_recipe, source, folder / "out.mp4")
                 spent = watch.take()
                 TOTAL.append(spent)
                 cells = [spent.get(part, 0.0) / len(rows) for part in PARTS]
                 print(f"{entry.name:24} {severity:8} " + " ".join(f"{cell:9.3f}" for cell in (*cells, sum(cells))))
     sums = {part: sum(spent.get(part, 0.0) for spent in TOTAL) for part in PARTS}
     whole = sum(sums.values())
-    print(
-        f"\nall: {whole / len(rows):.1f} CPU seconds a clip, {1000 * whole / frames / 60:.2f} ms a frame and scenario"
-    )
+    per_frame_ms = 1000 * whole / frames / 60
+    print(f"\nall: {whole / len(rows):.1f} CPU seconds per clip, {per_frame_ms:.2f} ms per frame and scenario")
     print("share: " + ", ".join(f"{part} {sums[part] / whole:.0%}" for part in PARTS))
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/reader.py VIDEO [VIDEO ...] [--perturbation mlvp/gaussian_noise] [--severity 3]
 
-`read` decodes (or renders) the sampled frames, `fit` resizes them to 224 pixels as CLIP takes them: both once a clip
+`read` decodes (or renders) the sampled frames, `fit` resizes them to 224 pixels as CLIP takes them: both once per clip
 and scenario, however many methods adapt. `prepared` is what every method then takes: the kept bytes, normalized. CPU
 time of one thread, the mean over the videos, the best of the repeats.
 """
@@ -67,20 +67,20 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     videos = [path.resolve() for path in options.videos]
-    print("| tier | read | fit | prepared, of a batch of 16 | MB a clip |")
+    print("| tier | read | fit | prepared, of a batch of 16 | MB per clip |")
     print("|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name, contextlib.chdir(name):
         listed = [ListedClip(item_id=path.stem, source_video_id=path.stem, path=str(path)) for path in videos]
         files.write(Path("sources.parquet"), SOURCES, [shards.source_row("bench", clip) for clip in listed])
         for tier, storage in TIERS.items():
-            made = recipe.make(
+            job_recipe = recipe.make(
                 registry.get(options.perturbation),
                 options.severity,
                 variant="released",
                 seed=0,
                 storage=storage,
             )
-            command = [sys.executable, "-m", "perturbations", "videos", "--recipe", made.text]
+            command = [sys.executable, "-m", "perturbations", "videos", "--recipe", job_recipe.text]
             command += ["--sources", "sources.parquet", "--corpus", tier, "--output", "part.parquet"]
             subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
             rows = files.read_rows(Path("part.parquet"), VIDEOS)

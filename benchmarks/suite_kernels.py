@@ -1,17 +1,19 @@
-"""CPU milliseconds a frame of all 35 visual perturbations of MSRVTT-P and MM-Robustness, beside the plain way.
+"""CPU milliseconds per frame of all 35 visual perturbations of MSRVTT-P and MM-Robustness, beside the plain way.
 
     python benchmarks/suite_kernels.py [--size 320x240] [--severities 1 3 5] [--repeats 5] [--only NAME ...]
 
-A process for each measurement, as in use, one thread, frames of a drifting scene; the time is the best of the repeats.
+One process per measurement, one thread, frames of a drifting scene; the time is the best of the repeats.
 The time of a formula with large temporary arrays depends on whether the C library gives their memory back to the
-system after each frame, which it does at first; `kept` is measured with glibc told to keep everything, ours and plain.
-Where a suite draws anew for every frame, the draw and the kernel's preparation count as the frame's; else they are
-done once a clip. `published` is what the papers' own functions took for a 320x240 frame on a slower machine.
+system after each frame, which it does at first; for `kept`, ours and plain, glibc is configured to keep everything.
+Where a suite draws again for every frame, the draw and the kernel's preparation are included in the frame's time; in
+other suites they are done once per clip and not included. `published` is the time of the papers' own functions for a
+320x240 frame on a slower machine.
 `plain` is, on the same frames and machine:
 
-- for pixels the formula as the papers' code has it (NumPy, SciPy, scikit-image, Pillow, double precision). Image code
-  that it is, it draws for every frame, also where a suite draws once a clip; only fog, snow and elastic distortion get
-  what is made once a clip on both sides, and frost its texture, which the papers' code reads from a file each time.
+- for pixels the formula of the papers' code (NumPy, SciPy, scikit-image, Pillow, double precision). It is code for
+  single images, so it draws for every frame, also where a suite draws once per clip. Only fog, snow and elastic
+  distortion get what is computed once per clip on both sides, and frost its texture, which the papers' code reads from
+  a file each time.
   Motion blur is imagecorruptions' own: ImageMagick, which MSRVTT-P calls, takes ten times as long. Glass blur's loops
   over pixels are left out, because compiled ones cost little;
 - for order a list of the clip's frames, rearranged and stacked, as the papers' code does; ours is the plan, and each
@@ -154,7 +156,7 @@ def zoom_blur(frame: np.ndarray, generator: np.random.Generator, *, stop: float,
         parts = [math.ceil(side / factor) for side in x.shape[:2]]
         top, left = ((side - part) // 2 for side, part in zip(x.shape, parts, strict=False))
         zoomed = ndimage.zoom(x[top : top + parts[0], left : left + parts[1]], (factor, factor, 1), order=1)
-        down, right = ((found - side) // 2 for found, side in zip(zoomed.shape[:2], x.shape[:2], strict=True))
+        down, right = ((whole - side) // 2 for whole, side in zip(zoomed.shape[:2], x.shape[:2], strict=True))
         total += zoomed[down : down + x.shape[0], right : right + x.shape[1]]
     return to_uint8((x + total) / (len(factors) + 1))
 
@@ -244,7 +246,7 @@ PLAIN: dict[str, Callable[..., np.ndarray]] = {
     "jpeg": jpeg,
     "jpeg_compression": jpeg,
 }
-# These take what our kernels draw, and prepare it once a clip.
+# These take what our kernels draw, and prepare it once per clip.
 PREPARED: dict[str, Callable[..., Any]] = {
     "snow": plain_snow,
     "fog": plain_fog,
@@ -307,11 +309,11 @@ LONG = 288  # frames of a clip that is put in order or encoded
 def cpu_seconds() -> float:
     """Of this process and of the programs that it has waited for."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def timed_ms(run: Run, frames: int) -> float:
-    """CPU milliseconds a frame."""
+    """CPU milliseconds per frame."""
     started = cpu_seconds()
     run()
     return (cpu_seconds() - started) / frames * 1000
@@ -324,7 +326,7 @@ def drawn(entry: Perturbation, shape: tuple[int, int, int], index: int | None) -
 
 
 def measure(key: str, severity: int, which: int, shape: tuple[int, int, int], repeats: int) -> float:
-    """Ours (0) or plain (1), CPU milliseconds a frame; to be called in a process of its own."""
+    """Ours (0) or plain (1), CPU milliseconds per frame; to be called in a process of its own."""
     cv2.setNumThreads(1)
     entry = registry.get(key)
     runs = {"codec": codec_runs, "temporal": order_runs, "pixel": pixel_runs}[entry.method]
@@ -341,12 +343,12 @@ def pixel_runs(entry: Perturbation, severity: int, shape: tuple[int, int, int], 
     parameters = entry.parameters(severity)
     kernel = registry.resolve(entry.kernel)
     frames = scene(*shape)
-    told: tuple[Any, ...] = (None,) if entry.guide == "frost" else ()  # drawn ice
+    guide_argument: tuple[Any, ...] = (None,) if entry.guide == "frost" else ()  # drawn ice
     if entry.guide == "style":
-        told = (style.filter_bank(procedural_styles.image(procedural_styles.names()[0])),)
+        guide_argument = (style.filter_bank(procedural_styles.image(procedural_styles.names()[0])),)
 
     def bound(index: int | None) -> Apply:
-        apply: Apply = kernel(drawn(entry, shape, index), *told, *shape, **parameters)
+        apply: Apply = kernel(drawn(entry, shape, index), *guide_argument, *shape, **parameters)
         return apply
 
     once = None if entry.draw == "frame" else bound(None)
@@ -398,13 +400,13 @@ def codec_runs(entry: Perturbation, severity: int, shape: tuple[int, int, int], 
     encoding.encode(frames, clip, storage.PROFILES["compatible"], Timing(1 / rate, rate))
     listed = ListedClip(item_id="scene", source_video_id="scene", path=str(clip))
     source = source_of(shards.source_row("benchmark", listed))
-    made = recipe.make(entry, severity, variant="released", seed=0, storage=recipe.Unstored())
-    arguments = registry.resolve(entry.kernel)(**made.params)
-    said = [part for name, value in arguments.items() for part in (f"-{name}", str(value))]
+    job_recipe = recipe.make(entry, severity, variant="released", seed=0, storage=recipe.Unstored())
+    arguments = registry.resolve(entry.kernel)(**job_recipe.params)
+    words = [part for name, value in arguments.items() for part in (f"-{name}", str(value))]
     quiet = ["-nostdin", "-hide_banner", "-loglevel", "error", "-y"]
-    command = [program.ffmpeg_program(), *quiet, "-threads", "1", "-i", str(clip), "-an", *said, str(target)]
+    command = [program.ffmpeg_program(), *quiet, "-threads", "1", "-i", str(clip), "-an", *words, str(target)]
     return (
-        lambda: rendering.encode_stream(made, source, target, no_tick),
+        lambda: rendering.encode_stream(job_recipe, source, target, no_tick),
         lambda: subprocess.run(command, check=True) is None,
         LONG,
     )
@@ -451,10 +453,10 @@ def main() -> None:
     options = parser.parse_args()
 
     width, height = options.size
-    print(f"{width}x{height}, severities {options.severities}, best of {options.repeats}; CPU ms a frame\n")
+    print(f"{width}x{height}, severities {options.severities}, best of {options.repeats}; CPU ms per frame\n")
     print("| perturbation | ours | plain | ratio | ours, kept | plain, kept | ratio | published | ratio |")
     print("|---|---|---|---|---|---|---|---|---|")
-    found: dict[str, tuple[float, float]] = {}
+    measured_ratios: dict[str, tuple[float, float]] = {}
     published: dict[str, float] = {}
     for entry in [*registry.perturbations("msrvtt_p", "video"), *registry.perturbations("mm_robustness", "video")]:
         if options.only and entry.name not in options.only:
@@ -464,16 +466,16 @@ def main() -> None:
         kept = measured(entry, options)
         for name in KEEP_MEMORY:
             del os.environ[name]
-        found[entry.key] = fresh.ratio, kept.ratio
+        measured_ratios[entry.key] = fresh.ratio, kept.ratio
         papers = list(PUBLISHED_MS.get(entry.key, ()))
         if papers:
             published[entry.key] = statistics.mean(papers) / statistics.median(fresh.ours)
         cells = f"{span(papers)} | {published[entry.key]:.1f} x" if papers else "|"
         print(f"| {entry.key} | {fresh.cells()} | {kept.cells()} | {cells} |", flush=True)
-    fresh_ratios = {key: both[0] for key, both in found.items()}
+    fresh_ratios = {key: both[0] for key, both in measured_ratios.items()}
     for name, ratios in (
         ("the plain way", fresh_ratios),
-        ("the plain way, memory kept", {key: both[1] for key, both in found.items()}),
+        ("the plain way, memory kept", {key: both[1] for key, both in measured_ratios.items()}),
         (
             f"the papers' own functions, and the plain way where those were not timed ({len(published)} were)",
             fresh_ratios | published,

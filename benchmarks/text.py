@@ -65,7 +65,7 @@ def read(dataset: str, path: str) -> Captions:
 
 def cpu_seconds() -> float:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def speed(dataset: str, captions: Captions) -> None:
@@ -98,9 +98,9 @@ def distance(dataset: str, captions: Captions) -> None:
             continue
         results = perturb_captions(captions, entry.key, 1, seed=0, dataset=dataset)
         pairs = [(caption.text, result.text) for caption, result in zip(captions, results, strict=True)]
-        found = bleu4(pairs) or 0.0, meteor(pairs) or 0.0
-        scores[entry.level].append(found)
-        print(f"  {entry.name:28} {found[0]:.3f} {found[1]:.3f}", flush=True)
+        pair = bleu4(pairs) or 0.0, meteor(pairs) or 0.0
+        scores[entry.level].append(pair)
+        print(f"  {entry.name:28} {pair[0]:.3f} {pair[1]:.3f}", flush=True)
     print(f"\n{dataset:12} {'BLEU-4':>8} {'paper':>6} {'METEOR':>8} {'paper':>6}")
     for level, all_found in scores.items():
         (bleu, metric), (paper_bleu, paper_meteor) = np.mean(all_found, axis=0), PAPER[dataset][level]

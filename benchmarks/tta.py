@@ -1,4 +1,4 @@
-"""Seconds a query and peak memory of test-time adaptation, beside a plain form of the same passes.
+"""Seconds per query and peak memory of test-time adaptation, compared with a plain form of the same passes.
 
     python benchmarks/tta.py [--methods none tcr hatvtr] [--forms ours plain] [--batches 1] [--gallery 1000]
                              [--direction v2t|t2v]
@@ -26,7 +26,7 @@ from typing import Literal
 
 FORMS = ("ours", "bfloat16", "plain", "plain-all")
 REFERENCE_S = {"none": 1.43, "tcr": 7.34, "hatvtr": 7.75}
-"""CPU seconds a query of the papers' released code with the same sizes on the same kind of machine."""
+"""CPU seconds per query of the papers' released code with the same sizes on the same kind of machine."""
 
 
 def measured(
@@ -58,8 +58,10 @@ def measured(
     timings = Timings()
     precision = "bfloat16" if form == "bfloat16" else "float32"
     wall, cpu = time.perf_counter(), time.process_time()
-    made = adapt(clip4clip(clip), method, queries, gallery, direction=direction, precision=precision, timings=timings)
-    for _ in made:
+    adapted = adapt(
+        clip4clip(clip), method, queries, gallery, direction=direction, precision=precision, timings=timings
+    )
+    for _ in adapted:
         pass
     asked = 16 * batches
     return {

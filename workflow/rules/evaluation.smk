@@ -55,7 +55,8 @@ rule gallery:
         " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
 
 
-# The device and the reader are resources, not params, because they do not decide what a result is.
+# The device and the reader are resources, not params, because they decide where and with what a job runs, and not what
+# its result is.
 rule evaluate:
     input:
         unpack(
