@@ -10,10 +10,15 @@ from pathlib import Path
 
 import needs
 import pytest
+from hypothesis import HealthCheck, settings
 
 # As the command does, before NumPy is imported: threads that wait for a core cost more than they bring.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# On a busy machine an example may take any time.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 _SKIPPED = "perturbations/skipped"
 
