@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
 
 import needs
 import pytest
+from hypothesis import HealthCheck, settings
 
 # As the command does, before NumPy is imported: threads that wait for a core cost more than they bring.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# On a busy machine an example may take any time.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 _SKIPPED = "perturbations/skipped"
 
@@ -43,16 +49,27 @@ def _can_be_made(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and _shares(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     if config.getoption("skipped"):
         names = set(config.cache.get(_SKIPPED, []))
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in names])
         items[:] = [item for item in items if item.nodeid in names]
 
 
+def _shares(test: pytest.Function) -> bool:
+    """Whether a test takes what its file makes once: on two workers it would be made twice."""
+    fixtures = test._fixtureinfo.name2fixturedefs.values()
+    return any(fixture[-1].scope == "module" for fixture in fixtures)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     reports = terminalreporter.stats.get("skipped", [])
-    names = [report.nodeid for report in reports if f"Skipped: {needs.REASON}" in str(report.longrepr)]
+    skipped = [report.nodeid for report in reports if f"Skipped: {needs.REASON}" in str(report.longrepr)]
+    names = [re.sub(r"@test_\w+$", "", name) for name in skipped]  # pytest-xdist writes a test's group behind it
     if config.getoption("bare") and hasattr(config, "cache"):
         config.cache.set(_SKIPPED, names)
 

@@ -25,7 +25,7 @@ PAINT = style.filter_bank(noise(40, 90, 1))
 
 
 @given(sizes, st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_alpha_0_gives_the_frame_back_exactly(size: tuple[int, int], seed: int) -> None:
     frame = noise(*size, seed)
     painted = PAINT(frame, 0.0)
@@ -34,14 +34,14 @@ def test_alpha_0_gives_the_frame_back_exactly(size: tuple[int, int], seed: int) 
 
 
 @given(sizes, st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_bands_add_up_to_the_frame(size: tuple[int, int], seed: int) -> None:
     frame = noise(*size, seed)
     assert np.array_equal(style.rgb(style.joined(style.bands(style.opponent(frame)))), frame)
 
 
 @given(sizes, st.floats(0.05, 1), st.none() | st.integers(0, 255))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_frame_is_painted(size: tuple[int, int], alpha: float, level: int | None) -> None:
     frame = noise(*size) if level is None else np.full((*size, 3), level, np.uint8)
     before = frame.copy()

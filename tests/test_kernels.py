@@ -195,7 +195,7 @@ def test_distortion_never_falls(entry: Perturbation, seed: int) -> None:
     assert errors[0] > 0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     scenario=st.sampled_from(SCENARIOS),
     size=st.tuples(st.integers(1, 4), st.integers(1, 26), st.integers(1, 26)),

@@ -26,7 +26,7 @@ from perturbations.plan import config, recipe
 from perturbations.system import limits, storage
 from perturbations.system.limits import Limits
 
-MOST_MIB, MOST_CPU_S = 300, 5  # of a child process with its imports; what is refused takes a tenth of that
+MOST_MIB, MOST_CPU_S = 300, 5  # of a child process, its imports in MiB but not in seconds; to refuse takes a tenth
 CONFIG = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
 
 
@@ -62,6 +62,7 @@ from perturbations.media import decoding, framefile, probing
 from perturbations.media.clip import Clip
 from perturbations.errors import MediaError
 path, way = Path(sys.argv[1]), sys.argv[2]
+before = resource.getrusage(resource.RUSAGE_SELF)
 try:
     if way == "framefile":
         framefile.read(path)
@@ -76,7 +77,7 @@ usage = resource.getrusage(resource.RUSAGE_SELF)
 peak_kib = usage.ru_maxrss
 if Path("/proc/self/status").exists():  # there, ru_maxrss is at least what the parent had when it started us
     (peak_kib,) = re.findall(r"VmHWM:\\s*([0-9]+) kB", Path("/proc/self/status").read_text())
-print(int(peak_kib) / 1024, usage.ru_utime + usage.ru_stime)
+print(int(peak_kib) / 1024, usage.ru_utime + usage.ru_stime - before.ru_utime - before.ru_stime)
 """
 
 

@@ -48,7 +48,7 @@ def oracle(query: np.ndarray, vectors: np.ndarray, excluded: np.ndarray) -> tupl
 
 
 @given(searches())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_it_is_what_brute_force_finds(search: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     queries, vectors, excluded = search
     for query, mask, found in zip(queries, excluded, nearest_of_each(queries, vectors, excluded), strict=True):
@@ -66,7 +66,7 @@ def test_it_is_what_brute_force_finds(search: tuple[np.ndarray, np.ndarray, np.n
 
 
 @given(searches(), st.randoms(use_true_random=False))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_neither_the_batch_nor_the_order_of_the_index_matters(
     search: tuple[np.ndarray, np.ndarray, np.ndarray], random: Any
 ) -> None:
@@ -183,7 +183,6 @@ def keyed(seed: int) -> Any:
 
 
 @given(st.sets(st.text(max_size=6), max_size=40), st.integers(1, 30), st.text(max_size=6), st.integers(0, 3))
-@settings(deadline=None)
 def test_one_more_item_changes_at_most_one_donor(ids: set[str], size: int, added: str, seed: int) -> None:
     before, after = (subset(some, size, keyed(seed)) for some in (ids, ids | {added}))
     assert len(before) == min(size, len(ids))

@@ -331,7 +331,7 @@ def test_it_fits_desktop_and_phone(width: int, height: int, made: Path) -> None:
     profile = made.parent / "profile"
     command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", *QUIET, f"--user-data-dir={profile}"]
     command += ["--allow-file-access-from-files", "--virtual-time-budget=5000", "--dump-dom", wrapper.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     said = re.search(r"<title>(.*?)</title>", done.stdout)
     assert said, done.stderr[-2000:]
     seen = json.loads(said.group(1))

@@ -121,7 +121,7 @@ def test_scripts_are_told_apart() -> None:
     assert len({sheet.tobytes() for sheet in sheets}) == 3
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(label=st.text(st.characters(), max_size=40), title=st.text(st.characters(), max_size=40))
 def test_no_text_breaks_the_sheet(label: str, title: str) -> None:
     """Lone surrogates, as in file names that are not UTF-8, crash the renderer itself."""

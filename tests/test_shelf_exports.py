@@ -76,7 +76,7 @@ def perturb(house: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "perturbations", *arguments],
         cwd=house,
-        env={**os.environ, "PYTHONPATH": str(house), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "500"},
+        env={**os.environ, "PYTHONPATH": str(house), "COLUMNS": "500"},
         capture_output=True,
         text=True,
         check=False,

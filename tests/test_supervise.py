@@ -27,7 +27,7 @@ from perturbations.engine import supervise
 from perturbations.engine.supervise import Outcome, Tick
 from perturbations.errors import ConfigError, CrashError, ManifestError, MediaError, OutputError, ToolError
 
-STALL_S = 0.5
+STALL_S = 1.5  # so long that a task which does something does it even on a busy machine
 
 
 def run(work: Callable[[Any, Tick], Any], tasks: list[Any], limit_s: float = PATIENCE_S) -> list[Outcome[Any, Any]]:
@@ -342,8 +342,8 @@ def test_a_hanging_task_is_killed_and_the_rest_goes_on(how: str, tmp_path: Path)
     started = time.monotonic()
     outcomes = run(doing({"b": hanging}), ["a", "b", "c"], STALL_S)
     assert [one.result for one in outcomes] == ["A", None, "C"]
-    assert outcomes[1].error == "no progress for 0.5 s, 2 times"
-    assert 2 * STALL_S <= time.monotonic() - started < 20
+    assert outcomes[1].error == f"no progress for {STALL_S:g} s, 2 times"
+    assert time.monotonic() - started >= 2 * STALL_S
 
 
 def test_a_hang_that_passes_costs_nothing(tmp_path: Path) -> None:
@@ -364,7 +364,7 @@ def test_time_in_which_the_whole_job_was_stopped_is_no_hang(monkeypatch: pytest.
 
 def test_a_slow_task_that_makes_progress_is_not_killed() -> None:
     def slow(tick: Tick) -> str:
-        until = time.monotonic() + 3 * STALL_S
+        until = time.monotonic() + 1.5 * STALL_S
         while time.monotonic() < until:
             pause(0.02)
             tick()
@@ -378,7 +378,7 @@ def test_a_reader_that_takes_its_time_does_not_get_tasks_killed() -> None:
     seen = []
     for outcome in outcomes:
         seen.append(outcome.result)
-        pause(2 * STALL_S if outcome.task == 1 else 0)
+        pause(1.5 * STALL_S if outcome.task == 1 else 0)
     assert seen == [1, 2, 3]
 
 

@@ -256,7 +256,7 @@ def test_odd_captions_give_sensible_rows(entry: Perturbation) -> None:
 
 # Not those that start a program: what it takes is tested above.
 @pytest.mark.parametrize("entry", [e for e in UNGATED if "translator" not in e.roles], ids=lambda e: e.key)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(text=st.text(max_size=80), seed=st.integers(0, 5))
 def test_any_caption_can_be_perturbed(entry: Perturbation, text: str, seed: int) -> None:
     made = perturbations.perturb_text(text, available(entry), entry.severities[-1], seed=seed, item_id="c")

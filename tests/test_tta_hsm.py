@@ -18,7 +18,7 @@ def direct(history: list, current: object) -> object:
     return (whole * (0.5 * popular + 0.5 * sure))[-len(current) :]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=14),
     capacity=st.integers(1, 6),

@@ -12,7 +12,7 @@ PATIENCE_S = 60.0
 """How long a test lets a worker be silent."""
 
 
-def wait_for(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
+def wait_for(condition: Callable[[], bool], limit_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
