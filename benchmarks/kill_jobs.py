@@ -88,7 +88,7 @@ def prepare(root: Path, recipes: Sequence[recipe.VideoRecipe]) -> list[Job]:
     for text, analysis in needed.items():
         command = ("analyse", "--recipe", text, *sources, "--folder")
         run_perturb(root, *command, f"{part_of(analysis)}.files", "--output", f"{part_of(analysis)}.parquet")
-        name = f"{analysis.analysis} {analysis.num_frames or ''}".strip()
+        name = f"{analysis.analysis} {getattr(analysis, 'num_frames', None) or ''}".strip()
         jobs.append(Job("analyses", name, (*command, "corpus", "--output", "parts/s1.parquet"), KINDS[:3]))
     for key in TEXTS:
         job_recipe = captions.make(registry.get(key), 1)
