@@ -23,8 +23,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def load(files: dict[str, str], **changed: Any) -> adain.Adain:
-    said: dict[str, Any] = {**files, **CPU, **changed}
-    return adain.load(Path(said.pop("encoder")), Path(said.pop("decoder")), **said)
+    settings: dict[str, Any] = {**files, **CPU, **changed}
+    return adain.load(Path(settings.pop("encoder")), Path(settings.pop("decoder")), **settings)
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +41,8 @@ def painting(model: adain.Adain) -> adain.Statistics:
 def test_adain_is_the_reference_s(reference: Path) -> None:
     arrays = np.load(reference / "golden" / "mlvp_video.npz")
     content, style = (torch.from_numpy(arrays[f"adain/{name}"]) for name in ("content", "style"))
-    made = adain.adaptive_instance_normalization(content, adain.statistics(style))
-    np.testing.assert_allclose(made.numpy(), arrays["adain/out"], atol=1e-5)
+    painted = adain.adaptive_instance_normalization(content, adain.statistics(style))
+    np.testing.assert_allclose(painted.numpy(), arrays["adain/out"], atol=1e-5)
 
 
 def test_the_networks_are_those_of_the_published_files() -> None:
@@ -71,17 +71,17 @@ def test_a_frame_is_repainted_by_the_formula(model: adain.Adain, files: dict[str
         mean, deviation = (s.mean((2, 3), keepdim=True), (s.var((2, 3), keepdim=True) + 1e-5).sqrt())
         own = (c - c.mean((2, 3), keepdim=True)) / (c.var((2, 3), keepdim=True) + 1e-5).sqrt()
         expected = decoder(0.4 * (own * deviation + mean) + 0.6 * c).clamp(0, 1)[0].permute(1, 2, 0).numpy()
-    made = model.stylize(frames, model.style(style), 0.4)[0]
-    assert np.abs(made - np.floor(expected * 255)).max() <= 1
-    assert made.std() > 1
+    painted = model.stylize(frames, model.style(style), 0.4)[0]
+    assert np.abs(painted - np.floor(expected * 255)).max() <= 1
+    assert painted.std() > 1
 
 
 @pytest.mark.parametrize("size", [(48, 64), (37, 53), (1, 1), (3, 90), (16, 17)])
 def test_any_size_comes_back(model: adain.Adain, painting: adain.Statistics, size: tuple[int, int]) -> None:
     frames = np.stack(pictures(2, *size))
     before = frames.copy()
-    made = model.stylize(frames, painting, 0.7)
-    assert (made.shape, made.dtype) == (frames.shape, np.uint8)
+    painted = model.stylize(frames, painting, 0.7)
+    assert (painted.shape, painted.dtype) == (frames.shape, np.uint8)
     assert np.array_equal(frames, before)
 
 

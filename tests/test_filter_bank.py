@@ -53,8 +53,8 @@ def test_any_frame_is_painted(size: tuple[int, int], alpha: float, level: int | 
 def test_alpha_1_matches_the_style_s_statistics_in_every_band() -> None:
     picture = procedural_styles.image("waves")
     wanted = [style.moments(band) for band in style.bands(style.opponent(picture))]
-    found = style.bands(style.opponent(next(film.frames(0))))
-    for band, target in zip(found, wanted, strict=True):
+    bands = style.bands(style.opponent(next(film.frames(0))))
+    for band, target in zip(bands, wanted, strict=True):
         moved = style.moments(style._moved(band, 1.0, target))
         np.testing.assert_allclose(moved.mean, target.mean, atol=2e-2)
         np.testing.assert_allclose(moved.deviation, target.deviation, rtol=2e-3)

@@ -51,18 +51,18 @@ def oracle(query: np.ndarray, vectors: np.ndarray, excluded: np.ndarray) -> tupl
 @settings(max_examples=200)
 def test_it_is_what_brute_force_finds(search: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     queries, vectors, excluded = search
-    for query, mask, found in zip(queries, excluded, nearest_of_each(queries, vectors, excluded), strict=True):
+    for query, mask, neighbour in zip(queries, excluded, nearest_of_each(queries, vectors, excluded), strict=True):
         expected = oracle(query, vectors, mask)
         if expected is None:
-            assert found is None
+            assert neighbour is None
         else:
-            assert found is not None
-            assert not mask[found.position]
-            assert found.similarity == pytest.approx(expected[1], abs=2e-12)
+            assert neighbour is not None
+            assert not mask[neighbour.position]
+            assert neighbour.similarity == pytest.approx(expected[1], abs=2e-12)
             # Where the oracle's own rounding falls on the other side, the two are equally near.
-            own = oracle(query, vectors[found.position][None], np.zeros(1, bool))
+            own = oracle(query, vectors[neighbour.position][None], np.zeros(1, bool))
             assert own is not None
-            assert found.position == expected[0] or abs(own[1] - expected[1]) < 2e-12
+            assert neighbour.position == expected[0] or abs(own[1] - expected[1]) < 2e-12
 
 
 @given(searches(), st.randoms(use_true_random=False))
@@ -75,11 +75,11 @@ def test_neither_the_batch_nor_the_order_of_the_index_matters(
     assert together == [nearest(query, vectors, mask) for query, mask in zip(queries, excluded, strict=True)]
     order = list(range(len(vectors)))
     random.shuffle(order)
-    for query, mask, found in zip(queries, excluded, together, strict=True):
+    for query, mask, neighbour in zip(queries, excluded, together, strict=True):
         moved = nearest(query, vectors[order], mask[order])
-        assert (moved is None) == (found is None)
-        if moved is not None and found is not None:
-            assert moved.similarity == found.similarity
+        assert (moved is None) == (neighbour is None)
+        if moved is not None and neighbour is not None:
+            assert moved.similarity == neighbour.similarity
 
 
 @pytest.mark.parametrize("dimensions", [3, 130, 512, 1500])
@@ -89,7 +89,7 @@ def test_a_large_batch_gives_the_bits_of_a_single_query(dimensions: int, monkeyp
     vectors[200:] = vectors[:100]  # ties
     queries = vectors + np.float32(1e-4) * rng.standard_normal(vectors.shape).astype(np.float32)
     alone = [nearest(query, vectors) for query in queries]
-    assert [one.position if one else None for one in alone] == [*range(200), *range(100)]
+    assert [neighbour.position if neighbour else None for neighbour in alone] == [*range(200), *range(100)]
     assert nearest_of_each(queries, vectors) == alone
     # In parts, and in Fortran's memory order, the same.
     monkeypatch.setattr(neighbours, "_AT_ONCE", 1000)
@@ -97,7 +97,7 @@ def test_a_large_batch_gives_the_bits_of_a_single_query(dimensions: int, monkeyp
     assert nearest_of_each(np.asfortranarray(queries[::-1]), np.asfortranarray(vectors)) == alone[::-1]
     own = np.eye(300, dtype=bool)
     others = [nearest(query, vectors, mask) for query, mask in zip(queries, own, strict=True)]
-    assert [one.position for one in others[:100] if one] == [*range(200, 300)]
+    assert [neighbour.position for neighbour in others[:100] if neighbour] == [*range(200, 300)]
     assert nearest_of_each(queries, vectors, own) == others
 
 
@@ -134,8 +134,8 @@ def test_nothing_is_nearest_in_an_empty_index() -> None:
 def test_a_vector_without_direction_is_like_nothing() -> None:
     vectors = np.array([[-1.0, 0.0], [0.0, 0.0], [-1.0, -1.0]])
     assert nearest([1.0, 0.0], vectors) == (1, 0.0)
-    found = nearest([0.0, 0.0], vectors)
-    assert found == (0, 0.0)
+    neighbour = nearest([0.0, 0.0], vectors)
+    assert neighbour == (0, 0.0)
     # And zero has no sign, where rounding would give it one.
     tiny = nearest([1.0, 0.0], [[-1e-14, 1.0]])
     assert tiny == (0, 0.0)

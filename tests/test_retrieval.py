@@ -39,9 +39,9 @@ MATRICES = st.tuples(st.integers(1, 6), st.integers(1, 7)).flatmap(
 
 
 def _slow_rank(row: Any, targets: Any) -> int:
-    row = [float("-inf") if np.isnan(one) else float(one) for one in row]
+    row = [float("-inf") if np.isnan(score) else float(score) for score in row]
     best = max(row[target] for target in targets)
-    return 1 + sum(one >= best for place, one in enumerate(row) if place not in targets)
+    return 1 + sum(score >= best for place, score in enumerate(row) if place not in targets)
 
 
 # --- ranks and recall --------------------------------------------------------------------------------------------
@@ -58,8 +58,8 @@ def test_ranks_by_hand() -> None:
     )
     assert ranks(similarities, range(4)).tolist() == [1, 3, 2, 4]
     assert [recall_at_k(similarities, range(4), k) for k in (1, 2, 3, 4, 9)] == [25, 50, 75, 100, 100]
-    found = summary(similarities, [0, 1, 2, 3])
-    assert found == {
+    result = summary(similarities, [0, 1, 2, 3])
+    assert result == {
         "r1": 25, "r5": 100, "r10": 100, "r50": 100, "r100": 100, "median_rank": 2.5, "mean_rank": 2.5, "rsum": 225,
     }  # fmt: skip
 
@@ -88,9 +88,9 @@ def test_several_targets_count_once_and_do_not_stand_in_each_others_way() -> Non
 def test_ranks_are_what_counting_gives(similarities: Any, random: Any) -> None:
     gallery = similarities.shape[1]
     targets = [random.sample(range(gallery), random.randint(1, gallery)) for _ in similarities]
-    found = ranks(similarities, targets)
-    assert found.tolist() == [_slow_rank(row, mine) for row, mine in zip(similarities, targets, strict=True)]
-    assert np.all((found >= 1) & (found <= gallery))
+    result = ranks(similarities, targets)
+    assert result.tolist() == [_slow_rank(row, mine) for row, mine in zip(similarities, targets, strict=True)]
+    assert np.all((result >= 1) & (result <= gallery))
     recalls = [recall_at_k(similarities, targets, k) for k in range(1, gallery + 1)]
     assert recalls == sorted(recalls)
     assert recalls[-1] == 100
@@ -185,25 +185,25 @@ def test_a_hub_by_hand() -> None:
     similarities[0, 1] = 0.25  # query 0's own item is the hub, so its second is another
     counts = k_occurrence(similarities, k=2)
     assert counts.tolist() == [10, 2, 1, 1, 1, 1, 1, 1, 1, 1]
-    found = hubness(similarities, k=2)
+    result = hubness(similarities, k=2)
     mean = 2.0
     second, third = np.mean((counts - mean) ** 2), np.mean((counts - mean) ** 3)
-    assert found["skewness"] == pytest.approx(third / second**1.5)
-    assert found["robin_hood"] == pytest.approx((8 + 0 + 8 * 1) / (2 * 20))
-    assert found["atkinson"] == pytest.approx(1 - ((10**0.5 + 2**0.5 + 8) / 10) ** 2 / 2)
-    assert found["antihub_rate"] == 0
-    assert found["hub_occurrence"] == 10 / 20  # item 0 has at least 2 x the mean, and half of all retrievals
+    assert result["skewness"] == pytest.approx(third / second**1.5)
+    assert result["robin_hood"] == pytest.approx((8 + 0 + 8 * 1) / (2 * 20))
+    assert result["atkinson"] == pytest.approx(1 - ((10**0.5 + 2**0.5 + 8) / 10) ** 2 / 2)
+    assert result["antihub_rate"] == 0
+    assert result["hub_occurrence"] == 10 / 20  # item 0 has at least 2 x the mean, and half of all retrievals
 
 
 def test_one_item_takes_everything() -> None:
     similarities = np.zeros((30, 20))
     similarities[:, 7] = 1
-    found = hubness(similarities, k=1)
-    assert found["antihub_rate"] == 0.95
-    assert found["hub_occurrence"] == 1
-    assert found["robin_hood"] == pytest.approx(0.95)
-    assert found["atkinson"] == pytest.approx(0.95)
-    assert found["skewness"] == pytest.approx(stats.skew([1] + [0] * 19))
+    result = hubness(similarities, k=1)
+    assert result["antihub_rate"] == 0.95
+    assert result["hub_occurrence"] == 1
+    assert result["robin_hood"] == pytest.approx(0.95)
+    assert result["atkinson"] == pytest.approx(0.95)
+    assert result["skewness"] == pytest.approx(stats.skew([1] + [0] * 19))
 
 
 @pytest.mark.parametrize("k", [1, 3, 15, 100])
@@ -217,12 +217,12 @@ def test_no_hubs_where_all_are_alike(k: int) -> None:
 
 def test_hubness_is_what_scipy_says() -> None:
     counts = np.random.default_rng(2).poisson(15 * np.random.default_rng(3).gamma(2, 0.5, 500))
-    found = hubness_of(counts)
-    assert found["skewness"] == pytest.approx(stats.skew(counts))
+    result = hubness_of(counts)
+    assert result["skewness"] == pytest.approx(stats.skew(counts))
     lowest = -counts.mean() / counts.std(ddof=1)
-    assert found["truncated_skewness"] == pytest.approx(stats.truncnorm(lowest, np.inf).moment(3))
+    assert result["truncated_skewness"] == pytest.approx(stats.truncnorm(lowest, np.inf).moment(3))
     share = np.sort(counts / counts.sum())  # Robin Hood is the Lorenz curve's largest distance from the diagonal
-    assert found["robin_hood"] == pytest.approx((np.arange(1, 501) / 500 - np.cumsum(share)).max())
+    assert result["robin_hood"] == pytest.approx((np.arange(1, 501) / 500 - np.cumsum(share)).max())
 
 
 def test_occurrence_is_what_sorting_gives() -> None:
@@ -238,11 +238,11 @@ def test_occurrence_adds_up_and_hubness_stays_in_its_bounds(similarities: Any, k
     counts = k_occurrence(similarities, k)
     assert counts.sum() == pytest.approx(queries * min(k, gallery))
     assert np.all((counts >= 0) & (counts <= queries + 1e-9))
-    found = hubness(similarities, k)
-    assert all(np.isfinite(one) for one in found.values())
-    assert 0 <= found["truncated_skewness"] <= 2 * np.sqrt(2 / np.pi) + 1e-9
+    result = hubness(similarities, k)
+    assert all(np.isfinite(value) for value in result.values())
+    assert 0 <= result["truncated_skewness"] <= 2 * np.sqrt(2 / np.pi) + 1e-9
     for name in ("atkinson", "robin_hood", "antihub_rate", "hub_occurrence"):
-        assert 0 <= found[name] <= 1 + 1e-12
+        assert 0 <= result[name] <= 1 + 1e-12
 
 
 @given(arrays(np.int64, st.integers(2, 30), elements=st.integers(0, 50)))

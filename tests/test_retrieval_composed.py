@@ -51,16 +51,19 @@ def test_recall_in_each_querys_own_gallery() -> None:
 
 def test_the_query_itself_never_counts() -> None:
     similarities = np.array([[1.0, 5.0, 0.5]])
-    found = composed_recall(similarities, [[0]], global_gallery(["q"], ["t", "q", "x"]), ks=[1])
-    assert found["r1"] == 100
+    result = composed_recall(similarities, [[0]], global_gallery(["q"], ["t", "q", "x"]), ks=[1])
+    assert result["r1"] == 100
 
 
 def test_with_every_clip_allowed_it_is_plain_recall() -> None:
     rng = np.random.default_rng(0)
-    similarities, targets = rng.integers(0, 5, (30, 12)).astype(float), [[int(one)] for one in rng.integers(0, 12, 30)]
-    found = composed_recall(similarities, targets, np.ones((30, 12), bool), ks=range(1, 13))
+    similarities, targets = (
+        rng.integers(0, 5, (30, 12)).astype(float),
+        [[int(target)] for target in rng.integers(0, 12, 30)],
+    )
+    result = composed_recall(similarities, targets, np.ones((30, 12), bool), ks=range(1, 13))
     plain = ranks(similarities, targets)
-    assert all(found[f"r{k}"] == pytest.approx(100 * np.mean(plain <= k)) for k in range(1, 13))
+    assert all(result[f"r{k}"] == pytest.approx(100 * np.mean(plain <= k)) for k in range(1, 13))
 
 
 def _features() -> dict[str, Any]:
@@ -73,20 +76,22 @@ def _features() -> dict[str, Any]:
 @pytest.mark.parametrize(("strategy", "order"), [("text", [4, 3]), ("visual", [1, 2]), ("average", [2, 1])])
 def test_what_each_strategy_finds_first(strategy: Strategy, order: list[int]) -> None:
     candidates = np.arange(20)[None] != 0
-    found = composed_scores(strategy, candidates=candidates, **_features())
-    best = np.argsort(-found[0], kind="stable")
+    result = composed_scores(strategy, candidates=candidates, **_features())
+    best = np.argsort(-result[0], kind="stable")
     assert best[0] == order[0]
-    assert found[0, 0] == -np.inf
-    assert found[0, order[0]] == pytest.approx(1 if strategy != "visual" else np.cos(np.pi / 38))
+    assert result[0, 0] == -np.inf
+    assert result[0, order[0]] == pytest.approx(1 if strategy != "visual" else np.cos(np.pi / 38))
 
 
 def test_two_stages_order_the_shortlist_by_words() -> None:
     candidates = np.arange(20)[None] != 0
-    found = composed_scores("two_stage", candidates=candidates, **_features())
-    assert np.flatnonzero(found[0] > -np.inf).tolist() == list(range(1, 16))  # the 15 nearest, without the query itself
-    assert found[0].argmax() == 4
+    result = composed_scores("two_stage", candidates=candidates, **_features())
+    assert np.flatnonzero(result[0] > -np.inf).tolist() == list(
+        range(1, 16)
+    )  # the 15 nearest, without the query itself
+    assert result[0].argmax() == 4
     text = composed_scores("text", candidates=candidates, **_features())
-    assert np.array_equal(found[0, 1:16], text[0, 1:16])
+    assert np.array_equal(result[0, 1:16], text[0, 1:16])
     few = composed_scores("two_stage", candidates=candidates, shortlist=2, **_features())
     assert np.flatnonzero(few[0] > -np.inf).tolist() == [1, 2]
     missed = composed_recall(few, [[4]], candidates, ks=[20])
@@ -97,9 +102,9 @@ def test_two_stages_order_the_shortlist_by_words() -> None:
 
 def test_the_shortlist_may_be_another_models() -> None:
     features = _features() | {"visual": np.eye(3)[:1], "filter_gallery": np.repeat(np.eye(3), [5, 5, 10], axis=0)}
-    found = composed_scores("two_stage", candidates=np.ones((1, 20), bool), shortlist=5, **features)
-    assert np.flatnonzero(found[0] > -np.inf).tolist() == [0, 1, 2, 3, 4]
-    assert found[0].argmax() == 4
+    result = composed_scores("two_stage", candidates=np.ones((1, 20), bool), shortlist=5, **features)
+    assert np.flatnonzero(result[0] > -np.inf).tolist() == [0, 1, 2, 3, 4]
+    assert result[0].argmax() == 4
 
 
 def test_what_is_missing_is_named() -> None:

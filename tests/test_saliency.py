@@ -24,25 +24,25 @@ def boxes_in(frames: list[np.ndarray], analysed: int = 12) -> np.ndarray:
     return tracking.interpolate(positions, boxes, tracks, count)
 
 
-def overlap(one: Box, other: Box) -> float:
-    across = max(0.0, min(one[2], other[2]) - max(one[0], other[0]))
-    down = max(0.0, min(one[3], other[3]) - max(one[1], other[1]))
-    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
+def overlap(first: Box, second: Box) -> float:
+    across = max(0.0, min(first[2], second[2]) - max(first[0], second[0]))
+    down = max(0.0, min(first[3], second[3]) - max(first[1], second[1]))
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (first, second)]
     return across * down / (sum(areas) - across * down)
 
 
 def test_the_demo_s_objects_are_found() -> None:
     """In at least 90 % of all frames, over clips that no number was chosen for."""
-    found = []
+    overlaps = []
     for index in range(40, 48):
         frames = list(film.frames(index))
         boxes = boxes_in(frames)
-        found += [
+        overlaps += [
             not np.isnan(box[0]) and overlap(tuple(box), truth) >= 0.5
             for box, truth in zip(boxes, film.boxes(index), strict=True)
         ]
-    assert len(found) == 8 * 72
-    assert np.mean(found) >= 0.9
+    assert len(overlaps) == 8 * 72
+    assert np.mean(overlaps) >= 0.9
 
 
 def textured(height: int, width: int, seed: int, low: int, high: int) -> np.ndarray:
@@ -62,15 +62,15 @@ def test_what_moves_against_the_camera(pan: int, speed: int) -> None:
         frame[50:90, x : x + 40] = square
         frames.append(frame)
         truth.append((x, 50, x + 40, 90))
-    found = boxes_in(frames)
-    assert np.mean([overlap(tuple(box), real) >= 0.5 for box, real in zip(found, truth, strict=True)]) >= 0.9
+    boxes = boxes_in(frames)
+    assert np.mean([overlap(tuple(box), real) >= 0.5 for box, real in zip(boxes, truth, strict=True)]) >= 0.9
 
 
 def test_where_nothing_moves_what_stands_out_counts() -> None:
     still = np.full((120, 160, 3), 90, np.uint8)
     cv2.circle(still, (110, 70), 16, (250, 220, 40), -1)
-    found = boxes_in([still] * 10)
-    assert all(overlap(tuple(box), (94, 54, 127, 87)) > 0.4 for box in found)
+    boxes = boxes_in([still] * 10)
+    assert all(overlap(tuple(box), (94, 54, 127, 87)) > 0.4 for box in boxes)
 
 
 def test_the_same_clip_gives_the_same_boxes_and_stays_as_it_was() -> None:
@@ -79,7 +79,7 @@ def test_the_same_clip_gives_the_same_boxes_and_stays_as_it_was() -> None:
     first = boxes_in(frames)
     cv2.setRNGSeed(77)
     assert np.array_equal(first, boxes_in(frames), equal_nan=True)
-    assert all(np.array_equal(one, other) for one, other in zip(frames, before, strict=True))
+    assert all(np.array_equal(frame, other) for frame, other in zip(frames, before, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_the_same_clip_gives_the_same_boxes_and_stays_as_it_was() -> None:
     ids=["black", "a-pixel", "4-pixels", "one-frame", "noise", "a-strip"],
 )
 def test_clips_without_an_object(frames: list[np.ndarray]) -> None:
-    found = boxes_in(frames)
+    boxes = boxes_in(frames)
     height, width = frames[0].shape[:2]
-    assert found.shape == (len(frames), 4)
-    inside = found[~np.isnan(found[:, 0])]
+    assert boxes.shape == (len(frames), 4)
+    inside = boxes[~np.isnan(boxes[:, 0])]
     assert (inside[:, :2] >= 0).all()
     assert (inside[:, 2] <= width).all()
     assert (inside[:, 3] <= height).all()
@@ -106,25 +106,25 @@ def test_clips_without_an_object(frames: list[np.ndarray]) -> None:
 
 def test_portrait_and_large_frames_give_boxes_in_their_own_pixels() -> None:
     frames = [cv2.resize(frame, (1280, 960)) for frame in list(film.frames(0))[:24]]
-    found = boxes_in(frames, 4)
+    boxes = boxes_in(frames, 4)
     truth = np.array(film.boxes(0)[:24]) * 4
-    assert np.mean([overlap(tuple(box), tuple(real)) >= 0.5 for box, real in zip(found, truth, strict=True)]) >= 0.9
+    assert np.mean([overlap(tuple(box), tuple(real)) >= 0.5 for box, real in zip(boxes, truth, strict=True)]) >= 0.9
     upright = [np.ascontiguousarray(np.rot90(frame)) for frame in list(film.frames(0))[:24]]
     turned = boxes_in(upright, 4)
     real = [(box[1], 320 - box[2], box[3], 320 - box[0]) for box in film.boxes(0)[:24]]
-    assert np.mean([overlap(tuple(one), other) >= 0.5 for one, other in zip(turned, real, strict=True)]) >= 0.9
+    assert np.mean([overlap(tuple(box), other) >= 0.5 for box, other in zip(turned, real, strict=True)]) >= 0.9
 
 
 def test_detections_are_one_a_frame_of_one_track() -> None:
     frames = list(film.frames(6))
     positions = uniform_indices(12, 72)
     small = {place: saliency.shrunk(frames[place]) for place in saliency.neighbourhood(positions, 72)}
-    found = saliency.detect(small, positions, (240, 320))
-    assert [len(one) for one in found] == [1] * 12
-    for (one,) in found:
-        assert 0 <= one.score <= 1
-        assert np.linalg.norm(one.embedding) == pytest.approx(1, abs=1e-5)
-    assert tracking.track(found) == [[0]] * 12
+    detections = saliency.detect(small, positions, (240, 320))
+    assert [len(detected) for detected in detections] == [1] * 12
+    for (detection,) in detections:
+        assert 0 <= detection.score <= 1
+        assert np.linalg.norm(detection.embedding) == pytest.approx(1, abs=1e-5)
+    assert tracking.track(detections) == [[0]] * 12
 
 
 def test_which_frames_are_looked_at() -> None:

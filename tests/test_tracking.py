@@ -54,10 +54,10 @@ def test_the_score_is_the_paper_s() -> None:
         [],
     ]
     (first, second, third, _) = tracking.rank(frames, 40, 100)
-    by_label = {one["label"]: one for one in first}
+    by_label = {item["label"]: item for item in first}
     assert by_label["dog"]["score"] == pytest.approx(0.5 * 2 / 4 + 0.3 * 100 / 4000 + 0.2 * 0.9, abs=1e-4)
     assert by_label["man"]["score"] == pytest.approx(0.5 * 1 / 4 + 0.3 * 2000 / 4000 + 0.2 * 0.2, abs=1e-4)
-    assert [one["label"] for one in first] == ["dog", "man"]
+    assert [item["label"] for item in first] == ["dog", "man"]
     assert second[0]["score"] == pytest.approx(0.5 * 2 / 4 + 0.3 * 100 / 4000 + 0.2 * 0.7, abs=1e-4)
     assert third == []
 
@@ -66,26 +66,26 @@ def test_persistence_outweighs_a_larger_box() -> None:
     lasting = [[seen((0, 0, 20, 20), UP, 0.3)] for _ in range(4)]
     lasting[1].insert(0, seen((0, 0, 100, 40), RIGHT, 0.6))
     ranked = tracking.rank(lasting, 40, 100)
-    assert [one["track"] for one in ranked[1]] == [0, 1]
+    assert [item["track"] for item in ranked[1]] == [0, 1]
 
 
 # --- interpolation ---------------------------------------------------------------------------------------------------
 
 
 def test_a_box_moves_in_a_straight_line_between_frames_of_one_track() -> None:
-    found = tracking.interpolate([1, 5], [[0, 0, 4, 4], [8, 4, 16, 8]], [0, 0], 8)
-    np.testing.assert_allclose(found[:, 0], [0, 0, 2, 4, 6, 8, 8, 8])
-    np.testing.assert_allclose(found[3], [4, 2, 10, 6])
+    interpolated = tracking.interpolate([1, 5], [[0, 0, 4, 4], [8, 4, 16, 8]], [0, 0], 8)
+    np.testing.assert_allclose(interpolated[:, 0], [0, 0, 2, 4, 6, 8, 8, 8])
+    np.testing.assert_allclose(interpolated[3], [4, 2, 10, 6])
 
 
 def test_between_two_tracks_the_nearer_frame_counts() -> None:
-    found = tracking.interpolate([0, 4], [[0, 0, 4, 4], [8, 8, 9, 9]], [0, 1], 5)
-    assert found[:, 0].tolist() == [0, 0, 0, 8, 8]
+    interpolated = tracking.interpolate([0, 4], [[0, 0, 4, 4], [8, 8, 9, 9]], [0, 1], 5)
+    assert interpolated[:, 0].tolist() == [0, 0, 0, 8, 8]
 
 
 def test_a_frame_without_a_box_keeps_its_surroundings_without() -> None:
-    found = tracking.interpolate([0, 4, 8], [[0, 0, 4, 4], None, [8, 8, 9, 9]], [0, None, 0], 9)
-    assert np.isnan(found[:, 0]).tolist() == [False, False, False, True, True, True, True, False, False]
+    interpolated = tracking.interpolate([0, 4, 8], [[0, 0, 4, 4], None, [8, 8, 9, 9]], [0, None, 0], 9)
+    assert np.isnan(interpolated[:, 0]).tolist() == [False, False, False, True, True, True, True, False, False]
 
 
 def test_no_box_at_all() -> None:
@@ -103,18 +103,18 @@ def test_analysed_frames_have_their_own_boxes(positions: list[int], seed: int, o
     of_place = {place: sorted(generator.integers(0, 50, 4).tolist()) for place in positions}
     tracks = [0 if one_track else int(generator.integers(0, 3)) for _ in positions]
     track_of = dict(zip(positions, tracks, strict=True))
-    found = tracking.interpolate(
+    interpolated = tracking.interpolate(
         positions, [of_place[place] for place in positions], [track_of[place] for place in positions], 61
     )
-    assert found.shape == (61, 4)
+    assert interpolated.shape == (61, 4)
     for place, box in of_place.items():
-        assert found[place].tolist() == box
+        assert interpolated[place].tolist() == box
     low, high = min(min(box) for box in of_place.values()), max(max(box) for box in of_place.values())
-    assert (found >= low - 1e-9).all()
-    assert (found <= high + 1e-9).all()
+    assert (interpolated >= low - 1e-9).all()
+    assert (interpolated <= high + 1e-9).all()
 
 
 def test_a_long_video_is_quick_to_interpolate() -> None:
     positions = list(range(0, 36_000, 3000))
-    found = tracking.interpolate(positions, [[1, 1, 2, 2]] * 12, [0] * 12, 36_000)
-    assert (found == [1, 1, 2, 2]).all()
+    interpolated = tracking.interpolate(positions, [[1, 1, 2, 2]] * 12, [0] * 12, 36_000)
+    assert (interpolated == [1, 1, 2, 2]).all()
