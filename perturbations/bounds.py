@@ -43,7 +43,7 @@ class Choice:
 
     def allows(self, value: object) -> bool:
         """Whether `value` is one of them, of the same type: 1 is not True."""
-        return any(type(value) is type(one) and value == one for one in self.values)
+        return any(type(value) is type(allowed) and value == allowed for allowed in self.values)
 
     def __str__(self) -> str:
         return f"one of {', '.join(map(repr, self.values))}" if len(self.values) > 1 else repr(self.values[0])

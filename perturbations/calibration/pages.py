@@ -27,22 +27,22 @@ def published(entry: Table) -> list[float]:
 
 def coarse(entry: Table) -> bool:
     """Whether a severity misses its aim by more than 0.02: whole numbers leave gaps."""
-    return any(abs(one["attained"] - one["aim"]) > _COARSE for one in entry["severities"].values())
+    return any(abs(row["attained"] - row["aim"]) > _COARSE for row in entry["severities"].values())
 
 
 def remarks(entry: Table, targets: Sequence[float]) -> str:
     """Why a perturbation does not meet every target, in a few words; empty where it does."""
     mildest, strongest = entry["attainable"]
-    said = []
+    notes = []
     if entry["limited"] and mildest < targets[0] - TOLERANCE:
-        said.append(f"starts at {mildest:.2f}")
+        notes.append(f"starts at {mildest:.2f}")
     if entry["limited"] and strongest > targets[-1] + TOLERANCE:
-        said.append(f"ends at {strongest:.2f}")
+        notes.append(f"ends at {strongest:.2f}")
     if coarse(entry):
-        said.append("coarse steps")
+        notes.append("coarse steps")
     if entry["tied"]:
-        said.append(f"severity {', '.join(map(str, entry['tied']))} as the one before")
-    return "; ".join(said)
+        notes.append(f"severity {', '.join(map(str, entry['tied']))} as the one before")
+    return "; ".join(notes)
 
 
 def text(table: Table) -> str:
@@ -53,7 +53,7 @@ def text(table: Table) -> str:
     not_monotonic = [key for key, entry in entries.items() if rises(attained(entry))]
     exact = [key for key, entry in full.items() if not coarse(entry)]
     worst = max(
-        (abs(one["attained"] - one["target"]) for key in exact for one in full[key]["severities"].values()), default=0.0
+        (abs(row["attained"] - row["target"]) for key in exact for row in full[key]["severities"].values()), default=0.0
     )
     lines = [
         f"# Severities of even distortion on {shown.name(table['dataset'])}",
@@ -74,7 +74,7 @@ def text(table: Table) -> str:
         "|---|---|---|---|---|---|",
     ]
     for key, entry in entries.items():
-        spread = max(one["spread"] for one in entry["severities"].values())
+        spread = max(row["spread"] for row in entry["severities"].values())
         cells = [
             key,
             _numbers(published(entry)) + (" **not monotonic**" if key in inverted else ""),
@@ -94,8 +94,8 @@ def _numbers(values: Iterable[float]) -> str:
 def _parameters(entry: Table) -> str:
     """What moves, severity by severity."""
     tables: list[dict[str, Any]] = [entry["severities"][key]["params"] for key in sorted(entry["severities"])]
-    moving = [name for name in sorted(tables[0]) if len({str(one[name]) for one in tables}) > 1]
-    return "; ".join(f"{name} {' '.join(str(one[name]) for one in tables)}" for name in moving)
+    moving = [name for name in sorted(tables[0]) if len({str(table[name]) for table in tables}) > 1]
+    return "; ".join(f"{name} {' '.join(str(table[name]) for table in tables)}" for name in moving)
 
 
 def draw(table: Table, path: Path) -> None:

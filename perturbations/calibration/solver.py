@@ -77,13 +77,13 @@ def calibrate(
     asked = {key: search.first() for key, search in searches.items()}
     for number in range(_ROUNDS + 1):
         jobs = [(source, key) for source in sources for key in asked if asked[key]]
-        found: dict[str, list[list[float]]] = {key: [] for key in asked}
+        ssim: dict[str, list[list[float]]] = {key: [] for key in asked}
         held: Held | None = None
         for source, key in logged(jobs, len(jobs), f"measurements of round {number + 1}"):
             if held is None or held.source is not source:
                 held = Held(source, known)
-            found[key].append(held.measure([searches[key].recipe_of(one) for one in asked[key]]))
-        for key, by_clip in found.items():
+            ssim[key].append(held.measure([searches[key].recipe_of(strength) for strength in asked[key]]))
+        for key, by_clip in ssim.items():
             searches[key].learn(asked[key], by_clip)
         asked = {key: search.next(targets) for key, search in searches.items()}
         if not any(asked.values()):
@@ -97,7 +97,7 @@ def calibrate(
         "frames": MEASURED_FRAMES,
         "backends": "offline",
         "targets": list(targets),
-        "sample": [{"item_id": one.item_id, "source_sha256": one.sha256} for one in sources],
+        "sample": [{"item_id": source.item_id, "source_sha256": source.sha256} for source in sources],
         "perturbations": {key: search.entry_of(targets) for key, search in searches.items()},
     }
 
@@ -146,11 +146,11 @@ def choose(points: Sequence[Point], wanted: Sequence[float]) -> list[Point]:
             steps.append(best)
         before.append(steps)
         costs = reached
-    index = min(range(len(points)), key=lambda one: (costs[one], one))
+    index = min(range(len(points)), key=lambda place: (costs[place], place))
     chosen = [index]
     for steps in reversed(before):
         chosen.append(steps[chosen[-1]])
-    return [points[one] for one in reversed(chosen)]
+    return [points[place] for place in reversed(chosen)]
 
 
 def between(points: Sequence[Point], aim: float) -> float | None:
@@ -160,14 +160,16 @@ def between(points: Sequence[Point], aim: float) -> float | None:
     if not below:
         return None
     upper, lower = points[below - 1], points[below]
-    # Not too near to either: a curve that bends would be closed in on from one side only.
+    # Not too near to either point: on a bent curve, all guesses would come from one side.
     share = min(max((upper.ssim - aim) / (upper.ssim - lower.ssim), 0.1), 0.9)
     return upper.strength + share * (lower.strength - upper.strength)
 
 
 def rises(values: Sequence[float]) -> list[int]:
     """The severities whose SSIM is higher than that of the one before, by more than rounding."""
-    return [severity for severity, (one, other) in enumerate(pairwise(values), start=2) if other > one + 0.001]
+    return [
+        severity for severity, (milder, stronger) in enumerate(pairwise(values), start=2) if stronger > milder + 0.001
+    ]
 
 
 @dataclass
@@ -200,9 +202,9 @@ class _Search:
         """Those whose parameters were not measured yet: whole numbers repeat."""
         chosen: dict[str, float | int] = {}
         for strength in strengths:
-            made = records.canonical(self.params(strength))
-            if made not in self.points:
-                chosen.setdefault(made, strength)
+            parameters = records.canonical(self.params(strength))
+            if parameters not in self.points:
+                chosen.setdefault(parameters, strength)
         return list(chosen.values())
 
     def params(self, asked: float | int) -> Parameters:
@@ -212,13 +214,14 @@ class _Search:
 
     def recipe_of(self, asked: float | int) -> VideoRecipe:
         """As the workflow makes it, but for the parameters: no realization depends on a severity."""
-        made = recipe.make(self.entry, 1, variant=self.variant, seed=self.seed, storage=MEASURED, donors="sample")
-        return recipe.altered(made, params=dict(self.params(asked)))
+        published = recipe.make(self.entry, 1, variant=self.variant, seed=self.seed, storage=MEASURED, donors="sample")
+        return recipe.altered(published, params=dict(self.params(asked)))
 
     def learn(self, asked: Sequence[float | int], by_clip: Sequence[Sequence[float]]) -> None:
-        for one, values in zip(asked, zip(*by_clip, strict=True), strict=False):
-            point = Point(float(one), statistics.fmean(values), statistics.pstdev(values), self.params(one))
-            if isinstance(one, int):
+        for strength, values in zip(asked, zip(*by_clip, strict=True), strict=False):
+            params = self.params(strength)
+            point = Point(float(strength), statistics.fmean(values), statistics.pstdev(values), params)
+            if isinstance(strength, int):
                 self.published.append(point)
             else:
                 self.points[records.canonical(point.params)] = point
@@ -243,8 +246,8 @@ class _Search:
             "limited": any(abs(aim - target) > 1e-9 for aim, target in zip(wanted, targets, strict=True)),
             "tied": [
                 severity
-                for severity, (one, other) in enumerate(pairwise(chosen), start=2)
-                if one.params == other.params
+                for severity, (milder, stronger) in enumerate(pairwise(chosen), start=2)
+                if milder.params == stronger.params
             ],
             "severities": {
                 str(severity): {

@@ -155,7 +155,7 @@ class Suite(Strict):
     perturbations: Literal["all"] | tuple[str, ...] = Field("all", description="all, or a list of names")
     severities: tuple[Severity, ...] = Field((1, 2, 3, 4, 5), min_length=1, description="which severities")
     draw: Literal["clip", "frame"] | None = Field(
-        None, description="mm_robustness: one realization a clip, the default, or one a frame"
+        None, description="mm_robustness: one realization per clip, the default, or one per frame"
     )
     severity: Literal["published", "calibrated"] = Field(
         "published",

@@ -263,7 +263,7 @@ def suite(name: str) -> Suite:
 def perturbations(suite_name: str | None = None, kind: Kind | None = None) -> list[Perturbation]:
     """All declarations, of one suite or of every suite, in the papers' order."""
     chosen = [suite(suite_name)] if suite_name is not None else list(suites().values())
-    return [entry for one in chosen for entry in one.perturbations if kind in (None, entry.kind)]
+    return [entry for group in chosen for entry in group.perturbations if kind in (None, entry.kind)]
 
 
 def get(key: str) -> Perturbation:

@@ -121,7 +121,7 @@ def snow(
     sigma: float,
     blend: float,
 ) -> Apply:
-    """A curtain of motion-blurred flakes falls over a whitened clip, 3 rows a frame (MLVP, Tab. 37, App. E.1).
+    """A curtain of motion-blurred flakes falls over a whitened clip, 3 rows per frame (MLVP, Tab. 37, App. E.1).
 
     Frame i sees the curtain's rows 3i to 3i + height.
     """
