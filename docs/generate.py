@@ -179,16 +179,16 @@ def of_methods() -> str:
     return table(["name", "paper", "minimizes", "lr v2t / t2v", "gives", "needs"], rows)
 
 
-def example(constant: str) -> Callable[[], str]:
-    """The block of the file that a test puts on a shelf: the first text in tests/test_shelf_*.py that declares it."""
+def example(shelf: str, constant: str) -> Callable[[], str]:
+    """The block of the file that tests/test_shelf_<shelf>.py puts on a shelf: its first text that declares it."""
 
     def block() -> str:
-        for path in sorted((PROJECT / "tests").glob("test_shelf_*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                value = node.value if isinstance(node, ast.Constant) else None
-                if isinstance(value, str) and re.search(rf"^{constant} = ", value, re.MULTILINE):
-                    return f"```python\n{value.strip()}\n```\n"
-        return ""
+        path = PROJECT / "tests" / f"test_shelf_{shelf}.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            value = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(value, str) and re.search(rf"^{constant} = ", value, re.MULTILINE):
+                return f"```python\n{value.strip()}\n```\n"
+        raise ValueError(f"{path} adds no file that declares {constant}")
 
     return block
 
@@ -202,7 +202,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "rule commands": of_commands(rules=True),
     "methods": of_methods,
     **{
-        f"example {name}": example(constant)
+        f"example {name}": example(f"{name}s", constant)
         for name, constant in (
             ("suite", "SUITE"),
             ("dataset", "ADAPTER"),
