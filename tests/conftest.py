@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -49,11 +48,11 @@ def _can_be_made(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        if isinstance(item, pytest.Function) and _shares(item):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    # A file's tests run on one worker, which makes once what they share. Such files take longest, so they come first:
+    # what comes last should be short, or one worker has nothing to do.
+    sharing = {item.path for item in items if isinstance(item, pytest.Function) and _shares(item)}
+    items.sort(key=lambda item: item.path not in sharing)
     if config.getoption("skipped"):
         names = set(config.cache.get(_SKIPPED, []))
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in names])
@@ -61,15 +60,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _shares(test: pytest.Function) -> bool:
-    """Whether a test takes what its file makes once: on two workers it would be made twice."""
+    """Whether a test takes what its file makes once."""
     fixtures = test._fixtureinfo.name2fixturedefs.values()
     return any(fixture[-1].scope == "module" for fixture in fixtures)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     reports = terminalreporter.stats.get("skipped", [])
-    skipped = [report.nodeid for report in reports if f"Skipped: {needs.REASON}" in str(report.longrepr)]
-    names = [re.sub(r"@test_\w+$", "", name) for name in skipped]  # pytest-xdist writes a test's group behind it
+    names = [report.nodeid for report in reports if f"Skipped: {needs.REASON}" in str(report.longrepr)]
     if config.getoption("bare") and hasattr(config, "cache"):
         config.cache.set(_SKIPPED, names)
 
