@@ -24,7 +24,7 @@ import numpy as np
 
 from perturbations.captions.distance import bleu4, meteor
 from perturbations.captions.pipeline import perturb_captions
-from perturbations.models import text_roles
+from perturbations.models import registry as models
 from perturbations.plan.listed import ListedCaption
 from perturbations.suites import registry
 
@@ -72,7 +72,7 @@ def speed(dataset: str, captions: Captions) -> None:
     print(f"\n{'perturbation':38} {'s':>2} {'captions/s':>10} {'changed':>8} {'accepted':>8} {'tries':>6}  backend")
     total = 0.0
     for entry in registry.perturbations(kind="text"):
-        text_roles.load.cache_clear()  # with what they remember of these captions
+        models.load.cache_clear()  # with what they remember of these captions
         list(perturb_captions(captions[:1], entry.key, 1, seed=0, dataset=dataset))  # loads what it needs
         for severity in entry.severities:
             start = cpu_seconds()
@@ -108,7 +108,7 @@ def distance(dataset: str, captions: Captions) -> None:
 
 
 def threshold(dataset: str, captions: Captions) -> None:
-    encoder = text_roles.load("similarity", "offline")
+    encoder = models.load("similarity", "offline")
     clean = encoder.embed([caption.text for caption in captions])
     print(f"\n{'share at least as similar as':38}" + "".join(f"{value:>7}" for value in THRESHOLDS))
     for title, names in (("keeps the meaning", KEEP_MEANING), ("changes it", CHANGE_MEANING)):

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from perturbations.errors import ConfigError
-from perturbations.models import captioner, loading, nouns, owlv2, yolo_world
+from perturbations.models import captioner, nouns, owlv2, yolo_world
+from perturbations.system import checkpoints
 
 BYTES = [chr(b) for b in (*range(33, 127), *range(161, 173), *range(174, 256))] + [chr(256 + n) for n in range(68)]
 QWEN_TOKENS = [
@@ -523,7 +524,7 @@ def test_torch_is_told_to_repeat_its_results(owl: owlv2.Detector) -> None:
     torch = pytest.importorskip("torch")
     torch.set_num_threads(2)
     torch.use_deterministic_algorithms(False)
-    loading.runtime("cpu", "float32")
+    checkpoints.runtime("cpu", "float32")
     assert torch.get_num_threads() == 1
     assert torch.are_deterministic_algorithms_enabled()
 
@@ -534,13 +535,13 @@ def test_a_folders_revision_is_the_hash_of_its_weights(owl_folder: Path, tmp_pat
     assert (known["name"], known["device"], known["dtype"]) == ("tiny-owlv2", "cpu", "float32")
     assert known["revision"].startswith("sha256:")
     copy = Path(shutil.copytree(owl_folder, tmp_path / "tiny-owlv2"))
-    assert loading.find_checkpoint(str(copy), known["revision"]).revision == known["revision"]
+    assert checkpoints.find_checkpoint(str(copy), known["revision"]).revision == known["revision"]
     weights = copy / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
     with pytest.raises(ConfigError, match="has revision sha256:.*the configuration says sha256:"):
-        loading.find_checkpoint(str(copy), known["revision"])
+        checkpoints.find_checkpoint(str(copy), known["revision"])
 
 
 def test_a_hub_models_revision_is_its_commit(owl_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -628,13 +629,13 @@ def test_a_folder_that_misses_files_is_refused(owl_folder: Path, tmp_path: Path,
 def test_unknown_devices_and_types_are_refused(device: str, dtype: str, message: str) -> None:
     pytest.importorskip("torch")
     with pytest.raises(ConfigError, match=message):
-        loading.runtime(device, dtype)
+        checkpoints.runtime(device, dtype)
 
 
 def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ConfigError, match="transformers cannot be imported.*pip install transformers"):
-        loading.library("transformers")
+        checkpoints.library("transformers")
 
 
 def test_importing_the_backends_imports_no_heavy_library() -> None:
@@ -790,7 +791,7 @@ def mean_color(images: Any) -> Any:
 
 
 def load_fake(weights: Path, **settings: Any) -> yolo_world.Detector:
-    revision = loading.files_sha256([weights], weights.parent)
+    revision = checkpoints.files_sha256([weights], weights.parent)
     return yolo_world.load(str(weights), revision=revision, device="cpu", dtype="float32", embed=mean_color, **settings)
 
 
@@ -846,7 +847,7 @@ def test_yolo_world_does_not_depend_on_who_shares_the_batch(fake_ultralytics: No
 def test_yolo_world_says_what_it_is(fake_ultralytics: None, weights: Path) -> None:
     known = load_fake(weights).identity
     assert known["name"] == "tiny-world.pt"
-    assert known["revision"] == loading.files_sha256([weights], weights.parent)
+    assert known["revision"] == checkpoints.files_sha256([weights], weights.parent)
     assert (known["dtype"], known["device"], known["ultralytics"]) == ("float32", "cpu", "0.0")
 
 

@@ -107,13 +107,13 @@ def test_kernels_import_arrays_and_nothing_of_ours(path: Path) -> None:
 LIGHT_FILES = [
     path
     for path in FILES
-    if path.parts[0] in ("models", *LIGHT) or path.is_relative_to("tta/methods") or path == Path("tta/__init__.py")
+    if path.parts[0] in LIGHT or path.is_relative_to("tta/methods") or path == Path("tta/__init__.py")
 ]
 
 
 @pytest.mark.parametrize("path", LIGHT_FILES, ids=str)
 def test_heavy_libraries_are_imported_when_used(path: Path) -> None:
-    allowed = {"perturbations", "pydantic", "yaml"} | ({"numpy"} if path.parts[0] == "models" else set())
+    allowed = {"perturbations", "pydantic", "yaml"}
     assert {name.split(".")[0] for name in imported(path, at_once=True)} <= allowed
 
 

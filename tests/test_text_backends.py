@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from text_support import GIRL, PERSON, generator, role
 
 import perturbations
 from perturbations.errors import BackendError
+from perturbations.models import registry as models
 from perturbations.models import (
     text_masked_lm,
     text_neighbours,
-    text_roles,
     text_similarity,
     text_style,
     text_tagger,
@@ -31,36 +32,43 @@ WORDS = [*GIRL.split(), "boy", "plays", "guitar", "red", "the", "man", "sings", 
 # --- roles ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", text_roles.BACKENDS)
-@pytest.mark.parametrize("name", text_roles.ROLES)
+@pytest.mark.parametrize("backend", models.BACKENDS)
+@pytest.mark.parametrize("name", models.roles())
 def test_a_role_has_a_player_with_a_name(name: str, backend: str) -> None:
-    player = text_roles.ROLES[name][backend]
-    module, function = player.loader.split(":")
-    assert module.startswith("perturbations.models.text_")
-    assert callable(getattr(__import__(module, fromlist=[function]), function))
-    assert text_roles.names([name, name], backend) == player.name
-    assert text_roles.names([], backend) == "rules"
+    player = models.roles()[name][backend]
+    assert player.load.__module__.startswith("perturbations.models.text_")
+    assert player.weights
+    assert player.licence
+    assert models.names([name, name], backend) == player.name
+    assert models.names([], backend) == "rules"
 
 
 def test_the_stand_in_of_the_language_model_is_called_what_it_is() -> None:
-    assert text_roles.names(["masked_lm"], "offline") == "ngram-fill"
+    assert models.names(["masked_lm"], "offline") == "ngram-fill"
+
+
+def play(monkeypatch: pytest.MonkeyPatch, role: str, backend: str, load: Callable[[], object]) -> None:
+    """Let another function load the player of a role."""
+    players = {**models.roles()[role], backend: replace(models.roles()[role][backend], load=load)}
+    roles = {**models.roles(), role: players}
+    monkeypatch.setattr(models, "roles", lambda: roles)
+    models.load.cache_clear()
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> None:
         raise ModuleNotFoundError("No module named 'textblob'", name="textblob")
 
-    monkeypatch.setattr(text_tagger, "caption_tagger", missing)
-    text_roles.load.cache_clear()
+    play(monkeypatch, "tagger", "offline", missing)
     with pytest.raises(BackendError, match=r"offline backend of 'tagger' \(textblob\) needs textblob"):
-        text_roles.load("tagger", "offline")
+        models.load("tagger", "offline")
 
 
 @pytest.fixture(autouse=True)
 def fresh_roles() -> Any:
     yield
-    if text_roles.load.cache_info().currsize > 20:
-        text_roles.load.cache_clear()
+    if models.load.cache_info().currsize > 20:
+        models.load.cache_clear()
 
 
 # --- WordNet ----------------------------------------------------------------------------------------------------------
@@ -386,10 +394,9 @@ def test_nltks_tagger_is_read_from_nltks_folders(tmp_path: Path, monkeypatch: py
 
 def test_pretrained_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     role("tagger")
-    monkeypatch.setattr(text_tagger, "perceptron", lambda: lambda words: ["NN"] * len(words))
-    text_roles.load.cache_clear()
+    play(monkeypatch, "tagger", "pretrained", lambda: lambda words: ["NN"] * len(words))
     made = perturbations.perturb_text(GIRL, "msrvtt_p/no_nouns", seed=0, item_id="c", backend="pretrained")
-    text_roles.load.cache_clear()
+    models.load.cache_clear()
     assert made.text == "[UNK] [UNK] [UNK] [UNK] [UNK]"
     assert made.backend == "nltk/averaged_perceptron_tagger_eng"
 

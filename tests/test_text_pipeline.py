@@ -20,7 +20,7 @@ from text_support import ENTRIES, GIRL, KEYS, PERSON, msrvtt, role, youcook2
 import perturbations
 from perturbations.captions import corpus, gate, pipeline
 from perturbations.errors import BackendError, UnknownPerturbationError
-from perturbations.models import text_roles
+from perturbations.models import registry as models
 from perturbations.plan import captions
 from perturbations.plan.listed import ListedCaption
 from perturbations.rng import seeded_globals
@@ -206,9 +206,9 @@ def test_text_and_video_perturbations_are_listed_apart(key: str) -> None:
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=KEYS)
 def test_a_perturbation_names_both_backends(entry: Perturbation) -> None:
-    for backend in text_roles.BACKENDS:
-        assert text_roles.names(entry.roles, backend)
-    assert set(entry.roles) <= set(text_roles.ROLES)
+    for backend in models.BACKENDS:
+        assert models.names(entry.roles, backend)
+    assert set(entry.roles) <= set(models.roles())
 
 
 # --- odd input --------------------------------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def test_similarity_is_judged_as_it_is_reported() -> None:
 def test_a_hundred_tries_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the similarity of the product; the synonym is given, and far from the word."""
     players = {"wordnet": lambda word, tag: ("bicycle",), "similarity": role("similarity"), "tagger": role("tagger")}
-    monkeypatch.setattr(text_roles, "load", lambda name, backend: players[name])
+    monkeypatch.setattr(models, "load", lambda name, backend: players[name])
     results = perturbed("mm_robustness/synonym_replace", MAN, 7)
     assert [(result.attempts, result.accepted) for result in results] == [(100, False)]
 

@@ -23,7 +23,7 @@ from perturbations.captions import corpus, distance
 from perturbations.errors import BackendError, ManifestError
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import TextStatisticsRow
-from perturbations.models import text_roles
+from perturbations.models import registry as models
 from perturbations.plan import captions, config, listed, sharding
 from perturbations.report import text_catalogue
 from perturbations.suites import registry
@@ -314,7 +314,7 @@ def test_without_wordnet_there_is_no_meteor(monkeypatch: pytest.MonkeyPatch) -> 
     def missing(name: str, backend: str) -> None:
         raise BackendError("no WordNet")
 
-    monkeypatch.setattr(text_roles, "load", missing)
+    monkeypatch.setattr(models, "load", missing)
     assert distance.meteor(SAME) is None
     assert {column.name: column.optional for column in columns_of(TextStatisticsRow)}["meteor"]
 

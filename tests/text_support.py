@@ -10,7 +10,7 @@ import needs
 import numpy as np
 
 from perturbations.errors import BackendError
-from perturbations.models import text_roles
+from perturbations.models import registry as models
 from perturbations.plan.listed import ListedCaption
 from perturbations.suites import registry
 
@@ -28,7 +28,7 @@ PERSON = "a person is connecting something to system"
 def role(name: str) -> Any:
     """Who plays a role offline; skips the test where that needs a package of the system which is not here."""
     try:
-        return text_roles.load(name, "offline")
+        return models.load(name, "offline")
     except BackendError:
         if name not in PACKAGES:
             raise

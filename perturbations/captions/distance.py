@@ -12,7 +12,7 @@ from nltk.translate.bleu_score import corpus_bleu
 from nltk.translate.meteor_score import single_meteor_score
 
 from perturbations.errors import BackendError
-from perturbations.models import text_roles
+from perturbations.models import registry as models
 
 Pairs = Sequence[tuple[str, str]]
 """Captions: original, perturbed."""
@@ -34,7 +34,7 @@ def meteor(pairs: Pairs) -> float | None:
     weights nine times as much as precision. In the other direction, AddText would reach .94.
     """
     try:
-        text_roles.load("wordnet", "offline")
+        models.load("wordnet", "offline")
     except BackendError:
         return None
     scores = [_meteor(old.lower(), new.lower()) for old, new in pairs]
@@ -56,5 +56,5 @@ class _WordNet:
     @staticmethod
     @cache
     def synsets(word: str) -> list[SimpleNamespace]:
-        names = [name.replace(" ", "_") for name in text_roles.load("wordnet", "offline")(word, None)]
+        names = [name.replace(" ", "_") for name in models.load("wordnet", "offline")(word, None)]
         return [SimpleNamespace(lemmas=lambda: [SimpleNamespace(name=lambda name=name: name) for name in names])]

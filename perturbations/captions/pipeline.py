@@ -12,7 +12,7 @@ import numpy as np
 from perturbations import rng
 from perturbations.captions import gate
 from perturbations.errors import UnknownPerturbationError
-from perturbations.models import text_roles
+from perturbations.models import registry as models
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import Parameters
 from perturbations.suites import registry
@@ -102,9 +102,9 @@ def _perturber(
         return lambda texts, generators: [PerturbedText(text, False, None, 0, True, "none") for text in texts]
     parameters: Parameters = entry.parameters(severity, variant) if replaced is None else replaced
     kernel = registry.resolve(entry.kernel)
-    roles = {role: text_roles.load(role, backend) for role in entry.roles}
-    encoder = text_roles.load("similarity", backend) if entry.gated else None
-    played_by = text_roles.names([*entry.roles, *(["similarity"] if entry.gated else [])], backend)
+    roles = {role: models.load(role, backend) for role in entry.roles}
+    encoder = models.load("similarity", backend) if entry.gated else None
+    played_by = models.names([*entry.roles, *(["similarity"] if entry.gated else [])], backend)
     # Where nothing is random, another try gives the same text.
     tries = 1 if entry.draw == "none" and backend == "offline" else gate.TRIES
 

@@ -35,7 +35,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from perturbations.models import text_roles
+    from perturbations.models import registry as models
     from perturbations.suites import registry
 
     entry = registry.get(options.perturbation)
@@ -48,8 +48,8 @@ def _show(options: argparse.Namespace) -> int:
     ]
     if entry.kind == "text":
         rows.append(("gate", "draws again until the caption keeps its meaning" if entry.gated else "none"))
-        for backend in text_roles.BACKENDS:
-            rows.append((backend, text_roles.names([*entry.roles, *(["similarity"] if entry.gated else [])], backend)))
+        for backend in models.BACKENDS:
+            rows.append((backend, models.names([*entry.roles, *(["similarity"] if entry.gated else [])], backend)))
     if entry.differences:
         rows.append(("released", entry.differences))
     if not entry.monotonic:

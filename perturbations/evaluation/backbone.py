@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 from torch import Tensor, nn
 
 from perturbations.errors import ConfigError
-from perturbations.models.loading import (
+from perturbations.plan.evaluation import ModelSettings
+from perturbations.system import storage
+from perturbations.system.checkpoints import (
     Checkpoint,
     find_checkpoint,
     library,
@@ -19,8 +21,6 @@ from perturbations.models.loading import (
     read_config,
     read_weights,
 )
-from perturbations.plan.evaluation import ModelSettings
-from perturbations.system import storage
 from perturbations.system.records import digest
 from perturbations.tta.encoders import DualEncoder, clip4clip, xpool
 

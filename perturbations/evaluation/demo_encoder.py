@@ -23,9 +23,9 @@ from torch.nn import functional
 
 from perturbations.demo import film
 from perturbations.media.clip import uniform_indices
-from perturbations.models.loading import library
 from perturbations.progress import logged
 from perturbations.system import storage
+from perturbations.system.checkpoints import library
 from perturbations.tta import frames
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from perturbations.evaluation import queries
 from perturbations.evaluation.backbone import Backbone
 from perturbations.evaluation.scenarios import texts_of
 from perturbations.manifest.kinds import CaptionRow, CompleteSource, SourceRow
-from perturbations.models.loading import library
 from perturbations.plan.evaluation import Direction
 from perturbations.system import storage
+from perturbations.system.checkpoints import library
 from perturbations.system.settings import Reader
 from perturbations.tta import encode_gallery, frames
 from perturbations.tta.gallery import Gallery

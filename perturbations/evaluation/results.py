@@ -14,10 +14,10 @@ from pydantic import ConfigDict, ValidationError, model_validator
 from perturbations import retrieval
 from perturbations.evaluation.scenarios import Query, Retrieval
 from perturbations.manifest.kinds import ClipRow, ResultRow, TextRow
-from perturbations.models.loading import library
 from perturbations.plan.evaluation import ScenarioSettings, Settings
 from perturbations.plan.recipe import is_published
 from perturbations.system import jsontext, storage
+from perturbations.system.checkpoints import library
 from perturbations.system.records import Record, canonical
 from perturbations.tta.recording import Counts, Timings
 

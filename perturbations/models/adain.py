@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import numpy as np
-
-from perturbations.arrays import Image
 from perturbations.errors import ConfigError
-from perturbations.models.loading import read_weights, runtime
+from perturbations.models.registry import Model
+from perturbations.system.checkpoints import read_weights, runtime
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+    from perturbations.arrays import Image
 
 _EPS = 1e-5
 _STYLE_SIDE = 512
@@ -94,6 +94,7 @@ class Adain:
     def style(self, image: Image) -> Statistics:
         """The statistics of a style, RGB uint8 H x W x 3, its shorter side resized to 512. Once per clip is enough."""
         import cv2
+        import numpy as np
         import torch
 
         height, width = image.shape[:2]
@@ -112,11 +113,14 @@ class Adain:
 
         Pooling rounds sizes up to multiples of 8: the decoder's pixels beyond the frame are cut off.
         """
+        import numpy as np
+
         size = self.batch_size(*frames.shape[1:3])
         batches = [frames[start : start + size] for start in range(0, len(frames), size)]
         return np.concatenate([self._repainted(batch, style, alpha) for batch in batches])
 
     def _repainted(self, frames: Image, style: Statistics, alpha: float) -> Image:
+        import numpy as np
         import torch
 
         height, width = frames.shape[1:3]
@@ -128,6 +132,7 @@ class Adain:
         return np.ascontiguousarray(levels.permute(0, 2, 3, 1).cpu().numpy())
 
     def _tensor(self, frames: Image) -> torch.Tensor:
+        import numpy as np
         import torch
 
         pixels = torch.from_numpy(np.ascontiguousarray(frames)).to(self._weight.device)
@@ -136,6 +141,8 @@ class Adain:
 
 def _at_least_8(frames: Image) -> Image:
     # Reflection padding needs two pixels after three poolings.
+    import numpy as np
+
     down, across = (max(0, 16 - side) for side in frames.shape[1:3])
     return np.pad(frames, ((0, 0), (0, down), (0, across), (0, 0)), mode="edge") if down or across else frames
 
@@ -183,3 +190,16 @@ def _state(role: str, path: Path, sha256: str) -> dict[str, torch.Tensor]:
         return read_weights(path)
     except ConfigError as error:
         raise ConfigError(f"backends.style.{role}: {path} is not a file of weights: {error}") from error
+
+
+MODELS = (
+    Model(
+        role="painter",
+        backends=("pretrained",),
+        name="AdaIN",
+        weights="files of the user",
+        licence="MIT (code); as published (weights)",
+        load=load,
+        of="guides",
+    ),
+)

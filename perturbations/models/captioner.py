@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
-from perturbations.arrays import Image
 from perturbations.errors import ConfigError
-from perturbations.models.loading import (
+from perturbations.models.registry import Model
+from perturbations.system.checkpoints import (
     find_checkpoint,
     identity,
     library,
@@ -22,7 +19,9 @@ from perturbations.models.loading import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
     from transformers import (
         GenerationConfig,
         PreTrainedTokenizerBase,
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
         Qwen2_5_VLProcessor,
         Qwen2VLImageProcessorPil,
     )
+
+    from perturbations.arrays import Image
 
 PROMPT = "Describe the main objects in this video and their actions in one sentence of 10 to 15 words."
 MAX_FRAMES = 16
@@ -84,6 +85,8 @@ class Captioner:
         Args:
             clips: each has 1 to MAX_FRAMES frames taken at FRAMES_PER_SECOND, uint8 RGB, height x width x 3.
         """
+        import numpy as np
+
         if not clips:
             return []
         torch = library("torch")
@@ -112,6 +115,8 @@ class Captioner:
         The library makes patches of a video only with torchvision. Its patches of an image hold the image twice, once
         for each of the two moments that a patch spans; a video's patches hold a frame and the next.
         """
+        import numpy as np
+
         if not 1 <= len(frames) <= MAX_FRAMES:
             raise ValueError(f"a clip of {len(frames)} frames, it must have 1 to {MAX_FRAMES}")
         processor = self._image_processor
@@ -195,3 +200,16 @@ def _greedy(
 
 def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0].strip()
+
+
+MODELS = (
+    Model(
+        role="captioner",
+        backends=("pretrained",),
+        name="Qwen2.5-VL-7B-Instruct",
+        weights="model hub",
+        licence="Apache-2.0",
+        load=load,
+        of="guides",
+    ),
+)

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from perturbations.arrays import Image
-from perturbations.models.loading import (
+from perturbations.models.registry import Model
+from perturbations.system.checkpoints import (
     find_checkpoint,
     identity,
     library,
@@ -21,11 +18,16 @@ from perturbations.models.loading import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from perturbations.arrays import Image
+
+    Vectors = npt.NDArray[np.float32]
     import torch
     from transformers import CLIPImageProcessorPil, CLIPModel, PreTrainedTokenizerBase
     from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-Vectors = npt.NDArray[np.float32]
 
 _BATCH = 64  # frames per forward pass
 
@@ -75,6 +77,8 @@ class Clip:
         return self._stacked([self._text(text) for text in texts])
 
     def _images(self, frames: Sequence[Image]) -> npt.NDArray[np.float64]:
+        import numpy as np
+
         rows = []
         for start in range(0, len(frames), _BATCH):
             # Frame by frame: frames of several sizes cannot be stacked before they are resized.
@@ -86,6 +90,8 @@ class Clip:
 
     def _pixels(self, frame: Image) -> npt.NDArray[np.float32]:
         # The layout is explicit: by its shape alone, a frame 1 or 3 pixels high would look channels-first.
+        import numpy as np
+
         inputs = self._processor(frame, input_data_format="channels_last", return_tensors="np")
         return np.asarray(inputs["pixel_values"][0], np.float32)
 
@@ -97,6 +103,8 @@ class Clip:
             return _features(self._model.get_text_features(input_ids=ids, attention_mask=mask)).ravel()
 
     def _stacked(self, rows: list[npt.NDArray[np.float64]]) -> Vectors:
+        import numpy as np
+
         dimensions = self._model.config.projection_dim
         assert dimensions is not None  # CLIPConfig has a default
         return np.array(rows, np.float32).reshape(len(rows), dimensions)
@@ -133,5 +141,20 @@ def _features(output: BaseModelOutputWithPooling | tuple[torch.Tensor, ...]) -> 
 
 def _unit(vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Each vector divided by its length; vectors of length 0 stay."""
+    import numpy as np
+
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.maximum(lengths, 1e-12))
+
+
+MODELS = (
+    Model(
+        role="embedder",
+        backends=("pretrained",),
+        name="clip-vit-base-patch32",
+        weights="model hub",
+        licence="MIT",
+        load=load,
+        of="guides",
+    ),
+)

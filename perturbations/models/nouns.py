@@ -9,7 +9,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from perturbations.errors import ConfigError
-from perturbations.models.loading import files_sha256, library
+from perturbations.models.registry import Model
+from perturbations.system.checkpoints import files_sha256, library
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -122,3 +123,16 @@ def _noun_lemmas(doc: Doc) -> list[str]:
 
 def _once(words: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(words))
+
+
+MODELS = (
+    Model(
+        role="nouns",
+        backends=("pretrained",),
+        name="en_core_web_sm",
+        weights="spaCy",
+        licence="MIT",
+        load=load,
+        of="guides",
+    ),
+)

@@ -6,12 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from perturbations.analysis.detections import Detection
-from perturbations.arrays import Image
-from perturbations.models.loading import (
+from perturbations.models.registry import Model
+from perturbations.system.checkpoints import (
     find_checkpoint,
     identity,
     library,
@@ -23,8 +19,13 @@ from perturbations.models.loading import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
     from transformers import Owlv2ForObjectDetection, Owlv2Processor
+
+    from perturbations.analysis.detections import Detection
+    from perturbations.arrays import Image
 
 MIN_SCORE = 0.1
 MAX_DETECTIONS = 3
@@ -70,6 +71,8 @@ class Detector:
             At most MAX_DETECTIONS per image, each with a score of at least MIN_SCORE, one query's label and a box of at
             least a pixel inside the image. Where scores are equal, the model's own order decides.
         """
+        from perturbations.analysis.detections import Detection
+
         if len(images) != len(queries):
             raise ValueError(f"{len(images)} images, but {len(queries)} lists of queries")
         objects: list[list[tuple[Box, float, str]]] = [[] for _ in images]
@@ -89,6 +92,8 @@ class Detector:
 
         The token is taken before the projection to text, which detection does not use and did not train.
         """
+        import numpy as np
+
         torch = library("torch")
         width = setting(self._model, "vision_config", "hidden_size")
         rows = [np.zeros((0, width), np.float32)]
@@ -100,6 +105,8 @@ class Detector:
 
     def _forward(self, images: list[Image], queries: list[list[str]]) -> list[_Grid]:
         """Boxes in pixels, scores and query numbers of all places of the model's grid that reach MIN_SCORE."""
+        import numpy as np
+
         torch = library("torch")
         input_ids, attention_mask = self._tokens(queries)
         with torch.inference_mode():
@@ -185,6 +192,8 @@ def strongest(
         height: of the image, in pixels.
         width: of the image, in pixels.
     """
+    import numpy as np
+
     limits = np.array([width, height, width, height], np.float64)
     kept: list[tuple[int, Box]] = []
     for index in np.argsort(-scores, kind="stable"):
@@ -204,3 +213,16 @@ def crop(image: Image, box: Box) -> Image:
 
 def _batches(items: Sequence[T], size: int) -> list[list[T]]:
     return [list(items[start : start + size]) for start in range(0, len(items), size)]
+
+
+MODELS = (
+    Model(
+        role="detector",
+        backends=("pretrained",),
+        name="owlv2-base-patch16-ensemble",
+        weights="model hub",
+        licence="Apache-2.0",
+        load=load,
+        of="guides",
+    ),
+)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Protocol
 
+from perturbations.models.registry import BACKENDS, Model
+
 _UPOS = {"VB": "VERB", "NN": "NOUN", "JJ": "ADJ", "RB": "ADV"}
 
 
@@ -37,3 +39,15 @@ def lemminflect() -> Inflector:
     import lemminflect as library
 
     return Inflector(library)
+
+
+MODELS = (
+    Model(
+        role="inflector",
+        backends=BACKENDS,
+        name="lemminflect",
+        weights="bundled with LemmInflect",
+        licence="MIT",
+        load=lemminflect,
+    ),
+)

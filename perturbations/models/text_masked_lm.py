@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 
+from perturbations.models.registry import Model
 from perturbations.text.tokens import core
 
 Fill = Callable[[list[str], int, str], list[str]]
@@ -22,7 +23,7 @@ def ngram_fill() -> Fill:
     A candidate's score is the smaller of two counts: after the left neighbour and before the right one. It must occur
     on both sides, and have the part of speech of the word in the gap.
     """
-    from perturbations.models.text_roles import load
+    from perturbations.models.registry import load
     from perturbations.models.text_wordnet import open_wordnet
 
     tagger = load("tagger", "offline")
@@ -58,8 +59,8 @@ def bert(name: str = "bert-base-uncased") -> Fill:
     import torch
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-    from perturbations.models.text_roles import load
-    from perturbations.models.text_weights import pretrained
+    from perturbations.models.registry import load
+    from perturbations.system.hub import pretrained
 
     tokenizer = pretrained(AutoTokenizer, name)
     model = pretrained(AutoModelForMaskedLM, name).eval()
@@ -89,3 +90,23 @@ def bert(name: str = "bert-base-uncased") -> Fill:
         return [str(word) for word in tokenizer.convert_ids_to_tokens([allowed[at] for at in best])]
 
     return fill
+
+
+MODELS = (
+    Model(
+        role="masked_lm",
+        backends=("offline",),
+        name="ngram-fill",
+        weights="the package's own sentences",
+        licence="as the package",
+        load=ngram_fill,
+    ),
+    Model(
+        role="masked_lm",
+        backends=("pretrained",),
+        name="bert-base-uncased",
+        weights="model hub",
+        licence="Apache-2.0",
+        load=bert,
+    ),
+)

@@ -7,11 +7,14 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from perturbations.errors import BackendError
+from perturbations.models.registry import Model
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Neighbours = Callable[[str], tuple[str, ...]]
 
@@ -38,6 +41,8 @@ def glove(path: Path | None = None) -> Neighbours:
 
     Raises `BackendError` when there is no such file.
     """
+    import numpy as np
+
     path = path or Path(os.environ.get("PERTURB_GLOVE", "glove.6B.300d.txt"))
     if not path.is_file():
         raise BackendError(
@@ -55,6 +60,8 @@ def glove(path: Path | None = None) -> Neighbours:
 
 
 def _nearest(words: Sequence[str], vectors: NDArray[np.float32]) -> Neighbours:
+    import numpy as np
+
     rows = {word: row for row, word in enumerate(words)}
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
@@ -66,3 +73,23 @@ def _nearest(words: Sequence[str], vectors: NDArray[np.float32]) -> Neighbours:
         return tuple(words[at] for at in order[: _NEAREST + 1] if words[at] != word)
 
     return nearest
+
+
+MODELS = (
+    Model(
+        role="neighbours",
+        backends=("offline",),
+        name="minilm-input-embeddings",
+        weights="bundled with the extra text",
+        licence="Apache-2.0",
+        load=minilm,
+    ),
+    Model(
+        role="neighbours",
+        backends=("pretrained",),
+        name="glove.6B.300d",
+        weights="nlp.stanford.edu",
+        licence="PDDL-1.0",
+        load=glove,
+    ),
+)

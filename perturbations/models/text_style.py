@@ -6,18 +6,21 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
+from perturbations.models.registry import Model
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    Generator = np.random.Generator
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from perturbations.models.text_weights import Seq2Seq
+    from perturbations.system.hub import Seq2Seq
 
-Generator = np.random.Generator
-Styler = Callable[[str, str, Generator], str]
+    Styler = Callable[[str, str, Generator], str]
+
 
 # Styleformer's models, and the task each was trained to do.
-MODELS = {
+_T5 = {
     "formal": ("prithivida/informal_to_formal_styletransfer", "transfer Casual to Formal: "),
     "casual": ("prithivida/formal_to_informal_styletransfer", "transfer Formal to Casual: "),
     "passive": ("prithivida/active_to_passive_styletransfer", "transfer Active to Passive: "),
@@ -31,7 +34,7 @@ _ADEQUATE = 0.95
 
 def rules() -> Styler:
     """Grammar rules and word lists. They edit less than a model: a sentence without a clear match stays as it is."""
-    from perturbations.models.text_roles import load
+    from perturbations.models.registry import load
     from perturbations.text import grammar
 
     tagger, inflector = load("tagger", "offline"), load("inflector", "offline")
@@ -53,14 +56,15 @@ def t5(names: Mapping[str, str] | None = None, adequacy: str = ADEQUACY) -> Styl
     They sample; an adequacy model picks the candidate, as in Styleformer. A caption without an adequate candidate stays
     as it is.
     """
+    import numpy as np
     from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
 
-    from perturbations.models.text_weights import pretrained
     from perturbations.rng import seeded_globals
+    from perturbations.system.hub import pretrained
 
     @cache
     def transfer(style: str) -> tuple[Seq2Seq, PreTrainedTokenizerBase]:
-        name = (names or {}).get(style, MODELS[style][0])
+        name = (names or {}).get(style, _T5[style][0])
         return pretrained(AutoModelForSeq2SeqLM, name).eval(), pretrained(AutoTokenizer, name)
 
     @cache
@@ -71,7 +75,7 @@ def t5(names: Mapping[str, str] | None = None, adequacy: str = ADEQUACY) -> Styl
         if not text.strip():
             return text
         model, tokenizer = transfer(style)
-        tokens = tokenizer(MODELS[style][1] + text, return_tensors="pt", truncation=True)
+        tokens = tokenizer(_T5[style][1] + text, return_tensors="pt", truncation=True)
         with seeded_globals(rng):
             output = model.generate(
                 **tokens, do_sample=True, max_new_tokens=64, top_k=50, top_p=0.95, num_return_sequences=_CANDIDATES
@@ -91,3 +95,23 @@ def _adequacy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: 
     with torch.inference_mode():
         logits = model(**tokenizer(text, candidate, return_tensors="pt", truncation=True)).logits[0]
     return float(logits.softmax(dim=-1)[-1])
+
+
+MODELS = (
+    Model(
+        role="styler",
+        backends=("offline",),
+        name="grammar-rules",
+        weights="none",
+        licence="as the package",
+        load=rules,
+    ),
+    Model(
+        role="styler",
+        backends=("pretrained",),
+        name="prithivida/styletransfer",
+        weights="model hub",
+        licence="Apache-2.0",
+        load=t5,
+    ),
+)

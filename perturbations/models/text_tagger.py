@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from perturbations.errors import BackendError
+from perturbations.models.registry import Model
 from perturbations.text import tables
 from perturbations.text.tokens import parts
 
@@ -154,3 +155,23 @@ def perceptron() -> Tagger:
             "backend `offline`"
         ) from error
     return lambda words: [str(tag) for _, tag in model.tag([parts(word)[1] or word for word in words])]
+
+
+MODELS = (
+    Model(
+        role="tagger",
+        backends=("offline",),
+        name="textblob",
+        weights="bundled with TextBlob",
+        licence="MIT",
+        load=caption_tagger,
+    ),
+    Model(
+        role="tagger",
+        backends=("pretrained",),
+        name="nltk/averaged_perceptron_tagger_eng",
+        weights="nltk data",
+        licence="Apache-2.0",
+        load=perceptron,
+    ),
+)

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from perturbations.errors import BackendError
+from perturbations.models.registry import Model
 from perturbations.text.tokens import encodable, rebuild
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from perturbations.models.text_weights import Seq2Seq
+    from perturbations.system.hub import Seq2Seq
 
     Pair = tuple[Seq2Seq, PreTrainedTokenizerBase]
 
@@ -119,9 +120,29 @@ def wmt19(there: str = "facebook/wmt19-en-de", back: str = "facebook/wmt19-de-en
     """Facebook's WMT19 models, English to German and back (Qiu et al., Tab. 8, after Ng et al.)."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-    from perturbations.models.text_weights import pretrained
+    from perturbations.system.hub import pretrained
 
     def pair(name: str) -> Pair:
         return pretrained(AutoModelForSeq2SeqLM, name).eval(), pretrained(AutoTokenizer, name)
 
     return HubTranslator(pair(there), pair(back))
+
+
+MODELS = (
+    Model(
+        role="translator",
+        backends=("offline",),
+        name="apertium-eng-spa",
+        weights="Debian's apertium-eng-spa",
+        licence="GPL-3.0",
+        load=apertium,
+    ),
+    Model(
+        role="translator",
+        backends=("pretrained",),
+        name="facebook/wmt19-en-de",
+        weights="model hub",
+        licence="Apache-2.0",
+        load=wmt19,
+    ),
+)

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from perturbations.errors import BackendError
+from perturbations.models.registry import BACKENDS, Model
 
 FOLDER = Path("/usr/share/wordnet")
 
@@ -176,3 +177,23 @@ def ambiguous_words() -> Callable[[str], tuple[str, ...]]:
     """`ambiguous(tag)`: words that can be of the tag and of another part of speech."""
     wordnet = open_wordnet()
     return cache(wordnet.ambiguous)
+
+
+MODELS = (
+    Model(
+        role="wordnet",
+        backends=BACKENDS,
+        name="wordnet-3.0",
+        weights="Debian's wordnet-base",
+        licence="WordNet-3.0",
+        load=synonyms,
+    ),
+    Model(
+        role="ambiguous",
+        backends=BACKENDS,
+        name="wordnet-3.0",
+        weights="Debian's wordnet-base",
+        licence="WordNet-3.0",
+        load=ambiguous_words,
+    ),
+)

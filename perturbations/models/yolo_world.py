@@ -6,18 +6,21 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from perturbations.analysis.detections import Detection
-from perturbations.arrays import Image
 from perturbations.errors import ConfigError
-from perturbations.models.loading import files_sha256, library, runtime
 from perturbations.models.owlv2 import MIN_SCORE, Box, crop, strongest
+from perturbations.models.registry import Model
+from perturbations.system.checkpoints import files_sha256, library, runtime
 
-Embed = Callable[[Sequence[Image]], NDArray[np.float32]]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from perturbations.analysis.detections import Detection
+    from perturbations.arrays import Image
+
+    Embed = Callable[[Sequence[Image]], NDArray[np.float32]]
 
 
 class _Boxes(Protocol):
@@ -61,6 +64,8 @@ class Detector:
 
     def detect(self, images: Sequence[Image], queries: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """The best detections of each image, highest score first; arguments and result as `owlv2.Detector.detect`."""
+        from perturbations.analysis.detections import Detection
+
         if len(images) != len(queries):
             raise ValueError(f"{len(images)} images, but {len(queries)} lists of queries")
         objects: list[list[tuple[Box, float, str]]] = [[] for _ in images]
@@ -80,6 +85,8 @@ class Detector:
         return [[Detection(box, score, label, next(embeddings)) for box, score, label in boxes] for boxes in objects]
 
     def _predict(self, images: list[Image]) -> list[_Result]:
+        import numpy as np
+
         return self._model.predict(
             # ultralytics expects OpenCV's order of channels, BGR.
             source=[np.ascontiguousarray(image[:, :, ::-1]) for image in images],
@@ -93,6 +100,8 @@ class Detector:
     def _crop_embeddings(
         self, images: Sequence[Image], objects: list[list[tuple[Box, float, str]]]
     ) -> list[NDArray[np.float32]]:
+        import numpy as np
+
         crops = [crop(images[index], box) for index, boxes in enumerate(objects) for box, _, _ in boxes]
         if not crops:
             return []
@@ -173,3 +182,16 @@ def _best(result: _Result, words: Sequence[str], image: Image) -> list[tuple[Box
         (box, float(boxes.conf[index]), words[int(boxes.cls[index])])
         for index, box in strongest(boxes.xyxy, boxes.conf, height, width)
     ]
+
+
+MODELS = (
+    Model(
+        role="detector",
+        backends=("pretrained",),
+        name="YOLO-World",
+        weights="a file of the user",
+        licence="AGPL-3.0",
+        load=load,
+        of="guides",
+    ),
+)

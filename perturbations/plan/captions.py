@@ -58,7 +58,7 @@ def make(
     `replaced` holds parameters that replace the published ones. Raises `UnknownPerturbationError` for a
     severity or variant that does not exist.
     """
-    from perturbations.models import text_roles
+    from perturbations.models import registry as models
 
     roles = [*entry.roles, *(["similarity"] if entry.gated else [])]
     return TextRecipe.model_validate(
@@ -71,7 +71,7 @@ def make(
             "version": entry.version,
             "gated": entry.gated,
             "backend": backend,
-            "players": {role: text_roles.ROLES[role][backend].name for role in roles},
+            "players": {role: models.roles()[role][backend].name for role in roles},
             "seed": seed,
         }
     )

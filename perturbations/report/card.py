@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from perturbations.engine.guided import offline_roles
 from perturbations.manifest.kinds import COMPLETE, TextRow, VideoRow
 from perturbations.manifest.sets import Listed
-from perturbations.models import text_roles
+from perturbations.models import registry as models
 from perturbations.plan import recipe
 from perturbations.suites import registry
 from perturbations.system import shown
@@ -19,7 +19,7 @@ def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = ()) -> 
     stand_ins = {(row.perturbation, role) for row in videos for role in offline_roles(row.backend)}
     for text in {row.recipe for row in texts}:
         parsed = recipe.parse_text(text)
-        offline = (role for role, player in parsed.players.items() if player in text_roles.stand_ins())
+        offline = (role for role, player in parsed.players.items() if player in models.stand_ins())
         stand_ins |= {(parsed.perturbation, role) for role in offline}
     rows: list[VideoRow | TextRow] = [*videos, *texts]
     calibrated = any(row.variant == "calibrated" for row in rows)

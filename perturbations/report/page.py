@@ -15,7 +15,7 @@ from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import QUARANTINE, RESULTS, ResultRow
 from perturbations.manifest.pictures import read as read_pictures
-from perturbations.models import text_roles
+from perturbations.models import registry as models
 from perturbations.report import hubs, scores, sections
 from perturbations.report.parts import order, plural
 from perturbations.system import shown, storage
@@ -94,7 +94,7 @@ def _banner(frame: pd.DataFrame) -> list[str]:
     for backend in frame["backend"].dropna().unique():
         for role, player in json.loads(backend).items():
             stands_in = player in ("offline", "demo_encoder") or role == "severities"
-            if stands_in or (role == "captions" and text_roles.stand_ins() & set(player.split(" + "))):
+            if stands_in or (role == "captions" and models.stand_ins() & set(player.split(" + "))):
                 offline.setdefault(role, set()).add(player)
     lines = []
     if offline.pop("retrieval", None):

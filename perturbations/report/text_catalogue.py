@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from perturbations.captions import corpus
 from perturbations.manifest.kinds import TextRow
-from perturbations.models import text_roles
+from perturbations.models import registry as models
 from perturbations.plan import captions
 from perturbations.plan.listed import ListedCaption
 from perturbations.suites import registry
@@ -88,7 +88,7 @@ def _sentence(text: str) -> str:
 
 def _about(entry: registry.Perturbation) -> list[str]:
     roles = [*entry.roles, *(["similarity"] if entry.gated else [])]
-    lines = [f"- {backend}: {text_roles.names(roles, backend)}" for backend in text_roles.BACKENDS]
+    lines = [f"- {backend}: {models.names(roles, backend)}" for backend in models.BACKENDS]
     if entry.gated:
         lines.append("- gate: drawn again until the meaning is kept, up to 100 times")
     if entry.differences:

@@ -178,7 +178,7 @@ def _text_problems(row: TextRow, recipe: TextRecipe, listed: dict[str, CaptionRo
     caption = listed.get(row.caption_id)
     if caption is None:
         return ["the row is unexpected: its caption is not listed"]
-    from perturbations.models import text_roles
+    from perturbations.models import registry as models
 
     entry = registry.get(recipe.key)
     gated = [*entry.roles, *(["similarity"] if entry.gated else [])]
@@ -193,7 +193,7 @@ def _text_problems(row: TextRow, recipe: TextRecipe, listed: dict[str, CaptionRo
         level=entry.level,
         variant=recipe.variant,
         params=canonical(recipe.params),
-        backend=text_roles.names(gated, recipe.backend),
+        backend=models.names(gated, recipe.backend),
         seed=recipe.seed,
         source_text=caption.text,
         changed=row.text != caption.text,
