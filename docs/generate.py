@@ -21,6 +21,7 @@ from typing import Any
 import rooms
 
 from perturbations.datasets import registry as datasets
+from perturbations.models import registry as models
 from perturbations.plan import config
 from perturbations.suites import registry as suites
 from perturbations.suites.registry import Suite, resolve
@@ -179,6 +180,15 @@ def of_methods() -> str:
     return table(["name", "paper", "minimizes", "lr v2t / t2v", "gives", "needs"], rows)
 
 
+def of_models() -> str:
+    """A line per model."""
+    rows = [
+        [f"`{model.role}`", " and ".join(model.backends), model.name, model.weights, model.licence]
+        for model in sorted(models.models(), key=lambda model: (model.of, model.role, model.backends))
+    ]
+    return table(["role", "backend", "model", "weights", "licence"], rows)
+
+
 def example(shelf: str, constant: str) -> Callable[[], str]:
     """The block of the file that tests/test_shelf_<shelf>.py puts on a shelf: its first text that declares it."""
 
@@ -201,6 +211,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "commands": of_commands(rules=False),
     "rule commands": of_commands(rules=True),
     "methods": of_methods,
+    "models": of_models,
     **{
         f"example {name}": example(f"{name}s", constant)
         for name, constant in (
