@@ -646,7 +646,7 @@ def test_importing_the_backends_imports_no_heavy_library() -> None:
         "from perturbations.models import registry\n"
         "from perturbations.system import checkpoints\n"
         "assert registry.models() and registry.roles()\n"
-        "heavy = {'numpy', 'cv2', 'torch', 'transformers', 'spacy', 'ultralytics', 'huggingface_hub', 'nltk', 'textblob'}\n"
+        "heavy = {'numpy', 'cv2', 'torch', 'transformers', 'spacy', 'ultralytics', 'huggingface_hub', 'textblob'}\n"
         "print(heavy & set(sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"set()"

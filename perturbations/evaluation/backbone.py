@@ -110,7 +110,7 @@ def load_encoder(
         checkpoint: fine-tuned weights in the format that X-Pool and the re-implementation of CLIP4Clip publish:
             safetensors, or a torch file with a `state_dict`; keys `clip.*` and `pool_frames.*`. None: pretrained
             weights only.
-        revision: of `pretrained`, see `models.loading.find_checkpoint`.
+        revision: of `pretrained`, see `system.checkpoints.find_checkpoint`.
         device: "cpu", "cuda", "cuda:N" or "mps".
 
     Raises:
