@@ -532,7 +532,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     assert "suites.mlvp.severity is `calibrated`: there is no calibration table" in output
     assert "`snakemake calibrate_tiny`" in output
     assert "Traceback (most recent" not in output
-    assert not project.made()
+    assert not project.outputs()
     project.snakemake("calibrate_tiny")
     project.snakemake("mlvp_tiny")
     return project

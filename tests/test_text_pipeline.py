@@ -116,8 +116,8 @@ def test_the_hash_seed_changes_nothing(key: str) -> None:
     available(registry.get(key))
     script = (
         "import perturbations\n"
-        f"made = [perturbations.perturb_text({PERSON!r}, {key!r}, seed=s, item_id='c').text for s in range(5)]\n"
-        "print(made)"
+        f"texts = [perturbations.perturb_text({PERSON!r}, {key!r}, seed=s, item_id='c').text for s in range(5)]\n"
+        "print(texts)"
     )
     root = Path(perturbations.__file__).parents[1]
     printed = {

@@ -389,7 +389,7 @@ def test_blip(direction: str, method: str) -> None:
 
 
 def test_an_encoder_of_whole_videos() -> None:
-    """One vector a video, as of encoders with attention over time."""
+    """One vector per video, as of encoders with attention over time."""
     clip = tiny_clip()
     plain = tta.clip4clip(clip)
     model = tta.DualEncoder(

@@ -82,7 +82,7 @@ def test_a_clip_is_a_part_of_its_perturbed_video(finished: Project) -> None:
 
 
 def test_frames_are_cut_where_the_annotation_says(finished: Project) -> None:
-    """At 30000/1001 frames a second, second 1 comes 0.03 frames before frame 30."""
+    """At 30000/1001 frames per second, second 1 comes 0.03 frames before frame 30."""
     table = rows(finished)
     places = {
         row.item_id: (json.loads(row.cut)["first"], row.frame_count)

@@ -136,7 +136,7 @@ def test_results_do_not_depend_on_order_cores_or_shards(
     (project.root / "captions.json").write_text(json.dumps(rows[::-1]))
     project.snakemake("text_msrvtt_p_tiny", cores=1)
     pd.testing.assert_frame_equal(texts(project), texts(finished))
-    # One caption a shard, as the jobs would do it.
+    # One caption per shard, as the jobs would do it.
     parsed = config.parse(finished.config)
     monkeypatch.setattr(sharding, "CAPTIONS_PER_JOB", 1)
     shards = sharding.captions(
