@@ -198,21 +198,21 @@ def source_row(path: Path, item_id: str = "it", **columns: Any) -> CompleteSourc
 
 def video_row(wanted: recipe.VideoRecipe, **columns: Any) -> VideoRow:
     """A complete row of a videos manifest that says of its recipe what it is; `columns` stand for what is made up."""
-    made_up = {
+    defaults = {
         **{"dataset": "data", "item_id": "it", "backend": "{}", "recipe_id": "0", "storage": "recipe"},
         **{"width": 64, "height": 48, "fps": 25.0, "frame_count": 9, "duration_s": 0.36, "status": "complete"},
         **{"source_path": "it.mp4", "source_sha256": "0", "source_frame_count": 9},
     }
-    return VideoRow(**_of_recipe(wanted), **{"draw": wanted.draw, **made_up, **columns})
+    return VideoRow(**_of_recipe(wanted), **{"draw": wanted.draw, **defaults, **columns})
 
 
 def text_row(wanted: recipe.TextRecipe, **columns: Any) -> TextRow:
     """The same of a perturbed caption."""
-    made_up = {
+    defaults = {
         **{"dataset": "data", "caption_id": "c", "item_id": "it", "backend": wanted.backend, "recipe_id": "0"},
         **{"source_text": "as it was", "text": "as it is", "changed": True, "attempts": 1, "accepted": True},
     }
-    return TextRow(**_of_recipe(wanted), **{**made_up, **columns})
+    return TextRow(**_of_recipe(wanted), **{**defaults, **columns})
 
 
 def _of_recipe(wanted: recipe.VideoRecipe | recipe.TextRecipe) -> dict[str, Any]:
