@@ -196,53 +196,53 @@ def source_row(path: Path, item_id: str = "it", **columns: Any) -> CompleteSourc
     return shards.source_row("data", listed(path, item_id, **columns))
 
 
-def video_row(made: recipe.VideoRecipe, **columns: Any) -> VideoRow:
+def video_row(wanted: recipe.VideoRecipe, **columns: Any) -> VideoRow:
     """A complete row of a videos manifest that says of its recipe what it is; `columns` stand for what is made up."""
-    made_up = {
+    defaults = {
         **{"dataset": "data", "item_id": "it", "backend": "{}", "recipe_id": "0", "storage": "recipe"},
         **{"width": 64, "height": 48, "fps": 25.0, "frame_count": 9, "duration_s": 0.36, "status": "complete"},
         **{"source_path": "it.mp4", "source_sha256": "0", "source_frame_count": 9},
     }
-    return VideoRow(**_of_recipe(made), **{"draw": made.draw, **made_up, **columns})
+    return VideoRow(**_of_recipe(wanted), **{"draw": wanted.draw, **defaults, **columns})
 
 
-def text_row(made: recipe.TextRecipe, **columns: Any) -> TextRow:
+def text_row(wanted: recipe.TextRecipe, **columns: Any) -> TextRow:
     """The same of a perturbed caption."""
-    made_up = {
-        **{"dataset": "data", "caption_id": "c", "item_id": "it", "backend": made.backend, "recipe_id": "0"},
+    defaults = {
+        **{"dataset": "data", "caption_id": "c", "item_id": "it", "backend": wanted.backend, "recipe_id": "0"},
         **{"source_text": "as it was", "text": "as it is", "changed": True, "attempts": 1, "accepted": True},
     }
-    return TextRow(**_of_recipe(made), **{**made_up, **columns})
+    return TextRow(**_of_recipe(wanted), **{**defaults, **columns})
 
 
-def _of_recipe(made: recipe.VideoRecipe | recipe.TextRecipe) -> dict[str, Any]:
+def _of_recipe(wanted: recipe.VideoRecipe | recipe.TextRecipe) -> dict[str, Any]:
     names = ("suite", "perturbation", "severity", "variant", "seed")
-    told = {"level": registry.get(made.key).level, "params": recipe.canonical(made.params), "recipe": made.text}
-    return {**{name: getattr(made, name) for name in names}, **told}
+    values = {"level": registry.get(wanted.key).level, "params": recipe.canonical(wanted.params), "recipe": wanted.text}
+    return {**{name: getattr(wanted, name) for name in names}, **values}
 
 
-def analysed(made: recipe.AnalysisRecipe, sources: Sequence[CompleteSource], folder: Path) -> list[AnalysisRow]:
+def analysed(wanted: recipe.AnalysisRecipe, sources: Sequence[CompleteSource], folder: Path) -> list[AnalysisRow]:
     """The rows of an analysis, as the workflow makes them."""
     return list(
         shards.run_analysis(
-            made,
+            wanted,
             sources,
             root=folder,
-            folder=folder / made.analysis,
-            journal=folder / f"{made.analysis}.jsonl",
+            folder=folder / wanted.analysis,
+            journal=folder / f"{wanted.analysis}.jsonl",
             stall_limit_s=60,
         )
     )
 
 
 def known(
-    made: recipe.VideoRecipe, source: CompleteSource, folder: Path, donors: Sequence[CompleteSource] = ()
+    wanted: recipe.VideoRecipe, source: CompleteSource, folder: Path, donors: Sequence[CompleteSource] = ()
 ) -> Known:
     """What a recipe must know of a clip; `donors` are source rows."""
-    if made.analysis is None:
+    if wanted.analysis is None:
         return Known()
-    rows = {row.item_id: row for row in analysed(made.analysis, [source], folder)}
-    return Known(rows, analysed(made.analysis, donors, folder / "donors") if donors else [])
+    rows = {row.item_id: row for row in analysed(wanted.analysis, [source], folder)}
+    return Known(rows, analysed(wanted.analysis, donors, folder / "donors") if donors else [])
 
 
 def write_scene(path: Path, frames: np.ndarray, rate: Fraction = RATE) -> Path:

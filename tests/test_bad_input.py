@@ -49,7 +49,7 @@ def zero_bytes(path: Path) -> Path:
     return path
 
 
-def said(path: Path, text: str | bytes) -> Path:
+def with_content(path: Path, text: str | bytes) -> Path:
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
 
@@ -80,12 +80,12 @@ def dangling(path: Path) -> Path:
 
 def concatenation(path: Path) -> Path:
     make(path.with_name("other.mp4"))
-    return said(path, "ffconcat version 1.0\nfile other.mp4\n")
+    return with_content(path, "ffconcat version 1.0\nfile other.mp4\n")
 
 
 def playlist(path: Path) -> Path:
     make(path.with_name("other.ts"))
-    return said(path, "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:0.48,\nother.ts\n#EXT-X-ENDLIST\n")
+    return with_content(path, "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:0.48,\nother.ts\n#EXT-X-ENDLIST\n")
 
 
 def half(source: Path, path: Path) -> Path:
@@ -106,14 +106,14 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
     "loop.mp4": (loop, "cannot be read: Too many levels of symbolic links"),
     "folder.mp4": (folder, "not a regular file"),
     "fifo.mp4": (fifo, "not a regular file"),
-    "below-a-file.mp4": (lambda path: said(path, "x") / "a.mp4", "cannot be read: Not a directory"),
+    "below-a-file.mp4": (lambda path: with_content(path, "x") / "a.mp4", "cannot be read: Not a directory"),
     "zero.mp4": (zero_bytes, "the file is empty"),
-    "one-byte.mp4": (lambda path: said(path, "x"), "cannot be decoded"),
-    "zeros.mp4": (lambda path: said(path, bytes(5000)), "cannot be decoded"),
-    "text.mp4": (lambda path: said(path, "this is no video\n" * 99), "cannot be decoded"),
-    "page.mp4": (lambda path: said(path, "<!DOCTYPE html><html><body>404</body></html>"), "cannot be decoded"),
-    "text.txt": (lambda path: said(path, "this is no video\n" * 99), "not a video"),
-    "subtitles.mp4": (lambda path: said(path, "1\n00:00:00,000 --> 00:00:01,000\nhi\n"), "not a video"),
+    "one-byte.mp4": (lambda path: with_content(path, "x"), "cannot be decoded"),
+    "zeros.mp4": (lambda path: with_content(path, bytes(5000)), "cannot be decoded"),
+    "text.mp4": (lambda path: with_content(path, "this is no video\n" * 99), "cannot be decoded"),
+    "page.mp4": (lambda path: with_content(path, "<!DOCTYPE html><html><body>404</body></html>"), "cannot be decoded"),
+    "text.txt": (lambda path: with_content(path, "this is no video\n" * 99), "not a video"),
+    "subtitles.mp4": (lambda path: with_content(path, "1\n00:00:00,000 --> 00:00:01,000\nhi\n"), "not a video"),
     "concatenation.mp4": (concatenation, "a list of other files"),
     "playlist.m3u8": (playlist, "a list of other files"),
     "sound.m4a": (audio_only, "there is no video stream"),
@@ -156,7 +156,7 @@ def test_a_broken_file_is_a_short_reason(broken: tuple[Path, str], capfd: pytest
 def test_a_broken_file_is_quarantined_and_the_next_one_is_not(broken: tuple[Path, str], tmp_path: Path) -> None:
     path, _reason = broken
     whole = make(tmp_path / "whole-one.mp4", frames=2)
-    first, second = shards.run_sources("data", [listed(one, one.name) for one in (path, whole)], stall_limit_s=30)
+    first, second = shards.run_sources("data", [listed(video, video.name) for video in (path, whole)], stall_limit_s=30)
     assert (first.item_id, first.status, first.stage) == (path.name, "quarantined", "source")
     assert first.error
     assert (second.item_id, second.status, second.frame_count) == (whole.name, "complete", 2)
@@ -207,7 +207,9 @@ def test_frames_that_an_index_names_are_missed(first: int, tmp_path: Path) -> No
     whole = make(tmp_path / "whole.avi", "-c:v", "mjpeg", "-pix_fmt", "yuvj420p", frames=24).read_bytes()
     head, *chunks = whole.split(b"00dc")
     marks = [b"xxxx" if first <= index < first + 5 else b"00dc" for index in range(len(chunks))]
-    path = said(tmp_path / "a.avi", head + b"".join(mark + chunk for mark, chunk in zip(marks, chunks, strict=True)))
+    path = with_content(
+        tmp_path / "a.avi", head + b"".join(mark + chunk for mark, chunk in zip(marks, chunks, strict=True))
+    )
     with pytest.raises(MediaError, match="the file is damaged: 19 of 24 indexed frames are found"):
         decoded(path)
 
@@ -217,14 +219,14 @@ def test_bytes_behind_the_end_do_no_harm(suffix: str, tmp_path: Path) -> None:
     path = make(tmp_path / f"a.{suffix}", *(MPEG4 if suffix == "avi" else X264))
     before = images(path)
     for tail in (bytes(500), b"\xff" * 500, b"TAG and some text", b"x"):
-        longer = said(tmp_path / f"longer.{suffix}", path.read_bytes() + tail)
+        longer = with_content(tmp_path / f"longer.{suffix}", path.read_bytes() + tail)
         assert np.array_equal(images(longer), before)
 
 
 def test_a_matroska_file_of_unknown_length_is_read(tmp_path: Path) -> None:
     assert len(decoded(make(tmp_path / "live.mkv", *LIVE))) == FRAMES
     streamed = ("-f", "lavfi", "-i", "testsrc2=size=64x48", "-frames:v", "9", *VP9, "-f", "webm", "-")
-    assert len(decoded(said(tmp_path / "streamed.webm", ffmpeg(*streamed)))) == 9
+    assert len(decoded(with_content(tmp_path / "streamed.webm", ffmpeg(*streamed)))) == 9
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason=needs.REASON + needs.NO_ROOT)
@@ -258,7 +260,7 @@ def test_a_source_that_grows_while_the_run_starts_is_refused(tmp_path: Path) -> 
 @pytest.mark.parametrize("data", [b"", b"x", b"\x28\xb5\x2f\xfd" + bytes(50)])
 def test_a_broken_frame_file_is_a_short_reason(data: bytes, tmp_path: Path) -> None:
     with pytest.raises(MediaError, match="cannot be read"):
-        framefile.read(said(tmp_path / "a.npy.zst", data))
+        framefile.read(with_content(tmp_path / "a.npy.zst", data))
 
 
 def test_a_cut_frame_file_is_an_error(tmp_path: Path) -> None:

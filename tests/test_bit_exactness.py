@@ -52,8 +52,8 @@ def results_without(**switches: str) -> dict[str, Any]:
     """The `results` of a process with these environment variables."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **switches}
     done = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    computed: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return computed
 
 
 @pytest.fixture(scope="module")
@@ -63,24 +63,24 @@ def expected() -> dict[str, Any]:
     return results()
 
 
-def differing(found: dict[str, Any], expected: dict[str, Any]) -> set[str]:
-    assert found.keys() == expected.keys()
-    assert found["features"] != expected["features"]  # the switches work
-    return {name for name, value in expected.items() if name != "features" and found[name] != value}
+def differing(computed: dict[str, Any], expected: dict[str, Any]) -> set[str]:
+    assert computed.keys() == expected.keys()
+    assert computed["features"] != expected["features"]  # the switches work
+    return {name for name, value in expected.items() if name != "features" and computed[name] != value}
 
 
 def test_nothing_depends_on_numpys_instructions(expected: dict[str, Any]) -> None:
     extensions = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
     if not extensions:
         pytest.skip("NumPy uses no more than its baseline")
-    found = results_without(NPY_DISABLE_CPU_FEATURES=" ".join(extensions), OPENBLAS_CORETYPE="Nehalem")
-    assert differing(found, expected) == set()
+    computed = results_without(NPY_DISABLE_CPU_FEATURES=" ".join(extensions), OPENBLAS_CORETYPE="Nehalem")
+    assert differing(computed, expected) == set()
 
 
 def test_only_what_is_declared_depends_on_opencvs_instructions(expected: dict[str, Any]) -> None:
     names = [name[1:] for name in cv2.getCPUFeaturesLine().split() if name.startswith("*") and not name.endswith("?")]
-    found = results_without(OPENCV_CPU_DISABLE=",".join(names), OPENCV_IPP="disabled")
-    assert differing(found, expected) <= machine.WITHOUT_AVX2 | machine.WITHOUT_IPP
+    computed = results_without(OPENCV_CPU_DISABLE=",".join(names), OPENCV_IPP="disabled")
+    assert differing(computed, expected) <= machine.WITHOUT_AVX2 | machine.WITHOUT_IPP
 
 
 def test_declared_perturbations_exist() -> None:
@@ -91,7 +91,7 @@ X86 = "x86_64; numpy X86_V2{}; opencv SSE SSE2 SSE3{}; ipp {}"
 
 
 @pytest.mark.parametrize(
-    ("recorded", "here", "said"),
+    ("recorded", "here", "message"),
     [
         ("", X86.format("", "", "none"), ""),
         (X86.format("", "", "y8"), X86.format("", "", "y8"), ""),
@@ -102,11 +102,11 @@ X86 = "x86_64; numpy X86_V2{}; opencv SSE SSE2 SSE3{}; ipp {}"
         ("nonsense", X86.format("", "", "none"), "every perturbation"),
     ],
 )
-def test_the_note_says_what_may_differ(recorded: str, here: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_note_says_what_may_differ(recorded: str, here: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "cpu_features", lambda: here)
-    assert (machine.note(recorded) == "") == (said == "")
-    assert said in machine.note(recorded)
-    assert not said or (recorded in machine.note(recorded) and here in machine.note(recorded))
+    assert (machine.note(recorded) == "") == (message == "")
+    assert message in machine.note(recorded)
+    assert not message or (recorded in machine.note(recorded) and here in machine.note(recorded))
 
 
 if __name__ == "__main__":

@@ -45,13 +45,13 @@ def ends(bound: Bound) -> list[Any]:
 
 def extremes(entry: Perturbation) -> list[dict[str, Any]]:
     """Parameter sets of a published severity with one value put to an end of its bounds, where that is allowed."""
-    made = [
+    candidates = [
         {**entry.parameters(severity), name: end}
         for severity in {entry.severities[0], entry.severities[-1]}
         for name, bound in entry.bounds.items()
         for end in ends(bound)
     ]
-    return [parameters for parameters in made if not registry.parameter_problems(entry, parameters)]
+    return [parameters for parameters in candidates if not registry.parameter_problems(entry, parameters)]
 
 
 # --- what is within --------------------------------------------------------------------------------------------------
@@ -83,22 +83,24 @@ def test_calibration_stays_within(entry: Perturbation) -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (36, 50)])
-@pytest.mark.parametrize("entry", [one for one in VISUAL if one.method == "pixel"], ids=lambda entry: entry.key)
+@pytest.mark.parametrize("entry", [entry for entry in VISUAL if entry.method == "pixel"], ids=lambda entry: entry.key)
 @pytest.mark.filterwarnings("error")
 def test_pixel_kernels_compute_at_both_ends(entry: Perturbation, size: tuple[int, int]) -> None:
     frames = scene(2, *size)
-    told = () if entry.guide is None else (GUIDES[entry.guide](*frames.shape[:3]),)
+    guide = () if entry.guide is None else (GUIDES[entry.guide](*frames.shape[:3]),)
     kernel = registry.resolve(entry.kernel)
     cases = extremes(entry)
     assert len(cases) >= 2
     for parameters in cases:
-        apply = kernel(drawn(entry, *frames.shape[:3]), *told, *frames.shape[:3], **parameters)
+        apply = kernel(drawn(entry, *frames.shape[:3]), *guide, *frames.shape[:3], **parameters)
         result = apply(frames[0], 0)
         assert (result.shape, result.dtype) == (frames[0].shape, np.uint8), parameters
 
 
 @pytest.mark.parametrize("num_frames", [1, 2, 13, 300])
-@pytest.mark.parametrize("entry", [one for one in VISUAL if one.method == "temporal"], ids=lambda entry: entry.key)
+@pytest.mark.parametrize(
+    "entry", [entry for entry in VISUAL if entry.method == "temporal"], ids=lambda entry: entry.key
+)
 def test_temporal_kernels_compute_at_both_ends(entry: Perturbation, num_frames: int) -> None:
     donor = ((5, 1.0),) if entry.guide else ()
     for parameters in extremes(entry):
@@ -108,7 +110,7 @@ def test_temporal_kernels_compute_at_both_ends(entry: Perturbation, num_frames: 
         assert plan.max() < num_frames
 
 
-@pytest.mark.parametrize("entry", [one for one in VISUAL if one.method == "codec"], ids=lambda entry: entry.key)
+@pytest.mark.parametrize("entry", [entry for entry in VISUAL if entry.method == "codec"], ids=lambda entry: entry.key)
 def test_encoders_accept_both_ends(entry: Perturbation, tmp_path: Path) -> None:
     clean = tmp_path / "clean.mp4"
     rate = Fraction(25)
@@ -130,7 +132,7 @@ def encoded(clean: Path, path: Path, arguments: dict[str, Any]) -> int:
 CAPTIONS = ("", "a", "A man, who walks his dog; 2 children play!", "word " * 50)
 
 
-@pytest.mark.parametrize("entry", [one for one in ENTRIES if one.kind == "text"], ids=lambda entry: entry.key)
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.kind == "text"], ids=lambda entry: entry.key)
 def test_text_kernels_compute_at_both_ends(entry: Perturbation) -> None:
     kernel = registry.resolve(entry.kernel)
     roles = {name: role(name) for name in entry.roles}
@@ -169,9 +171,9 @@ NEVER: list[Any] = [
 @pytest.mark.parametrize("value", NEVER, ids=lambda value: short(value)[:20])
 def test_no_parameter_takes_it(value: Any) -> None:
     for entry, name in PARAMETERS:
-        (told,) = registry.parameter_problems(entry, {**entry.parameters(1), name: value})
-        assert told == f"{name}: must be {entry.bounds[name]}, not {short(value)}"
-        assert len(told) < 500
+        (problem,) = registry.parameter_problems(entry, {**entry.parameters(1), name: value})
+        assert problem == f"{name}: must be {entry.bounds[name]}, not {short(value)}"
+        assert len(problem) < 500
 
 
 @each_parameter
@@ -216,7 +218,7 @@ def test_exactly_the_declared_names_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "parameters", "said"),
+    ("key", "parameters", "expected"),
     [
         ("mm_robustness/zoom_blur", {"stop": 2.0, "step": 0.001}, "step: must take at most 255 steps from 1 to `stop`"),
         ("mlvp/motion_blur", {"low": 9, "high": 5, "still": "low"}, "low: must be at most `high`, not 9"),
@@ -224,9 +226,9 @@ def test_exactly_the_declared_names_are_taken() -> None:
         ("msrvtt_p/shot_noise", {"model": "poisson", "strength": 0.0}, "from 0.01 to 100000 where `model` is poisson"),
     ],
 )
-def test_what_parameters_must_fulfil_together(key: str, parameters: dict[str, Any], said: str) -> None:
-    (told,) = registry.parameter_problems(registry.get(key), parameters)
-    assert said in told
+def test_what_parameters_must_fulfil_together(key: str, parameters: dict[str, Any], expected: str) -> None:
+    (problem,) = registry.parameter_problems(registry.get(key), parameters)
+    assert expected in problem
 
 
 # --- in the configuration --------------------------------------------------------------------------------------------
@@ -257,8 +259,8 @@ def test_each_is_refused_by_its_key_when_the_configuration_is_read(
     assert len(wanted) >= (47 if captions else 87)
     with pytest.raises(ConfigError) as caught:
         config.parse(configured(tables, captions))
-    told = dict(line.strip().split(": ", 1) for line in str(caught.value).split("\n")[1:])
-    assert told == wanted
+    messages = dict(line.strip().split(": ", 1) for line in str(caught.value).split("\n")[1:])
+    assert messages == wanted
 
 
 # --- values in messages ----------------------------------------------------------------------------------------------

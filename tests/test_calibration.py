@@ -56,13 +56,13 @@ def test_paths_give_what_kernels_take(entry: registry.Perturbation, variant: str
                 f"{name} differs between severities: say how it moves"
             )
     tried = [entry.parameters_at(strength, variant) for strength in np.linspace(0, 1, 21).tolist()]
-    for made in tried:
-        assert set(made) == set(published[0])
-        for name, value in made.items():
+    for parameters in tried:
+        assert set(parameters) == set(published[0])
+        for name, value in parameters.items():
             assert type(value) is kind_of(entry, name, variant), name
             if isinstance(value, str):
-                assert value in {one[name] for one in published}
-    assert len({recipe.canonical(made) for made in tried}) >= 5, "too few places for five severities"
+                assert value in {step[name] for step in published}
+    assert len({recipe.canonical(parameters) for parameters in tried}) >= 5, "too few places for five severities"
 
 
 def test_an_axis_goes_where_it_says() -> None:
@@ -98,11 +98,11 @@ def scene(seed: int, frames: int = 30, height: int = 72, width: int = 96) -> np.
     generator = np.random.default_rng(seed)
     small = generator.integers(0, 256, (18, 24, 3), dtype=np.uint8)
     still = cv2.resize(small, (width, height), interpolation=cv2.INTER_CUBIC)
-    made = np.stack([np.roll(still, index, axis=1) for index in range(frames)])
-    for index, frame in enumerate(made):
+    video = np.stack([np.roll(still, index, axis=1) for index in range(frames)])
+    for index, frame in enumerate(video):
         x = (seed + 2 * index) % (width - 24)
         frame[20:44, x : x + 24] = (220, 40 * seed % 256, 30)
-    return made
+    return video
 
 
 @pytest.fixture(scope="module")
@@ -169,14 +169,14 @@ def test_what_is_measured_is_the_ssim_of_the_row(
     key: str, rows: list[CompleteSource], sources: list[Source], tmp_path: Path
 ) -> None:
     entry = registry.get(key)
-    made = recipe.make(entry, 4, variant="released", seed=5, storage=recipe.Unstored(), donors="sample")
+    wanted = recipe.make(entry, 4, variant="released", seed=5, storage=recipe.Unstored(), donors="sample")
     source_rows = {row.item_id: row for row in rows}
     own, donor = (source_rows[source.item_id] for source in sources)
-    known = clips.known(made, own, tmp_path, [donor])
+    known = clips.known(wanted, own, tmp_path, [donor])
     source = sources[0]
-    if made.guide is not None:
-        source = replace(source, facts=guided.facts_of(made, own, known))
-    row = pipeline.produce(made, source, tmp_path / "none")
+    if wanted.guide is not None:
+        source = replace(source, facts=guided.facts_of(wanted, own, known))
+    row = pipeline.produce(wanted, source, tmp_path / "none")
     search = solver._Search(entry, "released", 5)
     (measured,) = held(sources, search).measure([search.recipe_of(4)])
     assert measured == pytest.approx(row.ssim, abs=1e-12)
@@ -216,7 +216,7 @@ def test_aims_lie_between_the_extremes_and_fall(extremes: list[float]) -> None:
     strongest, mildest = sorted(extremes)
     aims = solver.aims(TARGETS, mildest, strongest)
     assert len(aims) == len(TARGETS)
-    assert all(one >= other - 1e-12 for one, other in itertools.pairwise(aims))
+    assert all(higher >= lower - 1e-12 for higher, lower in itertools.pairwise(aims))
     assert all(strongest - solver.TOLERANCE - 1e-9 <= aim for aim in aims)
     assert all(aim <= max(mildest, 1.0) + 1e-9 for aim in aims)
     if mildest >= TARGETS[0] and strongest <= TARGETS[-1]:
@@ -238,7 +238,9 @@ def point(strength: float, ssim: float) -> Point:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 10)), min_size=1, max_size=7, unique_by=lambda one: one[0]),
+    st.lists(
+        st.tuples(st.integers(0, 8), st.integers(0, 10)), min_size=1, max_size=7, unique_by=lambda place: place[0]
+    ),
     st.lists(st.integers(0, 10), min_size=3, max_size=3),
 )
 @settings(max_examples=60)
@@ -248,12 +250,15 @@ def test_the_chosen_points_are_the_best_monotonic_ones(places: list[tuple[int, i
     chosen = solver.choose(points, wanted)
 
     def fits(some: Sequence[Point]) -> bool:
-        return all(one.strength <= other.strength and one.ssim >= other.ssim for one, other in itertools.pairwise(some))
+        return all(
+            before.strength <= after.strength and before.ssim >= after.ssim
+            for before, after in itertools.pairwise(some)
+        )
 
     def cost(some: Sequence[Point]) -> float:
-        misses = sum((one.ssim - aim) ** 2 for one, aim in zip(some, wanted, strict=True))
+        misses = sum((measured.ssim - aim) ** 2 for measured, aim in zip(some, wanted, strict=True))
         steps = zip(itertools.pairwise(some), itertools.pairwise(wanted), strict=True)
-        return misses + sum((last - aim) ** 2 for (one, other), (last, aim) in steps if one is other)
+        return misses + sum((last - aim) ** 2 for (before, after), (last, aim) in steps if before is after)
 
     assert fits(chosen)
     best = min(cost(some) for some in itertools.product(points, repeat=3) if fits(some))
@@ -302,15 +307,15 @@ def test_severities_are_even_monotonic_and_what_was_measured(
         attained = pages.attained(entry)
         assert attained == sorted(attained, reverse=True), key
         search = solver._Search(registry.get(key), "released", 0)
-        for severity, said in entry["severities"].items():
-            made = recipe.altered(search.recipe_of(1), params=said["params"])
-            values = [measuring.Held(source, {}).measure([made])[0] for source in sources]
-            assert np.mean(values) == pytest.approx(said["attained"], abs=1e-4), (key, severity)
-            assert np.std(values) == pytest.approx(said["spread"], abs=1e-4), (key, severity)
+        for severity, solved in entry["severities"].items():
+            wanted = recipe.altered(search.recipe_of(1), params=solved["params"])
+            values = [measuring.Held(source, {}).measure([wanted])[0] for source in sources]
+            assert np.mean(values) == pytest.approx(solved["attained"], abs=1e-4), (key, severity)
+            assert np.std(values) == pytest.approx(solved["spread"], abs=1e-4), (key, severity)
     for key in ("mlvp/gaussian_noise", "msrvtt_p/static_rotate"):
         assert not entries[key]["limited"]
         assert pages.attained(entries[key]) == pytest.approx(TARGETS, abs=0.01)
-        assert [one["aim"] for one in entries[key]["severities"].values()] == pytest.approx(TARGETS)
+        assert [solved["aim"] for solved in entries[key]["severities"].values()] == pytest.approx(TARGETS)
 
 
 def test_kernels_that_cannot_reach_a_target_say_so(table: calibration_table.Table) -> None:
@@ -343,7 +348,7 @@ def test_the_same_clips_give_the_same_bytes(
 def test_another_seed_is_another_realization(sources: list[Source], table: calibration_table.Table) -> None:
     key = "mlvp/gaussian_noise"
     other = solver.calibrate(sources, {key: "released"}, dataset="data", seed=1)
-    before, after = (one["perturbations"][key]["severities"]["3"] for one in (table, other))
+    before, after = (solution["perturbations"][key]["severities"]["3"] for solution in (table, other))
     assert before != after
     assert after["attained"] == pytest.approx(before["attained"], abs=0.02)
 
@@ -383,7 +388,7 @@ def test_a_changed_table_is_read_anew(table: calibration_table.Table, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "problem"),
     [
         ({"version": 0}, "for the version 0, and it is 1 now"),
         ({"variant": "paper"}, "for the variant 'paper', and it is released now"),
@@ -403,12 +408,12 @@ def test_a_changed_table_is_read_anew(table: calibration_table.Table, tmp_path: 
     ],
 )
 def test_entries_that_do_not_fit_are_refused(
-    table: calibration_table.Table, tmp_path: Path, entry: dict[str, Any], told: str
+    table: calibration_table.Table, tmp_path: Path, entry: dict[str, Any], problem: str
 ) -> None:
     path = changed(table, tmp_path / "table.json", **entry)
     with pytest.raises(ConfigError) as caught:
         calibration_table.parameters(path, NOISE, 2, "released")
-    assert told in str(caught.value)
+    assert problem in str(caught.value)
     assert str(path) in str(caught.value)
 
 
@@ -433,19 +438,19 @@ def configured(**suite: Any) -> config.Config:
 
 
 def test_published_is_the_default_and_needs_no_table() -> None:
-    made = recipe.from_config(configured(), "x", "mlvp", "gaussian_noise", 2)
-    assert made.params == {"sigma": 0.12}
-    assert made.variant == "released"
-    assert made == recipe.from_config(configured(severity="published"), "x", "mlvp", "gaussian_noise", 2)
+    wanted = recipe.from_config(configured(), "x", "mlvp", "gaussian_noise", 2)
+    assert wanted.params == {"sigma": 0.12}
+    assert wanted.variant == "released"
+    assert wanted == recipe.from_config(configured(severity="published"), "x", "mlvp", "gaussian_noise", 2)
 
 
 def test_calibrated_recipes_hold_the_tables_numbers(table: calibration_table.Table, tmp_path: Path) -> None:
     path = changed(table, tmp_path / "table.json")
     asked = configured(severity="calibrated", calibration=str(path))
     published = recipe.from_config(configured(), "x", "mlvp", "gaussian_noise", 2)
-    made = recipe.from_config(asked, "x", "mlvp", "gaussian_noise", 2)
+    wanted = recipe.from_config(asked, "x", "mlvp", "gaussian_noise", 2)
     solved = table["perturbations"][NOISE.key]["severities"]["2"]["params"]
-    assert made == recipe.altered(published, params=solved, variant="calibrated")
+    assert wanted == recipe.altered(published, params=solved, variant="calibrated")
     own = configured(severity="calibrated", calibration=str(path), parameters={"gaussian_noise": {2: {"sigma": 0.5}}})
     assert recipe.from_config(own, "x", "mlvp", "gaussian_noise", 2).params == {"sigma": 0.5}
 
@@ -522,12 +527,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = new_project(tmp_path_factory.mktemp("calibrated"), shard_size=50, storage={"tier": "recipe"})
     project.config["suites"]["mlvp"]["severity"] = "calibrated"
     failed = project.snakemake("mlvp_tiny", check=False)
-    told = failed.stdout + failed.stderr
+    output = failed.stdout + failed.stderr
     assert failed.returncode != 0
-    assert "suites.mlvp.severity is `calibrated`: there is no calibration table" in told
-    assert "`snakemake calibrate_tiny`" in told
-    assert "Traceback (most recent" not in told
-    assert not project.made()
+    assert "suites.mlvp.severity is `calibrated`: there is no calibration table" in output
+    assert "`snakemake calibrate_tiny`" in output
+    assert "Traceback (most recent" not in output
+    assert not project.outputs()
     project.snakemake("calibrate_tiny")
     project.snakemake("mlvp_tiny")
     return project
@@ -539,16 +544,16 @@ def test_the_workflow_solves_then_makes(finished: Project) -> None:
     folder = finished.root / "manifests/tiny"
     table = calibration_table.read(folder / "calibration.json")
     assert set(table["perturbations"]) == {"mlvp/gaussian_noise", "mlvp/fog"}
-    assert {one["item_id"] for one in table["sample"]} == {"a", "b", "c", "d"}
+    assert {row["item_id"] for row in table["sample"]} == {"a", "b", "c", "d"}
     assert (folder / "calibration.png").is_file()
     assert "mlvp/fog" in (folder / "calibration.md").read_text()
     videos = read_manifest(folder / "mlvp/videos.parquet")
     assert set(videos["variant"]) == {"calibrated"}
     assert videos.attrs["comparability"] == "not comparable with published numbers: severities are calibrated"
     for (name, severity), group in videos.groupby(["perturbation", "severity"]):
-        said = table["perturbations"][f"mlvp/{name}"]["severities"][str(severity)]
-        assert [json.loads(params) for params in set(group["params"])] == [said["params"]]
-        assert group["ssim"].mean() == pytest.approx(said["attained"], abs=1e-4)
+        solved = table["perturbations"][f"mlvp/{name}"]["severities"][str(severity)]
+        assert [json.loads(params) for params in set(group["params"])] == [solved["params"]]
+        assert group["ssim"].mean() == pytest.approx(solved["attained"], abs=1e-4)
 
 
 def test_a_changed_number_reruns_its_own_jobs_only(finished: Project, tmp_path: Path) -> None:

@@ -19,19 +19,21 @@ NUMBERS = "published numbers: "
 
 
 def video(key: str, severity: int = 3, variant: str = "released", **more: Any) -> VideoRow:
-    made = recipe.make(registry.get(key), severity, variant=variant, seed=0, storage=recipe.Unstored(), **more)
-    return clips.video_row(made)
+    wanted = recipe.make(registry.get(key), severity, variant=variant, seed=0, storage=recipe.Unstored(), **more)
+    return clips.video_row(wanted)
 
 
 def text(key: str, backend: str = "offline", **more: Any) -> TextRow:
-    made = captions.make(registry.get(key), 1, backend=backend, **more)
-    return clips.text_row(made, source_text="a man sings", text="a man sinfs")
+    wanted = captions.make(registry.get(key), 1, backend=backend, **more)
+    return clips.text_row(wanted, source_text="a man sings", text="a man sinfs")
 
 
 @pytest.mark.parametrize("variant", registry.VARIANTS)
 def test_every_published_row_compares(variant: str) -> None:
     rows = [
-        video(one.key, severity, variant) for one in registry.perturbations(kind="video") for severity in one.severities
+        video(entry.key, severity, variant)
+        for entry in registry.perturbations(kind="video")
+        for severity in entry.severities
     ]
     assert card.comparability(rows) == f"comparable with {NUMBERS}no stand-in for a model was used"
 
@@ -41,12 +43,12 @@ def test_stand_ins_calibrated_severities_and_own_parameters_do_not() -> None:
     calibrated = replace(video("mlvp/fog"), variant="calibrated")
     own = video("mlvp/gaussian_noise", replaced={"sigma": 0.5})
     same = video("mlvp/gaussian_noise", replaced=registry.get("mlvp/gaussian_noise").parameters(3))
-    said = "not comparable with published numbers: "
-    assert card.comparability([frost, same]) == f"{said}offline backends made frost (frost)"
-    assert card.comparability([calibrated]) == f"{said}severities are calibrated"
-    assert card.comparability([own, same]) == f"{said}parameters are not the published ones: gaussian_noise"
+    prefix = "not comparable with published numbers: "
+    assert card.comparability([frost, same]) == f"{prefix}offline backends made frost (frost)"
+    assert card.comparability([calibrated]) == f"{prefix}severities are calibrated"
+    assert card.comparability([own, same]) == f"{prefix}parameters are not the published ones: gaussian_noise"
     assert card.comparability([calibrated, frost, own]) == (
-        f"{said}offline backends made frost (frost); severities are calibrated; "
+        f"{prefix}offline backends made frost (frost); severities are calibrated; "
         "parameters are not the published ones: gaussian_noise"
     )
 
@@ -54,8 +56,10 @@ def test_stand_ins_calibrated_severities_and_own_parameters_do_not() -> None:
 def test_captions_count_too() -> None:
     assert card.comparability([], [text("msrvtt_p/keyboard")]).startswith("comparable")
     assert card.comparability([], [text("mm_robustness/synonym_replace", "pretrained")]).startswith("comparable")
-    said = card.comparability([video("mlvp/fog")], [text("msrvtt_p/back_trans"), text("mm_robustness/synonym_replace")])
-    assert said == (
+    verdict = card.comparability(
+        [video("mlvp/fog")], [text("msrvtt_p/back_trans"), text("mm_robustness/synonym_replace")]
+    )
+    assert verdict == (
         f"not comparable with {NUMBERS}offline backends made back_trans (translator), synonym_replace (similarity)"
     )
 

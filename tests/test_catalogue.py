@@ -136,8 +136,8 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     return catalogue.clips(tmp_path_factory.mktemp("clips"))
 
 
-def psnr(one: np.ndarray, other: np.ndarray) -> float:
-    return float(10 * np.log10(255**2 / max(np.mean((one.astype(float) - other) ** 2), 1e-9)))
+def psnr(first: np.ndarray, second: np.ndarray) -> float:
+    return float(10 * np.log10(255**2 / max(np.mean((first.astype(float) - second) ** 2), 1e-9)))
 
 
 # --- what goes stale, and how it is mended ---------------------------------------------------------------------------
@@ -208,9 +208,9 @@ def test_what_is_damaged_or_left_over_is_found_and_mended(
     with (tmp_path / "mlvp.md").open("a") as page:
         page.write("a word by hand\n")
     assert run("--check", "--output", tmp_path) == 1
-    said = capsys.readouterr().out
-    assert all(name in said for name in ("impulse_noise.webp", "rain.webp", "mlvp.md"))
-    assert "notes.md" not in said
+    output = capsys.readouterr().out
+    assert all(name in output for name in ("impulse_noise.webp", "rain.webp", "mlvp.md"))
+    assert "notes.md" not in output
     assert run("--output", tmp_path) == 0
     kept.unlink()
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

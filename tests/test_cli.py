@@ -40,9 +40,9 @@ def test_show_prints_the_table(entry: registry.Perturbation, capsys: pytest.Capt
 
 def test_a_wrong_name_is_one_line_with_the_nearest_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("show", "mlvp/snwo") == 1
-    said = capsys.readouterr().err
-    assert "mlvp/snow" in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert "mlvp/snow" in message
+    assert message.count("\n") == 1
 
 
 def test_video_writes_a_video(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

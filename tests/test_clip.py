@@ -73,7 +73,7 @@ def test_an_embedding_does_not_depend_on_the_others_to_the_bit(model: clip.Clip)
     for embed, inputs in ((model.embed_videos, CLIPS), (model.embed_texts, TEXTS)):
         together = embed(inputs)  # type: ignore[operator]
         assert np.array_equal(embed(inputs[::-1])[::-1], together)  # type: ignore[operator]
-        assert np.array_equal(np.concatenate([embed([one]) for one in inputs]), together)  # type: ignore[operator]
+        assert np.array_equal(np.concatenate([embed([item]) for item in inputs]), together)  # type: ignore[operator]
         assert not np.array_equal(together[0], together[1])
 
 
@@ -116,9 +116,9 @@ def test_a_sentence_is_read_at_its_end_and_in_any_case(folder: Path) -> None:
     assert tokens["input_ids"].shape == (1, 4)  # pieces are merged
     with torch.inference_mode():
         expected = plain.get_text_features(**tokens).pooler_output[0].numpy()
-    made = clip.load(str(folder), **CPU).embed_texts(["the dog", "The DOG"])
-    np.testing.assert_allclose(made[0], expected / np.linalg.norm(expected), atol=1e-5)
-    assert np.array_equal(made[0], made[1])
+    embeddings = clip.load(str(folder), **CPU).embed_texts(["the dog", "The DOG"])
+    np.testing.assert_allclose(embeddings[0], expected / np.linalg.norm(expected), atol=1e-5)
+    assert np.array_equal(embeddings[0], embeddings[1])
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 3), (3, 1), (3, 40), (40, 3)])
@@ -134,8 +134,8 @@ def test_a_frame_a_few_pixels_high_is_not_turned(folder: Path, size: tuple[int, 
     inputs = transformers.CLIPImageProcessorPil.from_pretrained(folder)(picture, return_tensors="pt")
     with torch.inference_mode():
         expected = plain.get_image_features(**inputs).pooler_output[0].numpy()
-    made = clip.load(str(folder), **CPU).embed_videos([[frame]])[0]
-    np.testing.assert_allclose(made, expected / np.linalg.norm(expected), atol=1e-5)
+    embedding = clip.load(str(folder), **CPU).embed_videos([[frame]])[0]
+    np.testing.assert_allclose(embedding, expected / np.linalg.norm(expected), atol=1e-5)
 
 
 def test_pixels_come_from_pil_and_are_left_alone(folder: Path) -> None:
@@ -143,7 +143,7 @@ def test_pixels_come_from_pil_and_are_left_alone(folder: Path) -> None:
     assert isinstance(model._processor, transformers.CLIPImageProcessorPil)
     frames = [frame.copy() for frame in CLIPS[0]]
     model.embed_videos([frames])
-    assert all(np.array_equal(one, other) for one, other in zip(frames, CLIPS[0], strict=True))
+    assert all(np.array_equal(image, original) for image, original in zip(frames, CLIPS[0], strict=True))
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def mistakes(raw: Any) -> dict[str, str]:
     assert first == "config.yaml is not valid:"
     assert all(line.startswith("  ") for line in lines)
     assert len(lines) == len(set(lines))
-    return {key.strip(): said.strip() for key, _, said in (line.partition(":") for line in lines)}
+    return {key.strip(): message.strip() for key, _, message in (line.partition(":") for line in lines)}
 
 
 # --- what is allowed -------------------------------------------------------------------------------------------------
@@ -188,13 +188,13 @@ WRONG: list[tuple[str, Any, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "key", "said"), WRONG, ids=[f"{one[2]}-{short(one[1]):.20}" for one in WRONG]
+    ("path", "value", "key", "message"), WRONG, ids=[f"{case[2]}-{short(case[1]):.20}" for case in WRONG]
 )
-def test_a_mistake_is_told_by_its_full_key(path: str, value: Any, key: str, said: str) -> None:
-    found = mistakes(changed((path, value)))
-    assert key in found
-    assert re.search(said, found[key])
-    assert len(found) == 1 or "needs it" in said
+def test_a_mistake_is_told_by_its_full_key(path: str, value: Any, key: str, message: str) -> None:
+    problems = mistakes(changed((path, value)))
+    assert key in problems
+    assert re.search(message, problems[key])
+    assert len(problems) == 1 or "needs it" in message
 
 
 def test_a_datasets_name_ends_where_its_line_does() -> None:

@@ -51,10 +51,10 @@ def written(folder: Path, content: str | bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("content", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused(content: str | bytes, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(content: str | bytes, message: str, tmp_path: Path) -> None:
     path = written(tmp_path, content)
-    with pytest.raises(ConfigError, match=said) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         config_file.check(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -90,15 +90,15 @@ def test_a_folder_cannot_be_read(tmp_path: Path) -> None:
 
 def test_pyyaml_without_its_c_library_refuses_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delattr(config_file.yaml, "CSafeLoader", raising=False)
-    for content, said in REFUSED.values():
+    for content, message in REFUSED.values():
         if len(content) < 10_000:
-            with pytest.raises(ConfigError, match=said):
+            with pytest.raises(ConfigError, match=message):
                 config_file.check(written(tmp_path, content))
 
 
 @pytest.mark.parametrize("name", ["alias of an alias", "deep", "large", "key twice", "a program"])
 def test_snakemake_stops_before_it_loads_the_file(name: str, tmp_path: Path) -> None:
-    content, said = REFUSED[name]
+    content, message = REFUSED[name]
     written(tmp_path, content)
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(REPOSITORY / "Snakefile"), "--list-target-rules"]
     done = subprocess.run(
@@ -106,6 +106,6 @@ def test_snakemake_stops_before_it_loads_the_file(name: str, tmp_path: Path) -> 
     )
     assert done.returncode == 1
     last = [line for line in done.stderr.splitlines() if "config.yaml" in line]
-    assert re.search(said, "\n".join(last))
+    assert re.search(message, "\n".join(last))
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "opened").exists()

@@ -160,8 +160,8 @@ def without_last_page(data: bytes) -> bytes:
 
 
 def without_a_page(data: bytes) -> bytes:
-    found = pages(data)
-    return b"".join(found[:-2] + found[-1:])
+    parts = pages(data)
+    return b"".join(parts[:-2] + parts[-1:])
 
 
 def with_another_bit(data: bytes) -> bytes:

@@ -66,8 +66,8 @@ def test_msvd_gives_every_caption_when_asked(reference: Path) -> None:
     folder = reference / "data" / "msvd"
     keys = {"annotations": folder / "captions_msvd.json", "ids": folder / "test_list.txt", "videos": folder}
     every = reading.read("msvd", Dataset(adapter="msvd", captions="all", **keys))
-    said = json.loads((folder / "captions_msvd.json").read_text())
-    assert sum(len(item.captions) for item in every.items) == sum(len(said[item.item_id]) for item in every.items)
+    captions = json.loads((folder / "captions_msvd.json").read_text())
+    assert sum(len(item.captions) for item in every.items) == sum(len(captions[item.item_id]) for item in every.items)
 
 
 def test_didemo_has_the_1004_videos_of_the_paper_when_each_stem_has_one_file(reference: Path, tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ def test_didemo_has_the_1004_videos_of_the_paper_when_each_stem_has_one_file(ref
     listing = reading.read("didemo", config)
     for entry in json.loads(path.read_text()):
         (tmp_path / f"{os.path.splitext(entry['video'])[0]}.mp4").touch()
-    found, missing = reading.locate(config, listing)
-    assert len({one.path for one in found}) == len(found) == 1004
+    matches, missing = reading.locate(config, listing)
+    assert len({match.path for match in matches}) == len(matches) == 1004
     assert len(missing) == 33
 
 
@@ -98,19 +98,19 @@ def test_didemo_joins_all_4021_descriptions_in_order(reference: Path) -> None:
     expected: dict[str, list[str]] = {}
     for entry in entries:
         expected.setdefault(entry["video"], []).append(entry["description"].strip())
-    assert paragraphs == {video: " ".join(said) for video, said in expected.items()}
+    assert paragraphs == {video: " ".join(sentences) for video, sentences in expected.items()}
 
 
 def test_msrvtt_finds_the_real_clips(reference: Path) -> None:
     folder = reference / "data" / "msrvtt"
     config = Dataset(adapter="msrvtt", annotations=folder / "MSRVTT_JSFUSION_test.csv", videos=folder / "videos")
-    found, missing = reading.locate(config, reading.read("msrvtt", config))
-    assert {one.item.item_id: one.item.captions for one in found} == {
+    matches, missing = reading.locate(config, reading.read("msrvtt", config))
+    assert {match.item.item_id: match.item.captions for match in matches} == {
         "video9771": (Caption("ret1", "a little girl does gymnastics"),),
         "video7021": (Caption("ret13", "baseball player hits ball"),),
     }
     assert len(missing) == 998
-    assert all(one.bytes == one.path.stat().st_size for one in found)
+    assert all(match.bytes == match.path.stat().st_size for match in matches)
 
 
 # --- each format -------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_msrvtt(tmp_path: Path) -> None:
     text = 'key,vid_key,video_id,sentence\nret0,m,v1,"a ""b"", c"\nret1,m,v2,\nret2,m,v1,again\nret3,m,,no id\n'
     listing = reading.read("d", dataset(tmp_path, "msrvtt", "\ufeff" + text, "a.csv"))
     assert [(item.item_id, item.captions[0].text) for item in listing.items] == [("v1", 'a "b", c'), ("v2", "")]
-    assert [one.reason for one in listing.rejected] == [
+    assert [entry.reason for entry in listing.rejected] == [
         "duplicate id, first seen at line 2 (a.csv, line 4)",
         "the id is empty (a.csv, line 5)",
     ]
@@ -129,8 +129,8 @@ def test_msrvtt(tmp_path: Path) -> None:
 def test_msvd(tmp_path: Path) -> None:
     ids = tmp_path / "ids.txt"
     ids.write_text("b\nb\nnowhere\n\na\n")
-    said = json.dumps({"a": ["one", "two"], "b": ["three"]})
-    listing = reading.read("d", dataset(tmp_path, "msvd", said, "a.json", ids=ids, captions="all"))
+    content = json.dumps({"a": ["one", "two"], "b": ["three"]})
+    listing = reading.read("d", dataset(tmp_path, "msvd", content, "a.json", ids=ids, captions="all"))
     assert [(item.item_id, item.files, len(item.captions)) for item in listing.items] == [
         ("b", ("b.avi",), 1),
         ("a", ("a.avi",), 2),
@@ -148,7 +148,7 @@ def test_lsmdc_leaves_out_the_clip_that_everybody_leaves_out(tmp_path: Path) -> 
     assert len(rows) == 1000
     listing = reading.read("d", dataset(tmp_path, "lsmdc", "\n".join(rows) + "\n", "a.csv"))
     assert len(listing.items) == 999
-    assert [one.item_id for one in listing.rejected] == [lsmdc.LEFT_OUT]
+    assert [entry.item_id for entry in listing.rejected] == [lsmdc.LEFT_OUT]
     assert listing.items[0].files == (f"1012_Film/{names[0]}.avi",)
     assert listing.items[0].captions[0].text == 'SOMEONE says "well".'
 
@@ -167,17 +167,21 @@ def test_youcook2_reads_both_of_its_files_alike(tmp_path: Path) -> None:
         "v2": {"subset": "validation", "annotations": [{"segment": [1], "sentence": "odd"}]},
         "v3": {"subset": "training", "annotations": [{"segment": [1, 2], "sentence": "no"}]},
     }
-    one = reading.read("d", dataset(tmp_path, "youcook2", table, "a.csv"))
-    two = reading.read("d", dataset(tmp_path, "youcook2", json.dumps({"database": official}), "a.json"))
-    assert one.items == two.items
-    assert [(item.item_id, item.start_s, item.end_s) for item in one.items] == [
+    of_csv = reading.read("d", dataset(tmp_path, "youcook2", table, "a.csv"))
+    of_json = reading.read("d", dataset(tmp_path, "youcook2", json.dumps({"database": official}), "a.json"))
+    assert of_csv.items == of_json.items
+    assert [(item.item_id, item.start_s, item.end_s) for item in of_csv.items] == [
         ("v1_47_60", 47, 60),
         ("v1_67.5_89", 67.5, 89),
     ]
-    assert one.items[0].files == ("v1.mp4", "v1.mkv", "v1.webm")
+    assert of_csv.items[0].files == ("v1.mp4", "v1.mkv", "v1.webm")
     training = dataset(tmp_path, "youcook2", json.dumps({"database": official}), "a.json", split="training")
     assert [item.item_id for item in reading.read("d", training).items] == ["v3_1_2"]
-    assert [entry.item_id for entry in one.rejected] == [entry.item_id for entry in two.rejected] == ["v1_9_9", "v2"]
+    assert (
+        [entry.item_id for entry in of_csv.rejected]
+        == [entry.item_id for entry in of_json.rejected]
+        == ["v1_9_9", "v2"]
+    )
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "json", "jsonl", "parquet"])
@@ -299,7 +303,7 @@ def test_youcook2_numbers_every_further_description_of_a_span(tmp_path: Path) ->
     rows = "".join(f"5,1,{text},v\n" for text in "xyzy")
     listing = reading.read("d", dataset(tmp_path, "youcook2", "end,start,text,video_id\n" + rows, "a.csv"))
     assert [item.item_id for item in listing.items] == ["v_1_5", "v_1_5_2", "v_1_5_3"]
-    assert [one.item_id for one in listing.rejected] == ["v_1_5_2"]
+    assert [entry.item_id for entry in listing.rejected] == ["v_1_5_2"]
 
 
 def test_youcook2_needs_no_annotations_of_other_subsets(tmp_path: Path) -> None:
@@ -314,9 +318,9 @@ def test_didemo_twins_do_not_share_a_file(tmp_path: Path) -> None:
     config = dataset(tmp_path, "didemo", json.dumps(rows), "a.json")
     for name in ("x.mp4", "y.mp4"):
         (tmp_path / "videos" / name).touch()
-    found, missing = reading.locate(config, reading.read("d", config))
-    assert [(one.item.item_id, one.path.name) for one in found] == [("x.mp4", "x.mp4"), ("y", "y.mp4")]
-    assert [one.item_id for one in missing] == ["x.mov"]
+    matches, missing = reading.locate(config, reading.read("d", config))
+    assert [(entry.item.item_id, entry.path.name) for entry in matches] == [("x.mp4", "x.mp4"), ("y", "y.mp4")]
+    assert [entry.item_id for entry in missing] == ["x.mov"]
 
 
 def test_a_table_keeps_line_ends_inside_its_fields(tmp_path: Path) -> None:
@@ -340,7 +344,7 @@ def test_a_parquet_table_without_a_named_column_says_which(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("adapter", "name", "content", "said"),
+    ("adapter", "name", "content", "message"),
     [
         ("msrvtt", "a.csv", b"", "is empty"),
         ("msrvtt", "a.csv", b"  \n", "is empty"),
@@ -363,11 +367,11 @@ def test_a_parquet_table_without_a_named_column_says_which(tmp_path: Path) -> No
         ("folder", "a.json", b'[{"item_id": "x"}]', "entry 0: no 'caption'"),
     ],
 )
-def test_a_malformed_file_says_where(tmp_path: Path, adapter: str, name: str, content: bytes, said: str) -> None:
+def test_a_malformed_file_says_where(tmp_path: Path, adapter: str, name: str, content: bytes, message: str) -> None:
     config = dataset(tmp_path, adapter, content, name)
     with pytest.raises(AnnotationError, match=r"a\.") as caught:
         reading.read("d", config)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_several_wrong_lines_are_told_at_once(tmp_path: Path) -> None:
@@ -409,9 +413,9 @@ def test_locate_says_what_is_there_instead(tmp_path: Path) -> None:
     (videos / "link.mp4").symlink_to("there.mp4")
     (videos / "deep").mkdir()
     (videos / "deep" / "er.webm").write_bytes(b"1")
-    found, missing = reading.locate(config, reading.read("d", config))
-    assert [(one.item.item_id, one.bytes) for one in found] == [("there", 5), ("link", 5), ("deep/er", 1)]
-    reasons = {one.item_id: one.reason for one in missing}
+    matches, missing = reading.locate(config, reading.read("d", config))
+    assert [(entry.item.item_id, entry.bytes) for entry in matches] == [("there", 5), ("link", 5), ("deep/er", 1)]
+    reasons = {entry.item_id: entry.reason for entry in missing}
     assert reasons["gone"].startswith("missing: no gone.mp4 or gone.mkv")
     assert "folder.mp4 is a directory, not a regular file" in reasons["folder"]
     assert "pipe.mp4 is a pipe, not a regular file" in reasons["pipe"]
@@ -435,8 +439,8 @@ def test_the_file_read_is_the_file_looked_for_when_a_link_leads_out(tmp_path: Pa
     (tmp_path / "outside" / "x.mp4").write_bytes(b"outside")
     (tmp_path / "videos" / "link").symlink_to(tmp_path / "outside" / "sub")
     (tmp_path / "videos" / "x.mp4").write_bytes(b"in")
-    found, missing = reading.locate(config, reading.read("d", config))
-    assert [one.path.read_bytes() for one in found] == [b"in", b"in"]
+    matches, missing = reading.locate(config, reading.read("d", config))
+    assert [entry.path.read_bytes() for entry in matches] == [b"in", b"in"]
     assert missing == []
 
 
@@ -464,8 +468,8 @@ def test_every_entry_is_accounted_for_and_none_escapes(
     listing = reading.read("d", config)
     captions = sum(len(item.captions) for item in listing.items)
     assert captions + len(listing.rejected) == len(rows)
-    found, missing = reading.locate(config, listing)
-    assert len(found) + len(missing) == len(listing.items)
+    matches, missing = reading.locate(config, listing)
+    assert len(matches) + len(missing) == len(listing.items)
     for item in listing.items:
         for file in item.files:
             path = os.path.normpath(folder / "videos" / file)
@@ -490,16 +494,18 @@ def test_any_id_is_listed_once_and_found_inside_the_videos(
     }[adapter]
     config = dataset(folder, adapter, text, "a.txt")
     listing = reading.read("d", config)
-    assert sorted([item.item_id for item in listing.items] + [one.item_id for one in listing.rejected]) == sorted(ids)
+    assert sorted([item.item_id for item in listing.items] + [entry.item_id for entry in listing.rejected]) == sorted(
+        ids
+    )
     assert len({item.item_id for item in listing.items}) == len(listing.items)
     videos = folder / "videos"
     for item in listing.items:
         path = Path(os.path.normpath(videos / item.files[0]))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    found, missing = reading.locate(config, listing)
+    matches, missing = reading.locate(config, listing)
     assert missing == []
-    assert all(one.path.resolve().is_relative_to(videos.resolve()) for one in found)
+    assert all(match.path.resolve().is_relative_to(videos.resolve()) for match in matches)
 
 
 # --- files that are large, deep, or of another kind -------------------------------------------------------------------
@@ -586,15 +592,15 @@ def test_a_caption_or_an_id_of_megabytes_is_rejected(tmp_path: Path, kind: str) 
         content = sink.getvalue()
     else:
         content = json.dumps(table) if kind == "json" else "".join(json.dumps(row) + "\n" for row in table)
-    found = reading.read("d", dataset(tmp_path, "folder", content, f"a.{kind}"))
-    assert [item.item_id for item in found.items] == ["good", "fits"]
-    reasons = [one.reason.partition(" (")[0] for one in found.rejected]
+    listing = reading.read("d", dataset(tmp_path, "folder", content, f"a.{kind}"))
+    assert [item.item_id for item in listing.items] == ["good", "fits"]
+    reasons = [entry.reason.partition(" (")[0] for entry in listing.rejected]
     assert reasons == [
         "a caption has 10,000,000 characters, more than 100,000",
         "its id has 3,000,000 characters, more than 1,000",
         "a caption has 100,001 characters, more than 100,000",
     ]
-    assert all(len(one.item_id) < 1100 for one in found.rejected)
+    assert all(len(entry.item_id) < 1100 for entry in listing.rejected)
 
 
 def test_odd_ids_are_items_or_rejected(tmp_path: Path) -> None:
@@ -613,19 +619,19 @@ def test_odd_ids_are_items_or_rejected(tmp_path: Path) -> None:
         "",
     ]
     rows = [{"item_id": name, "caption": "c", "file": f"{number}.mp4"} for number, name in enumerate(ids)]
-    found = reading.read("d", folder_dataset(tmp_path, rows, columns={"video": "file"}))
-    assert [item.item_id for item in found.items] == ids[:9]  # with a file of its own, an id may be any text
-    reasons = [one.reason for one in found.rejected]
-    for reason, said in zip(reasons, ("holds a NUL", "a lone surrogate", "the id is empty"), strict=True):
-        assert said in reason
+    listing = reading.read("d", folder_dataset(tmp_path, rows, columns={"video": "file"}))
+    assert [item.item_id for item in listing.items] == ids[:9]  # with a file of its own, an id may be any text
+    reasons = [entry.reason for entry in listing.rejected]
+    for reason, expected in zip(reasons, ("holds a NUL", "a lone surrogate", "the id is empty"), strict=True):
+        assert expected in reason
 
 
 @pytest.mark.parametrize("seconds", [1e300, 10_000_001, -1e300, "1e9", "nan", "-inf"])
 def test_times_that_no_video_has_are_rejected(tmp_path: Path, seconds: Any) -> None:
     rows = [{"item_id": "good", "caption": "c", "end": 10_000_000}, {"item_id": "v", "caption": "c", "end": seconds}]
-    found = reading.read("d", folder_dataset(tmp_path, rows, columns={"end_s": "end"}))
-    assert [item.item_id for item in found.items] == ["good"]
-    assert "its span is not in seconds" in found.rejected[0].reason
+    listing = reading.read("d", folder_dataset(tmp_path, rows, columns={"end_s": "end"}))
+    assert [item.item_id for item in listing.items] == ["good"]
+    assert "its span is not in seconds" in listing.rejected[0].reason
 
 
 def test_a_subset_of_a_million_ids(tmp_path: Path) -> None:
@@ -641,15 +647,15 @@ def test_a_subset_of_a_million_ids(tmp_path: Path) -> None:
 
 def test_captions_keep_their_ids_and_order(tmp_path: Path) -> None:
     rows = [{"item_id": name, "caption": f"{name}{number}"} for number in range(3) for name in "ba"]
-    found = reading.read("d", folder_dataset(tmp_path, rows))
-    assert [(item.item_id, item.captions) for item in found.items] == [
+    listing = reading.read("d", folder_dataset(tmp_path, rows))
+    assert [(item.item_id, item.captions) for item in listing.items] == [
         ("b", (Caption("b#0", "b0"), Caption("b#1", "b1"), Caption("b#2", "b2"))),
         ("a", (Caption("a#0", "a0"), Caption("a#1", "a1"), Caption("a#2", "a2"))),
     ]
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "problem"),
     [
         ([("k", "a"), ("k", "b")], "duplicate caption id 'k'"),
         ([("", "a"), ("a#0", "b")], "duplicate caption id 'a#0'"),
@@ -658,8 +664,8 @@ def test_captions_keep_their_ids_and_order(tmp_path: Path) -> None:
         ([("b", "b"), ("b#0", "a")], ""),
     ],
 )
-def test_caption_ids_are_unique(tmp_path: Path, rows: list[tuple[str, str]], said: str) -> None:
+def test_caption_ids_are_unique(tmp_path: Path, rows: list[tuple[str, str]], problem: str) -> None:
     table = "key,video_id,sentence\n" + "".join(f"{key},{video},x\n" for key, video in rows)
-    found = reading.read("d", dataset(tmp_path, "msrvtt", table, "a.csv"))
-    assert len({caption.caption_id for item in found.items for caption in item.captions}) == len(found.items)
-    assert [said in one.reason for one in found.rejected] == ([True] if said else [])
+    listing = reading.read("d", dataset(tmp_path, "msrvtt", table, "a.csv"))
+    assert len({caption.caption_id for item in listing.items for caption in item.captions}) == len(listing.items)
+    assert [problem in entry.reason for entry in listing.rejected] == ([True] if problem else [])

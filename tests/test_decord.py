@@ -58,9 +58,9 @@ def moving(frames: int, height: int, width: int) -> Image:
 
 def made_row(key: str, tier: recipe.Storage, source: CompleteSource, folder: Path) -> VideoRow:
     """A row of the videos manifest, as the workflow makes it."""
-    made = recipe.make(registry.get(key), 3, variant="released", seed=0, storage=tier)
+    wanted = recipe.make(registry.get(key), 3, variant="released", seed=0, storage=tier)
     rows = shards.run_videos(
-        made, [source], root=folder, folder=folder, journal=folder / "rows.jsonl", stall_limit_s=60
+        wanted, [source], root=folder, folder=folder, journal=folder / "rows.jsonl", stall_limit_s=60
     )
     (row,) = rows
     assert row.status == "complete", row.error
@@ -233,9 +233,9 @@ def test_what_is_no_video_is_an_error(decord: ModuleType, content: bytes, tmp_pa
 
 
 def test_a_row_must_say_which_frames_it_has(tmp_path: Path) -> None:
-    made = recipe.make(registry.get("mlvp/fog"), 3, variant="released", seed=0, storage=recipe.stored_video("high"))
+    wanted = recipe.make(registry.get("mlvp/fog"), 3, variant="released", seed=0, storage=recipe.stored_video("high"))
     path = written(tmp_path / "a.mp4", noise(9))
-    row = video_row(made, storage="video/high", path=str(path))
+    row = video_row(wanted, storage="video/high", path=str(path))
     assert len(open_clip(row)) == 9
     with pytest.raises(ManifestError, match="has no frames_sha256"):
         open_clip(row, reader="decord")

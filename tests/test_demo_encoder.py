@@ -33,9 +33,9 @@ SETTINGS = {"model": "clip4clip", "revision": None}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("encoder") / "model"
-    demo_encoder.train(made, seed=1, training=SMALL)
-    return made
+    target = tmp_path_factory.mktemp("encoder") / "model"
+    demo_encoder.train(target, seed=1, training=SMALL)
+    return target
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,8 @@ def test_it_finds_the_scenes_it_was_trained_on(backbone: Backbone) -> None:
     scenes = range(demo_encoder.FIRST, demo_encoder.FIRST + SMALL.scenes)
     pixels = demo_encoder._drawn(scenes, SMALL)
     gallery = encode_gallery(backbone.model, backbone.tokens([film.caption(scene) for scene in scenes]), "v2t")
-    (found,) = adapt(backbone.model, "none", [frames.normalized(pixels)], gallery, direction="v2t")
-    assert retrieval.recall_at_k(found, range(len(scenes)), 1) >= 30  # by chance 2
+    (similarities,) = adapt(backbone.model, "none", [frames.normalized(pixels)], gallery, direction="v2t")
+    assert retrieval.recall_at_k(similarities, range(len(scenes)), 1) >= 30  # by chance 2
 
 
 def test_the_last_words_of_a_caption_count(backbone: Backbone) -> None:
@@ -72,8 +72,8 @@ def test_the_last_words_of_a_caption_count(backbone: Backbone) -> None:
     tokens = backbone.tokens(
         ["a red ball moves in circles over green hills", "a red ball moves in circles by a brick wall"]
     )
-    one, other = encode_gallery(backbone.model, tokens, "v2t").features
-    assert not torch.allclose(one, other, atol=1e-3)
+    first, second = encode_gallery(backbone.model, tokens, "v2t").features
+    assert not torch.allclose(first, second, atol=1e-3)
 
 
 @pytest.mark.parametrize("text", ["", "zebra zebra", "A RED BALL", "a red ball " * 100, "красный 球 🎈"])

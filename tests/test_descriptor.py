@@ -72,13 +72,13 @@ def test_a_clip_needs_a_frame() -> None:
 def test_it_has_408_numbers_and_leaves_the_frames_alone(films: list[list[np.ndarray]]) -> None:
     frames = [frame.copy() for frame in sampled(films[0])]
     assert descriptor.describe(frames).shape == (408,)
-    assert all(np.array_equal(one, other) for one, other in zip(frames, sampled(films[0]), strict=True))
+    assert all(np.array_equal(image, original) for image, original in zip(frames, sampled(films[0]), strict=True))
 
 
 def noisy(frames: list[np.ndarray], reach: int = 2) -> list[np.ndarray]:
     """As a coder leaves them: each value off by up to `reach` grey levels."""
     rng = np.random.default_rng(0)
-    return [np.clip(one + rng.integers(-reach, reach + 1, one.shape), 0, 255).astype(np.uint8) for one in frames]
+    return [np.clip(frame + rng.integers(-reach, reach + 1, frame.shape), 0, 255).astype(np.uint8) for frame in frames]
 
 
 @pytest.mark.parametrize("level", [0, 42, 128, 212, 255])

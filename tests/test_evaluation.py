@@ -53,29 +53,35 @@ def parsed(**evaluated: Any) -> config.Config:
 
 
 def test_clean_queries_come_first_and_each_suite_at_severity_5() -> None:
-    made = evaluation.scenarios(parsed(), "demo")
-    assert made[0] == evaluation.Scenario("v2t", "clean", "clean", "clean", 0)
-    of_videos = [one for one in made if one.direction == "v2t" and one.suite == "mlvp"]
-    assert [one.perturbation for one in of_videos] == [entry.name for entry in registry.perturbations("mlvp", "video")]
-    assert {one.severity for one in of_videos} == {5}
-    of_captions = {one.perturbation: one.severity for one in made if one.direction == "t2v" and one.suite != "clean"}
+    planned = evaluation.scenarios(parsed(), "demo")
+    assert planned[0] == evaluation.Scenario("v2t", "clean", "clean", "clean", 0)
+    of_videos = [scenario for scenario in planned if scenario.direction == "v2t" and scenario.suite == "mlvp"]
+    assert [scenario.perturbation for scenario in of_videos] == [
+        entry.name for entry in registry.perturbations("mlvp", "video")
+    ]
+    assert {scenario.severity for scenario in of_videos} == {5}
+    of_captions = {
+        scenario.perturbation: scenario.severity
+        for scenario in planned
+        if scenario.direction == "t2v" and scenario.suite != "clean"
+    }
     for entry in registry.perturbations("mm_robustness", "text"):
         assert of_captions[entry.name] == min(5, len(entry.severities))
 
 
 def test_severities_that_are_not_made_fall_to_the_highest_below() -> None:
     raw = {**DEMO, "suites": {"mlvp": {"severities": [2, 4]}}, "evaluation": {"severities": [1, 3, 5]}}
-    made = evaluation.scenarios(config.parse(raw), "demo")
-    assert {one.severity for one in made if one.suite == "mlvp"} == {2, 4}
+    planned = evaluation.scenarios(config.parse(raw), "demo")
+    assert {scenario.severity for scenario in planned if scenario.suite == "mlvp"} == {2, 4}
 
 
 def test_jobs_hold_every_scenario_once() -> None:
     wanted = parsed(mixes=["mixed_severity", "mixed_types"], severities=[1, 5])
     jobs = evaluation.jobs(wanted, "demo")
-    flat = [one for job in jobs.values() for one in job]
+    flat = [scenario for job in jobs.values() for scenario in job]
     assert sorted(map(str, flat)) == sorted(map(str, evaluation.scenarios(wanted, "demo")))
     for (direction, suite, level), members in jobs.items():
-        assert {(one.direction, one.suite) for one in members} == {(direction, suite)}
+        assert {(scenario.direction, scenario.suite) for scenario in members} == {(direction, suite)}
         assert level.replace("_", "").isalnum()
 
 
@@ -194,10 +200,10 @@ def test_frames_are_resized_as_clips_processor_does(height: int, width: int) -> 
     pictures = np.random.default_rng(0).integers(0, 256, (2, height, width, 3), dtype=np.uint8)
     processor = importlib.import_module("transformers.models.clip.image_processing_pil_clip").CLIPImageProcessorPil
     expected = processor(size={"shortest_edge": 32}, crop_size=32)(list(pictures), return_tensors="np")["pixel_values"]
-    made = frames.normalized(frames.resized(pictures, 32)).numpy()
-    assert made.shape == expected.shape
+    pixels = frames.normalized(frames.resized(pictures, 32)).numpy()
+    assert pixels.shape == expected.shape
     # Levels may round differently by one.
-    assert np.abs(made - expected).max() <= 1.01 / 255 / min(frames.STD)
+    assert np.abs(pixels - expected).max() <= 1.01 / 255 / min(frames.STD)
 
 
 # --- a job -----------------------------------------------------------------------------------------------------------
@@ -395,12 +401,12 @@ def test_the_report_shows_what_was_evaluated(evaluated: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "severities"),
     [({}, None), ({"variant": "calibrated"}, "calibrated"), ({"params": '{"sigma":0.5}'}, "own parameters")],
 )
-def test_results_say_whose_severities_they_have(changed: dict[str, str], said: str | None) -> None:
+def test_results_say_whose_severities_they_have(changed: dict[str, str], severities: str | None) -> None:
     entry = registry.get("mlvp/gaussian_noise")
-    made = recipe.make(entry, 3, variant="released", seed=0, storage=recipe.Unstored())
-    published = manifest_rows.expected_video(made, source("a"), None)
-    found = results.backends({"pretrained": None}, [published, replace(published, **changed)])
-    assert found == {"retrieval": "demo_encoder"} | ({"severities": said} if said else {})
+    wanted = recipe.make(entry, 3, variant="released", seed=0, storage=recipe.Unstored())
+    published = manifest_rows.expected_video(wanted, source("a"), None)
+    backends = results.backends({"pretrained": None}, [published, replace(published, **changed)])
+    assert backends == {"retrieval": "demo_encoder"} | ({"severities": severities} if severities else {})

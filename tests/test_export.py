@@ -48,8 +48,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = read_manifest(path).to_dict("records")
-    return made
+    rows: list[dict[str, Any]] = read_manifest(path).to_dict("records")
+    return rows
 
 
 def loaded(folder: Path, video_id: str) -> torch.Tensor:
@@ -108,8 +108,8 @@ def test_quarantined_rows_are_told_and_left_out(
 ) -> None:
     arguments = ["export", str(sources), "--format", "vtr_tta", "--size", "16", "-o", str(tmp_path)]
     assert main(arguments) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said == [
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
         f"  {sources}: bad: quarantined: source: no frames",
         f"{tmp_path}: 3 videos written, 0 existed, 0 failed, 1 are quarantined",
     ]
@@ -127,10 +127,10 @@ def test_a_clip_that_cannot_be_read_costs_no_other(
     files.write(path, SOURCES, [gone, changed, *rows], {"root": "."})
     arguments = ["export", str(path), "--format", "vtr_tta", "--size", "16", "-o", str(tmp_path)]
     assert main(arguments) == 1
-    said = capsys.readouterr().out
-    assert f"{path}: gone: no such file" in said
-    assert "content changed" in said
-    assert "3 videos written, 0 existed, 2 failed, 1 are quarantined" in said
+    output = capsys.readouterr().out
+    assert f"{path}: gone: no such file" in output
+    assert "content changed" in output
+    assert "3 videos written, 0 existed, 2 failed, 1 are quarantined" in output
     assert loaded(tmp_path / "clean", "video1").shape == (12, 3, 16, 16)
 
 
@@ -152,13 +152,13 @@ def damage(file: Path, how: str) -> None:
 @pytest.mark.parametrize("how", ["cut", "empty", "a byte of the frames", "another's", "a program", "a list"])
 def test_broken_files_are_written_again(sources: Path, tmp_path: Path, how: str) -> None:
     vtr_tta.write_videos(Request(manifest=sources, output=tmp_path, num_frames=2, size=16))
-    one, other, third = sorted((tmp_path / "clean").glob("*.pt"))
-    before, times = other.read_bytes(), [one.stat().st_mtime_ns, third.stat().st_mtime_ns]
-    damage(other, how)
+    first, second, third = sorted((tmp_path / "clean").glob("*.pt"))
+    before, times = second.read_bytes(), [first.stat().st_mtime_ns, third.stat().st_mtime_ns]
+    damage(second, how)
     done = vtr_tta.write_videos(Request(manifest=sources, output=tmp_path, num_frames=2, size=16))
     assert (done.written, done.kept) == (1, 2)
-    assert other.read_bytes() == before
-    assert [one.stat().st_mtime_ns, third.stat().st_mtime_ns] == times
+    assert second.read_bytes() == before
+    assert [first.stat().st_mtime_ns, third.stat().st_mtime_ns] == times
 
 
 def test_another_shape_or_other_frames_are_written_anew(sources: Path, tmp_path: Path) -> None:
@@ -195,45 +195,45 @@ TIERS: list[recipe.Storage] = [
 def noisy(tier: recipe.Storage, path: Path, folder: Path) -> Path:
     """A manifest of one clip under noise."""
     entry = registry.get("mlvp/gaussian_noise")
-    made = recipe.make(entry, 5, variant="released", seed=0, storage=tier)
+    wanted = recipe.make(entry, 5, variant="released", seed=0, storage=tier)
     source = clips.source_row(path)
     rows = shards.run_videos(
-        made, [source], root=folder, folder=folder / "files", journal=folder / "rows.jsonl", stall_limit_s=60
+        wanted, [source], root=folder, folder=folder / "files", journal=folder / "rows.jsonl", stall_limit_s=60
     )
     files.write(folder / "videos.parquet", VIDEOS, list(rows), {"root": "."})
     return folder / "videos.parquet"
 
 
 def test_every_storage_tier_gives_the_same_frames(sources: Path, tmp_path: Path) -> None:
-    found = []
+    videos = []
     for place, tier in enumerate(TIERS):
-        made = noisy(tier, sources.parent / "0.mp4", tmp_path / str(place))
-        vtr_tta.write_videos(Request(manifest=made, output=tmp_path / f"out{place}", num_frames=4, size=32))
+        manifest = noisy(tier, sources.parent / "0.mp4", tmp_path / str(place))
+        vtr_tta.write_videos(Request(manifest=manifest, output=tmp_path / f"out{place}", num_frames=4, size=32))
         (file,) = (tmp_path / f"out{place}").rglob("*.pt")
         assert file.parent.name == "gaussian_5"
-        found.append(torch.load(file, weights_only=True)["video"])
-    assert torch.equal(found[0], found[1])
-    assert torch.equal(found[0], found[2])
+        videos.append(torch.load(file, weights_only=True)["video"])
+    assert torch.equal(videos[0], videos[1])
+    assert torch.equal(videos[0], videos[2])
 
 
 def test_frames_that_were_not_stored_are_not_made_up(sources: Path, tmp_path: Path) -> None:
-    made = noisy(recipe.StoredFrames(num_frames=4), sources.parent / "0.mp4", tmp_path / "corpus")
+    manifest = noisy(recipe.StoredFrames(num_frames=4), sources.parent / "0.mp4", tmp_path / "corpus")
     with pytest.raises(ManifestError, match="frames/4 only, not 12"):
-        vtr_tta.write_videos(Request(manifest=made, output=tmp_path / "out"))
+        vtr_tta.write_videos(Request(manifest=manifest, output=tmp_path / "out"))
 
 
 @pytest.mark.parametrize("tier", TIERS[:2], ids=["video", "frames"])
 def test_a_stored_file_that_changed_is_told(sources: Path, tmp_path: Path, tier: recipe.Storage) -> None:
-    made = noisy(tier, sources.parent / "0.mp4", tmp_path)
-    (row,) = files.read_rows(made, VIDEOS)
+    manifest = noisy(tier, sources.parent / "0.mp4", tmp_path)
+    (row,) = files.read_rows(manifest, VIDEOS)
     assert row.path is not None
     stored = tmp_path / row.path
     stored.write_bytes(stored.read_bytes() + b"x")
-    (found,) = vtr_tta.write_videos(Request(manifest=made, output=tmp_path / "out", num_frames=4, size=32)).failed
-    assert "changed since it was made" in str(found)
+    (problem,) = vtr_tta.write_videos(Request(manifest=manifest, output=tmp_path / "out", num_frames=4, size=32)).failed
+    assert "changed since it was made" in str(problem)
     stored.unlink()
-    (found,) = vtr_tta.write_videos(Request(manifest=made, output=tmp_path / "out", num_frames=4, size=32)).failed
-    assert "the file is missing" in str(found)
+    (problem,) = vtr_tta.write_videos(Request(manifest=manifest, output=tmp_path / "out", num_frames=4, size=32)).failed
+    assert "the file is missing" in str(problem)
     assert not list((tmp_path / "out").rglob("*.pt"))
 
 

@@ -228,9 +228,9 @@ def test_twenty_killed_ffmpegs_cost_nothing(tmp_path: Path) -> None:
 
 def run(root: Path, rows: list[CompleteSource], entry: str = "mlvp/h264_compression") -> Iterator[VideoRow]:
     """A shard's job."""
-    made = recipe.make(registry.get(entry), 3, variant="released", seed=0, storage=recipe.stored_video("high"))
+    wanted = recipe.make(registry.get(entry), 3, variant="released", seed=0, storage=recipe.stored_video("high"))
     journal = root / "work" / "s1.jsonl"
-    return shards.run_videos(made, rows, root=root, folder=root / "corpus", journal=journal, stall_limit_s=PATIENCE_S)
+    return shards.run_videos(wanted, rows, root=root, folder=root / "corpus", journal=journal, stall_limit_s=PATIENCE_S)
 
 
 JOB = """
@@ -347,6 +347,6 @@ def test_two_jobs_on_one_shard_make_each_clip_once(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="already works"):
         next(run(tmp_path, rows, "mlvp/gaussian_noise"))
     done += first
-    made = {path: path.stat().st_ino for path in (tmp_path / "corpus").iterdir()}
+    inodes = {path: path.stat().st_ino for path in (tmp_path / "corpus").iterdir()}
     assert list(run(tmp_path, rows, "mlvp/gaussian_noise")) == done
-    assert {path: path.stat().st_ino for path in (tmp_path / "corpus").iterdir()} == made
+    assert {path: path.stat().st_ino for path in (tmp_path / "corpus").iterdir()} == inodes

@@ -59,74 +59,74 @@ def assert_close(ours: np.ndarray, theirs: np.ndarray, equal_share: float) -> No
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_gaussian_noise_is_exact(golden: Callable[[str, int], Golden], severity: int) -> None:
-    one = golden("gaussian_noise", severity)
-    unit = one["noise"] / one.parameters["sigma"]
+    case = golden("gaussian_noise", severity)
+    unit = case["noise"] / case.parameters["sigma"]
     assert unit.std() == pytest.approx(1, abs=0.02)
-    assert np.array_equal(one.perturbed(unit), one["out"])
+    assert np.array_equal(case.perturbed(unit), case["out"])
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_impulse_noise_is_exact(golden: Callable[[str, int], Golden], severity: int) -> None:
-    one = golden("impulse_noise", severity)
-    assert np.array_equal(one.perturbed(one["u"]), one["out"])
+    case = golden("impulse_noise", severity)
+    assert np.array_equal(case.perturbed(case["u"]), case["out"])
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_fog(golden: Callable[[str, int], Golden], severity: int) -> None:
-    one = golden("fog", severity)
-    height, width = one.frames.shape[1:3]
+    case = golden("fog", severity)
+    height, width = case.frames.shape[1:3]
     side = weather.plasma_side(height, width)
-    assert side == one["mapsize"]
-    uniform = np.random.RandomState(int(one["randomstate_seed"])).uniform(-1, 1, side * side - 1)
-    plasma = weather.plasma(uniform, side, one.parameters["decay"])
-    np.testing.assert_allclose(plasma[:height, :width], one["plasma"], rtol=0, atol=1e-12)
-    assert_close(one.perturbed(uniform), one["out"], 0.999)
+    assert side == case["mapsize"]
+    uniform = np.random.RandomState(int(case["randomstate_seed"])).uniform(-1, 1, side * side - 1)
+    plasma = weather.plasma(uniform, side, case.parameters["decay"])
+    np.testing.assert_allclose(plasma[:height, :width], case["plasma"], rtol=0, atol=1e-12)
+    assert_close(case.perturbed(uniform), case["out"], 0.999)
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_snow_curtain_is_exact(golden: Callable[[str, int], Golden], severity: int) -> None:
-    one = golden("snow", severity)
-    canvas = one["canvas_normal"]
+    case = golden("snow", severity)
+    canvas = case["canvas_normal"]
     rows, columns = canvas.shape
-    assert rows == weather.curtain_rows(*one.frames.shape[:2])
-    zoomed = weather.zoomed_canvas(canvas, rows, columns, one.parameters["zoom"], 0, rows)
-    np.testing.assert_allclose(zoomed, one["canvas_zoomed"], rtol=0, atol=2e-7)
+    assert rows == weather.curtain_rows(*case.frames.shape[:2])
+    zoomed = weather.zoomed_canvas(canvas, rows, columns, case.parameters["zoom"], 0, rows)
+    np.testing.assert_allclose(zoomed, case["canvas_zoomed"], rtol=0, atol=2e-7)
 
     # The recorded canvas is scaled and shifted already.
-    parameters = {**one.parameters, "loc": 0.0, "scale": 1.0}
+    parameters = {**case.parameters, "loc": 0.0, "scale": 1.0}
     del parameters["blend"]
-    drawn = weather.Snow(canvas, float(one["angle"]))
+    drawn = weather.Snow(canvas, float(case["angle"]))
     curtain = weather.snow_curtain(drawn, rows, columns, **parameters)
-    assert np.array_equal(curtain, one["curtain"])
+    assert np.array_equal(curtain, case["curtain"])
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_snow(golden: Callable[[str, int], Golden], severity: int) -> None:
-    one = golden("snow", severity)
-    drawn = weather.Snow(one["canvas_normal"], float(one["angle"]))
-    assert_close(one.perturbed(drawn, loc=0.0, scale=1.0), one["out"], 0.98)
+    case = golden("snow", severity)
+    drawn = weather.Snow(case["canvas_normal"], float(case["angle"]))
+    assert_close(case.perturbed(drawn, loc=0.0, scale=1.0), case["out"], 0.98)
     # From unit noise, as it is drawn here.
-    unit = (one["canvas_normal"] - one.parameters["loc"]) / one.parameters["scale"]
+    unit = (case["canvas_normal"] - case.parameters["loc"]) / case.parameters["scale"]
     assert unit.mean() == pytest.approx(0, abs=0.05)
     assert unit.std() == pytest.approx(1, abs=0.05)
-    assert_close(one.perturbed(weather.Snow(unit, drawn.angle)), one["out"], 0.98)
+    assert_close(case.perturbed(weather.Snow(unit, drawn.angle)), case["out"], 0.98)
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_elastic_distortion(golden: Callable[[str, int], Golden], severity: int) -> None:
-    one = golden("elastic_distortion", severity)
-    unit = one["jitter"] / one.parameters["affine"]
+    case = golden("elastic_distortion", severity)
+    unit = case["jitter"] / case.parameters["affine"]
     assert np.abs(unit).max() <= 1
-    matrix = digital.affine_matrix(one["jitter"], *one.frames.shape[1:3])
-    np.testing.assert_allclose(matrix, one["affine"], rtol=0, atol=1e-9)
-    assert_close(one.perturbed(digital.Elastic(unit, one["ux"], one["uy"])), one["out"], 0.9995)
+    matrix = digital.affine_matrix(case["jitter"], *case.frames.shape[1:3])
+    np.testing.assert_allclose(matrix, case["affine"], rtol=0, atol=1e-9)
+    assert_close(case.perturbed(digital.Elastic(unit, case["ux"], case["uy"])), case["out"], 0.9995)
 
 
 def test_the_optical_flow_is_the_references(golden: Callable[[str, int], Golden]) -> None:
-    one = golden("motion_blur", 1)
-    flow = one.shared("motion/flow")
+    case = golden("motion_blur", 1)
+    flow = case.shared("motion/flow")
     assert not flow[0].any()
-    for before, frame, expected in zip(one.frames[:-1], one.frames[1:], flow[1:], strict=True):
+    for before, frame, expected in zip(case.frames[:-1], case.frames[1:], flow[1:], strict=True):
         # To the bit on processors that fuse multiplication and addition; on others to rounding.
         assert np.abs(motion.optical_flow(before, frame) - expected).max() <= 1e-5
 
@@ -134,29 +134,29 @@ def test_the_optical_flow_is_the_references(golden: Callable[[str, int], Golden]
 @pytest.mark.parametrize("severity", SEVERITIES)
 @pytest.mark.parametrize("name", ["motion_blur", "video_defocus"])
 def test_blurs_that_follow_the_motion(golden: Callable[[str, int], Golden], name: str, severity: int) -> None:
-    one = golden(name, severity)
+    case = golden(name, severity)
     follower = motion.Follower()
-    apply = registry.resolve(one.entry.kernel)(None, follower, *one.frames.shape[:3], **one.parameters)
+    apply = registry.resolve(case.entry.kernel)(None, follower, *case.frames.shape[:3], **case.parameters)
     blurred = []
-    for index, frame in enumerate(one.frames):
+    for index, frame in enumerate(case.frames):
         follower.show(frame, index)
         blurred.append(apply(frame, index))
     # A magnitude at the very percentile may fall on either side of it, and a mean on either side of a half.
-    assert_close(np.stack(blurred), one["out"], 0.9999)
+    assert_close(np.stack(blurred), case["out"], 0.9999)
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_occlusion_is_exact(golden: Callable[[str, int], Golden], severity: int) -> None:
-    one = golden("main_object_occlusion", severity)
-    boxes = one.shared("main_object_occlusion/boxes").astype(float)
-    boxes[one.shared("main_object_occlusion/no_detection")] = np.nan
-    drawn = one["randint_draws"].reshape(-1, 2)
+    case = golden("main_object_occlusion", severity)
+    boxes = case.shared("main_object_occlusion/boxes").astype(float)
+    boxes[case.shared("main_object_occlusion/no_detection")] = np.nan
+    drawn = case["randint_draws"].reshape(-1, 2)
     uniform = np.empty(drawn.shape)
     for index, (box, place) in enumerate(zip(boxes, drawn, strict=True)):
         low, high = np.array([-5, -5]), np.array([5, 5])
         if not np.isnan(box).any():
-            size = np.floor((box[2:] - box[:2]) * one.parameters["ratio"] ** 0.5)
+            size = np.floor((box[2:] - box[:2]) * case.parameters["ratio"] ** 0.5)
             low, high = box[:2], box[2:] - size
         uniform[index] = (place - low + 0.5) / (high - low + 1)
     places = occlusion.Places(uniform, np.zeros(2))
-    assert np.array_equal(one.perturbed(places, boxes), one["out"])
+    assert np.array_equal(case.perturbed(places, boxes), case["out"])

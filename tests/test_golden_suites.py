@@ -37,8 +37,8 @@ def assert_close(ours: np.ndarray, theirs: np.ndarray, equal_share: float) -> No
 AT_45_DB = 255**2 / 10**4.5
 
 
-def mean_square(one: np.ndarray, other: np.ndarray) -> float:
-    return float(np.mean((one.astype(float) - other) ** 2))
+def mean_square(first: np.ndarray, second: np.ndarray) -> float:
+    return float(np.mean((first.astype(float) - second) ** 2))
 
 
 # The reference computes in floats: sums that are whole numbers end a hair below or above one, and are truncated.

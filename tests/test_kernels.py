@@ -80,8 +80,8 @@ def drawn(entry: Perturbation, num_frames: int, height: int, width: int, seed: i
 
 def bound(entry: Perturbation, severity: int, realization: Any, shape: tuple[int, ...]) -> Apply:
     kernel = registry.resolve(entry.kernel)
-    told = () if entry.guide is None else (GUIDES[entry.guide](*shape[:3]),)
-    apply: Apply = kernel(realization, *told, *shape[:3], **entry.parameters(severity))
+    guide = () if entry.guide is None else (GUIDES[entry.guide](*shape[:3]),)
+    apply: Apply = kernel(realization, *guide, *shape[:3], **entry.parameters(severity))
     return apply
 
 
@@ -174,7 +174,7 @@ def test_the_severities_share_a_realization(entry: Perturbation) -> None:
         apply = bound(entry, severity, realization, frames.shape)
         shared = np.stack([apply(frame, index) for index, frame in enumerate(frames)])
         assert np.array_equal(shared, perturbed(entry, severity, frames))
-    parts, originals = (one if isinstance(one, tuple) else (one,) for one in (realization, untouched))
+    parts, originals = (value if isinstance(value, tuple) else (value,) for value in (realization, untouched))
     for part, original in zip(parts, originals, strict=True):
         assert np.array_equal(part, original)
 
@@ -187,7 +187,7 @@ def test_the_severities_differ(entry: Perturbation) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("entry", [one for one in PIXEL if one.monotonic], ids=lambda entry: entry.key)
+@pytest.mark.parametrize("entry", [entry for entry in PIXEL if entry.monotonic], ids=lambda entry: entry.key)
 def test_distortion_never_falls(entry: Perturbation, seed: int) -> None:
     frames = scene(4, 60, 80, seed)
     errors = [np.abs(perturbed(entry, s, frames, seed).astype(int) - frames).mean() for s in entry.severities]

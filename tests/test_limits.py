@@ -286,7 +286,7 @@ def test_a_limit_in_the_configuration_is_a_whole_number_above_zero(key: str, val
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("setting", "reason"),
     [
         ('{"frames": 0}', "limits.frames: a whole number above 0, not 0"),
         ('{"frames": true}', "limits.frames: a whole number above 0, not True"),
@@ -296,8 +296,8 @@ def test_a_limit_in_the_configuration_is_a_whole_number_above_zero(key: str, val
         ("frames=1", "limits: a JSON object such as"),
     ],
 )
-def test_limits_of_a_command_are_checked(said: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--limits", said, "list"]) == 1
+def test_limits_of_a_command_are_checked(setting: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--limits", setting, "list"]) == 1
     assert reason in capsys.readouterr().err
 
 

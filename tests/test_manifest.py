@@ -105,29 +105,29 @@ def names_of(kind: Kind[Any]) -> list[str]:
 # --- written and read ------------------------------------------------------------------------------------------------
 
 
-@given(made=rows_of_a_kind(), random=st.randoms(use_true_random=False))
+@given(table=rows_of_a_kind(), random=st.randoms(use_true_random=False))
 def test_rows_come_back_in_one_order_whatever_the_order(
-    made: tuple[Kind[Any], list[Any]], random: Any, tmp_path_factory: pytest.TempPathFactory
+    table: tuple[Kind[Any], list[Any]], random: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    kind, rows = made
+    kind, rows = table
     folder = tmp_path_factory.mktemp("manifest")
     files.write(folder / "one.parquet", kind, rows)
     random.shuffle(rows)
     files.write(folder / "other.parquet", kind, (row for row in rows))
     assert (folder / "one.parquet").read_bytes() == (folder / "other.parquet").read_bytes()
-    found = files.read_rows(folder / "one.parquet", kind)
-    values = [[getattr(row, name) for name in kind.key] for row in found]
+    stored = files.read_rows(folder / "one.parquet", kind)
+    values = [[getattr(row, name) for name in kind.key] for row in stored]
     keys = [tuple((value is not None, value) for value in key) for key in values]
     assert keys == sorted(keys)
-    assert sorted(map(repr, found)) == sorted(map(repr, rows))
-    assert files.rows_as_stored(folder / "one.parquet", kind) == found
+    assert sorted(map(repr, stored)) == sorted(map(repr, rows))
+    assert files.rows_as_stored(folder / "one.parquet", kind) == stored
 
 
 def test_keys_are_ordered_by_value_not_by_text(tmp_path: Path) -> None:
     rows = [filled(QuarantineRow, severity=severity) for severity in (10, 9, None, 1, 2)]
     files.write(tmp_path / "a.parquet", QUARANTINE, rows)
-    found = files.read_rows(tmp_path / "a.parquet", QUARANTINE)
-    assert [row.severity for row in found] == [None, 1, 2, 9, 10]
+    stored = files.read_rows(tmp_path / "a.parquet", QUARANTINE)
+    assert [row.severity for row in stored] == [None, 1, 2, 9, 10]
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, 0.1, 1e300])
@@ -630,8 +630,8 @@ def test_facts_that_are_none_are_refused(guide: str, tmp_path: Path) -> None:
 
 def test_the_files_of_facts_are_located(tmp_path: Path) -> None:
     row = filled(VideoRow, guide='{"files":{"encoder":null,"image":"styles/é.png"},"style":"s"}')
-    told = json.loads(locations.located(row, tmp_path).guide or "")
-    assert told == {"files": {"encoder": None, "image": str(tmp_path / "styles/é.png")}, "style": "s"}
+    facts = json.loads(locations.located(row, tmp_path).guide or "")
+    assert facts == {"files": {"encoder": None, "image": str(tmp_path / "styles/é.png")}, "style": "s"}
 
 
 # --- merging ---------------------------------------------------------------------------------------------------------

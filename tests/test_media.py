@@ -351,8 +351,8 @@ def test_high_keeps_40_db_of_noise(size: tuple[int, int], tmp_path: Path) -> Non
     clip = noise(7, *size)
     encoded(path, clip, "high")
     distortion = quality.Distortion(structural=False)
-    for one, other in zip(clip, images(path), strict=True):
-        distortion.add(one, other)
+    for original, stored in zip(clip, images(path), strict=True):
+        distortion.add(original, stored)
     assert 40 <= distortion.psnr_db < math.inf
 
 
@@ -485,7 +485,7 @@ def test_a_transcode_is_what_encoding_the_frames_gives(name: str, tmp_path: Path
         return
     signs: list[None] = []
     taken = program.transcode_with_ffmpeg(source, index, tmp_path / "one.mp4", rate, MPEG, lambda: signs.append(None))
-    frames = [one._replace(pts=one.position) for one in decoding.decode(clip, pix_fmt="yuv420p")]
+    frames = [frame._replace(pts=frame.position) for frame in decoding.decode(clip, pix_fmt="yuv420p")]
     piped, timing = tmp_path / "two.mp4", Timing(1 / rate, rate)
     program.encode_with_ffmpeg(frames, piped, timing, (WIDTH, HEIGHT), "yuv420p", MPEG)
     assert taken == len(frames) == len(images(piped))

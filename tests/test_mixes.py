@@ -74,37 +74,37 @@ def sources(items: int) -> list[CompleteSource]:
     ]
 
 
-def chosen(made: Iterable[MixRow]) -> dict[tuple[float | None, str, str | None], int]:
-    return {(row.share, row.item_id, row.perturbation): row.severity for row in made}
+def chosen(mix: Iterable[MixRow]) -> dict[tuple[float | None, str, str | None], int]:
+    return {(row.share, row.item_id, row.perturbation): row.severity for row in mix}
 
 
 def test_mixed_severity_has_each_item_once_a_perturbation_at_any_severity() -> None:
-    made = list(mixes.mixed_severity(rows(400)))
-    assert Counter(row.perturbation for row in made) == dict.fromkeys(NAMES, 400)
-    counts = Counter(row.severity for row in made)
+    mix = list(mixes.mixed_severity(rows(400)))
+    assert Counter(row.perturbation for row in mix) == dict.fromkeys(NAMES, 400)
+    counts = Counter(row.severity for row in mix)
     assert set(counts) == {1, 2, 3, 4, 5}
     assert max(counts.values()) - min(counts.values()) < 90  # 240 each, standard deviation 14
     # An item's severity is drawn anew for each perturbation.
-    by_name = {name: [row.severity for row in made if row.perturbation == name] for name in NAMES}
+    by_name = {name: [row.severity for row in mix if row.perturbation == name] for name in NAMES}
     assert by_name["fog"] != by_name["snow"]
 
 
 def test_mixed_types_perturbs_the_share_and_leaves_the_rest_clean() -> None:
-    made = list(mixes.mixed_types(rows(50), sources(50)))
+    mix = list(mixes.mixed_types(rows(50), sources(50)))
     for share in mixes.SHARES:
-        of_share = [row for row in made if row.share == share]
+        of_share = [row for row in mix if row.share == share]
         assert len({row.item_id for row in of_share}) == len(of_share) == 50
         clean = [row for row in of_share if row.severity == 0]
         assert len(clean) == 50 - round(share * 50)
         assert all(row.path == f"{row.item_id}.mp4" and row.storage == SOURCE_STORAGE for row in clean)
-    perturbed = {(row.perturbation, row.severity) for row in made if row.severity}
+    perturbed = {(row.perturbation, row.severity) for row in mix if row.severity}
     assert len(perturbed) > 10
 
 
 def test_an_item_keeps_what_became_of_it_from_share_to_share() -> None:
-    made = list(mixes.mixed_types(rows(30), sources(30)))
+    mix = list(mixes.mixed_types(rows(30), sources(30)))
     by_share = {
-        share: {row.item_id: row.path for row in made if row.share == share and row.severity} for share in mixes.SHARES
+        share: {row.item_id: row.path for row in mix if row.share == share and row.severity} for share in mixes.SHARES
     }
     assert by_share[0.2].items() < by_share[0.4].items() < by_share[0.6].items() < by_share[0.8].items()
 
@@ -123,8 +123,8 @@ def test_mixes_depend_on_the_seed_the_dataset_and_the_item_only() -> None:
 
 @pytest.mark.parametrize("items", [0, 1, 2])
 def test_few_items(items: int) -> None:
-    made = list(mixes.mixed_types(rows(items), sources(items)))
-    assert len(made) == 4 * items
+    mix = list(mixes.mixed_types(rows(items), sources(items)))
+    assert len(mix) == 4 * items
     assert len(list(mixes.mixed_severity(rows(items)))) == 3 * items
 
 
@@ -167,11 +167,11 @@ def perturbed_captions(names: list[str], items: int) -> list[TextRow]:
 def test_combinations_join_a_caption_with_its_own_video() -> None:
     combined = registry.Combined(severity=3, video=("fog", "snow"), text=("typos", "tense"))
     captions = perturbed_captions(["typos", "tense", "ocr"], 4)
-    made = list(mixes.multimodal(rows(3), captions, combined))
-    assert Counter((row.perturbation, row.text_perturbation) for row in made) == {
+    mix = list(mixes.multimodal(rows(3), captions, combined))
+    assert Counter((row.perturbation, row.text_perturbation) for row in mix) == {
         (video, text): 6 for video in ("fog", "snow") for text in ("typos", "tense")
     }
-    for row in made:
+    for row in mix:
         assert row.severity == 3
         assert row.path == f"{row.perturbation}/3/{row.item_id}"
         number = row.item_id[1:]
@@ -187,5 +187,5 @@ def test_the_papers_combinations() -> None:
     assert len(combined.video) * len([name for name in combined.text if not name.startswith("gender")]) == 48
     assert set(combined.video) <= {entry.name for entry in registry.perturbations("msrvtt_p", "video")}
     assert set(combined.text) <= {entry.name for entry in registry.perturbations("msrvtt_p", "text")}
-    made = list(mixes.multimodal(rows(2), perturbed_captions(list(combined.text), 2), combined))
-    assert made == []  # none of these videos is of the suite
+    mix = list(mixes.multimodal(rows(2), perturbed_captions(list(combined.text), 2), combined))
+    assert mix == []  # none of these videos is of the suite

@@ -238,10 +238,10 @@ def test_video_patches_are_the_video_processors(qwen: captioner.Captioner) -> No
     from transformers import Qwen2VLVideoProcessor
 
     frames = [picture(seed, 336, 392) for seed in range(3)]
-    made = Qwen2VLVideoProcessor()(videos=[np.stack(frames)], do_resize=False, return_tensors="np")
+    expected = Qwen2VLVideoProcessor()(videos=[np.stack(frames)], do_resize=False, return_tensors="np")
     patches, grid = qwen._video(frames)
-    assert made["video_grid_thw"].tolist() == [grid]
-    np.testing.assert_allclose(patches, made["pixel_values_videos"], atol=1e-5)
+    assert expected["video_grid_thw"].tolist() == [grid]
+    np.testing.assert_allclose(patches, expected["pixel_values_videos"], atol=1e-5)
 
 
 @pytest.mark.parametrize(("height", "width"), [(3, 3), (3, 40), (1, 40), (517, 31), (1081, 1917)])
@@ -349,9 +349,11 @@ IMAGES = [picture(seed, *size) for seed, size in enumerate(SIZES)]
 QUERIES = [["dog"], ["man", "car", "tree"], [], ["cat", "sky"], ["a"], ["grass", "person", "ball", "hat", "boat"]]
 
 
-def assert_same(one: list[list[Any]], other: list[list[Any]]) -> None:
-    assert [[d.label for d in found] for found in one] == [[d.label for d in found] for found in other]
-    for a, b in zip(chain(*one), chain(*other), strict=True):
+def assert_same(actual: list[list[Any]], expected: list[list[Any]]) -> None:
+    assert [[d.label for d in detections] for detections in actual] == [
+        [d.label for d in detections] for detections in expected
+    ]
+    for a, b in zip(chain(*actual), chain(*expected), strict=True):
         np.testing.assert_allclose(a.box, b.box, atol=1e-3)
         assert a.score == pytest.approx(b.score, abs=1e-5)
         np.testing.assert_allclose(a.embedding, b.embedding, atol=1e-5)
@@ -359,7 +361,7 @@ def assert_same(one: list[list[Any]], other: list[list[Any]]) -> None:
 
 def test_detections_do_not_depend_on_who_shares_the_batch(owl: owlv2.Detector, owl_folder: Path) -> None:
     together = owl.detect(IMAGES, QUERIES)
-    assert sum(len(found) for found in together) >= 8
+    assert sum(len(detections) for detections in together) >= 8
     alone = [owl.detect([image], [words])[0] for image, words in zip(IMAGES, QUERIES, strict=True)]
     assert_same(together, alone)
     assert_same(owl.detect(IMAGES[::-1], QUERIES[::-1])[::-1], together)
@@ -370,19 +372,19 @@ def test_detections_do_not_depend_on_who_shares_the_batch(owl: owlv2.Detector, o
 
 def test_each_image_is_asked_its_own_words(owl: owlv2.Detector) -> None:
     image = IMAGES[0]
-    one, other, both = owl.detect([image] * 3, [["dog"], ["boat"], ["dog", "boat"]])
-    assert {d.label for d in one} == {"dog"}
-    assert {d.label for d in other} == {"boat"}
-    best = max([*one, *other], key=lambda d: d.score)
+    dogs, boats, both = owl.detect([image] * 3, [["dog"], ["boat"], ["dog", "boat"]])
+    assert {d.label for d in dogs} == {"dog"}
+    assert {d.label for d in boats} == {"boat"}
+    best = max([*dogs, *boats], key=lambda d: d.score)
     assert (both[0].label, both[0].score) == (best.label, pytest.approx(best.score, abs=1e-5))
 
 
 def test_what_a_detection_promises(owl: owlv2.Detector) -> None:
-    found = owl.detect(IMAGES, QUERIES)
-    assert len(found) == len(IMAGES)
-    assert found[2] == []
-    assert any(len(detections) == 3 for detections in found)
-    for (height, width), words, detections in zip(SIZES, QUERIES, found, strict=True):
+    results = owl.detect(IMAGES, QUERIES)
+    assert len(results) == len(IMAGES)
+    assert results[2] == []
+    assert any(len(detections) == 3 for detections in results)
+    for (height, width), words, detections in zip(SIZES, QUERIES, results, strict=True):
         scores = [d.score for d in detections]
         assert len(scores) <= 3
         assert scores == sorted(scores, reverse=True)
@@ -399,8 +401,8 @@ def test_what_a_detection_promises(owl: owlv2.Detector) -> None:
 
 
 def test_embeddings_are_of_the_crop(owl: owlv2.Detector) -> None:
-    found = owl.detect(IMAGES[:1], QUERIES[:1])[0]
-    for d in found:
+    detections = owl.detect(IMAGES[:1], QUERIES[:1])[0]
+    for d in detections:
         x0, y0, x1, y1 = d.box
         pixels = IMAGES[0][int(y0) : int(np.ceil(y1)), int(x0) : int(np.ceil(x1))]
         np.testing.assert_allclose(owl.embed([pixels])[0], d.embedding, atol=1e-5)
@@ -423,8 +425,8 @@ def answer(owl: owlv2.Detector, monkeypatch: pytest.MonkeyPatch, boxes: Any, sco
     corners = torch.tensor(boxes, dtype=torch.float32)
     centers = torch.cat([(corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]], dim=1)
     logits = torch.logit(torch.tensor(scores, dtype=torch.float64)).float()[:, None]
-    found = types.SimpleNamespace(logits=logits[None], pred_boxes=centers[None])
-    monkeypatch.setattr(owl._model, "forward", lambda **_: found)
+    output = types.SimpleNamespace(logits=logits[None], pred_boxes=centers[None])
+    monkeypatch.setattr(owl._model, "forward", lambda **_: output)
 
 
 @pytest.mark.parametrize(("height", "width"), [(37, 53), (240, 320), (531, 77), (101, 101)])
@@ -436,8 +438,8 @@ def test_a_known_box_in_the_padded_square_comes_back_in_pixels(
     high = rng.uniform(0.5, 1, (3, 2)) * (width, height)
     pixels = np.concatenate([low, high], axis=1)
     answer(owl, monkeypatch, pixels / max(height, width), [0.9, 0.8, 0.7])
-    found = owl.detect([picture(0, height, width)], [["dog"]])[0]
-    np.testing.assert_allclose([d.box for d in found], pixels, atol=1e-3)
+    detections = owl.detect([picture(0, height, width)], [["dog"]])[0]
+    np.testing.assert_allclose([d.box for d in detections], pixels, atol=1e-3)
 
 
 def test_boxes_are_clipped_and_those_outside_dropped(owl: owlv2.Detector, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -451,8 +453,8 @@ def test_boxes_are_clipped_and_those_outside_dropped(owl: owlv2.Detector, monkey
         [1.01, 0.1, 1.2, 0.3],  # right of the image
     ]
     answer(owl, monkeypatch, boxes, [0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
-    found = owl.detect([picture(0, 40, 80)], [["dog"]])[0]
-    assert [d.box for d in found] == [
+    detections = owl.detect([picture(0, 40, 80)], [["dog"]])[0]
+    assert [d.box for d in detections] == [
         pytest.approx((0, 0, 40, 40), abs=1e-3),
         pytest.approx((20, 10, 60, 20), abs=1e-3),
     ]
@@ -471,16 +473,16 @@ def test_the_threshold_is_reached_at_a_tenth(owl: owlv2.Detector, monkeypatch: p
 def test_the_three_best_are_kept_and_equals_in_order(owl: owlv2.Detector, monkeypatch: pytest.MonkeyPatch) -> None:
     boxes = [[n / 20, 0.1, n / 20 + 0.4, 0.5] for n in range(6)]
     answer(owl, monkeypatch, boxes, [0.3, 0.6, 0.6, 0.2, 0.6, 0.9])
-    found = owl.detect([picture(0, 40, 40)], [["dog"]])[0]
-    assert [round(d.box[0] / 2) for d in found] == [5, 1, 2]
+    detections = owl.detect([picture(0, 40, 40)], [["dog"]])[0]
+    assert [round(d.box[0] / 2) for d in detections] == [5, 1, 2]
 
 
 def test_owlv2_in_bfloat16(owl: owlv2.Detector, owl_folder: Path) -> None:
     half = owlv2.load(str(owl_folder), revision=None, device="cpu", dtype="bfloat16")
     assert half.identity["dtype"] == "bfloat16"
-    found = list(chain(*half.detect(IMAGES, QUERIES)))
-    assert len(found) >= 8
-    for d in found:
+    detections = list(chain(*half.detect(IMAGES, QUERIES)))
+    assert len(detections) >= 8
+    for d in detections:
         assert d.embedding.dtype == np.float32
         assert np.linalg.norm(d.embedding) == pytest.approx(1, abs=1e-5)
     best, reference = half.detect(IMAGES[:1], QUERIES[:1])[0][0], owl.detect(IMAGES[:1], QUERIES[:1])[0][0]
@@ -740,13 +742,13 @@ class FakeBoxes:
 class FakeYOLOWorld:
     """ultralytics' interface. For word number n it finds a box that starts at (green + n, blue) of the first pixel."""
 
-    made: ClassVar[list[FakeYOLOWorld]] = []
+    instances: ClassVar[list[FakeYOLOWorld]] = []
 
     def __init__(self, weights: str) -> None:
         self.weights = weights
         self.calls: list[Any] = []
         self.classes: list[str] = []
-        FakeYOLOWorld.made.append(self)
+        FakeYOLOWorld.instances.append(self)
 
     def to(self, device: str) -> None:
         self.calls.append(("to", device))
@@ -786,7 +788,7 @@ def fake_ultralytics(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("YOLO_OFFLINE", "false")
     monkeypatch.setenv("YOLO_AUTOINSTALL", "true")
     monkeypatch.setenv("ULTRALYTICS_SAFE_LOAD", "false")
-    FakeYOLOWorld.made.clear()
+    FakeYOLOWorld.instances.clear()
 
 
 def mean_color(images: Any) -> Any:
@@ -806,8 +808,8 @@ def test_yolo_world_converts_and_groups(fake_ultralytics: None, weights: Path) -
         image[0, 0] = (200, 10 + n, 20)  # red, green, blue
         images.append(image)
     queries = [["dog"], ["cat", "hat", "bat", "rat"], ["dog"], [], ["dog"], ["hat", "cat"]]
-    found = detector.detect(images, queries)
-    (model,) = FakeYOLOWorld.made
+    results = detector.detect(images, queries)
+    (model,) = FakeYOLOWorld.instances
     assert model.calls[:2] == [("to", "cpu"), ("set_classes", ("object",))]
     passes = [call[:2] for call in model.calls[2:]]
     assert passes == [
@@ -824,12 +826,12 @@ def test_yolo_world_converts_and_groups(fake_ultralytics: None, weights: Path) -
         for call in model.calls
         if call[0] == "predict"
     )
-    assert [[d.label for d in detections] for detections in found] == [
+    assert [[d.label for d in detections] for detections in results] == [
         ["dog"], ["rat", "bat", "hat"], ["dog"], [], ["dog"], ["cat", "hat"],
     ]  # fmt: skip
-    assert found[1][0].box == (14.0, 20.0, 60.0, 41.0)
-    assert found[1][0].score == pytest.approx(0.5)
-    for image, detections in zip(images, found, strict=True):
+    assert results[1][0].box == (14.0, 20.0, 60.0, 41.0)
+    assert results[1][0].score == pytest.approx(0.5)
+    for image, detections in zip(images, results, strict=True):
         for d in detections:
             x0, y0, x1, y1 = (int(number) for number in d.box)
             expected = mean_color([image[y0:y1, x0:x1]])[0]
@@ -868,7 +870,7 @@ def test_yolo_world_weights_are_pinned_before_they_are_unpickled(fake_ultralytic
             yolo_world.load(str(weights), revision=revision, device="cpu", dtype="float32", embed=mean_color)
     with pytest.raises(ConfigError, match="'yolov8s-worldv2.pt' are not a file on this machine"):
         yolo_world.load("yolov8s-worldv2.pt", revision=None, device="cpu", dtype="float32", embed=mean_color)
-    assert FakeYOLOWorld.made == []
+    assert FakeYOLOWorld.instances == []
 
 
 def test_yolo_world_without_its_text_encoder(

@@ -33,19 +33,19 @@ def moved(height: int, width: int, across: int, down: int) -> tuple[np.ndarray, 
 @pytest.mark.parametrize(("across", "down", "angle"), [(4, 0, 0), (0, 4, 90), (-4, 0, 180), (0, -4, -90), (3, 3, 45)])
 def test_the_angle_is_where_things_go(across: int, down: int, angle: float) -> None:
     before, after = (np.ascontiguousarray(frame) for frame in moved(96, 128, across, down))
-    found = motion.frame_motion(motion.optical_flow(before, after))
-    assert abs((found.angle - angle + 180) % 360 - 180) < 6
-    assert not found.still
-    assert found.mask.mean() == pytest.approx(0.25, abs=0.01)
+    movement = motion.frame_motion(motion.optical_flow(before, after))
+    assert abs((movement.angle - angle + 180) % 360 - 180) < 6
+    assert not movement.still
+    assert movement.mask.mean() == pytest.approx(0.25, abs=0.01)
 
 
 def test_the_mask_is_where_most_moves() -> None:
     flow = np.zeros((20, 40, 2), np.float32)
     flow[:, 30:] = (3, 4)
     flow[:, :30, 0] = 1
-    found = motion.frame_motion(flow)
-    assert np.array_equal(found.mask, np.broadcast_to(np.arange(40) >= 30, (20, 40)))
-    assert found.angle == pytest.approx(np.degrees(np.arctan2(1, 1.5)))
+    movement = motion.frame_motion(flow)
+    assert np.array_equal(movement.mask, np.broadcast_to(np.arange(40) >= 30, (20, 40)))
+    assert movement.angle == pytest.approx(np.degrees(np.arctan2(1, 1.5)))
 
 
 def test_a_still_frame() -> None:
@@ -53,8 +53,8 @@ def test_a_still_frame() -> None:
     assert (still.mask.any(), still.still, still.angle) == (False, True, 0)
     few = np.zeros((10, 10, 2), np.float32)
     few[0, :5] = 2
-    found = motion.frame_motion(few)
-    assert (found.mask.sum(), found.still) == (5, True)
+    movement = motion.frame_motion(few)
+    assert (movement.mask.sum(), movement.still) == (5, True)
 
 
 def test_the_first_frame_has_no_motion() -> None:
@@ -105,7 +105,7 @@ def test_a_file_of_sampled_frames(tmp_path: Path) -> None:
 
 
 def test_a_file_is_small(tmp_path: Path) -> None:
-    """Bits, not flow fields: 8 bytes a pixel become less than a tenth of a bit."""
+    """Bits, not flow fields: 8 bytes per pixel become less than a tenth of a bit."""
     mask = np.zeros((240, 320), bool)
     mask[60:180, 80:240] = True
     motion.write(tmp_path / "motion.parquet", ((index, FrameMotion(mask, 0.0, False)) for index in range(100)), {})

@@ -54,13 +54,14 @@ def test_the_place_is_drawn_for_each_frame_and_anywhere_in_the_box() -> None:
 def test_without_a_box_the_last_rectangle_moves_a_little() -> None:
     boxes = np.full((300, 4), np.nan)
     boxes[0] = 40, 30, 80, 60
-    found = np.array([rectangle(mask) for mask in covered(boxes, (90, 120), 0.5)])
-    steps = np.diff(found[:, :2], axis=0)
+    rectangles = np.array([rectangle(mask) for mask in covered(boxes, (90, 120), 0.5)])
+    steps = np.diff(rectangles[:, :2], axis=0)
     assert np.abs(steps).max() == 5
     assert len({tuple(step) for step in steps.tolist()}) > 60
-    assert (found[:, 2] - found[:, 0]).max() == found[0, 2] - found[0, 0]  # never larger, and never outside
-    assert (found[:, 2] <= 120).all()
-    assert (found[:, 3] <= 90).all()
+    # Never larger, and never outside.
+    assert (rectangles[:, 2] - rectangles[:, 0]).max() == rectangles[0, 2] - rectangles[0, 0]
+    assert (rectangles[:, 2] <= 120).all()
+    assert (rectangles[:, 3] <= 90).all()
 
 
 def test_where_no_rectangle_was_yet_a_centred_one_stands_in() -> None:
@@ -73,7 +74,7 @@ def test_where_no_rectangle_was_yet_a_centred_one_stands_in() -> None:
         assert 80 // 8 <= height - 1 <= 80 // 4
         assert abs((first[0] + first[2]) / 2 - 80) <= 1
         assert abs((first[1] + first[3]) / 2 - 40) <= 1
-        assert max(abs(one - other) for one, other in zip(first[:2], second[:2], strict=True)) <= 5
+        assert max(abs(before - after) for before, after in zip(first[:2], second[:2], strict=True)) <= 5
         assert third[2] <= 21
 
 

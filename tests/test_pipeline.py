@@ -65,7 +65,7 @@ def donor_frames() -> np.ndarray:
 def made_row(key: str, severity: int, tier: recipe.Storage, path: Path, folder: Path, **options: Any) -> VideoRow:
     """A manifest row as the workflow makes it."""
     source = clips.source_row(path)
-    made = recipe.make(
+    wanted = recipe.make(
         registry.get(key),
         severity,
         variant=options.get("variant", "released"),
@@ -77,10 +77,10 @@ def made_row(key: str, severity: int, tier: recipe.Storage, path: Path, folder: 
     if registry.get(key).guide == "donor":
         other = clips.write_scene(folder.parent / "donor.mp4", donor_frames())
         donors = [source, clips.source_row(other, "other")]
-    target = folder / f"it{pipeline.extension(made) or ''}"
-    known = clips.known(made, source, folder, donors)
+    target = folder / f"it{pipeline.extension(wanted) or ''}"
+    known = clips.known(wanted, source, folder, donors)
     (row,) = shards.run_videos(
-        made,
+        wanted,
         [source],
         root=folder,
         folder=folder,
@@ -148,19 +148,19 @@ def test_a_long_clip_is_measured_like_a_short_one(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize("key", KEYS)
 def test_the_row_is_the_same_every_time_and_differs_by_key(key: str, tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.mp4", scene(5, 48, 64))
-    one = made_row(key, 2, HIGH, path, tmp_path / "one")
-    two = made_row(key, 2, HIGH, path, tmp_path / "two")
-    assert replace(one, path=None) == replace(two, path=None)
+    first = made_row(key, 2, HIGH, path, tmp_path / "one")
+    second = made_row(key, 2, HIGH, path, tmp_path / "two")
+    assert replace(first, path=None) == replace(second, path=None)
     other_seed = made_row(key, 2, HIGH, path, tmp_path / "three", seed=1)
-    assert other_seed.recipe_id != one.recipe_id
+    assert other_seed.recipe_id != first.recipe_id
     entry = registry.get(key)
     random = entry.realization is not None
     if entry.guide == "style":  # the seed chooses the style, which may be the same one
-        assert (other_seed.frames_sha256 != one.frames_sha256) == (other_seed.guide != one.guide)
+        assert (other_seed.frames_sha256 != first.frames_sha256) == (other_seed.guide != first.guide)
     elif entry.method == "temporal":
         pass  # of a few frames, two draws may choose the same
     else:
-        assert (other_seed.frames_sha256 != one.frames_sha256) == random
+        assert (other_seed.frames_sha256 != first.frames_sha256) == random
 
 
 def test_h264_reaches_its_bitrate_in_both_variants(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_real_clips_reach_40_db_in_the_high_profile(reference: Path, tmp_path: P
         frames = clips.images(video)
         starts = (0, len(frames) // 2, len(frames) - 4)
         path = write_clip(tmp_path / video.name, np.concatenate([frames[start : start + 4] for start in starts]))
-        for entry in (one for one in ENTRIES if one.suite == "mlvp" or one.draw == "frame"):
+        for entry in (candidate for candidate in ENTRIES if candidate.suite == "mlvp" or candidate.draw == "frame"):
             for severity in (1, 5) if entry.suite == "mlvp" else (5,):
                 folder = tmp_path / entry.name / str(severity)
                 row = made_row(entry.key, severity, HIGH, path, folder)
@@ -217,15 +217,15 @@ def test_a_transcode_that_lost_frames_is_made_again_from_frames(
     pictures = (Frame(frame, index, index) for index, frame in enumerate(scene(20, 48, 64)))
     encoding.encode(pictures, path, storage.PROFILES["compatible"], Timing(Fraction(1, 25), Fraction(25)))
     source = source_of(clips.source_row(path))
-    made = recipe.make(registry.get("msrvtt_p/mpeg1"), 3, variant="released", seed=0, storage=recipe.Unstored())
+    wanted = recipe.make(registry.get("msrvtt_p/mpeg1"), 3, variant="released", seed=0, storage=recipe.Unstored())
     transcode, taken, piped = program.transcode_with_ffmpeg, [], []
     encode = program.encode_with_ffmpeg
     monkeypatch.setattr(program, "transcode_with_ffmpeg", lambda *given: taken.append(transcode(*given)) or taken[-1])
     monkeypatch.setattr(program, "encode_with_ffmpeg", lambda *given: piped.append(1) or encode(*given))
-    rendering.encode_stream(made, source, tmp_path / "one.mp4", lambda: None)
+    rendering.encode_stream(wanted, source, tmp_path / "one.mp4", lambda: None)
     assert (taken, piped) == ([20], [])
     monkeypatch.setattr(program, "transcode_with_ffmpeg", lambda *given: 19)
-    rendering.encode_stream(made, source, tmp_path / "two.mp4", lambda: None)
+    rendering.encode_stream(wanted, source, tmp_path / "two.mp4", lambda: None)
     assert piped == [1]
     assert (tmp_path / "one.mp4").read_bytes() == (tmp_path / "two.mp4").read_bytes()
 
@@ -274,7 +274,7 @@ def test_open_clip_refuses_a_quarantined_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("frames", "said"),
+    ("frames", "message"),
     [
         (np.zeros((2, 8, 8), np.uint8), "T x H x W x 3"),
         (np.zeros((2, 8, 8, 3), np.float32), "uint8"),
@@ -282,8 +282,8 @@ def test_open_clip_refuses_a_quarantined_row() -> None:
         ([[1]], "list"),
     ],
 )
-def test_perturb_refuses_what_is_no_clip(frames: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_perturb_refuses_what_is_no_clip(frames: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         perturbations.perturb(frames, "mlvp/fog", 1, seed=0, item_id="it", fps=25)
 
 

@@ -71,11 +71,11 @@ def project(root: Path, names: list[str]) -> config.Config:
 
 def test_list_files_are_written_once_and_stale_ones_removed(tmp_path: Path) -> None:
     root = tmp_path / "work"
-    made = sharding.make("d", project(tmp_path, ["a", "b", "c", "new\nline"]), root)
+    plan = sharding.make("d", project(tmp_path, ["a", "b", "c", "new\nline"]), root)
     files = {path.stem: path.stat().st_mtime_ns for path in (root / "shards").iterdir()}
-    assert sorted(files) == sorted(made.shards)
-    assert (made.listed, made.rejected) == (5, 1)
-    lines = [line for shard in made.shards for line in listed.read(sharding.list_path(root, shard), ListedClip)]
+    assert sorted(files) == sorted(plan.shards)
+    assert (plan.listed, plan.rejected) == (5, 1)
+    lines = [line for shard in plan.shards for line in listed.read(sharding.list_path(root, shard), ListedClip)]
     assert sorted(line.item_id for line in lines) == ["a", "b", "c", "new\nline"]
     assert [line.item_id for line in listed.read(root / "rejected.jsonl", RejectedItem)] == ["gone"]
     assert listed.read(root / "captions.jsonl", ListedCaption)[0].text == "c\u2028d"
@@ -139,12 +139,12 @@ def test_a_replaced_video_changes_its_list_and_a_touched_one_does_not(tmp_path: 
 def test_odd_names_take_one_line_each(tmp_path: Path) -> None:
     names = ["new\nline", "re\rturn", "next\x85line", "separator\u2028", "form\x0cfeed", 'quote"', "back\\slash", "é"]
     root = tmp_path / "work"
-    made = sharding.make("d", project(tmp_path, names), root)
-    texts = [sharding.list_path(root, shard).read_bytes() for shard in made.shards]
+    plan = sharding.make("d", project(tmp_path, names), root)
+    texts = [sharding.list_path(root, shard).read_bytes() for shard in plan.shards]
     assert b"".join(texts).count(b"\n") == len(names)
     assert all(text.isascii() and len(text.splitlines()) == text.count(b"\n") for text in texts)
-    found = [line.item_id for shard in made.shards for line in listed.read(sharding.list_path(root, shard), ListedClip)]
-    assert sorted(found) == sorted(names)
+    ids = [line.item_id for shard in plan.shards for line in listed.read(sharding.list_path(root, shard), ListedClip)]
+    assert sorted(ids) == sorted(names)
 
 
 def slow_shards(names: list[str], shard_size: int) -> dict[str, list[str]]:
@@ -218,10 +218,12 @@ def test_captions_go_to_the_shards_of_their_ids(tmp_path: Path, monkeypatch: pyt
     stale.touch()
     parsed = project(tmp_path, [f"item{number}" for number in range(20)])
     shards = sharding.captions("d", parsed, tmp_path / "work")
-    made = {
+    members = {
         shard: [row.caption_id for row in listed.read(tmp_path / "work" / "captions" / f"{shard}.jsonl", ListedCaption)]
         for shard in shards
     }
     names = [f"item{number}" for number in range(20)] + ["gone"]
-    assert made == sharding.shards_of([f"{name}#0" for name in names], 4, str, lambda one: one.removesuffix("#0"))
+    assert members == sharding.shards_of(
+        [f"{name}#0" for name in names], 4, str, lambda item_id: item_id.removesuffix("#0")
+    )
     assert not stale.exists()

@@ -61,13 +61,13 @@ def of_config(raw: dict[str, Any], key: str, variant: str = "released", severity
 
 
 def run_analysis(
-    made: recipe.AnalysisRecipe, sources: list[CompleteSource], folder: Path, **options: Any
+    wanted: recipe.AnalysisRecipe, sources: list[CompleteSource], folder: Path, **options: Any
 ) -> list[AnalysisRow]:
-    journal = folder / f"{made.analysis}.jsonl"
+    journal = folder / f"{wanted.analysis}.jsonl"
     journal.parent.mkdir(exist_ok=True)
     return list(
         shards.run_analysis(
-            made, sources, root=folder, folder=folder / "files", journal=journal, stall_limit_s=120, **options
+            wanted, sources, root=folder, folder=folder / "files", journal=journal, stall_limit_s=120, **options
         )
     )
 
@@ -75,27 +75,27 @@ def run_analysis(
 def test_a_main_object_is_captioned_detected_tracked_and_ranked(
     backends: dict[str, Any], sources: list[CompleteSource], tmp_path: Path
 ) -> None:
-    made = of_config(backends, "mlvp/main_object_occlusion").analysis
-    assert made is not None
-    rows = run_analysis(made, sources, tmp_path)
+    wanted = of_config(backends, "mlvp/main_object_occlusion").analysis
+    assert wanted is not None
+    rows = run_analysis(wanted, sources, tmp_path)
     assert [row.status for row in rows] == ["complete"] * 3
     for row in rows:
-        found = json.loads(row.result)
-        assert isinstance(found["caption"], str)
-        assert len(found["positions"]) == len(found["objects"]) == len(found["boxes"]) == 12
-        assert all(len(objects) <= 3 for objects in found["objects"])
-        assert all(one["label"] in found["keywords"] for objects in found["objects"] for one in objects)
-        for objects in found["objects"]:
-            scores = [one["score"] for one in objects]
+        result = json.loads(row.result)
+        assert isinstance(result["caption"], str)
+        assert len(result["positions"]) == len(result["objects"]) == len(result["boxes"]) == 12
+        assert all(len(objects) <= 3 for objects in result["objects"])
+        assert all(detection["label"] in result["keywords"] for objects in result["objects"] for detection in objects)
+        for objects in result["objects"]:
+            scores = [detection["score"] for detection in objects]
             assert scores == sorted(scores, reverse=True)
-        said = json.loads(row.backend)["main_object"]
-        assert said["backend"] == "pretrained"
-        assert {role: said[role]["name"] for role in ("captioner", "detector", "nouns")} == {
+        used = json.loads(row.backend)["main_object"]
+        assert used["backend"] == "pretrained"
+        assert {role: used[role]["name"] for role in ("captioner", "detector", "nouns")} == {
             "captioner": "qwen",
             "detector": "owlv2",
             "nouns": "nouns",
         }
-        assert all(said[role]["revision"].startswith("sha256:") for role in ("captioner", "detector", "nouns"))
+        assert all(used[role]["revision"].startswith("sha256:") for role in ("captioner", "detector", "nouns"))
 
 
 def test_the_whole_way_with_pretrained_backends(
@@ -121,12 +121,12 @@ def test_the_whole_way_with_pretrained_backends(
         ("mlvp/event_insertion", Known({row.item_id: row for row in by_caption}, by_frames)),
         ("mlvp/style_transfer", Known()),
     ):
-        made = of_config(backends, key)
+        wanted = of_config(backends, key)
         folder = tmp_path / key
         (tmp_path / key).mkdir(parents=True)
         rows = list(
             shards.run_videos(
-                made,
+                wanted,
                 sources[:1],
                 root=folder,
                 folder=folder,
@@ -136,19 +136,19 @@ def test_the_whole_way_with_pretrained_backends(
             )
         )
         assert [row.status for row in rows] == ["complete"], rows[0].error
-        said = json.loads(rows[0].backend)
-        assert said
-        assert {one["backend"] for one in said.values()} == {"pretrained"}
+        used = json.loads(rows[0].backend)
+        assert used
+        assert {entry["backend"] for entry in used.values()} == {"pretrained"}
         opened = perturbations.open_clip(rows[0])
         assert len(opened) == rows[0].frame_count == 9
-    assert said["style"]["encoder_sha256"] == backends["style"]["encoder_sha256"]
+    assert used["style"]["encoder_sha256"] == backends["style"]["encoder_sha256"]
 
 
 def test_a_batch_that_fails_is_tried_clip_by_clip(
     backends: dict[str, Any], sources: list[CompleteSource], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = of_config(backends, "mlvp/main_object_occlusion").analysis
-    assert made is not None
+    wanted = of_config(backends, "mlvp/main_object_occlusion").analysis
+    assert wanted is not None
     calls: list[int] = []
 
     def fails_together(recipe: Any, clips: Any, work: Any) -> list[Analysed]:
@@ -159,7 +159,7 @@ def test_a_batch_that_fails_is_tried_clip_by_clip(
 
     broken = replace(guides.analysis("main_object"), run=fails_together)
     monkeypatch.setattr(shards, "analysis", lambda name: broken)
-    rows = run_analysis(made, sources, tmp_path)
+    rows = run_analysis(wanted, sources, tmp_path)
     assert sorted(row.item_id for row in rows) == ["a", "b", "c"]
     assert {row.status for row in rows} == {"complete"}
 
@@ -168,10 +168,10 @@ def test_a_missing_model_stops_the_run_at_once(
     backends: dict[str, Any], sources: list[CompleteSource], tmp_path: Path
 ) -> None:
     gone = {**backends, "embedding": {"backend": "pretrained", "clip": "nobody/nothing"}}
-    made = of_config(gone, "mlvp/event_insertion", "paper").analysis
-    assert made is not None
+    wanted = of_config(gone, "mlvp/event_insertion", "paper").analysis
+    assert wanted is not None
     with pytest.raises(perturbations.errors.ConfigError, match="hf download nobody/nothing"):
-        run_analysis(made, sources, tmp_path)
+        run_analysis(wanted, sources, tmp_path)
 
 
 def test_other_weights_make_another_recipe(backends: dict[str, Any]) -> None:
@@ -179,7 +179,10 @@ def test_other_weights_make_another_recipe(backends: dict[str, Any]) -> None:
     changed = {**backends, "style": {**backends["style"], "decoder_sha256": "0" * 64}}
     moved = {**backends, "style": {**backends["style"], "decoder": "/elsewhere/decoder.pth"}}
     source = {"dataset": "d", "item_id": "a", "source_sha256": "0", "span": (None, None)}
-    ids = [recipe.recipe_id(of_config(one, "mlvp/style_transfer"), **source) for one in (backends, changed, moved)]
+    ids = [
+        recipe.recipe_id(of_config(settings, "mlvp/style_transfer"), **source)
+        for settings in (backends, changed, moved)
+    ]
     assert ids[0] == ids[2] != ids[1]
     assert isinstance(style.guide, StyleGuide)
     assert style.guide.device == "cpu"

@@ -26,8 +26,8 @@ def textured(height: int, width: int, seed: int = 0) -> Image:
 
 def psnr(*pairs: tuple[Image, Image]) -> float:
     distortion = quality.Distortion(structural=False)
-    for one, other in pairs:
-        distortion.add(one, other)
+    for first, second in pairs:
+        distortion.add(first, second)
     return distortion.psnr_db
 
 
@@ -70,10 +70,10 @@ def test_equal_frames_are_infinitely_near_and_no_frames_are_nothing() -> None:
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 9))
 def test_psnr_is_that_of_the_formula(seed: int, height: int, width: int) -> None:
-    one, other = np.random.default_rng(seed).integers(0, 256, (2, height, width, 3), dtype=np.uint8)
-    error = np.mean((one.astype(float) - other) ** 2)
+    first, second = np.random.default_rng(seed).integers(0, 256, (2, height, width, 3), dtype=np.uint8)
+    error = np.mean((first.astype(float) - second) ** 2)
     expected = 10 * math.log10(255**2 / error) if error else math.inf
-    assert psnr((one, other)) == pytest.approx(expected)
+    assert psnr((first, second)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("shape", [(12, 17, 3), (11, 16, 3), (12, 16, 1)])
@@ -96,8 +96,8 @@ CHANGES = {
 }
 
 
-def reference_ssim(one: Image, other: Image) -> float:
-    grey = [cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in (one, other)]
+def reference_ssim(first: Image, second: Image) -> float:
+    grey = [cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in (first, second)]
     similarity: float = structural_similarity(*grey, data_range=255)
     return similarity
 
@@ -135,8 +135,8 @@ def test_distortion_gives_the_mean_over_frames() -> None:
 
 
 def test_measuring_leaves_the_frames_alone() -> None:
-    one, other = textured(20, 20), textured(20, 20, seed=1)
-    quality.ssim(one, other)
-    psnr((one, other))
-    assert np.array_equal(one, textured(20, 20))
-    assert np.array_equal(other, textured(20, 20, seed=1))
+    first, second = textured(20, 20), textured(20, 20, seed=1)
+    quality.ssim(first, second)
+    psnr((first, second))
+    assert np.array_equal(first, textured(20, 20))
+    assert np.array_equal(second, textured(20, 20, seed=1))

@@ -122,8 +122,8 @@ def test_the_variants_differ_only_where_a_reason_is_given() -> None:
 @pytest.mark.parametrize("entry", ENTRIES, ids=KEYS)
 def test_a_declaration_fits_its_functions(entry: Perturbation) -> None:
     kernel = inspect.signature(registry.resolve(entry.kernel)).parameters
-    named = {name for name, one in kernel.items() if one.kind is one.KEYWORD_ONLY}
-    assert all(one.default is one.empty for one in kernel.values())
+    named = {name for name, parameter in kernel.items() if parameter.kind is parameter.KEYWORD_ONLY}
+    assert all(parameter.default is parameter.empty for parameter in kernel.values())
     for variant in registry.VARIANTS:
         for severity in entry.severities:
             assert {*entry.parameters(severity, variant), *entry.roles} == named

@@ -108,7 +108,9 @@ def test_the_suite_holds_the_papers_perturbations(suite: str) -> None:
 
 
 def test_as_many_scenarios_as_the_papers_count() -> None:
-    count = {suite: sum(len(one.released) for one in registry.perturbations(suite, kind="video")) for suite in SUITES}
+    count = {
+        suite: sum(len(entry.released) for entry in registry.perturbations(suite, kind="video")) for suite in SUITES
+    }
     assert count == {"msrvtt_p": 90, "mm_robustness": 85}
     assert 1_000 * count["msrvtt_p"] == 90_000
     assert 457 * count["msrvtt_p"] == 41_130
@@ -164,7 +166,7 @@ def test_the_weather_is_mlvps(name: str) -> None:
 def test_the_ranges_of_zoom_blur() -> None:
     """Two of them reach their end, because of how numpy's arange rounds; those made the published numbers."""
     lengths = {
-        entry.key: [len(np.arange(1, one["stop"], one["step"])) for one in entry.released]
+        entry.key: [len(np.arange(1, parameters["stop"], parameters["step"])) for parameters in entry.released]
         for entry in map(registry.get, ("msrvtt_p/zoom_blur", "mm_robustness/zoom_blur"))
     }
     assert lengths == {"msrvtt_p/zoom_blur": [12, 16, 11, 13, 11], "mm_robustness/zoom_blur": [12, 16, 11, 13, 12]}

@@ -84,15 +84,15 @@ def picture(method: str, **more: Any) -> dict[str, Any]:
 
 def rows() -> list[ResultRow]:
     """Two directions, two suites, severities 1 and 5; hatvtr is best, and tied with tcr on clean queries."""
-    made = []
+    results = []
     for direction, kind, suite in (("v2t", "video", "mlvp"), ("t2v", "text", "mm_robustness")):
         for place, method in enumerate(METHODS):
-            made.append(result(method, 80.0 + min(place, 1), direction=direction))
+            results.append(result(method, 80.0 + min(place, 1), direction=direction))
             for entry in registry.perturbations(suite, kind):  # type: ignore[arg-type]
                 for severity in {1, min(5, len(entry.severities))}:
                     about = {"suite": suite, "perturbation": entry.name, "severity": severity, "level": entry.level}
-                    made.append(result(method, 60.0 - 5 * severity + 2 * place, direction=direction, **about))
-    return made
+                    results.append(result(method, 60.0 - 5 * severity + 2 * place, direction=direction, **about))
+    return results
 
 
 @pytest.fixture
@@ -177,20 +177,20 @@ def read(path: Path) -> Tables:
 
 
 @pytest.fixture
-def made(files: dict[str, list[Path]], tmp_path: Path) -> Path:
+def report(files: dict[str, list[Path]], tmp_path: Path) -> Path:
     output = tmp_path / "report.html"
     page.write(output, **files)
     return output
 
 
-def test_the_page_says_what_became_of_every_listed_clip(made: Path) -> None:
+def test_the_page_says_what_became_of_every_listed_clip(report: Path) -> None:
     text = "mlvp on demo: 3 of 1,000 listed clips complete; 1 quarantined; 996 missing."
-    assert text in made.read_text(encoding="utf-8")
+    assert text in report.read_text(encoding="utf-8")
 
 
-def test_tables_are_the_papers(made: Path) -> None:
-    found = read(made)
-    table = found.tables["mlvp at severity 5: R@1"]
+def test_tables_are_the_papers(report: Path) -> None:
+    content = read(report)
+    table = content.tables["mlvp at severity 5: R@1"]
     levels = [text for text, _ in table[0]]
     assert levels == ["method", "clean", "low", "mid", "high", "all"]
     names = [text for text, _ in table[1] if text not in ("", "average")]
@@ -204,14 +204,16 @@ def test_tables_are_the_papers(made: Path) -> None:
     assert by_name["tcr"][1] == ("37.0", "u")
     assert by_name["none"][1] == ("35.0", "")
     assert by_name["hatvtr"][-1] == ("39.0", "strong")
-    assert "mm_robustness at severity 1: R@1" in found.tables
+    assert "mm_robustness at severity 1: R@1" in content.tables
 
 
 def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
-    made = [result("none", 90.0)]
+    results = [result("none", 90.0)]
     for place, entry in enumerate(registry.perturbations("mlvp", "video")):
-        made.append(result("none", float(place), suite="mlvp", perturbation=entry.name, severity=5, level=entry.level))
-    manifests.write(tmp_path / "results.parquet", RESULTS, made)
+        results.append(
+            result("none", float(place), suite="mlvp", perturbation=entry.name, severity=5, level=entry.level)
+        )
+    manifests.write(tmp_path / "results.parquet", RESULTS, results)
     page.write(tmp_path / "report.html", results=[tmp_path / "results.parquet"])
     table = read(tmp_path / "report.html").tables["mlvp at severity 5: R@1"]
     values = dict(zip([text for text, _ in table[1]][::-1], [text for text, _ in table[2]][::-1], strict=True))
@@ -243,18 +245,18 @@ def test_what_cannot_be_compared_is_said_first(backend: dict[str, str], says: st
         assert text.index(says) < text.index("<table")
 
 
-def test_every_section_is_there(made: Path) -> None:
-    found = read(made)
+def test_every_section_is_there(report: Path) -> None:
+    content = read(report)
     wanted = ["Results", "R@1 against severity", "Robustness scores", "Hubness", "Similarities", "Cost"]
-    assert found.headings == [*wanted, "Perturbed clips", "Captions and the gate", "Quarantine", "How it was made"]
-    text = made.read_text()
+    assert content.headings == [*wanted, "Perturbed clips", "Captions and the gate", "Quarantine", "How it was made"]
+    text = report.read_text()
     assert text.count("<img ") == 2 + 1 + 1 + 1  # severities, histograms, heat maps, a contact sheet
     assert "0.948" in text
     assert "a small encoder that the workflow trained on drawn scenes" in text
 
 
-def test_robustness_is_against_the_methods_own_clean_result(made: Path) -> None:
-    tables = read(made).tables
+def test_robustness_is_against_the_methods_own_clean_result(report: Path) -> None:
+    tables = read(report).tables
     for name, expected in (("absolute robustness", 1 - (81 - 49) / 100), ("MultiModal Impact", (81 - 49) / 81)):
         table = tables[f"demo, videos ask for captions (v2t): {name}"]
         assert [text for text, _ in table[1]][1:] == ["low", "mid", "high"]
@@ -263,8 +265,8 @@ def test_robustness_is_against_the_methods_own_clean_result(made: Path) -> None:
         assert line[1][0] == f"{expected:.2f} ± 0.00"
 
 
-def test_names_are_text_and_nothing_is_loaded(made: Path) -> None:
-    text = made.read_text(encoding="utf-8")
+def test_names_are_text_and_nothing_is_loaded(report: Path) -> None:
+    text = report.read_text(encoding="utf-8")
     assert "<script" not in text
     assert "&lt;script&gt;" in text
     assert "видео 影片" in text
@@ -272,22 +274,22 @@ def test_names_are_text_and_nothing_is_loaded(made: Path) -> None:
     assert "http" not in re.sub(r"data:[^\"]*", "", text)
 
 
-def test_the_same_manifests_give_the_same_page(files: dict[str, list[Path]], made: Path, tmp_path: Path) -> None:
+def test_the_same_manifests_give_the_same_page(files: dict[str, list[Path]], report: Path, tmp_path: Path) -> None:
     page.write(tmp_path / "again.html", **files)
-    assert (tmp_path / "again.html").read_bytes() == made.read_bytes()
+    assert (tmp_path / "again.html").read_bytes() == report.read_bytes()
 
 
 def test_nothing_was_evaluated(tmp_path: Path) -> None:
     page.write(tmp_path / "report.html")
-    found = read(tmp_path / "report.html")
-    assert not found.tables
+    content = read(tmp_path / "report.html")
+    assert not content.tables
     assert "Nothing was evaluated yet" in (tmp_path / "report.html").read_text()
 
 
 def test_what_was_not_measured_is_left_empty(tmp_path: Path) -> None:
     unmeasured = {column.name: None for column in columns_of(ResultRow) if column.name.startswith(("hub_", "total_ms"))}
-    made = [result(method, 50.0 + place, **unmeasured) for place, method in enumerate(METHODS)]
-    manifests.write(tmp_path / "r.parquet", RESULTS, made)
+    results = [result(method, 50.0 + place, **unmeasured) for place, method in enumerate(METHODS)]
+    manifests.write(tmp_path / "r.parquet", RESULTS, results)
     page.write(tmp_path / "page.html", results=[tmp_path / "r.parquet"])
     tables = read(tmp_path / "page.html").tables
     (hubness,) = (table for name, table in tables.items() if "hubness" in name)
@@ -324,17 +326,17 @@ document.getElementById("f").onload = function () {{
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
-def test_it_fits_desktop_and_phone(width: int, height: int, made: Path) -> None:
+def test_it_fits_desktop_and_phone(width: int, height: int, report: Path) -> None:
     chromium = needs.browser()
-    wrapper = made.parent / "wrapper.html"
+    wrapper = report.parent / "wrapper.html"
     wrapper.write_text(WRAPPER.format(width=width, height=height))
-    profile = made.parent / "profile"
+    profile = report.parent / "profile"
     command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", *QUIET, f"--user-data-dir={profile}"]
     command += ["--allow-file-access-from-files", "--virtual-time-budget=5000", "--dump-dom", wrapper.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    said = re.search(r"<title>(.*?)</title>", done.stdout)
-    assert said, done.stderr[-2000:]
-    seen = json.loads(said.group(1))
+    title = re.search(r"<title>(.*?)</title>", done.stdout)
+    assert title, done.stderr[-2000:]
+    seen = json.loads(title.group(1))
     assert seen["view"] == width
     assert seen["wide"] <= width, "the page is wider than the screen"
     assert seen["headings"] == 10

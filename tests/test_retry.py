@@ -46,13 +46,13 @@ def test_a_mended_clip_is_made_and_no_other(damaged: tuple[Project, bytes]) -> N
     project, whole = damaged
     (project.root / "videos/b.mp4").write_bytes(whole)
     assert project.rerun("mlvp_tiny") == set(), "nothing tells Snakemake that it was mended"
-    before, parts = inodes(project), project.made()
+    before, parts = inodes(project), project.outputs()
 
     would = project.perturb("retry", "--dry-run")
     assert would.returncode == 0, would.stderr
     assert "'b': source: " in would.stdout
     assert "1 quarantined rows in 1 parts would be processed again" in would.stdout
-    assert project.made() == parts
+    assert project.outputs() == parts
 
     assert project.perturb("retry").returncode == 0
     project.snakemake("mlvp_tiny")
@@ -88,9 +88,9 @@ def test_a_clip_that_failed_while_it_was_made_is_made_again_alone(tmp_path: Path
         "4 quarantined rows in 4 parts will be"
         in project.perturb("retry", "--stage", "video", "--suite", "mlvp").stdout
     )
-    made = project.rerun("mlvp_tiny")
-    assert len([name for name in made if "mlvp" in name]) == 4
-    assert not any("sources" in name for name in made)
+    remade = project.rerun("mlvp_tiny")
+    assert len([name for name in remade if "mlvp" in name]) == 4
+    assert not any("sources" in name for name in remade)
     assert quarantined(project) == {}
     after = inodes(project)
     assert {path.stem for path in after if path not in before} == {"c"}
@@ -121,12 +121,12 @@ def test_names_that_are_not_there_are_refused(damaged: tuple[Project, bytes], tm
 
 def test_nothing_is_removed_while_snakemake_runs(damaged: tuple[Project, bytes]) -> None:
     project, _ = damaged
-    before = project.made()
+    before = project.outputs()
     lock = project.root / ".snakemake/locks/0.input.lock"
     lock.parent.mkdir(exist_ok=True)
     lock.write_text("here")
     refused = project.perturb("retry")
     assert refused.returncode == 1
     assert "snakemake --unlock" in refused.stderr
-    assert project.made() == before
+    assert project.outputs() == before
     assert project.perturb("retry", "--dry-run").returncode == 0

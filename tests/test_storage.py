@@ -36,15 +36,15 @@ PLAIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-~%"
 
 @given(st.lists(ANY_ID | LONG_ID, max_size=20, unique=True))
 def test_distinct_ids_have_distinct_names(ids: list[str]) -> None:
-    stems = [storage.file_stem(one) for one in ids]
+    stems = [storage.file_stem(item_id) for item_id in ids]
     assert len(set(stems)) == len(ids)
 
 
 @given(st.lists(ANY_ID, max_size=20))
 def test_names_of_names_are_distinct_too(ids: list[str]) -> None:
     """An id may look like the name of another."""
-    both = set(ids) | {storage.file_stem(one) for one in ids}
-    assert len({storage.file_stem(one) for one in both}) == len(both)
+    both = set(ids) | {storage.file_stem(name) for name in ids}
+    assert len({storage.file_stem(name) for name in both}) == len(both)
 
 
 def test_an_id_that_looks_like_a_shortened_name_is_another() -> None:
@@ -118,8 +118,8 @@ def test_a_file_stays_as_it_was_after_an_error(error: BaseException, before: str
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG, errno.EIO])
 def test_a_refusal_to_write_names_the_file(code: int, tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
-    said = f"cannot write .*a.txt: {os.strerror(code)}.* GB free there"
-    with pytest.raises(OutputError, match=said), storage.atomic_path(target):
+    message = f"cannot write .*a.txt: {os.strerror(code)}.* GB free there"
+    with pytest.raises(OutputError, match=message), storage.atomic_path(target):
         raise OSError(code, "said the system")
 
 
@@ -181,10 +181,10 @@ def test_leftovers_of_nowhere_are_none(tmp_path: Path) -> None:
 
 def test_two_writers_do_not_meet(tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
-    with storage.atomic_path(target) as one, storage.atomic_path(target) as other:
-        assert one != other
-        one.write_text("one")
-        other.write_text("other")
+    with storage.atomic_path(target) as first, storage.atomic_path(target) as second:
+        assert first != second
+        first.write_text("one")
+        second.write_text("other")
     assert target.read_text() == "one"  # the outer one finished last
 
 
@@ -313,17 +313,17 @@ def limited(action: Callable[[], None]) -> str:
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=child)
     process.start()
-    said: str = receiver.recv()
+    answer: str = receiver.recv()
     process.join()
-    return said
+    return answer
 
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_the_writers_write(writer: str, tmp_path: Path) -> None:
     """Otherwise the tests around this one would show nothing."""
     WRITERS[writer](tmp_path)
-    (made,) = tmp_path.iterdir()
-    assert made.stat().st_size > 32 * 1024
+    (file,) = tmp_path.iterdir()
+    assert file.stat().st_size > 32 * 1024
 
 
 @pytest.mark.parametrize("writer", WRITERS)

@@ -85,14 +85,15 @@ def test_shot_noise_is_poisson(severity: int) -> None:
     rate = entry.parameters(severity)["strength"]
     frame = np.full((1, 200, 200, 3), 90, np.uint8)
     levels = perturbed(entry, severity, frame).ravel()
-    values, found = np.unique(levels, return_counts=True)
+    values, observed = np.unique(levels, return_counts=True)
     counts = np.arange(0, 2000)
     likely = stats.poisson.pmf(counts, rate * 90 / 255)
     expected = np.array([likely[noise.shot_levels(counts, rate) == value].sum() for value in values]) * levels.size
     enough = expected > 20
     assert enough.sum() > 5
     assert (
-        stats.chisquare(found[enough], expected[enough] * found[enough].sum() / expected[enough].sum()).pvalue > 0.001
+        stats.chisquare(observed[enough], expected[enough] * observed[enough].sum() / expected[enough].sum()).pvalue
+        > 0.001
     )
 
 
@@ -120,11 +121,11 @@ def test_the_text_of_shot_noise_is_impulse_noise() -> None:
     shot, impulse = registry.get("msrvtt_p/shot_noise"), registry.get("msrvtt_p/impulse_noise")
     frame, ranks = scene(1, 30, 40)[0], drawn(impulse, 1, 30, 40)
     for severity in shot.severities:
-        one, other = (
+        first, second = (
             registry.resolve(entry.kernel)(ranks, 1, 30, 40, **entry.parameters(severity, "paper"))(frame, 0)
             for entry in (shot, impulse)
         )
-        assert np.array_equal(one, other)
+        assert np.array_equal(first, second)
 
 
 # --- blur ------------------------------------------------------------------------------------------------------------
@@ -191,7 +192,7 @@ def test_zoom_blur(suite: str, severity: int, size: tuple[int, int]) -> None:
         parts = [math.ceil(side / factor) for side in size]
         top, left = ((side - part) // 2 for side, part in zip(size, parts, strict=True))
         zoomed = ndimage.zoom(layers[0][top : top + parts[0], left : left + parts[1]], (factor, factor, 1), order=1)
-        trim = [(found - side) // 2 for found, side in zip(zoomed.shape, size, strict=False)]
+        trim = [(length - side) // 2 for length, side in zip(zoomed.shape, size, strict=False)]
         layers.append(zoomed[trim[0] : trim[0] + size[0], trim[1] : trim[1] + size[1]])
     assert_close(perturbed(entry, severity, frame[None])[0], truncated(np.mean(layers, axis=0)), 0.85)
 
@@ -207,7 +208,7 @@ def test_frosted_glass_takes_from_its_own_array(delta: int, size: tuple[int, int
     for drawn_steps in steps:
         for h in range(height - delta, delta, -1):
             for w in range(width - delta, delta, -1):
-                dy, dx = (int(one[h, w]) * 2 * delta // 65536 - delta for one in drawn_steps)
+                dy, dx = (int(offsets[h, w]) * 2 * delta // 65536 - delta for offsets in drawn_steps)
                 x[h, w], x[h + dy, w + dx] = x[h + dy, w + dx], x[h, w]
     sources = blur.glass_sources(steps, height, width, delta)
     assert np.array_equal(picture.reshape(-1, 3)[sources], x)
@@ -250,7 +251,10 @@ def test_rotation_is_pillows(degrees: float, size: tuple[int, int]) -> None:
 def test_rotate_turns_by_every_whole_angle_alike() -> None:
     size = 100, 140
     frame = scene(1, *size)[0]
-    turned = {camera.static_rotate(None, 1, *size, degrees=float(one))(frame, 0).tobytes(): one for one in range(-7, 8)}
+    turned = {
+        camera.static_rotate(None, 1, *size, degrees=float(degrees))(frame, 0).tobytes(): degrees
+        for degrees in range(-7, 8)
+    }
     units = (np.arange(60) + 0.5) / 60
     angles = [turned[camera.rotate(float(unit), 1, *size, most_degrees=7)(frame, 0).tobytes()] for unit in units]
     assert angles == sorted(angles)
@@ -269,7 +273,8 @@ def test_translate_shows_the_window_of_the_reference(severity: int, size: tuple[
     y, x = np.mgrid[:height, :width]
     places = (y + 0.5) * 7 / 8 + corner[1] - 0.5, (x + 0.5) * 7 / 8 + corner[0] - 0.5
     moved = [
-        ndimage.map_coordinates(frame[..., one].astype(float), places, order=1, mode="nearest") for one in range(3)
+        ndimage.map_coordinates(frame[..., channel].astype(float), places, order=1, mode="nearest")
+        for channel in range(3)
     ]
     ours = camera.translate(origin, 1, *size, reach=reach)(frame, 0)
     assert_close(ours, np.rint(np.dstack(moved)).astype(int), 0.95)
@@ -285,7 +290,7 @@ def test_still_snow_is_the_first_moment_of_snow(severity: int) -> None:
     flakes = drawn(still, 3, 37, 53)
     parameters = still.parameters(severity)
     ours = [weather.still_snow(flakes, 3, 37, 53, **parameters)(frame, i) for i, frame in enumerate(frames)]
-    assert all(np.array_equal(one, ours[0]) for one in ours)
+    assert all(np.array_equal(picture, ours[0]) for picture in ours)
     once = registry.resolve(falling.kernel)(flakes, 1, 37, 53, **parameters)(frames[0], 0)
     assert np.array_equal(ours[0], once)
 

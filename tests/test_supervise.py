@@ -86,7 +86,7 @@ def test_results_arrive_while_the_next_task_runs() -> None:
 
 def test_a_media_error_is_the_tasks_own() -> None:
     outcomes = run(doing({"b": raising(MediaError("frame 7 is damaged"))}), ["a", "b", "c"])
-    assert [(one.task, one.result, one.error) for one in outcomes] == [
+    assert [(outcome.task, outcome.result, outcome.error) for outcome in outcomes] == [
         ("a", "A", None),
         ("b", None, "frame 7 is damaged"),
         ("c", "C", None),
@@ -95,7 +95,7 @@ def test_a_media_error_is_the_tasks_own() -> None:
 
 def test_an_unforeseen_exception_says_where_in_one_line() -> None:
     outcomes = run(doing({"b": raising(ZeroDivisionError("one\ntwo"))}), ["a", "b", "c"])
-    assert [one.error is None for one in outcomes] == [True, False, True]
+    assert [outcome.error is None for outcome in outcomes] == [True, False, True]
     assert outcomes[1].error is not None
     assert outcomes[1].error.startswith("unforeseen ZeroDivisionError: one two (at test_supervise.py:")
     assert "\n" not in outcomes[1].error
@@ -226,7 +226,7 @@ class Counted:
 def test_a_crash_at_every_try_is_the_tasks_own(number: signal.Signals, tmp_path: Path) -> None:
     crashing = Counted(tmp_path, crash(number))
     outcomes = run(doing({"b": crashing, "d": crashing}), ["a", "b", "c"])
-    assert [one.result for one in outcomes] == ["A", None, "C"]
+    assert [outcome.result for outcome in outcomes] == ["A", None, "C"]
     assert outcomes[1].error == f"its decoder crashes: {number.name}, 3 times"
     assert crashing.tries() == 3
 
@@ -234,7 +234,7 @@ def test_a_crash_at_every_try_is_the_tasks_own(number: signal.Signals, tmp_path:
 def test_a_program_that_crashes_at_every_try_is_the_tasks_own(tmp_path: Path) -> None:
     crashing = Counted(tmp_path, raising(CrashError("ffmpeg crashes: SIGSEGV")))
     outcomes = run(doing({"a": crashing}), ["a", "b"])
-    assert [one.error for one in outcomes] == ["ffmpeg crashes: SIGSEGV, 3 times", None]
+    assert [outcome.error for outcome in outcomes] == ["ffmpeg crashes: SIGSEGV, 3 times", None]
     assert crashing.tries() == 3
 
 
@@ -260,7 +260,7 @@ def test_a_worker_that_is_killed_at_every_try_stops_the_run(tmp_path: Path, capl
             seen.append(outcome)
     assert seen == [Outcome("a", "A", None)]
     assert killed.tries() == 3
-    assert [one.getMessage().endswith("trying again") for one in caplog.records] == [True, True]
+    assert [record.getMessage().endswith("trying again") for record in caplog.records] == [True, True]
 
 
 def test_each_task_has_its_own_tries(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_a_pipe_that_outlives_the_worker_does_not_hide_its_death(tmp_path: Path)
 
 def test_an_exit_at_every_try_costs_one_task() -> None:
     outcomes = run(doing({"a": lambda tick: os._exit(3), "c": lambda tick: sys.exit(4)}), ["a", "b", "c"])
-    assert [one.error for one in outcomes] == [
+    assert [outcome.error for outcome in outcomes] == [
         "its worker process ended with exit status 3, 3 times",
         None,
         "its worker process ended with exit status 4, 3 times",
@@ -341,7 +341,7 @@ def test_a_hanging_task_is_killed_and_the_rest_goes_on(how: str, tmp_path: Path)
     hanging = {"pause": lambda tick: signal.pause(), "fifo": read_forever(tmp_path / "fifo"), "ignoring": ignore}[how]
     started = time.monotonic()
     outcomes = run(doing({"b": hanging}), ["a", "b", "c"], STALL_S)
-    assert [one.result for one in outcomes] == ["A", None, "C"]
+    assert [outcome.result for outcome in outcomes] == ["A", None, "C"]
     assert outcomes[1].error == f"no progress for {STALL_S:g} s, 2 times"
     assert time.monotonic() - started >= 2 * STALL_S
 
@@ -395,7 +395,7 @@ def test_what_a_killed_task_had_started_is_killed_too(end: str, tmp_path: Path) 
         signal.pause()
 
     outcomes = run(doing({"a": start}), ["a", "b"], STALL_S)
-    assert [one.error is None for one in outcomes] == [False, True]
+    assert [outcome.error is None for outcome in outcomes] == [False, True]
     pid = int((tmp_path / "pid").read_text())
     wait_for(lambda: is_gone(pid))
 

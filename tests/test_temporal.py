@@ -129,7 +129,7 @@ def test_insertion_keeps_the_length_and_plays_forward(
         expected = min(max(1, round(parameters["share"] * num_frames)), num_frames - 1)
         assert len(donor) == expected
     if len(donor) and int((len(donor) - 1) * step) < donor_frames:
-        assert all(one <= other for one, other in itertools.pairwise(donor.tolist()))
+        assert all(before <= after for before, after in itertools.pairwise(donor.tolist()))
 
 
 def test_released_appends_and_paper_splices_into_the_middle() -> None:

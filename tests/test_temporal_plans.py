@@ -102,13 +102,13 @@ def test_jumble_can_put_every_frame_everywhere_in_its_segment() -> None:
 def test_box_jumble_moves_whole_segments(num_frames: int, seed: int, length: int) -> None:
     plan = temporal.box_jumble(order_of(num_frames, seed), num_frames, length=length)
     segments = [list(range(start, min(start + length, num_frames))) for start in range(0, num_frames, length)]
-    found, rest = [], plan.tolist()
+    blocks, rest = [], plan.tolist()
     while rest:
         segment = segments[rest[0] // length]
         assert rest[: len(segment)] == segment
-        found.append(segment)
+        blocks.append(segment)
         rest = rest[len(segment) :]
-    assert sorted(found) == segments
+    assert sorted(blocks) == segments
 
 
 def test_box_jumble_can_put_every_segment_everywhere() -> None:
@@ -136,7 +136,7 @@ def test_freeze_holds_each_kept_frame_until_the_next(num_frames: int, seed: int,
     # The first frame, and the share; it may be in it.
     assert len(shown) - int(kept * num_frames) in (0, 1)
     for position, frame in enumerate(plan.tolist()):
-        assert frame == max(one for one in shown if one <= position)
+        assert frame == max(index for index in shown if index <= position)
     # What is kept of a share is kept of a larger one.
     assert set(shown) <= set(temporal.freeze(order, num_frames, kept=0.5).tolist())
 

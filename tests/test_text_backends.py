@@ -141,10 +141,10 @@ def test_glove_is_read_from_its_text_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_gaps_are_filled_from_both_sides() -> None:
     fill = role("masked_lm")
-    found = fill(["a", "little", "girl"], 1, "JJ")
-    assert "young" in found
-    assert "little" not in found
-    assert len(found) <= 10
+    words = fill(["a", "little", "girl"], 1, "JJ")
+    assert "young" in words
+    assert "little" not in words
+    assert len(words) <= 10
     assert fill(["zzzz", "little", "qqqq"], 1, "JJ") == []
     assert fill(["man"], 0, "NN") is not None
 
@@ -214,8 +214,8 @@ def test_without_apertium_the_packages_are_named(monkeypatch: pytest.MonkeyPatch
 def test_meaning_is_measured() -> None:
     encoder = role("similarity")
 
-    def similarity(one: str, other: str) -> float:
-        vectors = encoder.embed([one, other])
+    def similarity(first: str, second: str) -> float:
+        vectors = encoder.embed([first, second])
         return float(vectors[0] @ vectors[1])
 
     assert similarity(GIRL, "A little girl does gymnastics.") > 0.98
@@ -287,9 +287,9 @@ def test_bert_fills_gaps_with_words_of_the_tag(save: Callable[..., str]) -> None
     role("tagger")
     fill = text_masked_lm.bert(save("bert", "BertForMaskedLM", "BertConfig", **BERT))
     tagger = role("tagger")
-    found = fill(GIRL.split(), 2, "NN")
-    assert found == fill(GIRL.split(), 2, "NN")
-    assert set(found) == {word for word in set(WORDS) if len(word) > 1 and tagger([word])[0][:2] == "NN"}
+    words = fill(GIRL.split(), 2, "NN")
+    assert words == fill(GIRL.split(), 2, "NN")
+    assert set(words) == {word for word in set(WORDS) if len(word) > 1 and tagger([word])[0][:2] == "NN"}
     assert fill(GIRL.split(), 2, "UH") == []
     assert fill(["word"] * 2000, 1000, "NN")
 
@@ -329,9 +329,9 @@ def test_translation_models_go_there_and_back(save: Callable[..., str], kind: st
         names = ("MarianMTModel", "MarianConfig")
     there, back = save("there", *names, **settings), save("back", *names, **settings)
     translator = text_translator.wmt19(there, back)
-    made = translator(GIRL)
-    assert made == translator(GIRL)
-    assert set(made.split()) <= set(WORDS)
+    translation = translator(GIRL)
+    assert translation == translator(GIRL)
+    assert set(translation.split()) <= set(WORDS)
     assert translator(" ") == " "
 
 
@@ -359,10 +359,10 @@ def test_style_models_sample_from_the_captions_generator(
     assert styler(GIRL, "formal", generator(1)) == GIRL
     monkeypatch.setattr(text_style, "_ADEQUATE", 0.0)
     before = torch.random.get_rng_state().tolist()
-    made = styler(GIRL, "formal", generator(1))
-    assert made == styler(GIRL, "formal", generator(1))
+    styled = styler(GIRL, "formal", generator(1))
+    assert styled == styler(GIRL, "formal", generator(1))
     assert len({styler(GIRL, "formal", generator(seed)) for seed in range(5)}) > 1
-    assert made != GIRL
+    assert styled != GIRL
     assert torch.random.get_rng_state().tolist() == before
     assert styler("", "formal", generator(1)) == ""
 
@@ -395,10 +395,10 @@ def test_nltks_tagger_is_read_from_nltks_folders(tmp_path: Path, monkeypatch: py
 def test_pretrained_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     role("tagger")
     play(monkeypatch, "tagger", "pretrained", lambda: lambda words: ["NN"] * len(words))
-    made = perturbations.perturb_text(GIRL, "msrvtt_p/no_nouns", seed=0, item_id="c", backend="pretrained")
+    result = perturbations.perturb_text(GIRL, "msrvtt_p/no_nouns", seed=0, item_id="c", backend="pretrained")
     models.load.cache_clear()
-    assert made.text == "[UNK] [UNK] [UNK] [UNK] [UNK]"
-    assert made.backend == "nltk/averaged_perceptron_tagger_eng"
+    assert result.text == "[UNK] [UNK] [UNK] [UNK] [UNK]"
+    assert result.backend == "nltk/averaged_perceptron_tagger_eng"
 
 
 def test_nothing_is_loaded_before_it_is_asked_for() -> None:

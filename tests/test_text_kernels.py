@@ -256,8 +256,8 @@ def test_the_words_of_a_low_severity_are_among_those_of_a_high_one(name: str) ->
     for seed in range(20):
         low = kernel(f"mm_robustness/{name}", 2)(LONG, generator(seed)).split()
         high = kernel(f"mm_robustness/{name}", 7)(LONG, generator(seed)).split()
-        for clean, one, other in zip(LONG.split(), low, high, strict=True):
-            assert one in (clean, other)
+        for clean, mild, strong in zip(LONG.split(), low, high, strict=True):
+            assert mild in (clean, strong)
 
 
 @pytest.mark.parametrize(("name", "share"), [("keyboard", 0.2), ("ocr", 0.2), ("typos", 0.3), ("spelling_error", 0.3)])
@@ -285,10 +285,10 @@ def test_a_misspelling_is_listed() -> None:
 
 
 def test_brackets_stand_around_the_caption() -> None:
-    made = outcomes("msrvtt_p/punctuation", "a man runs.", 300)
-    assert len(made) == 24
-    assert all(text[1:-1].strip().startswith("a man runs") for text in made)
-    assert "( a man runs... )" in made
+    texts = outcomes("msrvtt_p/punctuation", "a man runs.", 300)
+    assert len(texts) == 24
+    assert all(text[1:-1].strip().startswith("a man runs") for text in texts)
+    assert "( a man runs... )" in texts
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
@@ -415,8 +415,8 @@ def test_unk_keeps_the_length(name: str) -> None:
 
 
 def test_a_random_noun_is_dropped_wherever_it_stands() -> None:
-    made = outcomes("msrvtt_p/random_noun", "a man and a man", 10)
-    assert made == {"a [UNK] and a [UNK]"}
+    texts = outcomes("msrvtt_p/random_noun", "a man and a man", 10)
+    assert texts == {"a [UNK] and a [UNK]"}
 
 
 def test_without_a_verb_the_first_word_is_dropped() -> None:

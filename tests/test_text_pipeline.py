@@ -116,8 +116,8 @@ def test_the_hash_seed_changes_nothing(key: str) -> None:
     available(registry.get(key))
     script = (
         "import perturbations\n"
-        f"made = [perturbations.perturb_text({PERSON!r}, {key!r}, seed=s, item_id='c').text for s in range(5)]\n"
-        "print(made)"
+        f"texts = [perturbations.perturb_text({PERSON!r}, {key!r}, seed=s, item_id='c').text for s in range(5)]\n"
+        "print(texts)"
     )
     root = Path(perturbations.__file__).parents[1]
     printed = {
@@ -146,13 +146,13 @@ KNOWN = {
 
 def test_known_results() -> None:
     """Values that must not change from one release to the next without a new version of the kernel."""
-    made = {
+    results = {
         name: perturbations.perturb_text(
             PERSON, f"mm_robustness/{name}", 7, seed=0, item_id="ret0", dataset="msrvtt"
         ).text
         for name in ("keyboard", "ocr", "char_insert", "char_replace", "char_swap", "char_delete")
     }
-    assert made == KNOWN
+    assert results == KNOWN
 
 
 def test_seeded_globals_repeat_and_restore() -> None:
@@ -172,15 +172,15 @@ def test_seeded_globals_repeat_and_restore() -> None:
 
 
 def test_perturb_text_says_what_it_did() -> None:
-    made = perturbations.perturb_text(GIRL, "msrvtt_p/gender_male", seed=0, item_id="ret1")
-    assert made == pipeline.PerturbedText("a little boy does gymnastics", True, None, 1, True, "rules")
+    result = perturbations.perturb_text(GIRL, "msrvtt_p/gender_male", seed=0, item_id="ret1")
+    assert result == pipeline.PerturbedText("a little boy does gymnastics", True, None, 1, True, "rules")
     with pytest.raises(FrozenInstanceError):
-        made.text = ""  # type: ignore[misc]
+        result.text = ""  # type: ignore[misc]
 
 
 def test_severity_zero_is_the_caption_itself() -> None:
-    made = perturbations.perturb_text(GIRL, "mm_robustness/ocr", 0, seed=0, item_id="ret1")
-    assert (made.text, made.changed, made.accepted) == (GIRL, False, True)
+    result = perturbations.perturb_text(GIRL, "mm_robustness/ocr", 0, seed=0, item_id="ret1")
+    assert (result.text, result.changed, result.accepted) == (GIRL, False, True)
 
 
 def test_what_does_not_exist_is_refused() -> None:
@@ -259,10 +259,10 @@ def test_odd_captions_give_sensible_rows(entry: Perturbation) -> None:
 @settings(max_examples=10)
 @given(text=st.text(max_size=80), seed=st.integers(0, 5))
 def test_any_caption_can_be_perturbed(entry: Perturbation, text: str, seed: int) -> None:
-    made = perturbations.perturb_text(text, available(entry), entry.severities[-1], seed=seed, item_id="c")
-    assert made.changed == (made.text != text)
+    result = perturbations.perturb_text(text, available(entry), entry.severities[-1], seed=seed, item_id="c")
+    assert result.changed == (result.text != text)
     if entry.level == "DropText":
-        assert len(made.text.split()) == len(text.split())
+        assert len(result.text.split()) == len(text.split())
 
 
 # --- the gate ---------------------------------------------------------------------------------------------------------
@@ -287,13 +287,13 @@ def draws(*texts: str) -> Any:
 
 
 def test_the_gate_takes_the_first_that_is_similar_enough() -> None:
-    made = gate.first_accepted(["a", "b"], [draws("0.5", "0.95", "0.99"), draws("0.9")], FakeEncoder(), 100)
-    assert made == [gate.Outcome("0.95", 0.95, 2, True), gate.Outcome("0.9", 0.9, 1, True)]
+    outcomes = gate.first_accepted(["a", "b"], [draws("0.5", "0.95", "0.99"), draws("0.9")], FakeEncoder(), 100)
+    assert outcomes == [gate.Outcome("0.95", 0.95, 2, True), gate.Outcome("0.9", 0.9, 1, True)]
 
 
 def test_the_gate_keeps_the_last_try_and_says_that_it_did_not_pass() -> None:
-    made = gate.first_accepted(["a"], [draws("0.8", "0.1", "0.2")], FakeEncoder(), 3)
-    assert made == [gate.Outcome("0.2", 0.2, 3, False)]
+    outcomes = gate.first_accepted(["a"], [draws("0.8", "0.1", "0.2")], FakeEncoder(), 3)
+    assert outcomes == [gate.Outcome("0.2", 0.2, 3, False)]
 
 
 def test_the_gate_asks_for_all_that_wait_at_once_and_for_no_text_twice() -> None:
@@ -303,8 +303,8 @@ def test_the_gate_asks_for_all_that_wait_at_once_and_for_no_text_twice() -> None
 
 
 def test_similarity_is_judged_as_it_is_reported() -> None:
-    made = gate.first_accepted(["a", "b"], [draws("0.89996"), draws("0.89994")], FakeEncoder(), 1)
-    assert [(one.similarity, one.accepted) for one in made] == [(0.9, True), (0.8999, False)]
+    outcomes = gate.first_accepted(["a", "b"], [draws("0.89996"), draws("0.89994")], FakeEncoder(), 1)
+    assert [(outcome.similarity, outcome.accepted) for outcome in outcomes] == [(0.9, True), (0.8999, False)]
 
 
 def test_a_hundred_tries_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,8 @@ def run(model: Any, method: str, direction: str, sizes: list[int], **options: An
 
 def snapshot(clip: Any) -> Any:
     tensors = {name: value.clone() for name, value in clip.state_dict().items()}
-    flags = {name: (one.requires_grad, one.grad) for name, one in clip.named_parameters()}
-    return tensors, flags, {name: one.training for name, one in clip.named_modules()}
+    flags = {name: (parameter.requires_grad, parameter.grad) for name, parameter in clip.named_parameters()}
+    return tensors, flags, {name: module.training for name, module in clip.named_modules()}
 
 
 def assert_same(before: Any, after: Any) -> None:
@@ -46,9 +46,9 @@ def assert_same(before: Any, after: Any) -> None:
 def test_any_batch_size_and_a_short_last_batch(pooling: str, direction: str, method: str) -> None:
     sizes = [1, 3, 16, 2]
     counts = tta.Counts()
-    found = run(model_of(pooling), method, direction, sizes, counts=counts, steps=2)
-    assert [tuple(one.shape) for one in found] == [(size, 20) for size in sizes]
-    assert all(bool(torch.isfinite(one).all()) and not one.requires_grad for one in found)
+    results = run(model_of(pooling), method, direction, sizes, counts=counts, steps=2)
+    assert [tuple(result.shape) for result in results] == [(size, 20) for size in sizes]
+    assert all(bool(torch.isfinite(result).all()) and not result.requires_grad for result in results)
     attempts = counts.updates + counts.empty + counts.non_finite
     assert attempts == (2 * len(sizes) if method in ADAPTING else 0)
     if method in ADAPTING:
@@ -94,11 +94,13 @@ def test_only_layer_norms_of_the_query_tower_learn(
     original = torch.optim.AdamW.step
 
     def step(self: Any, *given: Any) -> Any:
-        seen["trainable"] = {name for name, one in clip.named_parameters() if one.requires_grad}
-        seen["optimized"] = {id(one) for group in self.param_groups for one in group["params"]}
-        before = {name: one.detach().clone() for name, one in clip.named_parameters()}
+        seen["trainable"] = {name for name, parameter in clip.named_parameters() if parameter.requires_grad}
+        seen["optimized"] = {id(parameter) for group in self.param_groups for parameter in group["params"]}
+        before = {name: parameter.detach().clone() for name, parameter in clip.named_parameters()}
         original(self, *given)
-        seen["changed"] = {name for name, one in clip.named_parameters() if not torch.equal(one, before[name])}
+        seen["changed"] = {
+            name for name, parameter in clip.named_parameters() if not torch.equal(parameter, before[name])
+        }
 
     monkeypatch.setattr(torch.optim.AdamW, "step", step)
     run(tta.clip4clip(clip), method, direction, [6], steps=1)
@@ -109,7 +111,7 @@ def test_only_layer_norms_of_the_query_tower_learn(
     norms |= {name for name, _ in clip.named_parameters() if name.startswith(tower) and "layrnorm" in name}
     assert seen["trainable"] == norms
     assert len(norms) == (12 if direction == "v2t" else 10)
-    assert seen["optimized"] == {id(one) for name, one in clip.named_parameters() if name in norms}
+    assert seen["optimized"] == {id(parameter) for name, parameter in clip.named_parameters() if name in norms}
     assert seen["changed"] == norms
 
 
@@ -168,17 +170,17 @@ def test_a_step_that_is_no_number_is_skipped_and_counted(method: str) -> None:
     broken[1] = float("nan")
     batches = [broken, *(random_videos(4, seed=seed) for seed in (3, 4))]
     counts = tta.Counts()
-    found = list(tta.adapt(model, method, batches, random_texts(9), direction="v2t", counts=counts))
+    results = list(tta.adapt(model, method, batches, random_texts(9), direction="v2t", counts=counts))
     assert counts.updates >= 6
-    assert bool(torch.isfinite(found[1]).all())
-    assert bool(torch.isfinite(found[2]).all())
-    assert bool(torch.isfinite(found[0][[0, 2, 3]]).all())
-    assert not bool(torch.isfinite(found[0][1]).any())
+    assert bool(torch.isfinite(results[1]).all())
+    assert bool(torch.isfinite(results[2]).all())
+    assert bool(torch.isfinite(results[0][[0, 2, 3]]).all())
+    assert not bool(torch.isfinite(results[0][1]).any())
     if method in ("tent", "read", "tcr", "hatvtr"):  # the others choose among the queries, and leave it out
         assert counts.non_finite + counts.empty == 3
         after = list(tta.adapt(model, method, batches[1:], random_texts(9), direction="v2t"))
         if method != "hatvtr":  # whose column statistics are those of the sound past queries too
-            assert torch.allclose(found[1], after[0], atol=1e-4)
+            assert torch.allclose(results[1], after[0], atol=1e-4)
 
 
 @pytest.mark.parametrize("method", ["tcr", "hatvtr"])
@@ -186,20 +188,20 @@ def test_a_batch_of_which_none_passes_is_skipped(method: str, monkeypatch: pytes
     monkeypatch.setattr(losses, "robust_entropy", lambda entropies, largest: None)
     counts = tta.Counts()
     model = model_of("clip4clip")
-    found = run(model, method, "v2t", [4], counts=counts)[0]
+    scores = run(model, method, "v2t", [4], counts=counts)[0]
     assert (counts.updates, counts.empty) == (0, 3)
     if method == "tcr":
-        assert torch.equal(found, run(model, "none", "v2t", [4])[0])
+        assert torch.equal(scores, run(model, "none", "v2t", [4])[0])
 
 
 def test_an_infinite_gradient_of_a_finite_loss_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(losses, "entropy", lambda logits: (logits - logits.detach()).sum(-1).sqrt())
     counts = tta.Counts()
     model = model_of("clip4clip")
-    found = run(model, "tent", "v2t", [4, 4], counts=counts)
+    results = run(model, "tent", "v2t", [4, 4], counts=counts)
     assert (counts.updates, counts.non_finite) == (0, 6)
     plain = run(model, "none", "v2t", [4, 4])
-    assert all(torch.allclose(a * 0.02, b, atol=1e-6) for a, b in zip(found, plain, strict=True))
+    assert all(torch.allclose(a * 0.02, b, atol=1e-6) for a, b in zip(results, plain, strict=True))
 
 
 # --- inputs ----------------------------------------------------------------------------------------------------------
@@ -210,8 +212,8 @@ def test_tokens_in_every_form_are_the_same() -> None:
     ids, mask = random_texts(6)
     held = {"input_ids": ids, "attention_mask": mask}
     forms = [(ids, mask), [ids, mask], held, transformers.BatchEncoding(held)]
-    found = [next(tta.adapt(model, "tcr", [form], random_videos(8), direction="t2v")) for form in forms]
-    assert all(torch.equal(found[0], one) for one in found[1:])
+    results = [next(tta.adapt(model, "tcr", [form], random_videos(8), direction="t2v")) for form in forms]
+    assert all(torch.equal(results[0], result) for result in results[1:])
     full = torch.ones_like(ids)
     a, b = (next(tta.adapt(model, "none", [form], random_videos(8), direction="t2v")) for form in (ids, (ids, full)))
     assert torch.allclose(a, b, atol=1e-6)
@@ -243,24 +245,26 @@ def test_a_large_gallery_is_pooled_in_pieces(direction: str, monkeypatch: pytest
 def test_double_precision_is_not_seen(stop: str) -> None:
     model = model_of("xpool")
     inside: set[torch.dtype] = set()
-    hook = model.vision.register_forward_hook(lambda module, given, made: inside.add(next(module.parameters()).dtype))
-    for one in model.vision.parameters():
-        one.grad = torch.ones_like(one)
+    hook = model.vision.register_forward_hook(lambda module, given, output: inside.add(next(module.parameters()).dtype))
+    for parameter in model.vision.parameters():
+        parameter.grad = torch.ones_like(parameter)
     before = {name: value.clone() for module in model.modules for name, value in module.state_dict().items()}
     broken = torch.randn(4, 4, 3, 32, 31)  # another size than the model's
-    made = tta.adapt(model, "tcr", [random_videos(4), broken], random_texts(20), direction="v2t", steps=1)
-    first = next(made)
+    results = tta.adapt(model, "tcr", [random_videos(4), broken], random_texts(20), direction="v2t", steps=1)
+    first = next(results)
     if stop == "close":
-        made.close()
+        results.close()
     elif stop == "error":
         with pytest.raises(ValueError, match="31"):
-            next(made)
+            next(results)
     hook.remove()
     assert inside == {torch.float64}
     assert first.dtype == torch.float32
     after = {name: value for module in model.modules for name, value in module.state_dict().items()}
     assert all(torch.equal(value, before[name]) and value.dtype == before[name].dtype for name, value in after.items())
-    assert all(one.grad is not None and one.grad.dtype == torch.float32 for one in model.vision.parameters())
+    assert all(
+        parameter.grad is not None and parameter.grad.dtype == torch.float32 for parameter in model.vision.parameters()
+    )
 
 
 def test_inference_mode_and_no_grad_around_it_do_no_harm() -> None:
@@ -270,8 +274,8 @@ def test_inference_mode_and_no_grad_around_it_do_no_harm() -> None:
         assert all(torch.equal(a, b) for a, b in zip(expected, run(model, "tcr", "v2t", [4, 4]), strict=True))
         encoded = tta.encode_gallery(model, random_texts(20), "v2t")
         batches = [random_videos(4, seed=seed) for seed in (0, 1)]
-        found = list(tta.adapt(model, "tcr", batches, encoded, direction="v2t"))
-        assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
+        results = list(tta.adapt(model, "tcr", batches, encoded, direction="v2t"))
+        assert all(torch.equal(a, b) for a, b in zip(expected, results, strict=True))
         assert torch.is_inference_mode_enabled()
     with torch.no_grad():
         assert all(torch.equal(a, b) for a, b in zip(expected, run(model, "tcr", "v2t", [4, 4]), strict=True))
@@ -279,7 +283,7 @@ def test_inference_mode_and_no_grad_around_it_do_no_harm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"method": "tend"}, "method 'tend' is unknown; allowed: none, tent"),
         ({"direction": "t2t"}, "direction 't2t' is unknown; allowed: v2t, t2v"),
@@ -292,14 +296,14 @@ def test_inference_mode_and_no_grad_around_it_do_no_harm() -> None:
         ({"bank": random_videos(2)}, "takes no bank"),
     ],
 )
-def test_a_wrong_setting_is_said_at_once(changed: dict[str, Any], said: str) -> None:
+def test_a_wrong_setting_is_said_at_once(changed: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"method": "tent", "direction": "v2t", **changed}
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         tta.adapt(model_of("clip4clip"), given.pop("method"), [], random_texts(3), **given)
 
 
 @pytest.mark.parametrize(
-    ("batch", "direction", "said"),
+    ("batch", "direction", "message"),
     [
         (torch.zeros(2, 3, 32, 32), "v2t", "B x T x 3 x H x W"),
         (torch.zeros(2, 4, 3, 32, 32, dtype=torch.uint8), "v2t", "uint8"),
@@ -309,9 +313,9 @@ def test_a_wrong_setting_is_said_at_once(changed: dict[str, Any], said: str) -> 
         ("a caption", "t2v", "given as str"),
     ],
 )
-def test_a_wrong_shape_is_named(batch: Any, direction: str, said: str) -> None:
+def test_a_wrong_shape_is_named(batch: Any, direction: str, message: str) -> None:
     gallery = queries_and_gallery(direction, [])[1]
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         next(tta.adapt(model_of("clip4clip"), "none", [batch], gallery, direction=direction))
 
 
@@ -332,14 +336,14 @@ def test_what_is_no_dual_encoder() -> None:
 def test_dsl_by_its_formula() -> None:
     model = model_of("clip4clip")
     plain = torch.cat(run(model, "none", "v2t", [4, 3]))
-    found = torch.cat(run(model, "dsl", "v2t", [4, 3]))
+    scores = torch.cat(run(model, "dsl", "v2t", [4, 3]))
     naive = torch.empty_like(plain)
     for column in range(plain.shape[1]):
         total = sum(torch.exp(100 * plain[row, column]) for row in range(7))
         for row in range(7):
             naive[row, column] = plain[row, column] * torch.exp(100 * plain[row, column]) / total
-    assert torch.allclose(found, naive, rtol=1e-4, atol=1e-7)
-    assert torch.equal(found, dual_softmax(plain))
+    assert torch.allclose(scores, naive, rtol=1e-4, atol=1e-7)
+    assert torch.equal(scores, dual_softmax(plain))
 
 
 def test_qbnorm_by_its_formula() -> None:
@@ -347,7 +351,7 @@ def test_qbnorm_by_its_formula() -> None:
     similarities, bank = torch.rand(6, 5, generator=generator), torch.rand(4, 5, generator=generator)
     bank[:, 2] = 0  # no query of the bank finds item 2
     similarities[0, 2] = 2
-    found = querybank_normalized(similarities, bank)
+    normalized = querybank_normalized(similarities, bank)
     hubs = {int(row.argmax()) for row in bank}
     changed = 0
     for row in range(6):
@@ -356,7 +360,7 @@ def test_qbnorm_by_its_formula() -> None:
             changed += 1
             for item in range(5):
                 expected[item] = torch.exp(20 * expected[item]) / torch.exp(20 * bank[:, item]).sum()
-        assert torch.allclose(found[row], expected, rtol=1e-4)
+        assert torch.allclose(normalized[row], expected, rtol=1e-4)
     assert 0 < changed < 6
 
 
@@ -378,14 +382,14 @@ def blip() -> Any:
 @pytest.mark.parametrize("direction", tta.DIRECTIONS)
 def test_blip(direction: str, method: str) -> None:
     model = tta.clip4clip(blip())
-    found = run(model, method, direction, [3, 2], lr=1e-2)
-    assert [tuple(one.shape) for one in found] == [(3, 20), (2, 20)]
+    results = run(model, method, direction, [3, 2], lr=1e-2)
+    assert [tuple(result.shape) for result in results] == [(3, 20), (2, 20)]
     if method == "tent":
-        assert not torch.allclose(found[1] * 0.02, run(model, "none", direction, [3, 2])[1], atol=1e-4)
+        assert not torch.allclose(results[1] * 0.02, run(model, "none", direction, [3, 2])[1], atol=1e-4)
 
 
 def test_an_encoder_of_whole_videos() -> None:
-    """One vector a video, as of encoders with attention over time."""
+    """One vector per video, as of encoders with attention over time."""
     clip = tiny_clip()
     plain = tta.clip4clip(clip)
     model = tta.DualEncoder(

@@ -47,15 +47,15 @@ def test_a_published_checkpoint(pretrained: Path, tmp_path: Path, pooling: str, 
         torch.save({"state_dict": {f"module.{name}": value for name, value in state.items()}}, path)
     else:
         torch.save(state if form == "bare.pt" else {"state_dict": state, "epoch": 3}, path)
-    found = similarities(backbone.load_encoder(pooling, str(pretrained), checkpoint=path))
+    scores = similarities(backbone.load_encoder(pooling, str(pretrained), checkpoint=path))
     clip = tiny_clip(5)
     expected = tta.clip4clip(clip) if pooling == "clip4clip" else tta.xpool(clip, pooling_state(5))
-    assert torch.allclose(found, similarities(expected), atol=1e-6)
+    assert torch.allclose(scores, similarities(expected), atol=1e-6)
 
 
 def test_pretrained_weights_alone(pretrained: Path) -> None:
-    found = similarities(backbone.load_encoder("clip4clip", str(pretrained)))
-    assert torch.allclose(found, similarities(tta.clip4clip(tiny_clip(0))), atol=1e-6)
+    scores = similarities(backbone.load_encoder("clip4clip", str(pretrained)))
+    assert torch.allclose(scores, similarities(tta.clip4clip(tiny_clip(0))), atol=1e-6)
     with pytest.raises(ConfigError, match=r"xpool needs the weights pool_frames\.\*, and no checkpoint is given"):
         backbone.load_encoder("xpool", str(pretrained))
 
@@ -73,7 +73,7 @@ def test_a_file_that_would_run_code_is_refused(pretrained: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "no checkpoint at .*checkpoint.pth; download it"),
         (b"", "cannot be read as weights only"),
@@ -88,13 +88,13 @@ def test_a_file_that_would_run_code_is_refused(pretrained: Path, tmp_path: Path)
         ({k: v for k, v in published().items() if "visual_proj" not in k}, "1 missing, visual_projection.weight"),
     ],
 )
-def test_what_is_wrong_is_said(pretrained: Path, tmp_path: Path, content: Any, said: str) -> None:
+def test_what_is_wrong_is_said(pretrained: Path, tmp_path: Path, content: Any, message: str) -> None:
     path = tmp_path / "checkpoint.pth"
     if isinstance(content, bytes):
         path.write_bytes(content)
     elif content is not None:
         torch.save(content, path)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         backbone.load_encoder("clip4clip", str(pretrained), checkpoint=path)
 
 
@@ -107,15 +107,15 @@ def test_a_damaged_safetensors_file(pretrained: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pooling", "model", "device", "said"),
+    ("pooling", "model", "device", "message"),
     [
         ("mean", None, "cpu", "pooling 'mean' is unknown; allowed: clip4clip, xpool"),
         ("clip4clip", "/nowhere/clip", "cpu", "not on this machine"),
         ("clip4clip", None, "abacus", "device 'abacus' cannot be used"),
     ],
 )
-def test_wrong_settings(pretrained: Path, pooling: str, model: str | None, device: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_wrong_settings(pretrained: Path, pooling: str, model: str | None, device: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         backbone.load_encoder(pooling, model or str(pretrained), device=device)
 
 

@@ -44,8 +44,8 @@ def test_float32_keeps_its_digits_over_a_long_run() -> None:
     generator = torch.Generator().manual_seed(0)
     memory = HubnessMemory(100)
     history = [torch.rand(16, 50, generator=generator) for _ in range(450)]
-    for one in history:
-        memory.append(one)
+    for similarity in history:
+        memory.append(similarity)
     current = torch.rand(16, 50, generator=generator)
     expected = direct(history[-100:], current)
     assert torch.allclose(memory.rescore(current).double(), expected, rtol=3e-5, atol=1e-9)

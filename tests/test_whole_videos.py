@@ -64,13 +64,15 @@ def rows(project: Project, collection: str = "cooking") -> pd.DataFrame:
 
 
 def test_a_clip_is_a_part_of_its_perturbed_video(finished: Project) -> None:
-    made, whole = rows(finished), rows(finished, "cooking/whole")
-    assert (len(made), len(whole)) == (4 * len(NAMES), 2 * len(NAMES))
-    assert set(made["status"]) == set(whole.status) == {"complete"}
-    for _, row in made.iterrows():
+    parts, whole = rows(finished), rows(finished, "cooking/whole")
+    assert (len(parts), len(whole)) == (4 * len(NAMES), 2 * len(NAMES))
+    assert set(parts["status"]) == set(whole.status) == {"complete"}
+    for _, row in parts.iterrows():
         cut = json.loads(row.cut)
         (video,) = (
-            one for _, one in whole.iterrows() if (one.item_id, one.perturbation) == (cut["video_id"], row.perturbation)
+            candidate
+            for _, candidate in whole.iterrows()
+            if (candidate.item_id, candidate.perturbation) == (cut["video_id"], row.perturbation)
         )
         frames = open_clip(video)
         assert len(frames) == cut["num_frames"] == video["frame_count"]
@@ -80,11 +82,11 @@ def test_a_clip_is_a_part_of_its_perturbed_video(finished: Project) -> None:
 
 
 def test_frames_are_cut_where_the_annotation_says(finished: Project) -> None:
-    """At 30000/1001 frames a second, second 1 comes 0.03 frames before frame 30."""
-    made = rows(finished)
+    """At 30000/1001 frames per second, second 1 comes 0.03 frames before frame 30."""
+    table = rows(finished)
     places = {
         row.item_id: (json.loads(row.cut)["first"], row.frame_count)
-        for _, row in made[made["perturbation"] == "freeze"].iterrows()
+        for _, row in table[table["perturbation"] == "freeze"].iterrows()
     }
     assert places == {
         "one_0_1": (0, 30),
@@ -107,15 +109,15 @@ def test_an_encoded_clip_loses_nothing_more(finished: Project, tmp_path: Path) -
     project = new_project(tmp_path, storage={"tier": "video", "profile": "high"})
     project.config["suites"]["msrvtt_p"]["perturbations"] = ["mpeg1", "freeze"]
     project.snakemake("youcook2_p")
-    made = rows(project).set_index("perturbation")
-    assert set(made.loc["mpeg1", "storage"]) == {"video/lossless"}
-    assert set(made.loc["freeze", "storage"]) == {"video/high"}
-    assert (made.loc["mpeg1", "storage_psnr_db"] == np.inf).all()
+    table = rows(project).set_index("perturbation")
+    assert set(table.loc["mpeg1", "storage"]) == {"video/lossless"}
+    assert set(table.loc["freeze", "storage"]) == {"video/high"}
+    assert (table.loc["mpeg1", "storage_psnr_db"] == np.inf).all()
     whole = rows(project, "cooking/whole").set_index("perturbation")
     assert set(whole.loc["mpeg1", "codec"]) == {"mpeg2video"}  # the encoder's own stream
     same = rows(finished)
     same = same[same["perturbation"] == "mpeg1"]
-    assert sorted(made.loc["mpeg1", "frames_sha256"]) == sorted(same["frames_sha256"])
+    assert sorted(table.loc["mpeg1", "frames_sha256"]) == sorted(same["frames_sha256"])
 
 
 @pytest.mark.parametrize("tier", [{"tier": "frames", "num_frames": 5}, {"tier": "recipe"}], ids=["frames", "recipe"])
@@ -154,8 +156,8 @@ def test_a_new_video_touches_its_own_neighbours_only(finished: Project, tmp_path
     clips.write_scene(tmp_path / "videos/new.mp4", scene(30, 48, 64, seed=9), Fraction(25))
     with (tmp_path / "captions.csv").open("a", newline="") as file:
         csv.writer(file).writerow([0.0, 1.0, 1, "serve", "new"])
-    made = {name for name in project.rerun("youcook2_p") if "freeze" in name}
-    assert len(made) == 2  # the video and its clip
+    remade = {name for name in project.rerun("youcook2_p") if "freeze" in name}
+    assert len(remade) == 2  # the video and its clip
     names = ["item_id", "frames_sha256", "sha256"]
     old = rows(finished).query("perturbation == 'freeze'")[names].reset_index(drop=True)
     new = rows(project).query("item_id != 'new_0_1'")[names].reset_index(drop=True)
@@ -183,10 +185,10 @@ def test_a_video_that_is_damaged_after_a_clip_takes_that_clip_with_it(tmp_path: 
     sound = clips.make(tmp_path / "sound.mp4", *clips.X264_B, frames=75)
     clips.overwritten(sound, tmp_path / "videos/one.mp4", 0.7, 0.8)
     project.snakemake("youcook2_p")
-    made = rows(project).set_index("item_id")
-    assert made.loc["one_0_1", "status"] == "quarantined"
-    assert "its whole video cannot be used" in made.loc["one_0_1", "error"]
-    assert made.loc["two words_0.4_0.9", "status"] == "complete"
+    table = rows(project).set_index("item_id")
+    assert table.loc["one_0_1", "status"] == "quarantined"
+    assert "its whole video cannot be used" in table.loc["one_0_1", "error"]
+    assert table.loc["two words_0.4_0.9", "status"] == "complete"
 
 
 def test_only_suites_of_whole_videos_cut_them() -> None:
@@ -218,23 +220,23 @@ def test_memory_changes_no_frame(
 ) -> None:
     """Few frames held, key frames taken for near: what goes back and forth, and what goes through a scratch file."""
     source = source_of(clips.source_row(long_clip))
-    made = recipe.make(entry, 2, variant="paper", seed=1, storage=recipe.Unstored())
-    expected = [frame.image for frame in rendering.render(made, source)]
+    wanted = recipe.make(entry, 2, variant="paper", seed=1, storage=recipe.Unstored())
+    expected = [frame.image for frame in rendering.render(wanted, source)]
     monkeypatch.setattr(temporal, "_HELD_BYTES", held * source.height * source.width * 3)
     for key_frames in (1, 12):
         monkeypatch.setattr(temporal, "_KEY_FRAMES", key_frames)
-        found = list(rendering.render(made, source))
-        assert [frame.position for frame in found] == list(range(200))
-        assert all(np.array_equal(one, frame.image) for one, frame in zip(expected, found, strict=True))
+        frames = list(rendering.render(wanted, source))
+        assert [frame.position for frame in frames] == list(range(200))
+        assert all(np.array_equal(image, frame.image) for image, frame in zip(expected, frames, strict=True))
         only = {3, 50, 199}
-        some = list(rendering.render(made, source, only=only))
+        some = list(rendering.render(wanted, source, only=only))
         assert [frame.position for frame in some] == sorted(only)
         assert all(np.array_equal(expected[frame.position], frame.image) for frame in some)
 
 
 def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = source_of(clips.source_row(long_clip))
-    made = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, variant="released", seed=1, storage=recipe.Unstored())
+    wanted = recipe.make(registry.get("msrvtt_p/box_jumble"), 1, variant="released", seed=1, storage=recipe.Unstored())
     monkeypatch.setattr(temporal, "_HELD_BYTES", 7 * source.height * source.width * 3)
     decoded = []
     decode = decoding.decode
@@ -245,14 +247,14 @@ def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: p
             yield frame
 
     monkeypatch.setattr(decoding, "decode", counted)
-    assert len(list(rendering.render(made, source))) == 200
+    assert len(list(rendering.render(wanted, source))) == 200
     assert decoded == list(range(200))
 
 
 def test_clips_of_one_video_share_what_was_made_of_it(
     long_clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = recipe.make(
+    wanted = recipe.make(
         registry.get("msrvtt_p/mpeg2"), 1, variant="released", seed=0, storage=recipe.Unstored(), whole_videos=True
     )
     encoded = []
@@ -263,7 +265,7 @@ def test_clips_of_one_video_share_what_was_made_of_it(
         cut = Cut(video_id="it", first=first, num_frames=200)
         clip = Clip(long_clip, first / 25, (first + 20) / 25)
         source = replace(whole, clip=clip, num_frames=20, cut=cut, scratch=tmp_path)
-        assert len(list(rendering.render(made, source))) == 20
+        assert len(list(rendering.render(wanted, source))) == 20
     assert len(encoded) == 1
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -282,10 +284,10 @@ def test_frames_are_found_by_their_times(long_clip: Path, positions: list[int]) 
 def test_times_are_those_of_decoding(suffix: str, tmp_path: Path) -> None:
     """Also where packets do not tell them: then the clip is decoded."""
     path = clips.make(tmp_path / f"clip{suffix}", *(clips.VP9 if suffix == ".webm" else clips.X264_B), frames=30)
-    assert decoding.frame_times(Clip(path), 30) == pytest.approx([float(one) for one in clips.times(path)], abs=1e-6)
+    assert decoding.frame_times(Clip(path), 30) == pytest.approx([float(time) for time in clips.times(path)], abs=1e-6)
     part = Clip(path, 0.4, 0.8)
     inside = clips.times(path, start_s=0.4, end_s=0.8)
-    assert decoding.frame_times(part, len(inside)) == pytest.approx([0.4 + float(one) for one in inside], abs=2e-3)
+    assert decoding.frame_times(part, len(inside)) == pytest.approx([0.4 + float(time) for time in inside], abs=2e-3)
 
 
 def test_a_clip_that_is_not_in_its_video_is_said_so(long_clip: Path) -> None:
@@ -296,15 +298,16 @@ def test_a_clip_that_is_not_in_its_video_is_said_so(long_clip: Path) -> None:
 
 def test_clips_of_one_video_stand_in_one_shard() -> None:
     items = [(f"v{index % 7}", f"v{index % 7}_{index}") for index in range(70)]
-    made = sharding.shards_of(items, 20, lambda one: one[1], lambda one: one[0])
+    shards = sharding.shards_of(items, 20, lambda item: item[1], lambda item: item[0])
     homes = {
-        video: {name for name, members in made.items() if any(one[0] == video for one in members)} for video, _ in items
+        video: {name for name, members in shards.items() if any(item[0] == video for item in members)}
+        for video, _ in items
     }
     assert all(len(home) == 1 for home in homes.values())
-    assert sum(map(len, made.values())) == 70
+    assert sum(map(len, shards.values())) == 70
     # A video with more clips than fit is split all the same.
-    small = sharding.shards_of(items, 3, lambda one: one[1], lambda one: one[0])
-    assert sorted(one for members in small.values() for one in members) == sorted(items)
+    small = sharding.shards_of(items, 3, lambda item: item[1], lambda item: item[0])
+    assert sorted(item for members in small.values() for item in members) == sorted(items)
     assert all(len(members) <= 3 for members in small.values())
 
 
@@ -336,15 +339,15 @@ def test_the_real_lists_count_as_published(reference: Path, tmp_path: Path) -> N
             "suites": {"msrvtt_p": {}},
         },
     )
-    said = project.snakemake("msrvtt_p", "--dry-run").stderr
-    assert "msrvtt_p on msrvtt: 1,000 videos x 90 = 90,000 videos" in said
-    said = project.snakemake("youcook2_p", "--dry-run").stderr
-    assert "3,350 clips x 90 = 301,500 clips, cut from 436 videos x 90 = 39,240 videos" in said
+    output = project.snakemake("msrvtt_p", "--dry-run").stderr
+    assert "msrvtt_p on msrvtt: 1,000 videos x 90 = 90,000 videos" in output
+    output = project.snakemake("youcook2_p", "--dry-run").stderr
+    assert "3,350 clips x 90 = 301,500 clips, cut from 436 videos x 90 = 39,240 videos" in output
     more = [f"more{index}" for index in range(21)]
     (tmp_path / "val_list.txt").write_text("".join(f"101/{name}\n" for name in [*sorted(cooking), *more]))
     project.config["datasets"]["youcook2"]["ids"] = "val_list.txt"
-    said = project.snakemake("youcook2_p", "--dry-run").stderr
-    assert "301,500 clips, cut from 457 videos x 90 = 41,130 videos" in said
+    output = project.snakemake("youcook2_p", "--dry-run").stderr
+    assert "301,500 clips, cut from 457 videos x 90 = 41,130 videos" in output
     assert not {name for name in more if name in (tmp_path / "work/youcook2/captions.jsonl").read_text()}
 
 

@@ -56,7 +56,7 @@ class Project:
         command = [sys.executable, "-m", "perturbations", *arguments]
         return subprocess.run(command, cwd=self.root, capture_output=True, text=True)
 
-    def made(self) -> dict[str, int]:
+    def outputs(self) -> dict[str, int]:
         """When each shard's part was written."""
         return {
             str(path.relative_to(self.root / "work")): path.stat().st_mtime_ns
@@ -65,9 +65,9 @@ class Project:
 
     def rerun(self, *arguments: str) -> set[str]:
         """Run again and say which parts were written."""
-        before = self.made()
+        before = self.outputs()
         self.snakemake(*arguments)
-        return {name for name, when in self.made().items() if before.get(name) != when}
+        return {name for name, when in self.outputs().items() if before.get(name) != when}
 
     def results(self) -> dict[str, bytes]:
         """Every manifest and every corpus file."""
@@ -165,10 +165,10 @@ def test_verify_finds_damage_and_repairs_it(project: Project) -> None:
     damaged[len(damaged) // 2] ^= 0xFF
     files[0].write_bytes(damaged)
     files[1].unlink()
-    found = project.perturb("verify")
-    assert found.returncode == 1
-    assert "videos.parquet: 16 rows, 0 of them quarantined or missing; 2 problems" in found.stdout
-    assert "the file is missing" in found.stdout
+    check = project.perturb("verify")
+    assert check.returncode == 1
+    assert "videos.parquet: 16 rows, 0 of them quarantined or missing; 2 problems" in check.stdout
+    assert "the file is missing" in check.stdout
     assert project.perturb("verify", "--repair").returncode == 0
     assert files[0].read_bytes() == clean
     assert project.perturb("verify").returncode == 0
@@ -320,11 +320,11 @@ def test_failures_are_listed_at_the_end_and_nothing_else_is_lost(tmp_path: Path)
     project.write_captions([*IDS, "gone"])
     failed = project.snakemake("mlvp_tiny", check=False)
     assert failed.returncode != 0
-    told = failed.stdout + failed.stderr
-    assert "2 items are quarantined or missing, max_quarantine allows 0" in told
-    assert "'gone': annotation: missing" in told
-    assert "'b': source: " in told
-    assert "Traceback (most recent" not in told
+    output = failed.stdout + failed.stderr
+    assert "2 items are quarantined or missing, max_quarantine allows 0" in output
+    assert "'gone': annotation: missing" in output
+    assert "'b': source: " in output
+    assert "Traceback (most recent" not in output
     videos = read_manifest(tmp_path / "manifests/tiny/mlvp/videos.parquet")
     assert sorted(set(videos["item_id"])) == ["a", "c", "d"]
     assert set(videos["status"]) == {"complete"}
@@ -351,10 +351,10 @@ def test_failures_are_listed_at_the_end_and_nothing_else_is_lost(tmp_path: Path)
 def test_a_wrong_configuration_fails_before_any_job(tmp_path: Path, change: dict[str, Any], named: str) -> None:
     project = new_project(tmp_path, **change)
     failed = project.snakemake("mlvp_tiny", check=False)
-    told = failed.stdout + failed.stderr
+    output = failed.stdout + failed.stderr
     assert failed.returncode != 0
-    assert named in told
-    assert "Traceback (most recent" not in told
+    assert named in output
+    assert "Traceback (most recent" not in output
     assert not (tmp_path / "work").exists() or not list((tmp_path / "work").rglob("*.parquet"))
 
 

@@ -117,12 +117,12 @@ def test_statistics_count_what_the_rows_say(finished: Project) -> None:
     for suite in ("msrvtt_p", "mm_robustness"):
         counted = read_manifest(finished.root / f"manifests/tiny/{suite}/caption_statistics.parquet")
         rows = texts(finished, suite)
-        for _, one in counted.iterrows():
-            members = rows[(rows["perturbation"] == one["perturbation"]) & (rows["severity"] == one["severity"])]
-            assert one["captions"] == len(members) == len(TEXTS)
-            assert (one["changed"], one["accepted"]) == (members["changed"].sum(), members["accepted"].sum())
-            assert one["attempts_mean"] == pytest.approx(members["attempts"].mean())
-            assert 0 <= one["bleu4"] <= 1
+        for _, counts in counted.iterrows():
+            members = rows[(rows["perturbation"] == counts["perturbation"]) & (rows["severity"] == counts["severity"])]
+            assert counts["captions"] == len(members) == len(TEXTS)
+            assert (counts["changed"], counts["accepted"]) == (members["changed"].sum(), members["accepted"].sum())
+            assert counts["attempts_mean"] == pytest.approx(members["attempts"].mean())
+            assert 0 <= counts["bleu4"] <= 1
         page = (finished.root / f"manifests/tiny/{suite}/captions.md").read_text()
         assert all(f"## {name}\n" in page for name in rows["perturbation"].unique())
         assert "<b>" not in page
@@ -136,17 +136,17 @@ def test_results_do_not_depend_on_order_cores_or_shards(
     (project.root / "captions.json").write_text(json.dumps(rows[::-1]))
     project.snakemake("text_msrvtt_p_tiny", cores=1)
     pd.testing.assert_frame_equal(texts(project), texts(finished))
-    # One caption a shard, as the jobs would do it.
+    # One caption per shard, as the jobs would do it.
     parsed = config.parse(finished.config)
     monkeypatch.setattr(sharding, "CAPTIONS_PER_JOB", 1)
     shards = sharding.captions(
         "tiny", config.parse({**finished.config, "datasets": absolute(finished)}), tmp_path / "work"
     )
     assert len(shards) == len(TEXTS)
-    made = captions.from_config(parsed, "msrvtt_p", "keyboard", 1)
+    recipe = captions.from_config(parsed, "msrvtt_p", "keyboard", 1)
     by_shard = listed.read_folder(tmp_path / "work/captions", listed.ListedCaption)
     assert sorted(by_shard) == sorted(shards)
-    alone = [row for lines in by_shard.values() for row in corpus.run(made, "tiny", lines)]
+    alone = [row for lines in by_shard.values() for row in corpus.run(recipe, "tiny", lines)]
     together = texts(finished).query("perturbation == 'keyboard'").set_index("caption_id")
     assert {row.caption_id: row.text for row in alone} == together["text"].to_dict()
 
@@ -159,7 +159,7 @@ def test_one_changed_value_reruns_its_own_jobs(project: Project) -> None:
     project.config["suites"]["mm_robustness"]["captions"]["parameters"] = {"char_swap": {7: {"ratio": 0.5}}}
     assert parts(project.rerun("text_mm_robustness_tiny")) == {"tiny/mm_robustness/captions/char_swap/7"}
     changed = texts(project, "mm_robustness").query("perturbation == 'char_swap' and severity == 7")
-    assert {json.loads(one)["ratio"] for one in changed["params"]} == {0.5}
+    assert {json.loads(params)["ratio"] for params in changed["params"]} == {0.5}
     assert parts(project.rerun("text_mm_robustness_tiny")) == set()
 
 
@@ -196,8 +196,8 @@ def test_what_cannot_be_had_offline_stops_the_run(tmp_path: Path) -> None:
     project.config["suites"] = {"msrvtt_p": {"captions": {"perturbations": ["mlm_suggestion"]}}}
     failed = project.snakemake("text_msrvtt_p_tiny", check=False)
     assert failed.returncode != 0
-    said = "".join(path.read_text() for path in (tmp_path / "work/logs").rglob("*.log"))
-    assert "or use the backend `offline`" in said
+    log = "".join(path.read_text() for path in (tmp_path / "work/logs").rglob("*.log"))
+    assert "or use the backend `offline`" in log
 
 
 def test_mistakes_in_the_configuration_are_named(tmp_path: Path) -> None:
@@ -207,10 +207,10 @@ def test_mistakes_in_the_configuration_are_named(tmp_path: Path) -> None:
         "parameters": {"keyboard": {2: {"ratio": 1.0}}, "no_nouns": {1: {"tags": 3, "word": "x"}}},
     }
     failed = project.snakemake("text_msrvtt_p_tiny", "--dry-run", check=False)
-    said = failed.stdout + failed.stderr
-    assert "suites.msrvtt_p.captions.perturbations: unknown 'genders'" in said
-    assert "suites.msrvtt_p.captions.parameters.keyboard: no severity 2; it has [1]" in said
-    assert "suites.msrvtt_p.captions.parameters.no_nouns.1.word: unknown parameter" in said
+    output = failed.stdout + failed.stderr
+    assert "suites.msrvtt_p.captions.perturbations: unknown 'genders'" in output
+    assert "suites.msrvtt_p.captions.parameters.keyboard: no severity 2; it has [1]" in output
+    assert "suites.msrvtt_p.captions.parameters.no_nouns.1.word: unknown parameter" in output
 
 
 def test_combined_views_join_both(tmp_path: Path) -> None:
@@ -226,15 +226,15 @@ def test_combined_views_join_both(tmp_path: Path) -> None:
         }
     }
     project.snakemake("multimodal_msrvtt_p_tiny")
-    made = read_manifest(tmp_path / "manifests/tiny/msrvtt_p/multimodal.parquet")
-    pairs = made.groupby(["perturbation", "text_perturbation"])["caption_id"].apply(set).to_dict()
+    table = read_manifest(tmp_path / "manifests/tiny/msrvtt_p/multimodal.parquet")
+    pairs = table.groupby(["perturbation", "text_perturbation"])["caption_id"].apply(set).to_dict()
     names = {"one", "two"}
-    assert {key: {one.partition("#")[0] for one in ids} for key, ids in pairs.items()} == {
+    assert {key: {caption_id.partition("#")[0] for caption_id in ids} for key, ids in pairs.items()} == {
         (video, text): names for video in ("jpeg", "jumble") for text in ("no_verbs", "append_irr")
     }
-    assert set(made["severity"]) == {3}
+    assert set(table["severity"]) == {3}
     rows = texts(project).set_index(["caption_id", "perturbation"])
-    for _, row in made.iterrows():
+    for _, row in table.iterrows():
         assert row["text"] == rows.loc[(row["caption_id"], row["text_perturbation"]), "text"]
         assert Path(row["path"]).is_file()
 
@@ -260,9 +260,9 @@ def test_the_real_captions_count_as_published(reference: Path, tmp_path: Path) -
             "suites": {"msrvtt_p": {}, "mm_robustness": {}},
         },
     )
-    said = project.snakemake("text_msrvtt_p_msrvtt", "text_msrvtt_p_youcook2", "--dry-run").stderr
-    assert "captions of msrvtt_p on msrvtt: 1,000 x 35 = 35,000" in said
-    assert "captions of msrvtt_p on youcook2: 3,350 x 31 = 103,850" in said
+    output = project.snakemake("text_msrvtt_p_msrvtt", "text_msrvtt_p_youcook2", "--dry-run").stderr
+    assert "captions of msrvtt_p on msrvtt: 1,000 x 35 = 35,000" in output
+    assert "captions of msrvtt_p on youcook2: 3,350 x 31 = 103,850" in output
     with (folder / "youcook2/validation_youcook.csv").open() as file:
         assert sum(1 for _ in csv.DictReader(file)) == 3350
 

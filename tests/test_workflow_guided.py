@@ -62,11 +62,11 @@ def parts(names: set[str]) -> set[str]:
 
 
 def test_an_analysis_runs_once_a_shard_and_serves_all_that_need_it(finished: Project) -> None:
-    made = finished.made()
+    outputs = finished.outputs()
     shards = {path.stem for path in (finished.root / "work/tiny/shards").iterdir()}
     assert len(shards) >= 2
     for analysis in ("motion", "main_object", "embedding"):
-        assert {name for name in made if f"analyses/{analysis}/s" in name} == {
+        assert {name for name in outputs if f"analyses/{analysis}/s" in name} == {
             f"tiny/analyses/{analysis}/{shard}.parquet" for shard in shards
         }
 
@@ -234,8 +234,8 @@ def test_donors_from_another_dataset(tmp_path: Path) -> None:
     assert not (tmp_path / "corpora/train").exists(), "donors are not perturbed"
     (tmp_path / "train/t20.mp4").unlink()
     (tmp_path / "train/t21.mp4").unlink()
-    found = project.perturb("verify", "--repair")
-    assert found.returncode == 0, "what is stored needs no donor"
+    check = project.perturb("verify", "--repair")
+    assert check.returncode == 0, "what is stored needs no donor"
 
 
 def test_a_clip_without_any_donor_is_quarantined(tmp_path: Path) -> None:

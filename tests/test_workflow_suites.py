@@ -96,7 +96,7 @@ def test_photographs_of_frost(project: Project) -> None:
     assert parts(project.rerun("mm_robustness_tiny")) == {"tiny/mm_robustness/frost/1", "tiny/mm_robustness/frost/5"}
     frosted = videos_of(project).query("perturbation == 'frost'")
     assert {len(json.loads(guide)["frost"]) for guide in frosted["guide"]} == {64}  # a SHA-256
-    assert all(json.loads(one)["frost"]["backend"] == "photographs" for one in frosted["backend"])
+    assert all(json.loads(backend)["frost"]["backend"] == "photographs" for backend in frosted["backend"])
     assert "frost" not in videos_of(project).attrs["comparability"]
     by_item = frosted.groupby("item_id")["guide"].nunique()
     assert (by_item == 1).all(), "the severities of a clip share a photograph"
@@ -151,9 +151,9 @@ DRAWN = [
 @pytest.mark.parametrize("key", DRAWN)
 def test_mm_robustness_draws_by_the_clip_or_by_the_frame(key: str) -> None:
     def changed(draw: registry.Draw | None, num_frames: int = 4) -> list[bytes]:
-        made = recipe.make(registry.get(key), 3, variant="released", seed=0, storage=recipe.Unstored(), draw=draw)
-        guide = (None,) if made.guide is not None else ()
-        apply = rendering.applier(made, "data", "it", num_frames, 48, 64, *guide)
+        wanted = recipe.make(registry.get(key), 3, variant="released", seed=0, storage=recipe.Unstored(), draw=draw)
+        guide = (None,) if wanted.guide is not None else ()
+        apply = rendering.applier(wanted, "data", "it", num_frames, 48, 64, *guide)
         return [apply(FRAMES[0], index).tobytes() for index in range(num_frames)]
 
     assert len(set(changed(None))) == 1

@@ -75,8 +75,8 @@ class Golden:
     tolerance: Mapping[str, float]
 
     def _under(self, prefix: str) -> dict[str, Any]:
-        found = {name: value for name, value in self.arrays.items() if name.startswith(prefix)}
-        return {name.removeprefix(prefix): torch.from_numpy(value) for name, value in found.items()}
+        members = {name: value for name, value in self.arrays.items() if name.startswith(prefix)}
+        return {name.removeprefix(prefix): torch.from_numpy(value) for name, value in members.items()}
 
     def model(self, pooling: str) -> tta.DualEncoder:
         clip = tiny_clip()
