@@ -120,4 +120,4 @@ def check_folders(output: Path, scenarios: Iterable[str], paths: Iterable[Path])
             raise OutputError(f"{folder} is a link to another folder; remove it, or choose another output folder")
         place = folder.resolve()
         if any(place == held or held in place.parents for held in corpus):
-            raise OutputError(f"{folder} is inside the corpus that is exported; choose another output folder")
+            raise OutputError(f"{folder} is within the corpus that is exported; choose another output folder")
