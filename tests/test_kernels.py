@@ -17,7 +17,7 @@ from scipy import ndimage
 
 from perturbations import rng
 from perturbations.guides import style
-from perturbations.guides.registry import Given
+from perturbations.guides.registry import ClipShape
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 from perturbations.video import digital, noise, weather
@@ -56,7 +56,7 @@ GUIDES: dict[str, Callable[[int, int, int], Any]] = {
     "style": lambda num_frames, height, width: style.make(
         style.StyleGuide(version=1, backend="offline", files=style.StyleFiles()),
         style.StyleFacts(style="mosaic", files=style.StyleFactFiles()),
-        Given(num_frames=num_frames, height=height, width=width, fps=25),
+        ClipShape(num_frames=num_frames, height=height, width=width, fps=25),
     ),
     "frost": lambda *_: None,
 }

@@ -22,13 +22,13 @@ from perturbations.guides.registry import (
     Analysed,
     Analysis,
     AnalysisRecipe,
-    Asked,
+    FactsRequest,
     Facts,
-    Given,
+    ClipShape,
     Guide,
     GuideRecipe,
     Results,
-    Wanted,
+    GuideSettings,
     Work,
 )
 
@@ -56,7 +56,7 @@ class Brightest(Facts):
     channel: int
 
 
-def settle_analysis(wanted: Wanted) -> Brightness:
+def settle_analysis(settings: GuideSettings) -> Brightness:
     """There is nothing to choose."""
     return Brightness(version=1)
 
@@ -70,12 +70,12 @@ def run(recipe: AnalysisRecipe, clips, work: Work) -> Results:
     return results
 
 
-def find(asked: Asked) -> Brightest:
+def find(request: FactsRequest) -> Brightest:
     """The channel, from the row of the analysis."""
-    return Brightest(channel=int(asked.analysed_row().result or "0"))
+    return Brightest(channel=int(request.analysed_row().result or "0"))
 
 
-def make(recipe: GuideRecipe, facts: Facts, given: Given) -> int:
+def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> int:
     """The channel."""
     assert isinstance(facts, Brightest)
     return facts.channel
@@ -86,7 +86,7 @@ GUIDE = Guide(
     summary="the brightest channel",
     recipe=BrightestGuide,
     facts=Brightest,
-    settle=lambda wanted: BrightestGuide(analysis=settle_analysis(wanted)),
+    settle=lambda settings: BrightestGuide(analysis=settle_analysis(settings)),
     find=find,
     make=make,
     players=lambda recipe, row: "{}",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from perturbations.errors import ManifestError
 from perturbations.guides import registry
-from perturbations.guides.registry import Analysed, AnalysisRecipe, Asked, Facts, Given, Known, Work
+from perturbations.guides.registry import Analysed, AnalysisRecipe, ClipShape, Facts, FactsRequest, Known, Work
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource
 from perturbations.media.clip import Clip
 from perturbations.media.footage import CleanClip
@@ -23,7 +23,7 @@ def facts_of(recipe: VideoRecipe, clip: CleanClip | CompleteSource, known: Known
     """
     if recipe.guide is None:
         return None
-    asked = Asked(
+    request = FactsRequest(
         guide=recipe.guide,
         key=recipe.key,
         seed=recipe.seed,
@@ -32,7 +32,7 @@ def facts_of(recipe: VideoRecipe, clip: CleanClip | CompleteSource, known: Known
         parameters=recipe.params,
         known=known,
     )
-    return registry.get(recipe.guide.kind).find(asked)
+    return registry.get(recipe.guide.kind).find(request)
 
 
 def facts_now(recipe: VideoRecipe, clip: CleanClip, others: Sequence[CleanClip] = ()) -> Facts | None:
@@ -100,8 +100,8 @@ def guide_of(recipe: VideoRecipe, facts: Facts | None, clip: CleanClip, kept: Pa
     if recipe.guide is None:
         return None
     assert facts is not None
-    given = Given(num_frames=clip.num_frames, height=clip.height, width=clip.width, fps=clip.fps, kept=kept)
-    return registry.get(recipe.guide.kind).make(recipe.guide, facts, given)
+    shape = ClipShape(num_frames=clip.num_frames, height=clip.height, width=clip.width, fps=clip.fps, kept=kept)
+    return registry.get(recipe.guide.kind).make(recipe.guide, facts, shape)
 
 
 def other_clip(recipe: VideoRecipe, facts: Facts | None) -> Clip:

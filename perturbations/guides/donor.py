@@ -17,15 +17,15 @@ from perturbations.guides.registry import (
     Analysed,
     Analysis,
     AnalysisRecipe,
-    Asked,
+    ClipShape,
     Facts,
-    Given,
+    FactsRequest,
     Guide,
     GuideRecipe,
+    GuideSettings,
     Known,
     Results,
     Role,
-    Wanted,
     Work,
 )
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
@@ -117,37 +117,37 @@ class DonorGuide(GuideRecipe):
         return self.corpus, "embedding"
 
 
-def settle_embedding(wanted: Wanted) -> VideoEmbedding:
+def settle_embedding(settings: GuideSettings) -> VideoEmbedding:
     """The recipe for embedding clips."""
-    return VideoEmbedding(version=VERSION, model=_model(wanted))
+    return VideoEmbedding(version=VERSION, model=_model(settings))
 
 
-def settle_caption_embedding(wanted: Wanted) -> CaptionEmbedding:
+def settle_caption_embedding(settings: GuideSettings) -> CaptionEmbedding:
     """The recipe for embedding the captions of the search for main objects."""
-    return CaptionEmbedding(version=CAPTION_VERSION, model=_model(wanted), captions=settle_objects(wanted))
+    return CaptionEmbedding(version=CAPTION_VERSION, model=_model(settings), captions=settle_objects(settings))
 
 
-def _model(wanted: Wanted) -> EmbeddingModel:
-    model = wanted.roles["embedding"].model_dump(mode="json", exclude_none=True)
-    if wanted.backend("embedding") == "pretrained":
-        model.update(device=wanted.device, dtype=wanted.dtype, batch_clips=wanted.batch_clips)
+def _model(settings: GuideSettings) -> EmbeddingModel:
+    model = settings.roles["embedding"].model_dump(mode="json", exclude_none=True)
+    if settings.backend("embedding") == "pretrained":
+        model.update(device=settings.device, dtype=settings.dtype, batch_clips=settings.batch_clips)
     return EmbeddingModel.model_validate(model)
 
 
-def settle(wanted: Wanted) -> DonorGuide:
+def settle(settings: GuideSettings) -> DonorGuide:
     """The recipe for the nearest clip.
 
     The variant `released` compares by the generated caption; `paper`, and the offline backend, by the frames.
     """
-    by_caption = wanted.variant == "released" and wanted.backend("embedding") == "pretrained"
-    analysis = settle_caption_embedding(wanted) if by_caption else settle_embedding(wanted)
-    return DonorGuide(corpus=wanted.donors, analysis=analysis)
+    by_caption = settings.variant == "released" and settings.backend("embedding") == "pretrained"
+    analysis = settle_caption_embedding(settings) if by_caption else settle_embedding(settings)
+    return DonorGuide(corpus=settings.donors, analysis=analysis)
 
 
-def problems(wanted: Wanted) -> list[str]:
+def problems(settings: GuideSettings) -> list[str]:
     """The variant `released` embeds a captioner's sentence, which the offline search for objects does not have."""
-    by_caption = wanted.variant == "released" and wanted.backend("embedding") == "pretrained"
-    if not by_caption or wanted.backend("main_object") == "pretrained":
+    by_caption = settings.variant == "released" and settings.backend("embedding") == "pretrained"
+    if not by_caption or settings.backend("main_object") == "pretrained":
         return []
     return [
         "backends.main_object.backend: event_insertion as released embeds the captioner's sentence, and `offline` "
@@ -192,21 +192,21 @@ class DonorFacts(Facts):
         return self.similarity
 
 
-def find(asked: Asked) -> DonorFacts:
+def find(request: FactsRequest) -> DonorFacts:
     """The nearest clip of the corpus, without the clip itself and clips of the same file or the same frames."""
     import numpy as np
 
     from perturbations.analysis import neighbours
 
-    query = asked.analysed_row()
-    assert isinstance(asked.guide, DonorGuide)
-    number = asked.parameters["donors"]
+    query = request.analysed_row()
+    assert isinstance(request.guide, DonorGuide)
+    number = request.parameters["donors"]
     assert isinstance(number, int)
-    donors, vectors = _corpus(asked.known, asked.seed, number)
+    donors, vectors = _corpus(request.known, request.seed, number)
     same = np.array([_is_the_same(row, query) for row in donors], bool)
     nearest = neighbours.nearest(query.vector or (), vectors, same) if len(donors) else None
     if nearest is None:
-        raise MediaError(f"no other clip in the corpus `{asked.guide.corpus}` to insert a segment of")
+        raise MediaError(f"no other clip in the corpus `{request.guide.corpus}` to insert a segment of")
     row = donors[nearest.position]
     donor = Donor(
         dataset=row.dataset,
@@ -257,10 +257,10 @@ def clip_of(facts: Facts) -> Clip:
     return Clip(path, donor.start_s, donor.end_s)
 
 
-def make(recipe: GuideRecipe, facts: Facts, given: Given) -> tuple[int, float]:
+def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> tuple[int, float]:
     """The number of the donor's frames, and how many of them pass per frame of the clip."""
     assert isinstance(facts, DonorFacts)
-    return facts.donor.frame_count, facts.donor.fps / given.fps
+    return facts.donor.frame_count, facts.donor.fps / shape.fps
 
 
 # --- the analyses ----------------------------------------------------------------------------------------------------

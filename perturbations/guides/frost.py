@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from perturbations.guides.registry import Asked, Facts, Given, Guide, GuideRecipe, Role, Wanted
+from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe, GuideSettings, Role
 from perturbations.manifest.kinds import AnalysisRow
 from perturbations.system import storage
 from perturbations.system.records import Record, canonical
@@ -57,26 +57,26 @@ class FrostFacts(Facts):
     files: FrostFactFiles
 
 
-def settle(wanted: Wanted) -> FrostGuide:
+def settle(settings: GuideSettings) -> FrostGuide:
     """The photographs that the configuration names."""
-    settings = wanted.roles["frost"].model_dump(mode="json")
-    return FrostGuide(version=VERSION, files=FrostFiles.model_validate(settings))
+    player = settings.roles["frost"].model_dump(mode="json")
+    return FrostGuide(version=VERSION, files=FrostFiles.model_validate(player))
 
 
-def find(asked: Asked) -> FrostFacts:
+def find(request: FactsRequest) -> FrostFacts:
     """The photograph of a clip, drawn once per clip; none where the kernel draws the ice itself."""
-    assert isinstance(asked.guide, FrostGuide)
-    folder = asked.guide.files.images
+    assert isinstance(request.guide, FrostGuide)
+    folder = request.guide.files.images
     if folder is None:
         return FrostFacts(files=FrostFactFiles())
     from perturbations.media import images
 
     paths = images.listed("frost", Path(folder))
-    path = paths[int(asked.draw() * len(paths))]
+    path = paths[int(request.draw() * len(paths))]
     return FrostFacts(frost=storage.sha256(path), files=FrostFactFiles(image=str(path)))
 
 
-def make(recipe: GuideRecipe, facts: Facts, given: Given) -> Image | None:
+def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> Image | None:
     """The photograph, RGB uint8. Raises `MediaError` when it is missing or changed."""
     assert isinstance(facts, FrostFacts)
     return photograph(facts.frost, facts.files.image)

@@ -14,14 +14,14 @@ from perturbations.guides.registry import (
     Analysed,
     Analysis,
     AnalysisRecipe,
-    Asked,
+    ClipShape,
     Facts,
-    Given,
+    FactsRequest,
     Guide,
     GuideRecipe,
+    GuideSettings,
     Results,
     Role,
-    Wanted,
     Work,
 )
 from perturbations.progress import ticking_on
@@ -118,18 +118,18 @@ class MainObjectGuide(GuideRecipe):
         return self.analysis
 
 
-def settle_analysis(wanted: Wanted) -> ObjectAnalysis:
+def settle_analysis(settings: GuideSettings) -> ObjectAnalysis:
     """The recipe for finding the main object."""
-    settings = wanted.roles["main_object"]
-    model = settings.model_dump(mode="json", exclude_none=True)
-    if wanted.backend("main_object") == "pretrained":
-        model.update(device=wanted.device, dtype=wanted.dtype, batch_clips=wanted.batch_clips)
+    player = settings.roles["main_object"]
+    model = player.model_dump(mode="json", exclude_none=True)
+    if settings.backend("main_object") == "pretrained":
+        model.update(device=settings.device, dtype=settings.dtype, batch_clips=settings.batch_clips)
     return ObjectAnalysis(version=VERSION, model=ObjectModel.model_validate(model))
 
 
-def settle(wanted: Wanted) -> MainObjectGuide:
+def settle(settings: GuideSettings) -> MainObjectGuide:
     """The recipe for the main object, from the configuration."""
-    return MainObjectGuide(analysis=settle_analysis(wanted))
+    return MainObjectGuide(analysis=settle_analysis(settings))
 
 
 # --- result and facts ------------------------------------------------------------------------------------------------
@@ -182,18 +182,18 @@ def parse_result(text: str) -> MainObjects:
     return parse_record(MainObjects, text, "the result of a main-object analysis")
 
 
-def find(asked: Asked) -> MainObjectFacts:
+def find(request: FactsRequest) -> MainObjectFacts:
     """The part of the analysis that the frames depend on: a box and a track in each analysed frame."""
-    objects = parse_result(asked.analysed_row().result or "")
+    objects = parse_result(request.analysed_row().result or "")
     return MainObjectFacts(positions=objects.positions, boxes=objects.boxes, tracks=objects.tracks)
 
 
-def make(recipe: GuideRecipe, facts: Facts, given: Given) -> npt.NDArray[np.float64]:
+def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> npt.NDArray[np.float64]:
     """The main object's box in every frame, num_frames x 4, NaN in a frame without one."""
     from perturbations.analysis import tracking
 
     assert isinstance(facts, MainObjectFacts)
-    return tracking.interpolate(facts.positions, facts.boxes, facts.tracks, given.num_frames)
+    return tracking.interpolate(facts.positions, facts.boxes, facts.tracks, shape.num_frames)
 
 
 # --- the analysis ----------------------------------------------------------------------------------------------------

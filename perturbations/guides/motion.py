@@ -10,13 +10,13 @@ from perturbations.guides.registry import (
     Analysed,
     Analysis,
     AnalysisRecipe,
-    Asked,
+    ClipShape,
     Facts,
-    Given,
+    FactsRequest,
     Guide,
     GuideRecipe,
+    GuideSettings,
     Results,
-    Wanted,
     Work,
 )
 from perturbations.progress import Tick, ticking
@@ -51,14 +51,14 @@ class MotionFacts(Facts):
     """Empty: motion is too large for a row, and is computed again where its file is missing."""
 
 
-def settle_analysis(wanted: Wanted) -> MotionAnalysis:
+def settle_analysis(settings: GuideSettings) -> MotionAnalysis:
     """The recipe for the motion of the stored frames: all, or the sampled ones."""
-    return MotionAnalysis(version=VERSION, num_frames=wanted.sampled)
+    return MotionAnalysis(version=VERSION, num_frames=settings.sampled)
 
 
-def settle(wanted: Wanted) -> MotionGuide:
+def settle(settings: GuideSettings) -> MotionGuide:
     """The recipe for the motion of the clip, from the configuration."""
-    return MotionGuide(analysis=settle_analysis(wanted))
+    return MotionGuide(analysis=settle_analysis(settings))
 
 
 def run(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
@@ -89,17 +89,17 @@ def _motions(clip: CleanClip, only: Collection[int] | None, tick: Tick) -> Itera
             yield frame.position, follower(frame.position)
 
 
-def find(asked: Asked) -> MotionFacts:
+def find(request: FactsRequest) -> MotionFacts:
     """Empty facts, if the clip's motion was analysed."""
-    asked.analysed_row()
+    request.analysed_row()
     return MotionFacts()
 
 
-def make(recipe: GuideRecipe, facts: Facts, given: Given) -> object:
+def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> object:
     """The function position -> motion: from the analysis's file, or without one from the frames as they come."""
     from perturbations.analysis import motion
 
-    return motion.Follower() if given.kept is None else motion.reader(given.kept, given.height, given.width)
+    return motion.Follower() if shape.kept is None else motion.reader(shape.kept, shape.height, shape.width)
 
 
 GUIDE = Guide(

@@ -53,7 +53,7 @@ class Role:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class GuideSettings:
     """The configuration for guides and analyses.
 
     Attributes:
@@ -138,7 +138,7 @@ class Analysis:
     Attributes:
         name: the name of its manifest and of its jobs.
         recipe: the type of its recipe.
-        settle: the function (wanted) -> recipe.
+        settle: the function (settings) -> recipe.
         run: the function (recipe, clips, work) -> the result of each clip, or its error. Models are loaded once, at the
             first clips.
         extension: of the file that it keeps beside its row; None where the row holds the whole result.
@@ -148,7 +148,7 @@ class Analysis:
 
     name: str
     recipe: type[AnalysisRecipe]
-    settle: Callable[[Wanted], AnalysisRecipe]
+    settle: Callable[[GuideSettings], AnalysisRecipe]
     run: Callable[[AnalysisRecipe, Sequence[CleanClip], Work], Results]
     extension: str | None = None
     after: str | None = None
@@ -204,7 +204,7 @@ class Known:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class FactsRequest:
     """A request for the facts of one clip.
 
     Attributes:
@@ -253,7 +253,7 @@ class Watching(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class ClipShape:
     """The input of a guide beside facts: the size and clock of the clip, and the file of its analysis."""
 
     num_frames: int
@@ -272,14 +272,14 @@ class Guide:
         summary: what the kernel learns from it, for pages.
         recipe: the type of its recipe.
         facts: the type of its facts.
-        settle: the function (wanted) -> recipe.
-        find: the function (asked) -> the facts of one clip. Raises `MediaError` where they cannot be found.
-        make: the function (recipe, facts, given) -> the kernel's argument. A result that has the methods of `Watching`
+        settle: the function (settings) -> recipe.
+        find: the function (request) -> the facts of one clip. Raises `MediaError` where they cannot be found.
+        make: the function (recipe, facts, shape) -> the kernel's argument. A result that has the methods of `Watching`
             is shown the frames as they come.
         players: the function (recipe, row of the analysis) -> the player of each role, JSON for the row's `backend`.
         analyses: the analyses that it adds.
         roles: the keys of `backends` that it adds.
-        problems: the function (wanted) -> combinations that the configuration must not have, one line per mistake.
+        problems: the function (settings) -> combinations that the configuration must not have, one line per mistake.
         other: the function (facts) -> the other clip whose frames are used; None where there is no such clip.
         on_the_fly: whether the kernel works without the analysis, because the guide watches the frames.
         pictured: the analysis whose results people look at: a corpus includes its manifest and a picture of it.
@@ -289,13 +289,13 @@ class Guide:
     summary: str
     recipe: type[GuideRecipe]
     facts: type[Facts]
-    settle: Callable[[Wanted], GuideRecipe]
-    find: Callable[[Asked], Facts]
-    make: Callable[[GuideRecipe, Facts, Given], object]
+    settle: Callable[[GuideSettings], GuideRecipe]
+    find: Callable[[FactsRequest], Facts]
+    make: Callable[[GuideRecipe, Facts, ClipShape], object]
     players: Callable[[GuideRecipe, AnalysisRow | None], str]
     analyses: tuple[Analysis, ...] = ()
     roles: tuple[Role, ...] = ()
-    problems: Callable[[Wanted], list[str]] = lambda wanted: []
+    problems: Callable[[GuideSettings], list[str]] = lambda settings: []
     other: Callable[[Facts], Clip] | None = None
     on_the_fly: bool = False
     pictured: str | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from perturbations.guides.registry import Asked, Facts, Given, Guide, GuideRecipe, Role, Wanted
+from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe, GuideSettings, Role
 from perturbations.manifest.kinds import AnalysisRow
 from perturbations.system import storage
 from perturbations.system.records import Record, canonical
@@ -67,12 +67,12 @@ class StyleGuide(GuideRecipe):
         return self.files.images is not None
 
 
-def settle(wanted: Wanted) -> StyleGuide:
+def settle(settings: GuideSettings) -> StyleGuide:
     """The recipe for the painter and its weights, from the configuration."""
-    settings = wanted.roles["style"].model_dump(mode="json")
-    files = {name: settings.pop(name) for name in ("images", "encoder", "decoder") if name in settings}
-    where = {"device": wanted.device, "dtype": wanted.dtype} if settings["backend"] == "pretrained" else {}
-    return StyleGuide.model_validate({"version": VERSION, **settings, **where, "files": files})
+    player = settings.roles["style"].model_dump(mode="json")
+    files = {name: player.pop(name) for name in ("images", "encoder", "decoder") if name in player}
+    where = {"device": settings.device, "dtype": settings.dtype} if player["backend"] == "pretrained" else {}
+    return StyleGuide.model_validate({"version": VERSION, **player, **where, "files": files})
 
 
 # --- facts -----------------------------------------------------------------------------------------------------------
@@ -93,14 +93,14 @@ class StyleFacts(Facts):
     files: StyleFactFiles
 
 
-def find(asked: Asked) -> StyleFacts:
+def find(request: FactsRequest) -> StyleFacts:
     """The style of a clip: drawn once per clip, the same for all severities."""
     from perturbations.media import images
     from perturbations.video import procedural_styles
 
-    assert isinstance(asked.guide, StyleGuide)
-    draw = asked.draw()
-    where = asked.guide.files
+    assert isinstance(request.guide, StyleGuide)
+    draw = request.draw()
+    where = request.guide.files
     image: str | None = None
     if where.images is None:
         names = procedural_styles.names()
@@ -115,7 +115,7 @@ def find(asked: Asked) -> StyleFacts:
 # --- painters --------------------------------------------------------------------------------------------------------
 
 
-def make(recipe: GuideRecipe, facts: Facts, given: Given) -> Painter:
+def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> Painter:
     """The painter of a clip's style.
 
     Raises `MediaError` for a style image that is missing or changed, `ConfigError` for weights that are missing.

@@ -90,9 +90,11 @@ class _Backends(Strict):
         """The settings of each role that a guide brings."""
         return {role.name: getattr(self, role.name) for role in guides.roles()}
 
-    def wanted(self, *, variant: str = "released", sampled: int | None = None, donors: str = "") -> guides.Wanted:
-        """What guides and analyses are made by; see there."""
-        return guides.Wanted(
+    def guide_settings(
+        self, *, variant: str = "released", sampled: int | None = None, donors: str = ""
+    ) -> guides.GuideSettings:
+        """The settings of guides and analyses."""
+        return guides.GuideSettings(
             roles=self.roles(),
             device=self.device,
             dtype=self.dtype,

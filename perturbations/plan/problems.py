@@ -150,7 +150,7 @@ def of_backends(config: Config) -> list[str]:
             if entry.guide and (chosen == "all" or entry.name in chosen)
         }
         for kind in guided:
-            problems += guides.get(kind).problems(config.backends.wanted(variant=wanted.variant))
+            problems += guides.get(kind).problems(config.backends.guide_settings(variant=wanted.variant))
     return problems
 
 

@@ -238,8 +238,8 @@ def make(
     guide = None
     if perturbation.guide is not None:
         chosen = backends or configuration.Backends()
-        wanted = chosen.wanted(variant=variant, sampled=_sampled(storage), donors=donors)
-        guide = guides.get(perturbation.guide).settle(wanted)
+        settings = chosen.guide_settings(variant=variant, sampled=_sampled(storage), donors=donors)
+        guide = guides.get(perturbation.guide).settle(settings)
     return VideoRecipe.model_validate(
         {
             "suite": perturbation.suite,
@@ -321,7 +321,7 @@ def _sampled(storage: Storage) -> int | None:
 
 def analysis(name: str, backends: configuration.Backends, storage: Storage) -> AnalysisRecipe:
     """The recipe of an analysis that the configuration asks for."""
-    return guides.analysis(name).settle(backends.wanted(sampled=_sampled(storage)))
+    return guides.analysis(name).settle(backends.guide_settings(sampled=_sampled(storage)))
 
 
 # --- identity --------------------------------------------------------------------------------------------------------
