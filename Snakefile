@@ -7,7 +7,8 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from perturbations.errors import PerturbationError
-from perturbations.plan import captions, config_file, evaluation, evaluation_paths, paths, recipe
+from perturbations.plan import captions, composed, composed_paths, config_file, evaluation
+from perturbations.plan import evaluation_paths, paths, recipe
 from perturbations.plan import config as configuration
 from perturbations.plan import sharding, targets
 from perturbations.system import limits, shown
@@ -39,6 +40,7 @@ include: "workflow/rules/calibration.smk"
 include: "workflow/rules/videos.smk"
 include: "workflow/rules/manifests.smk"
 include: "workflow/rules/evaluation.smk"
+include: "workflow/rules/composed.smk"
 include: "workflow/rules/report.smk"
 
 

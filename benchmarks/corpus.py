@@ -126,7 +126,7 @@ def _listed(path: Path) -> ListedClip:
 
 def _line(key: str, severity: int, videos: list[Path], folder: Path, shard: int) -> str:
     def job(tier: recipe.Storage, *flags: str) -> tuple[float, float]:
-        job_recipe = recipe.make(registry.get(key), severity, variant="released", seed=0, storage=tier, donors="bench")
+        job_recipe = recipe.make(registry.get(key), severity, seed=0, storage=tier, donors="bench")
         work = Path(tempfile.mkdtemp(dir=folder))
         command = [sys.executable, "-m", "perturbations", "videos", "--recipe", job_recipe.text]
         command += ["--sources", "../sources.parquet", "--corpus", "corpus", "--output", "part.parquet", *flags]
@@ -143,7 +143,7 @@ def _line(key: str, severity: int, videos: list[Path], folder: Path, shard: int)
         subprocess.run(["rm", "-r", str(work)], check=True)
         return cpu, size
 
-    job_recipe = recipe.make(registry.get(key), severity, variant="released", seed=0, storage=HIGH)
+    job_recipe = recipe.make(registry.get(key), severity, seed=0, storage=HIGH)
     plain = transcode_cpu(videos, plain_arguments(job_recipe), folder)
     unchecked, _ = job(HIGH, "--no-check")
     checked, _ = job(HIGH)

@@ -109,7 +109,7 @@ def video_recipes(tiers: Sequence[str]) -> dict[tuple[str, str], recipe.VideoRec
     }
     return {
         (tier, entry.key): recipe.make(
-            entry, min(3, len(entry.released)), variant="released", seed=0, storage=settings[tier], donors="drawn"
+            entry, min(3, len(entry.severities)), seed=0, storage=settings[tier], donors="drawn"
         )
         for tier in tiers
         for entry in registry.perturbations(kind="video")

@@ -116,7 +116,7 @@ def run_round(
     root: Path, entry: str, victims: str | None, options: argparse.Namespace, generator: random.Random | None = None
 ) -> tuple[dict[str, tuple[dict[str, object], str | None]], Counter[str]]:
     """The rows and files of a job that ended well, by item, and what was counted on the way."""
-    job_recipe = recipe.make(registry.get(entry), 3, variant="released", seed=0, storage=recipe.stored_video("high"))
+    job_recipe = recipe.make(registry.get(entry), 3, seed=0, storage=recipe.stored_video("high"))
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(dir=root) as folder:
         name = Path(folder).name

@@ -124,7 +124,6 @@ def main() -> None:
                 job_recipe = recipe.make(
                     entry,
                     options.severity,
-                    variant="released",
                     seed=0,
                     storage=storage,
                     donors="bench",

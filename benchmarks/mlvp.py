@@ -149,7 +149,7 @@ def main() -> None:
         print(f"\n{'perturbation':24} severity " + " ".join(f"{part:>9}" for part in (*PARTS, "all")))
         for entry in registry.perturbations("mlvp", "video"):
             for severity in entry.severities:
-                job_recipe = recipe.make(entry, severity, variant="released", seed=0, storage=HIGH, donors="bench")
+                job_recipe = recipe.make(entry, severity, seed=0, storage=HIGH, donors="bench")
                 for row in rows:
                     about = known[job_recipe.analysis.analysis] if job_recipe.analysis else Known()
                     facts = guided.facts_of(job_recipe, row, about) if job_recipe.guide else None

@@ -76,7 +76,6 @@ def main() -> None:
             job_recipe = recipe.make(
                 registry.get(options.perturbation),
                 options.severity,
-                variant="released",
                 seed=0,
                 storage=storage,
             )

@@ -400,7 +400,7 @@ def codec_runs(entry: Perturbation, severity: int, shape: tuple[int, int, int], 
     encoding.encode(frames, clip, storage.PROFILES["compatible"], Timing(1 / rate, rate))
     listed = ListedClip(item_id="scene", source_video_id="scene", path=str(clip))
     source = source_of(shards.source_row("benchmark", listed))
-    job_recipe = recipe.make(entry, severity, variant="released", seed=0, storage=recipe.Unstored())
+    job_recipe = recipe.make(entry, severity, seed=0, storage=recipe.Unstored())
     arguments = registry.resolve(entry.kernel)(**job_recipe.params)
     words = [part for name, value in arguments.items() for part in (f"-{name}", str(value))]
     quiet = ["-nostdin", "-hide_banner", "-loglevel", "error", "-y"]

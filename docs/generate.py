@@ -57,6 +57,18 @@ def _suite(suite: Suite) -> list[str]:
     return [link, suite.reference, f"{len(video)}. {named}" if video else "", str(len(text) or ""), severities]
 
 
+def of_differences() -> str:
+    """A line per perturbation and variant that does otherwise than the text."""
+    rows = (
+        [f"`{form.key}`", f"`{form.variant}`", form.differences]
+        for suite in suites.suites().values()
+        for entry in suite.perturbations
+        for form in entry.forms()
+        if form.differences
+    )
+    return table(["perturbation", "variant", "does otherwise than the text"], rows)
+
+
 def of_datasets() -> str:
     """A line per adapter."""
     head = ["adapter", "dataset", "annotation file", "the published split"]
@@ -206,6 +218,7 @@ def example(shelf: str, constant: str) -> Callable[[], str]:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 BLOCKS: dict[str, Callable[[], str]] = {
+    "differences": of_differences,
     "suites": of_suites,
     "datasets": of_datasets,
     "commands": of_commands(rules=False),

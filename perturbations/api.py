@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from perturbations.captions.pipeline import PerturbedText, perturb_captions, tex
 from perturbations.engine import guided, rendering
 from perturbations.engine.source import Source, source_of
 from perturbations.engine.temporal import fitted
-from perturbations.errors import ManifestError, UnknownPerturbationError
+from perturbations.errors import ManifestError, MediaError, UnknownPerturbationError, short
 from perturbations.manifest.columns import columns_of, row_from, values_of
 from perturbations.manifest.kinds import (
     COMPLETE,
@@ -57,7 +57,7 @@ def perturb(
     item_id: str,
     fps: float,
     dataset: str = "",
-    variant: str = "released",
+    variant: str | None = None,
     donors: Sequence[Frames] = (),
 ) -> Frames:
     """Perturb a clip held in memory.
@@ -70,25 +70,26 @@ def perturb(
         item_id: the second part of the key, the clip's name.
         fps: frames per second; only perturbations of time and bitrate depend on it.
         dataset: the third part of the key.
-        variant: "released" (the authors' code) or "paper" (the text).
+        variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
         donors: the clips that event insertion may take a segment from, with the same frame rate.
 
     Returns:
-        The perturbed clip, T x H x W x 3, RGB, uint8.
+        The perturbed clip, T x H x W x 3, RGB, uint8; some variants change T, or H and W.
 
     Raises:
         UnknownPerturbationError: no such name, severity or variant.
+        MediaError: the perturbation leaves no frame of the clip, or nothing suitable is found in it.
         ValueError: `frames` is not a clip, `fps` is not positive, or there is no donor where one is needed.
 
     Guided perturbations use the `offline` backends.
     """
     _check_clip(frames, fps)
-    entry = registry.get(name)
+    entry = registry.get(name, variant)
     if entry.kind != "video":
         raise UnknownPerturbationError(f"{name} perturbs captions, not videos; use perturb_text")
     if severity == 0:
         return frames.copy()
-    recipe = make(entry, severity, variant=variant, seed=seed, storage=Unstored())
+    recipe = make(entry, severity, seed=seed, storage=Unstored())
     frames = np.ascontiguousarray(frames)
     if entry.method == "codec":
         return _through_codec(frames, recipe, dataset, item_id, fps)
@@ -100,13 +101,16 @@ def perturb(
     guide = guided.guide_of(recipe, facts, clip)
     if entry.method == "temporal":
         plan = rendering.plan(recipe, dataset, item_id, len(frames), guide)
+        rendering.check_length(recipe, len(plan))
         size = frames.shape[2], frames.shape[1]
         chosen = facts.other_item() if facts else None
         other = next((donor.images for donor in others if donor.item_id == chosen), frames)
-        return np.stack([frames[place] if place >= 0 else fitted(other[~place], size) for place in plan])
+        fit = partial(fitted, size=size, antialiased=recipe.antialiases_donors)
+        return np.stack([frames[place] if place >= 0 else fit(other[~place]) for place in plan])
     num_frames, height, width, _ = frames.shape
     kernel = rendering.applier(recipe, dataset, item_id, num_frames, height, width, guide)
-    return np.stack([image for _, image in rendering.changed(kernel, guide, clip.frames)])
+    kept = rendering.reshaped(recipe, dataset, item_id, num_frames, height, width).kept
+    return np.stack([image for _, image in rendering.changed(kernel, guide, clip.frames, only=kept)])
 
 
 @dataclass(frozen=True)
@@ -167,19 +171,19 @@ def perturb_text(
     seed: int,
     item_id: str,
     dataset: str = "",
-    variant: str = "released",
+    variant: str | None = None,
     backend: str | None = None,
 ) -> PerturbedText:
     """Perturb a caption.
 
     Args:
-        text: the caption; any string, also an empty one.
+        text: the caption; any string. One that is empty or only white space stays as it is, as every kernel leaves it.
         name: `suite/name`, e.g. "msrvtt_p/gender_swap".
         severity: 1 up to the highest of the perturbation; 0 gives the caption itself.
         seed: the first part of the generator's key; the same key gives the same text, as in a corpus.
         item_id: the second part of the key, the caption's id.
         dataset: the third part of the key.
-        variant: "released" (the authors' code) or "paper" (the text).
+        variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
         backend: which models play the roles: "offline", the default, or "pretrained".
 
     Returns:
@@ -187,10 +191,14 @@ def perturb_text(
         the number of `attempts`, and whether the gate `accepted` the text; the `backend`.
 
     Raises:
+        TypeError: `text` is not a string.
         UnknownPerturbationError: no such text perturbation, severity or variant.
         BackendError: no such backend, or a library, program or weight file that it needs is missing.
+        ToolError: what plays a role is installed, but fails or does not work as it should.
     """
-    entry = text_entry(name)
+    if not isinstance(text, str):
+        raise TypeError(f"a caption must be a str, not {type(text).__name__}: {short(text)}")
+    entry = text_entry(name, variant)
     caption = ListedCaption(caption_id=item_id, item_id=item_id, text=text)
     return next(
         perturb_captions([caption], entry.key, severity, seed=seed, dataset=dataset, variant=variant, backend=backend)
@@ -291,6 +299,8 @@ def _only(indices: Sequence[int] | None, held: int) -> set[int] | None:
 
 def _collect(frames: Iterable[Frame], indices: Sequence[int] | None) -> Frames:
     images = {frame.position: frame.image for frame in frames}
+    if missing := sorted(set(indices or ()) - set(images)):
+        raise MediaError(f"the clip has {len(images)} frames; there is no frame {missing[0]}")
     return np.stack([images[index] for index in (sorted(images) if indices is None else indices)])
 
 

@@ -6,7 +6,7 @@ standard library only. The mild end of a way is never the clean clip itself: the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from perturbations.bounds import REACH, SHARE, SIGMA_OF_TAPS, Bounds, Choice, Joint, Range
@@ -23,6 +23,9 @@ class Kernel:
     Attributes:
         function: `module:function` below `perturbations.video`, or the full name of a module elsewhere.
         draw: the function that draws what is random, named likewise; None where nothing is.
+        once: whether it draws once per clip, also in a suite whose kernels draw per frame.
+        shape: the function that gives a clip's `video.kernel.Shape`, named likewise; None where a pixel kernel keeps
+            every frame and its size.
         method: "pixel", "temporal" or "codec": see `suites.registry.Perturbation`.
         guide: what it must know of the clip beside its frames.
         draws_guide: whether each clip is given one of several guides, drawn once per clip: a style.
@@ -30,10 +33,16 @@ class Kernel:
         bounds: what each parameter may be; every parameter has one.
         joint: what parameters must fulfil together.
         path: the way from mild to strong that calibration takes; None: through the published table.
+        sampled: of a temporal kernel, the function with the same arguments that gives the plan of the 12 frames which
+            the authors' models read, where these are not sampled uniformly.
+        damage: of a codec kernel, the function that changes the stream on its way, named likewise: see
+            `suites.registry.Perturbation`. None where the stream arrives as it is.
     """
 
     function: str
     draw: str | None = None
+    once: bool = False
+    shape: str | None = None
     method: Method = "pixel"
     guide: str | None = None
     draws_guide: bool = False
@@ -41,6 +50,13 @@ class Kernel:
     bounds: Bounds = field(default_factory=dict)
     joint: tuple[Joint, ...] = ()
     path: Path | None = None
+    sampled: str | None = None
+    damage: str | None = None
+
+
+def rounded(kernel: Kernel) -> Kernel:
+    """The kernel as MM-Robustness' code stores its result, which is rounded where the formula is truncated."""
+    return replace(kernel, function=f"released_mm_robustness:{kernel.function.partition(':')[2]}")
 
 
 # --- noise -----------------------------------------------------------------------------------------------------------
@@ -112,6 +128,7 @@ GLASS_BLUR = Kernel(
     # One pass over the pixels, as the more of them there are, the less does one step of `delta` decide.
     path={"sigma": geometric(0.2, 4.0), "delta": whole_geometric(1, 12), "iterations": 1},
 )
+GLASS_BLUR_RELEASED = replace(GLASS_BLUR, function="released_mm_robustness:glass_blur")
 _MOST_VIEWS = 255  # their sum has 16 bits
 ZOOM_BLUR = Kernel(
     function="blur:zoom_blur",
@@ -164,13 +181,19 @@ _MORE_SNOW: Path = {
     "blend": Axis(0.97, 0.3),
 }
 SNOW = Kernel(function="weather:snow", draw="weather:draw_snow", bounds=_SNOW, path=_MORE_SNOW)
+SNOW_RELEASED = replace(SNOW, function="weather:sampled_snow", draw="weather:draw_sampled_snow", version=2)
 STILL_SNOW = Kernel(function="weather:still_snow", draw="weather:draw_still_snow", bounds=_SNOW, path=_MORE_SNOW)
-FOG = Kernel(
-    function="weather:fog",
-    draw="weather:draw_plasma",
-    bounds={"intensity": Range(0, 1000), "decay": Range(0.1, 100)},
-    # The roughness of the middle severity, and ever more fog.
-    path={"intensity": geometric(0.02, 20.0), "decay": 1.7},
+STILL_SNOW_RELEASED = replace(STILL_SNOW, function="released_mm_robustness:still_snow")
+_FOG: Bounds = {"intensity": Range(0, 1000), "decay": Range(0.1, 100)}
+# The roughness of the middle severity, and ever more fog.
+_MORE_FOG: Path = {"intensity": geometric(0.02, 20.0), "decay": 1.7}
+FOG = Kernel(function="weather:fog", draw="weather:draw_plasma", bounds=_FOG, path=_MORE_FOG)
+FOG_RELEASED = Kernel(
+    function="released_mm_robustness:fog",
+    draw="released_mm_robustness:draw_plasma",
+    bounds={**_FOG, "side": whole_numbers(1, 1024)},
+    joint=(Joint("side", lambda fog: int(fog["side"]).bit_count() == 1, "must be a power of two"),),
+    path={**_MORE_FOG, "side": 1024},
 )
 FROST = Kernel(
     function="frost:frost",
@@ -180,6 +203,7 @@ FROST = Kernel(
     # From a bare pane to ice that hides the picture.
     path={"kept": Axis(1.0, 0.2), "added": Axis(0.01, 0.8)},
 )
+FROST_RELEASED = replace(FROST, function="released_mm_robustness:frost_on_lens")
 BRIGHTNESS = Kernel(function="weather:brightness", bounds={"added": SHARE}, path={"added": Axis(0.01, 1.0)})
 
 # --- digital ---------------------------------------------------------------------------------------------------------
@@ -196,13 +220,18 @@ ELASTIC = Kernel(
 PIXELATE = Kernel(
     function="digital:pixelate", bounds={"scale": Range(0, 1, above=True)}, path={"scale": geometric(0.98, 0.02)}
 )
+PIXELATE_RELEASED = replace(
+    PIXELATE, function="released_mm_robustness:pixelate", shape="released_mm_robustness:shape_of_pixelate"
+)
 JPEG = Kernel(function="digital:jpeg", bounds={"quality": whole_numbers(1, 100)}, path={"quality": whole(98, 1)})
+JPEG_OF_BGR = replace(JPEG, function="digital:jpeg_of_bgr", version=2)
 
 # --- codec -----------------------------------------------------------------------------------------------------------
 
 H264 = Kernel(
     function="codec:h264",
     method="codec",
+    version=2,
     # x264 counts in kilobits per second.
     bounds={"bitrate": whole_numbers(1_000, 1_000_000_000), "pix_fmt": Choice(("yuv444p", "yuv420p"))},
     path={"bitrate": whole_geometric(8_000_000, 4_000)},
@@ -216,6 +245,7 @@ def mpeg(codec: str) -> Kernel:
     return Kernel(
         function="codec:mpeg",
         method="codec",
+        version=2,
         bounds={
             "codec": Choice((codec,)),
             "qscale": whole_numbers(1, 1000),
@@ -247,6 +277,17 @@ TRANSLATE = Kernel(
     path={"reach": whole(1, 64)},
 )
 
+# As the authors' writer: frames that are smaller than the window are lost.
+TRANSLATE_RELEASED = Kernel(
+    function="camera:translate_released",
+    draw="camera:draw_origin",
+    shape="camera:shape_of_translation",
+    version=2,
+    bounds={"reach": whole_numbers(1, 256), "window": Choice(("lost", "filled"))},
+    path={"reach": whole(1, 64)},
+)
+TRANSLATE_ONCE = replace(TRANSLATE_RELEASED, once=True)
+
 # --- objects and style -----------------------------------------------------------------------------------------------
 
 MAIN_OBJECT_OCCLUSION = Kernel(
@@ -256,6 +297,7 @@ MAIN_OBJECT_OCCLUSION = Kernel(
     bounds={"ratio": SHARE},
     path={"ratio": Axis(0.02, 1.0)},
 )
+MAIN_OBJECT_OCCLUSION_RELEASED = replace(MAIN_OBJECT_OCCLUSION, function="occlusion:occlusion_released", version=2)
 STYLE_TRANSFER = Kernel(
     function="style:style_transfer",
     guide="style",
@@ -263,6 +305,7 @@ STYLE_TRANSFER = Kernel(
     bounds={"alpha": SHARE},
     path={"alpha": Axis(0.02, 1.0)},
 )
+STYLE_TRANSFER_RELEASED = replace(STYLE_TRANSFER, function="released_mm_robustness:style_transfer")
 
 # --- time ------------------------------------------------------------------------------------------------------------
 
@@ -274,6 +317,16 @@ EVENT_INSERTION = Kernel(
     guide="donor",
     bounds={"share": SHARE, "place": Choice(("end", "middle")), "donors": _FRAMES},
     path={"share": Axis(0.02, 1.0)},
+)
+EVENT_INSERTION_RELEASED = Kernel(
+    function="temporal:insertion_released",
+    sampled="temporal:insertion_sampled",
+    method="temporal",
+    guide="donor",
+    version=2,
+    bounds={"share": SHARE, "donors": _FRAMES},
+    # From one sampled frame of 12 to all but one.
+    path={"share": Axis(0.05, 0.95)},
 )
 TEMPORAL_SCRAMBLING = Kernel(
     function="temporal:temporal_scrambling",
@@ -287,6 +340,9 @@ TEMPORAL_SCRAMBLING = Kernel(
         "order": Stages(("adjacent", "pairs", "pairs", "pairs", "shuffled")),
         "pairs": Stages((1, 2, 3, 4, 0)),
     },
+)
+TEMPORAL_SCRAMBLING_RELEASED = replace(
+    TEMPORAL_SCRAMBLING, function="temporal:scrambling_released", sampled="temporal:scrambling_sampled", version=2
 )
 JUMBLE = Kernel(
     function="temporal:jumble",
@@ -309,10 +365,20 @@ SAMPLING = Kernel(function="temporal:sampling", method="temporal", bounds={"rate
 REVERSE_SAMPLING = Kernel(
     function="temporal:reverse_sampling", method="temporal", bounds={"rate": _FRAMES}, path=_RATES
 )
+SAMPLING_RELEASED = replace(SAMPLING, function="temporal:sampling_released", version=2)
+REVERSE_SAMPLING_RELEASED = replace(REVERSE_SAMPLING, function="temporal:reverse_sampling_released", version=2)
 FREEZE = Kernel(
     function="temporal:freeze",
     draw="temporal:draw_order",
     method="temporal",
     bounds={"kept": SHARE},
     path={"kept": geometric(0.95, 0.003)},
+)
+FREEZE_RELEASED = Kernel(
+    function="temporal:freeze_released",
+    draw="temporal:draw_order",
+    method="temporal",
+    version=2,
+    bounds={"kept": SHARE, "least": whole_numbers(0, 100), "opening": Choice(("lost", "first"))},
+    path={"kept": geometric(0.95, 0.003), "least": 1},
 )

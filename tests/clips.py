@@ -203,14 +203,17 @@ def video_row(wanted: recipe.VideoRecipe, **columns: Any) -> VideoRow:
         **{"width": 64, "height": 48, "fps": 25.0, "frame_count": 9, "duration_s": 0.36, "status": "complete"},
         **{"source_path": "it.mp4", "source_sha256": "0", "source_frame_count": 9},
     }
-    return VideoRow(**_of_recipe(wanted), **{"draw": wanted.draw, **defaults, **columns})
+    return VideoRow(
+        **_of_recipe(wanted), **{"draw": wanted.draw, "calibrated": wanted.calibrated or False, **defaults, **columns}
+    )
 
 
 def text_row(wanted: recipe.TextRecipe, **columns: Any) -> TextRow:
     """The same of a perturbed caption."""
     defaults = {
         **{"dataset": "data", "caption_id": "c", "item_id": "it", "backend": wanted.backend, "recipe_id": "0"},
-        **{"source_text": "as it was", "text": "as it is", "changed": True, "attempts": 1, "accepted": True},
+        **{"language": "en", "source_text": "as it was", "text": "as it is", "changed": True},
+        **{"effective_change": True, "attempts": 1, "accepted": True},
     }
     return TextRow(**_of_recipe(wanted), **{**defaults, **columns})
 

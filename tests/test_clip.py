@@ -102,6 +102,21 @@ def test_each_frame_counts_the_same(folder: Path) -> None:
     np.testing.assert_allclose(model.embed_videos([frames])[0], mean / np.linalg.norm(mean), atol=1e-5)
 
 
+def test_features_have_the_length_that_the_model_gives_them(folder: Path) -> None:
+    model = clip.load(str(folder), **CPU)
+    alone = model.mean_features([[frame] for frame in CLIPS[0][:3]]).astype(np.float64)
+    lengths = np.linalg.norm(alone, axis=1)
+    assert np.abs(lengths - 1).min() > 1e-3
+    np.testing.assert_allclose(model.mean_features([CLIPS[0][:3]])[0], alone.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(alone / lengths[:, None], model.embed_videos([[f] for f in CLIPS[0][:3]]), atol=1e-5)
+    texts = model.text_features(TEXTS).astype(np.float64)
+    unit = texts / np.linalg.norm(texts, axis=1, keepdims=True)
+    np.testing.assert_allclose(unit, model.embed_texts(TEXTS), atol=1e-5)
+    assert not np.allclose(texts, unit, atol=1e-2)
+    with pytest.raises(ValueError, match="clip 0 of 1 has no frame"):
+        model.mean_features([[]])
+
+
 def test_sentences_end_where_the_model_s_positions_do(folder: Path) -> None:
     model = clip.load(str(folder), **CPU)
     # 12 positions: the start, 10 pieces, the end.

@@ -58,6 +58,15 @@ def test_the_repositorys_own_configuration_is_valid() -> None:
     config.parse(yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
 
 
+def test_the_short_demo_stores_the_frames_that_it_evaluates() -> None:
+    raw = yaml.safe_load((REPOSITORY / "config.yaml").read_text())
+    for key, values in yaml.safe_load((REPOSITORY / "workflow/short_demo.yaml").read_text()).items():
+        raw[key] |= values  # as Snakemake merges files
+    parsed = config.parse(raw)
+    assert isinstance(parsed.storage, config.FramesStorage)
+    assert parsed.storage.num_frames == parsed.evaluation.num_frames
+
+
 def test_a_datasets_own_limit_comes_before_the_global_one() -> None:
     raw = changed(("max_quarantine", 4), ("datasets/own", {"adapter": "demo", "max_quarantine": 0}))
     parsed = config.parse(raw)
@@ -71,9 +80,10 @@ def test_a_whole_number_may_stand_for_a_float(value: float) -> None:
 
 def test_every_published_number_may_be_written_out() -> None:
     for entry in registry.perturbations(kind="video"):
-        for variant in registry.VARIANTS:
-            tables = {severity: entry.parameters(severity, variant) for severity in entry.severities}
-            config.parse({**PLAIN, "suites": {entry.suite: {"variant": variant, "parameters": {entry.name: tables}}}})
+        for form in entry.forms():
+            tables = {severity: form.parameters(severity) for severity in form.severities}
+            suite = {"variant": form.variant, "parameters": {form.name: tables}}
+            config.parse({**PLAIN, "suites": {form.suite: suite}})
 
 
 def test_a_parsed_configuration_cannot_be_changed() -> None:

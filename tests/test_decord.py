@@ -58,7 +58,7 @@ def moving(frames: int, height: int, width: int) -> Image:
 
 def made_row(key: str, tier: recipe.Storage, source: CompleteSource, folder: Path) -> VideoRow:
     """A row of the videos manifest, as the workflow makes it."""
-    wanted = recipe.make(registry.get(key), 3, variant="released", seed=0, storage=tier)
+    wanted = recipe.make(registry.get(key), 3, seed=0, storage=tier)
     rows = shards.run_videos(
         wanted, [source], root=folder, folder=folder, journal=folder / "rows.jsonl", stall_limit_s=60
     )
@@ -92,7 +92,13 @@ def test_every_tier_opens_alike(
     decord: ModuleType, tier: recipe.Storage, shape: tuple[int, int, int], tmp_path: Path
 ) -> None:
     source = source_row(write_scene(tmp_path / "clip.mp4", moving(*shape)))
-    assert_read_alike(made_row("mlvp/fog", tier, source, tmp_path / "out"))
+    row = made_row("mlvp/fog", tier, source, tmp_path / "out")
+    if shape[1] % 2 and isinstance(tier, recipe.StoredVideo) and tier.profile == "released":
+        # decord takes the padding of MPEG-4's blocks for a part of the frame.
+        with pytest.raises(MediaError, match="decord gives other frames"):
+            open_clip(row, reader="decord")
+    else:
+        assert_read_alike(row)
 
 
 @pytest.mark.parametrize("key", STREAMS)
@@ -113,8 +119,15 @@ def assert_evaluators_read_alike(decord: ModuleType, path: Path, expected: Image
         assert np.array_equal(reader.get_batch(sampled).asnumpy(), expected[sampled])
 
 
-@pytest.mark.parametrize("profile", storage.PROFILES)
-@pytest.mark.parametrize("size", [(64, 48), (85, 53)], ids=["even", "odd"])
+@pytest.mark.parametrize(
+    ("profile", "size"),
+    [
+        (profile, size)
+        for profile in storage.PROFILES
+        for size in ((64, 48), (85, 53))
+        if (profile, size) != ("released", (85, 53))  # refused, see above
+    ],
+)
 def test_evaluators_own_code_reads_stored_clips_alike(
     decord: ModuleType, profile: str, size: tuple[int, int], tmp_path: Path
 ) -> None:
@@ -143,6 +156,8 @@ SOURCES = {
     "4:2:2.mp4": ("-c:v", "libx264", "-pix_fmt", "yuv422p"),
     "full-range.mp4": (*X264, "-vf", "scale=out_range=full", "-color_range", "pc"),
     "bt709.mp4": (*X264, "-vf", "scale=out_color_matrix=bt709", "-colorspace", "bt709"),
+    "interlaced.mp4": (*X264, "-x264-params", "tff=1", "-vf", "format=yuv420p,interlace=scan=tff"),
+    "interlaced-bottom.mkv": (*X264, "-x264-params", "bff=1", "-vf", "format=yuv420p,interlace=scan=bff"),
     "mpeg4.avi": ("-c:v", "mpeg4", "-bf", "2"),
     "fragmented.mp4": (*X264_B, "-movflags", "frag_keyframe+empty_moov"),
 }
@@ -233,7 +248,7 @@ def test_what_is_no_video_is_an_error(decord: ModuleType, content: bytes, tmp_pa
 
 
 def test_a_row_must_say_which_frames_it_has(tmp_path: Path) -> None:
-    wanted = recipe.make(registry.get("mlvp/fog"), 3, variant="released", seed=0, storage=recipe.stored_video("high"))
+    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=recipe.stored_video("high"))
     path = written(tmp_path / "a.mp4", noise(9))
     row = video_row(wanted, storage="video/high", path=str(path))
     assert len(open_clip(row)) == 9

@@ -25,8 +25,9 @@ from perturbations.exporting import filenames
 from perturbations.exporting.records import Request
 from perturbations.exports import vtr_tta
 from perturbations.manifest import files
-from perturbations.manifest.kinds import CAPTIONS, SOURCES, TEXTS, VIDEOS, SourceRow, TextRow
+from perturbations.manifest.kinds import CAPTIONS, SOURCES, TEXTS, VIDEOS, CompleteSource, SourceRow, TextRow
 from perturbations.plan import captions, recipe
+from perturbations.report import preview
 from perturbations.suites import registry
 
 NAMES = ["video1", "a/b c", '..\\"quoted" 影片']
@@ -94,6 +95,29 @@ def test_the_loaders_get_what_x_pool_s_own_transform_gives(sources: Path, tmp_pa
     shown = open_clip(next(row for row in rows_of(sources) if row["item_id"] == name))
     expected = np.stack([x_pool_transform(shown[index], 224) for index in x_pool_indices(12, len(shown))])
     assert np.abs(video.numpy() - expected).max() < 1e-4
+
+
+@pytest.mark.parametrize("name", ["translate", "sampling", "freeze"])
+def test_clips_of_another_size_or_length_are_exported_and_drawn(sources: Path, tmp_path: Path, name: str) -> None:
+    """Sheets, too, show the perturbed clip beside a clean one of another size."""
+    clean = next(row for row in files.read_rows(sources, SOURCES) if row.item_id == "video1")
+    assert isinstance(clean, CompleteSource)
+    wanted = recipe.make(registry.get(f"msrvtt_p/{name}"), 5, seed=0, storage=recipe.Unstored())
+    clean = replace(clean, path=str(sources.parent / clean.path))
+    (row,) = shards.run_videos(
+        wanted, [clean], root=tmp_path, folder=tmp_path, journal=tmp_path / "rows.jsonl", stall_limit_s=60
+    )
+    assert (row.status, (row.frame_count, row.height, row.width) != (30, 60, 80)) == ("complete", True)
+    files.write(tmp_path / "videos.parquet", VIDEOS, [row], {"root": "."})
+    done = vtr_tta.write_videos(Request(manifest=tmp_path / "videos.parquet", output=tmp_path / "out"))
+    assert (done.written, done.failed) == (1, ())
+    video = loaded(next((tmp_path / "out").iterdir()), "video1")
+    shown = open_clip(row)
+    expected = np.stack([x_pool_transform(shown[index], 224) for index in x_pool_indices(12, len(shown))])
+    assert np.abs(video.numpy() - expected).max() < 1e-4
+    sheet = tmp_path / "sheet.png"
+    preview.from_manifest(tmp_path / "videos.parquet", sheet, item=None, names=None, severities=[5])
+    assert sheet.stat().st_size
 
 
 def test_a_clip_of_one_frame_is_repeated(sources: Path, tmp_path: Path) -> None:
@@ -195,7 +219,7 @@ TIERS: list[recipe.Storage] = [
 def noisy(tier: recipe.Storage, path: Path, folder: Path) -> Path:
     """A manifest of one clip under noise."""
     entry = registry.get("mlvp/gaussian_noise")
-    wanted = recipe.make(entry, 5, variant="released", seed=0, storage=tier)
+    wanted = recipe.make(entry, 5, seed=0, storage=tier)
     source = clips.source_row(path)
     rows = shards.run_videos(
         wanted, [source], root=folder, folder=folder / "files", journal=folder / "rows.jsonl", stall_limit_s=60

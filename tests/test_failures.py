@@ -228,7 +228,7 @@ def test_twenty_killed_ffmpegs_cost_nothing(tmp_path: Path) -> None:
 
 def run(root: Path, rows: list[CompleteSource], entry: str = "mlvp/h264_compression") -> Iterator[VideoRow]:
     """A shard's job."""
-    wanted = recipe.make(registry.get(entry), 3, variant="released", seed=0, storage=recipe.stored_video("high"))
+    wanted = recipe.make(registry.get(entry), 3, seed=0, storage=recipe.stored_video("high"))
     journal = root / "work" / "s1.jsonl"
     return shards.run_videos(wanted, rows, root=root, folder=root / "corpus", journal=journal, stall_limit_s=PATIENCE_S)
 
@@ -240,7 +240,7 @@ from perturbations.engine import supervise
 from perturbations.media import program
 
 def work(task, tick):
-    # Like a transcode: it reads nothing from us, and what it writes to is gone.
+    # It reads nothing from us, and what it writes to is gone.
     command = ["-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25", "-re", "-t", "1000", "-f", "null", "-"]
     output = type("Graph", (), {})()
     output.global_args = lambda *a: output

@@ -153,10 +153,10 @@ def test_occlusion_is_exact(golden: Callable[[str, int], Golden], severity: int)
     drawn = case["randint_draws"].reshape(-1, 2)
     uniform = np.empty(drawn.shape)
     for index, (box, place) in enumerate(zip(boxes, drawn, strict=True)):
-        low, high = np.array([-5, -5]), np.array([5, 5])
+        low, high = np.array([-5, -5]), np.array([6, 6])
         if not np.isnan(box).any():
             size = np.floor((box[2:] - box[:2]) * case.parameters["ratio"] ** 0.5)
             low, high = box[:2], box[2:] - size
-        uniform[index] = (place - low + 0.5) / (high - low + 1)
+        uniform[index] = (place - low + 0.5) / (high - low)
     places = occlusion.Places(uniform, np.zeros(2))
     assert np.array_equal(case.perturbed(places, boxes), case["out"])

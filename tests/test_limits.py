@@ -117,7 +117,6 @@ WAYS: dict[str, Callable[[Path], object]] = {
     "frame_times": lambda path: decoding.frame_times(Clip(path), 12),
     "pick": lambda path: list(decoding.pick(path, [0])),
     "is_constant_rate": probing.is_constant_rate,
-    "transcodable": lambda path: probing.transcodable(Clip(path)),
     "video_bitrate": probing.video_bitrate,
 }
 TOO_MUCH = [

@@ -175,7 +175,7 @@ def test_a_still_frame_counts_as_moving_as_released_and_not_in_the_paper(name: s
     nothing, everything = np.zeros(frame.shape[:2], bool), np.ones(frame.shape[:2], bool)
 
     def blurred(mask: np.ndarray, still: bool, variant: str) -> np.ndarray:
-        parameters = entry.parameters(3, variant)
+        parameters = entry.in_variant(variant).parameters(3)
         result: np.ndarray = kernel(None, lambda _: (mask, 0.0, still), 1, *frame.shape[:2], **parameters)(frame, 0)
         return result
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from perturbations.analysis import neighbours
-from perturbations.analysis.neighbours import nearest, nearest_of_each, subset
+from perturbations.analysis.neighbours import largest_product, nearest, nearest_of_each, subset
 
 # Small whole numbers: many equal directions, exact ties, zero vectors.
 coarse = st.integers(-2, 2).map(float)
@@ -215,3 +215,46 @@ def test_wrong_choices_are_refused() -> None:
         subset(["a", "b", "a"], 1, keyed(0))
     with pytest.raises(ValueError, match="size is 0"):
         subset(["a"], 0, keyed(0))
+
+
+# --- dot product -----------------------------------------------------------------------------------------------------
+
+
+@given(searches())
+def test_the_largest_product_is_what_brute_force_finds(search: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+    queries, vectors, excluded = search
+    for query, mask in zip(queries, excluded, strict=True):
+        products = [round(math.fsum(map(float.__mul__, query.tolist(), row)), 12) for row in vectors.tolist()]
+        allowed = [position for position in range(len(vectors)) if not mask[position]]
+        neighbour = largest_product(query, vectors, mask)
+        if not allowed:
+            assert neighbour is None
+        else:
+            assert neighbour is not None
+            assert neighbour.position in allowed
+            best = max(products[position] for position in allowed)
+            assert products[neighbour.position] == pytest.approx(best, abs=2e-12)
+            assert neighbour.similarity == pytest.approx(best, abs=2e-12)
+
+
+def test_of_the_same_direction_the_longer_vector_has_the_larger_product_and_of_equals_the_first_is_taken() -> None:
+    vectors = np.array([[1.0, 0], [3, 4], [3, 4], [0, 1]])
+    assert nearest([1, 0.1], vectors) == (0, pytest.approx(0.995, abs=1e-3))
+    assert largest_product([1, 0.1], vectors) == (1, pytest.approx(3.4))
+    assert largest_product([1, 0.1], np.empty((0, 2))) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "vectors", "excluded"),
+    [
+        ([1.0], [[1.0, 2.0]], None),
+        ([1.0, 2.0], [1.0, 2.0], None),
+        ([math.nan, 1.0], [[1.0, 2.0]], None),
+        ([1.0, 2.0], [[math.inf, 2.0]], None),
+        ([1.0, 2.0], [[1.0, 2.0]], [0]),
+        ([1.0, 2.0], [[1.0, 2.0]], [True, False]),
+    ],
+)
+def test_products_of_what_does_not_fit_are_refused(query: Any, vectors: Any, excluded: Any) -> None:
+    with pytest.raises(ValueError, match="shape|finite|excluded"):
+        largest_product(query, vectors, excluded)

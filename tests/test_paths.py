@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -207,6 +208,7 @@ def test_other_names_are_only_names(name: str) -> None:
 
 # --- evaluations -----------------------------------------------------------------------------------------------------
 
+KEY = evaluation.model_key(configured())
 CLEAN: tuple[evaluation.Job, evaluation.Job] = (("v2t", "clean", "clean"), ("t2v", "clean", "clean"))
 
 
@@ -224,11 +226,12 @@ def test_clean_queries_need_no_parts() -> None:
         "sources": "manifests/tiny/sources.parquet",
         "captions": "manifests/tiny/captions.parquet",
         "pretrained": "work/demo_encoder",
+        "checked": f"work/models/{KEY}.json",
         "parts": [],
         "mixes": [],
     }
     assert inputs_of(evaluated(), CLEAN[0]) == common
-    assert inputs_of(evaluated(), CLEAN[1]) == {**common, "gallery": "work/tiny/evaluation/gallery.safetensors"}
+    assert inputs_of(evaluated(), CLEAN[1]) == {**common, "gallery": f"work/tiny/evaluation/{KEY}/gallery.safetensors"}
 
 
 @pytest.mark.parametrize("direction", ["v2t", "t2v"])
@@ -259,7 +262,7 @@ def test_mixed_queries_are_the_mixed_manifests() -> None:
 @pytest.mark.parametrize(
     ("job", "bank"),
     [
-        (CLEAN[0], {"bank_gallery": "work/train/evaluation/gallery.safetensors"}),
+        (CLEAN[0], {"bank_gallery": f"work/train/evaluation/{KEY}/gallery.safetensors"}),
         (CLEAN[1], {"bank_captions": "manifests/train/captions.parquet"}),
     ],
 )
@@ -319,37 +322,86 @@ def test_a_checkpoint_with_braces_is_an_error(tmp_path: Path) -> None:
 
 def test_results_have_one_part_per_job_and_group() -> None:
     settings = evaluated(suites=["mlvp"])
-    folders = [f"work/tiny/evaluation/{'/'.join(job)}" for job in evaluation.jobs(settings, "tiny")]
+    folders = [f"work/tiny/evaluation/{KEY}/{'/'.join(job)}" for job in evaluation.jobs(settings, "tiny")]
     assert len(folders) > 2
     assert evaluation_paths.result_parts(settings, "tiny", "evaluation") == [f"{name}/none.parquet" for name in folders]
     assert evaluation_paths.result_parts(settings, "tiny", "adaptation", "pictures.json") == [
-        f"{name}/{group}.pictures.json" for name in folders for group in ("none", "adapted")
+        f"{name}/adapted.pictures.json" for name in folders
     ]
+
+
+OTHER = "xpool-vitb16-qs-0badcafe"
 
 
 @pytest.mark.parametrize(
-    ("results", "pairs"),
+    ("requested", "exist", "shown"),
     [
-        ([], [("tiny", "adaptation")]),
-        (["train/evaluation"], [("train", "evaluation")]),
-        (["tiny/evaluation", "tiny/adaptation"], [("tiny", "adaptation")]),
-        (["cooking/adaptation", "tiny/evaluation"], [("tiny", "evaluation"), ("cooking", "adaptation")]),
+        ([], [], [("tiny", "adaptation", "")]),
+        (["tta_train", "report"], [], [("train", "adaptation", "")]),
+        (["evaluate_train"], [], [("train", "evaluation", "")]),
+        (["evaluate_tiny", "tta_tiny"], [], [("tiny", "adaptation", "")]),
+        ([], ["train/evaluation/"], [("train", "evaluation", "")]),
+        ([], ["tiny/evaluation/", "tiny/adaptation/"], [("tiny", "adaptation", "")]),
+        (
+            ["tta_cooking"],
+            ["tiny/evaluation/", f"tiny/adaptation/{OTHER}", f"tiny/evaluation/{OTHER}"],
+            [("tiny", "evaluation", ""), ("tiny", "adaptation", OTHER), ("cooking", "adaptation", "")],
+        ),
     ],
 )
-def test_a_report_shows_the_results_that_there_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, results: list[str], pairs: list[tuple[str, str]]
+def test_a_report_shows_the_results_that_there_are_and_those_that_are_made(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    requested: list[str],
+    exist: list[str],
+    shown: list[tuple[str, str, str]],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in results:
-        path = tmp_path / "manifests" / name / "results.parquet"
+    for name in exist:
+        dataset, kind, key = name.split("/")
+        path = tmp_path / "manifests" / dataset / kind / (key or KEY) / "results.parquet"
         path.parent.mkdir(parents=True)
         path.touch()
-    assert evaluation_paths.reported(configured()) == pairs
-    assert evaluation_paths.report_results(pairs) == [f"manifests/{'/'.join(pair)}/results.parquet" for pair in pairs]
-    pictures = evaluation_paths.report_pictures(evaluated(), pairs)
-    assert pictures == [
-        path for pair in pairs for path in evaluation_paths.result_parts(evaluated(), *pair, "pictures.json")
+        for group in ("none", "adapted"):
+            picture = tmp_path / f"work/{dataset}/evaluation/{key or KEY}/v2t/clean/clean/{group}.pictures.json"
+            picture.parent.mkdir(parents=True, exist_ok=True)
+            picture.touch()
+    wanted = [evaluation_paths.Reported(dataset, kind, key or KEY) for dataset, kind, key in shown]
+    assert evaluation_paths.reported(configured(), requested) == wanted
+    assert evaluation_paths.report_results(wanted) == [
+        f"manifests/{entry.dataset}/{entry.kind}/{entry.model_key}/results.parquet" for entry in wanted
     ]
+    expected: list[str] = []
+    for entry in wanted:
+        if entry.model_key == KEY:
+            expected += evaluation_paths.result_parts(evaluated(), entry.dataset, entry.kind, "pictures.json")
+        else:
+            folder = f"work/{entry.dataset}/evaluation/{OTHER}/v2t/clean/clean"
+            expected.append(f"{folder}/adapted.pictures.json")
+    assert evaluation_paths.report_pictures(evaluated(), wanted) == expected
+
+
+def test_every_model_has_its_own_key(tmp_path: Path) -> None:
+    for folder in ("msrvtt", "lsmdc"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "model_best.pth").touch()
+    models: list[dict[str, object]] = [
+        {},
+        {"pretrained": "openai/clip-vit-base-patch32"},
+        {"pretrained": "openai/clip-vit-base-patch16"},
+        {"pretrained": "/models/a b{c}/$(x)"},
+        {"pretrained": "p", "setting": "qgs_zero_shot"},
+        {"pretrained": "p", "num_frames": 8},
+        *({"pretrained": "p", "checkpoint": str(tmp_path / name / "model_best.pth")} for name in ("msrvtt", "lsmdc")),
+        {"pretrained": "p", "model": "xpool", "checkpoint": str(tmp_path / "msrvtt/model_best.pth")},
+        {"pretrained": "p", "model": "xpool", "checkpoint": str(tmp_path / "msrvtt/model_best.pth"), "setting": "qs"},
+    ]
+    keys = [evaluation.model_key(configured(evaluation=model)) for model in models]
+    assert len(set(keys)) == len(models) - 1  # the last only writes the default out
+    assert all(re.fullmatch(r"[a-z0-9_-]{1,100}", key) for key in keys)
+    assert keys[1].startswith("clip4clip-clip-vit-base-patch32-qs-")
+    assert keys[6].startswith("clip4clip-p-msrvtt-model_best-qs-")
+    assert evaluation.model_key(evaluated()) == KEY, "methods and severities do not belong to the model"
 
 
 # --- calibration -----------------------------------------------------------------------------------------------------
@@ -360,7 +412,7 @@ def test_what_is_calibrated_are_the_configured_perturbations_with_their_versions
     settings = configured(suites=suites)
     assert set(paths.calibrated(settings)) == {"mlvp/fog", "mlvp/snow", "msrvtt_p/rotate"}
     assert all(version >= 1 for version in paths.calibrated(settings).values())
-    assert paths.paper_suites(settings) == ["msrvtt_p"]
+    assert paths.variants(settings) == ["mlvp=released", "msrvtt_p=paper"]
 
 
 # --- targets ---------------------------------------------------------------------------------------------------------
@@ -441,13 +493,16 @@ def test_a_target_of_videos_and_captions_has_both(project: Config) -> None:
 
 
 def test_an_adaptation_counts_its_runs(project: Config) -> None:
-    settings = project.model_copy(update={"evaluation": config.Evaluation(methods=("tent", "sar"), seeds=(1, 2))})
+    wanted = config.Evaluation(
+        methods=("tent", "sar"), seeds=(1, 2), directions=("v2t",)
+    )  # no captions: none is skipped
+    settings = project.model_copy(update={"evaluation": wanted})
     scenarios = len(evaluation.scenarios(settings, "tiny"))
     for name, kind, methods in (("evaluate", "evaluation", 1), ("tta", "adaptation", 3)):
         runs = f"{scenarios} scenarios x {methods} methods = {scenarios * methods * 2:,} runs"
         work = request(settings, f"{name}_tiny")
         assert work == targets.Work(
-            [f"manifests/tiny/{kind}/results.parquet", f"manifests/tiny/{kind}/ranks.parquet"],
+            [f"manifests/tiny/{kind}/{KEY}/results.parquet", f"manifests/tiny/{kind}/{KEY}/ranks.parquet"],
             (f"{kind} on tiny: {runs}",),
         )
 

@@ -87,6 +87,77 @@ def test_list_files_are_written_once_and_stale_ones_removed(tmp_path: Path) -> N
     assert {path.stem for path in (root / "shards").iterdir()} == set(again.shards)
 
 
+NAN = float("nan")
+ROWS: list[dict[str, Any]] = [
+    {"item_id": "a", "caption": "first"},
+    {"item_id": "a", "caption": "first"},
+    {"item_id": "a", "caption": " "},
+    {"item_id": "a", "caption": "second"},
+    {"item_id": "b", "caption": None},
+    {"item_id": "c", "caption": NAN},
+    {"item_id": "d", "caption": 3},
+    {"item_id": "e", "caption": ["x"]},
+    {"item_id": "", "caption": "no id"},
+    {"item_id": "", "caption": "no id either"},
+    {"item_id": "f", "caption": "x" * 100_001},
+]
+
+
+def test_every_listed_caption_is_usable_or_rejected_with_a_reason(tmp_path: Path) -> None:
+    settings = project(tmp_path, list("abcdef"))
+    (tmp_path / "captions.json").write_text(json.dumps(ROWS))
+    root = tmp_path / "work"
+    plan = sharding.make("d", settings, root)
+    usable = listed.read(root / "captions.jsonl", ListedCaption)
+    # The number of a caption does not depend on whether those before it can be used.
+    assert [(caption.caption_id, caption.text) for caption in usable] == [("a#0", "first"), ("a#2", "second")]
+    rejected = listed.read(root / sharding.REJECTED_CAPTIONS, RejectedItem)
+    assert len(usable) + len(rejected) == len(ROWS)
+    assert (plan.captions, plan.rejected_captions) == (2, 9)
+    assert sorted((row.item_id, row.error.partition(" (captions.json, ")[0]) for row in rejected) == [
+        ("", "the id is empty"),
+        ("", "the id is empty"),
+        ("a", "duplicate: entry 0 has the same id and caption"),
+        ("a", "the caption 'a#1' is empty, null or NaN"),
+        ("b", "the caption 'b#0' is empty, null or NaN"),
+        ("c", "the caption 'c#0' is empty, null or NaN"),
+        ("d", "'caption' must be text, not a int"),
+        ("e", "'caption' must be text, not a list"),
+        ("f", "a caption has 100,001 characters, more than 100,000"),
+    ]
+    # A clip whose captions cannot be used is perturbed all the same; no id is there twice.
+    shards = [
+        clip.item_id for shard in plan.shards for clip in listed.read(sharding.list_path(root, shard), ListedClip)
+    ]
+    unusable = listed.read(root / "rejected.jsonl", RejectedItem)
+    assert sorted([*shards, *(row.item_id for row in unusable)]) == ["", "a", "b", "c", "d", "e", "f"]
+    assert sorted(shards) == ["a", "b", "c"]
+    assert next(row.error for row in unusable if not row.item_id).endswith("; 1 more entries with this id")
+    assert (plan.listed, plan.rejected) == (7, 4)
+    # Captions alone are listed in the same way.
+    shard_names = sharding.captions("d", settings, root)
+    lists = [listed.read(root / "captions" / f"{shard}.jsonl", ListedCaption) for shard in shard_names]
+    assert sorted(caption.caption_id for members in lists for caption in members) == ["a#0", "a#2"]
+    assert listed.read(root / sharding.REJECTED_CAPTIONS, RejectedItem) == rejected
+
+
+def test_a_duplicate_key_is_a_rejected_caption_and_its_clip_stays(tmp_path: Path) -> None:
+    annotations = tmp_path / "a.csv"
+    annotations.write_text("key,video_id,sentence\nk0,a,one\nk0,b,two\nk1,a,three\n")
+    (tmp_path / "videos").mkdir()
+    for name in "ab":
+        (tmp_path / "videos" / f"{name}.mp4").write_bytes(b"x")
+    raw = {"adapter": "msrvtt", "annotations": annotations, "videos": tmp_path / "videos"}
+    plan = sharding.make("d", config.parse({"datasets": {"d": raw}, "suites": {"mlvp": {}}}), tmp_path / "work")
+    rejected = listed.read(tmp_path / "work" / sharding.REJECTED_CAPTIONS, RejectedItem)
+    assert [(row.item_id, row.error) for row in rejected] == [
+        ("b", "duplicate caption id 'k0' (a.csv, line 3)"),
+        ("a", "duplicate id, first seen at line 2 (a.csv, line 4)"),
+    ]
+    assert (plan.listed, plan.rejected, plan.captions, plan.rejected_captions) == (2, 1, 1, 2)
+    assert [row.item_id for row in listed.read(tmp_path / "work/rejected.jsonl", RejectedItem)] == ["b"]
+
+
 @given(names=ids.filter(bool), shard_size=st.integers(1, 9))
 def test_a_split_keeps_the_name_for_the_half_that_keeps_the_first_item(names: list[str], shard_size: int) -> None:
     for name, members in split(names, shard_size).items():

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import clips
+import numpy as np
 import pytest
 import tiny_models
 from test_pipeline import scene
@@ -113,9 +114,16 @@ def test_the_whole_way_with_pretrained_backends(
     paper = of_config(backends, "mlvp/event_insertion", "paper").analysis
     assert paper is not None
     assert paper.analysis == "embedding"
-    by_frames = run_analysis(paper, sources, tmp_path)
+    assert inserted.donors == ("data", "features")
+    assert of_config(backends, "mlvp/event_insertion", "paper").donors == ("data", "embedding")
+    features = guides.analysis("features").settle(config.Backends.model_validate(backends).guide_settings())
+    by_frames = run_analysis(features, sources, tmp_path)
     # A sentence may be empty with random weights, but it has a vector, and that is not the frames'.
     assert by_caption[0].vector != by_frames[0].vector
+    for row in (*by_caption, *by_frames):
+        assert abs(np.linalg.norm(row.vector) - 1) > 1e-3  # their lengths count
+    for row in run_analysis(paper, sources, tmp_path):
+        assert np.linalg.norm(row.vector) == pytest.approx(1, abs=1e-6)
     for key, known in (
         ("mlvp/main_object_occlusion", Known(captions)),
         ("mlvp/event_insertion", Known({row.item_id: row for row in by_caption}, by_frames)),
@@ -139,6 +147,9 @@ def test_the_whole_way_with_pretrained_backends(
         used = json.loads(rows[0].backend)
         assert used
         assert {entry["backend"] for entry in used.values()} == {"pretrained"}
+        if key == "mlvp/event_insertion":
+            products = [np.dot(by_caption[0].vector, row.vector) for row in by_frames[1:]]
+            assert rows[0].donor_similarity == pytest.approx(max(products), abs=1e-5)
         opened = perturbations.open_clip(rows[0])
         assert len(opened) == rows[0].frame_count == 9
     assert used["style"]["encoder_sha256"] == backends["style"]["encoder_sha256"]

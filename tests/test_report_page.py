@@ -26,10 +26,11 @@ from perturbations.manifest.kinds import (
     ResultRow,
     TextStatisticsRow,
 )
-from perturbations.report import page
+from perturbations.report import page, parts
 from perturbations.suites import registry
 
 METHODS = ("none", "tcr", "hatvtr")
+B32, B16, XPOOL = "clip4clip-b32-qs-0a", "clip4clip-b16-qs-0b", "xpool-b32-qgs_cross-0c"
 NASTY = '<script>alert(1)</script>\n"quoted" видео 影片'
 
 
@@ -45,6 +46,7 @@ def result(method: str, r1: float, **more: Any) -> ResultRow:
         **recalls,
         **counts,
         "model": "clip4clip",
+        "model_key": B32,
         "setting": "qs",
         "method": method,
         "seed": 42,
@@ -74,6 +76,7 @@ def picture(method: str, **more: Any) -> dict[str, Any]:
         "dataset": "demo",
         **scenario,
         "model": "clip4clip",
+        "model_key": B32,
         "method": method,
         "seed": 42,
         "occurrence": generator.integers(0, 40, 60).tolist(),
@@ -114,6 +117,7 @@ def files(tmp_path: Path) -> dict[str, list[Path]]:
         backend="rules",
         captions=1000,
         changed=986,
+        effectively_changed=985,
         accepted=999,
         similarity_mean=0.9475,
         attempts_mean=1.147,
@@ -183,6 +187,79 @@ def report(files: dict[str, list[Path]], tmp_path: Path) -> Path:
     return output
 
 
+def written(folder: Path, results: list[ResultRow], name: str = "results.parquet") -> Path:
+    manifests.write(folder / name, RESULTS, results, {})
+    return folder / name
+
+
+def of_model(key: str, r1: dict[str, float], **more: Any) -> list[ResultRow]:
+    """The rows of one model: each method on clean queries and on fog."""
+    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "level": registry.get("mlvp/fog").level}
+    return [
+        result(method, value - lost, model_key=key, checkpoint_sha256=key, **about, **more)
+        for method, value in r1.items()
+        for lost, about in ((0.0, {}), (10.0, fog))
+    ]
+
+
+def test_two_models_never_mix(tmp_path: Path) -> None:
+    """Each model keeps its own numbers and marks, whether its rows lie in one file with others or alone."""
+    models = {B32: {"none": 40.0, "tcr": 42.0}, B16: {"none": 60.0, "tcr": 58.0}, XPOOL: {"none": 70.0}}
+    paths = [written(tmp_path, of_model(key, r1), f"{key}.parquet") for key, r1 in models.items()]
+    pictures = tmp_path / "pictures.json"
+    fog = {"perturbation": "fog", "heatmap": [[0.0, 1.0]]}
+    drawn = [picture("none", model_key=key, occurrence=[float(place)], **fog) for place, key in enumerate(models)]
+    pictures.write_text(json.dumps(drawn))
+    page.write(tmp_path / "report.html", results=paths, pictures=[pictures])
+    content = read(tmp_path / "report.html")
+    table = content.tables["mlvp at severity 5: R@1"]
+    assert [[cell for cell, _ in line] for line in table[2:]] == [
+        ["clip4clip-b16-qs"],
+        ["none", "60.0", "50.0"],
+        ["tcr", "58.0", "48.0"],
+        ["clip4clip-b32-qs"],
+        ["none", "40.0", "30.0"],
+        ["tcr", "42.0", "32.0"],
+        ["xpool-b32-qgs_cross"],
+        ["none", "70.0", "60.0"],
+    ]
+    assert [text for line in table for text, mark in line if mark == "strong"] == ["60.0", "50.0", "42.0", "32.0"]
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for place, name in enumerate(("clip4clip-b32-qs", "clip4clip-b16-qs", "xpool-b32-qgs_cross")):
+        for what in ("absolute robustness", "milliseconds per query", "hubness of the k-occurrence"):
+            assert [title for title in content.tables if f"{name}, " in title and what in title]
+        assert f"{name}, mlvp, videos ask for captions (v2t): mean R@1" in text
+        never = "100%" if place == 0 else "0%"
+        assert f"never retrieved: none {never}" in text
+        assert f"{name}, videos ask for captions (v2t), mlvp/fog at severity 5: number of gallery items" in text
+    together = written(tmp_path, [row for key, r1 in models.items() for row in of_model(key, r1)])
+    page.write(tmp_path / "together.html", results=[together], pictures=[pictures])
+    assert read(tmp_path / "together.html").tables == content.tables
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({}, "hold the run demo, clip4clip-b32-qs-0a, v2t clean/clean 0, none, seed 42 twice"),
+        ({"seed": 7, "checkpoint_sha256": "other"}, "have different weights"),
+        ({"seed": 7, "settings": '{"steps":1}'}, "have different settings"),
+    ],
+)
+def test_results_whose_means_would_mix_are_refused(tmp_path: Path, second: dict[str, Any], message: str) -> None:
+    paths = [
+        written(tmp_path, [result("none", 50.0)], "a.parquet"),
+        written(tmp_path, [result("none", 90.0, **second)], "b.parquet"),
+    ]
+    with pytest.raises(ManifestError, match=message):
+        page.write(tmp_path / "report.html", results=paths)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_models_that_only_their_hash_tells_apart_keep_it() -> None:
+    assert parts.model_names([B32, XPOOL]) == {B32: "clip4clip-b32-qs", XPOOL: "xpool-b32-qgs_cross"}
+    assert parts.model_names(["a-qs-01", "a-qs-02"]) == {"a-qs-01": "a-qs-01", "a-qs-02": "a-qs-02"}
+
+
 def test_the_page_says_what_became_of_every_listed_clip(report: Path) -> None:
     text = "mlvp on demo: 3 of 1,000 listed clips complete; 1 quarantined; 996 missing."
     assert text in report.read_text(encoding="utf-8")
@@ -232,7 +309,7 @@ def test_averages_are_of_categories_and_of_all(tmp_path: Path) -> None:
         ({"retrieval": "pretrained", "captions": "bert-base-uncased + wordnet-3.0", "style": "pretrained"}, None),
         ({"retrieval": "demo_encoder"}, "Retrieval: a small encoder that the workflow trained on drawn scenes"),
         ({"retrieval": "pretrained", "main_object": "offline"}, "Main object: the offline backend."),
-        ({"retrieval": "pretrained", "captions": "ngram-fill"}, "Captions were perturbed by ngram-fill."),
+        ({"retrieval": "pretrained", "captions": "lexical-fields"}, "Captions were perturbed by lexical-fields."),
         ({"retrieval": "pretrained", "severities": "calibrated"}, "Severities are not the published ones: calibrated."),
     ],
 )

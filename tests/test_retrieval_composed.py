@@ -1,140 +1,220 @@
-"""Composed retrieval: galleries, the ways to use a query, and recall within each query's own gallery."""
+"""Composed retrieval: the place of the best target among each query's own candidates, and recall with intervals."""
 
 from __future__ import annotations
 
-import csv
+import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from perturbations.retrieval import composed_places
 from perturbations.retrieval.composed import (
     GLOBAL_KS,
     LOCAL_KS,
     STRATEGIES,
     Strategy,
+    chance,
     composed_recall,
-    composed_scores,
-    global_gallery,
-    local_gallery,
+    places_by_gallery,
 )
-from perturbations.retrieval.metrics import ranks
 
-CLIPS = ["a1", "a2", "a3", "b1", "b2", "c1"]
-VIDEOS = ["a", "a", "a", "b", "b", "c"]
-
-
-def test_galleries() -> None:
-    assert global_gallery(["a2", "z"], CLIPS).tolist() == [[True, False, True, True, True, True], [True] * 6]
-    local = local_gallery(["a2", "c1"], ["a", "c"], CLIPS, VIDEOS)
-    assert local.tolist() == [[True, False, True, False, False, False], [False] * 6]
+ARC = np.linspace(0, np.pi / 2, 20)
+GALLERY = np.stack([np.cos(ARC), np.sin(ARC)], axis=1)
 
 
-def test_recall_in_each_querys_own_gallery() -> None:
-    similarities = np.array(
-        [
-            [0.5, 9.0, 0.4, 0.9, 0.8, 0.7],  # a2 -> a1: fourth of all, first at home
-            [0.0, 0.0, 0.0, 0.1, 0.2, 0.3],  # b2 -> b1 or a1: second of all; alone at home
-            [0.0, 0.0, 0.0, 0.0, 0.0, 0.0],  # c1 -> a1: a tie with four others
-        ]
-    )
-    queries, videos, targets = ["a2", "b2", "c1"], ["a", "b", "c"], [[0], [3, 0], [0]]
-    everywhere = composed_recall(similarities, targets, global_gallery(queries, CLIPS))
-    assert everywhere == pytest.approx({"r1": 0, "r5": 100, "r10": 100, "queries": 3, "skipped": 0})
-    at_home = composed_recall(similarities, targets, local_gallery(queries, videos, CLIPS, VIDEOS), LOCAL_KS)
-    assert at_home == {"r1": 100, "r2": 100, "r3": 100, "queries": 1, "skipped": 2}
-    nobody = composed_recall(similarities, targets, np.zeros((3, 6), bool), ks=[1])
-    assert np.isnan(nobody["r1"])
-    assert nobody["skipped"] == 3
-
-
-def test_the_query_itself_never_counts() -> None:
-    similarities = np.array([[1.0, 5.0, 0.5]])
-    result = composed_recall(similarities, [[0]], global_gallery(["q"], ["t", "q", "x"]), ks=[1])
-    assert result["r1"] == 100
-
-
-def test_with_every_clip_allowed_it_is_plain_recall() -> None:
-    rng = np.random.default_rng(0)
-    similarities, targets = (
-        rng.integers(0, 5, (30, 12)).astype(float),
-        [[int(target)] for target in rng.integers(0, 12, 30)],
-    )
-    result = composed_recall(similarities, targets, np.ones((30, 12), bool), ks=range(1, 13))
-    plain = ranks(similarities, targets)
-    assert all(result[f"r{k}"] == pytest.approx(100 * np.mean(plain <= k)) for k in range(1, 13))
-
-
-def _features() -> dict[str, Any]:
+def features() -> dict[str, Any]:
     """Twenty clips on an arc: by eye the query is clip 0; its words are those of clip 4."""
-    angles = np.linspace(0, np.pi / 2, 20)
-    gallery = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    return {"gallery": 3 * gallery, "visual": 7 * gallery[:1], "text": 0.1 * gallery[4:5]}
+    return {"gallery": 3 * GALLERY, "visual": GALLERY[:1], "text": 0.1 * GALLERY[4:5]}
 
 
-@pytest.mark.parametrize(("strategy", "order"), [("text", [4, 3]), ("visual", [1, 2]), ("average", [2, 1])])
+def places(strategy: Strategy, targets: list[list[int]], **more: Any) -> list[int]:
+    given = {**features(), "candidates": [range(1, 20)], "targets": targets, **more}
+    return composed_places(strategy, **given).tolist()
+
+
+@pytest.mark.parametrize(("strategy", "order"), [("text", [4]), ("visual", [1, 2, 3]), ("average", [2])])
 def test_what_each_strategy_finds_first(strategy: Strategy, order: list[int]) -> None:
-    candidates = np.arange(20)[None] != 0
-    result = composed_scores(strategy, candidates=candidates, **_features())
-    best = np.argsort(-result[0], kind="stable")
-    assert best[0] == order[0]
-    assert result[0, 0] == -np.inf
-    assert result[0, order[0]] == pytest.approx(1 if strategy != "visual" else np.cos(np.pi / 38))
+    for place, clip in enumerate(order, start=1):
+        assert places(strategy, [[clip]]) == [place]
+
+
+def test_the_best_target_counts_and_the_query_is_no_candidate() -> None:
+    assert places("visual", [[7, 2, 9]]) == [2]
+    assert places("visual", [[0]]) == [0]
+    assert places("visual", [[0, 3]]) == [3]
+
+
+def test_queries_with_fewer_than_two_candidates_are_skipped() -> None:
+    assert places("visual", [[1]], candidates=[[1]]) == [-1]
+    assert places("visual", [[1]], candidates=[[]]) == [-1]
+    assert places("visual", [[1]], candidates=[[1, 2]]) == [1]
+
+
+def test_ties_and_repeated_rows_count_against_the_model() -> None:
+    same = np.ones((4, 2))
+    given = {"gallery": same, "visual": same[:1], "targets": [[1]]}
+    assert composed_places("visual", candidates=[[0, 1, 2, 3]], **given).tolist() == [4]
+    assert composed_places("visual", candidates=[[0, 1, 0, 0]], **given).tolist() == [4]
+
+
+def test_released_average_weighs_features_by_their_length() -> None:
+    long = {"visual": 100 * GALLERY[:1]}
+    assert places("average", [[2]], **long) == [2]
+    assert places("average", [[2]], average="unit", **long) == [1]
 
 
 def test_two_stages_order_the_shortlist_by_words() -> None:
-    candidates = np.arange(20)[None] != 0
-    result = composed_scores("two_stage", candidates=candidates, **_features())
-    assert np.flatnonzero(result[0] > -np.inf).tolist() == list(
-        range(1, 16)
-    )  # the 15 nearest, without the query itself
-    assert result[0].argmax() == 4
-    text = composed_scores("text", candidates=candidates, **_features())
-    assert np.array_equal(result[0, 1:16], text[0, 1:16])
-    few = composed_scores("two_stage", candidates=candidates, shortlist=2, **_features())
-    assert np.flatnonzero(few[0] > -np.inf).tolist() == [1, 2]
-    missed = composed_recall(few, [[4]], candidates, ks=[20])
-    assert missed["r20"] == 0  # not retrieved, however far one looks
-    everything = composed_scores("two_stage", candidates=candidates, shortlist=99, **_features())
-    assert np.array_equal(everything, text)
+    assert places("two_stage", [[4]]) == [1]
+    assert places("two_stage", [[4]], shortlist=2) == [0]
+    assert places("two_stage", [[2]], shortlist=2) == [1]
+    assert places("two_stage", [[19]]) == [0]
+    assert places("two_stage", [[19]], shortlist=99) == places("text", [[19]])
+    assert places("two_stage", [[5]], filter_strategy="text", shortlist=3) == places("text", [[5]])
 
 
 def test_the_shortlist_may_be_another_models() -> None:
-    features = _features() | {"visual": np.eye(3)[:1], "filter_gallery": np.repeat(np.eye(3), [5, 5, 10], axis=0)}
-    result = composed_scores("two_stage", candidates=np.ones((1, 20), bool), shortlist=5, **features)
-    assert np.flatnonzero(result[0] > -np.inf).tolist() == [0, 1, 2, 3, 4]
-    assert result[0].argmax() == 4
+    other = {"filter_gallery": np.repeat(np.eye(3), [5, 5, 10], axis=0), "filter_visual": np.eye(3)[2:]}
+    assert places("two_stage", [[4]], shortlist=10, **other) == [0]
+    assert places("two_stage", [[10]], shortlist=10, **other) == [1]
 
 
-def test_what_is_missing_is_named() -> None:
-    candidates = np.ones((1, 20), bool)
-    features = _features()
-    for strategy in STRATEGIES:
-        needed = {"text": ["text"], "visual": ["visual"]}.get(strategy, ["text", "visual"])
-        for name in needed:
-            with pytest.raises(ValueError, match=f"needs the queries' {name} features"):
-                composed_scores(strategy, candidates=candidates, **(features | {name: None}))
-    with pytest.raises(ValueError, match="choose one of text, visual"):
-        composed_scores("best", candidates=candidates, **features)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="expected bool .1, 20."):
-        composed_scores("text", candidates=np.ones((1, 3), bool), **features)
+@given(st.data())
+def test_places_are_those_of_a_plain_sort(data: st.DataObject) -> None:
+    generator = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    size = data.draw(st.integers(2, 12))
+    gallery = generator.integers(-2, 3, (size, 3)).astype(float)
+    query = generator.integers(-2, 3, (1, 3)).astype(float)
+    candidates = generator.choice(size, data.draw(st.integers(2, size)), replace=False)
+    targets = generator.choice(size, data.draw(st.integers(1, size)), replace=False)
+    unit = [rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9) for rows in (query, gallery)]
+    scores = (unit[0].astype(np.float32) @ unit[1].astype(np.float32).T)[0]
+    order = sorted(candidates, key=lambda clip: (-scores[clip], clip in targets))
+    expected = next((place for place, clip in enumerate(order, start=1) if clip in targets), 0)
+    close = {round(float(score), 5) for score in scores[candidates]}
+    result = composed_places("visual", gallery=gallery, visual=query, candidates=[candidates], targets=[targets])
+    if len(close) == len(candidates):  # without near ties, whose order is the arithmetic's
+        assert result.tolist() == [expected]
+    assert (result[0] == 0) == (expected == 0)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_is_missing_or_wrong_is_named(strategy: Strategy) -> None:
+    needed = {"text": ["text"], "visual": ["visual"]}.get(strategy, ["text", "visual"])
+    for name in needed:
+        with pytest.raises(ValueError, match=f"needs the queries' {name} features"):
+            places(strategy, [[1]], **{name: None})
+        with pytest.raises(ValueError, match="NaN or infinity"):
+            places(strategy, [[1]], **{name: np.full((1, 2), np.nan)})
+        with pytest.raises(ValueError, match=r"expected .1, 2."):
+            places(strategy, [[1]], **{name: np.ones((2, 2))})
+    with pytest.raises(ValueError, match="outside of the gallery"):
+        places(strategy, [[1]], candidates=[[1, 20]])
+    with pytest.raises(ValueError, match="outside of the gallery"):
+        places(strategy, [[-1]])
     with pytest.raises(ValueError, match="targets of 2 queries"):
-        composed_recall(np.zeros((1, 2)), [[0], [1]], np.ones((1, 2), bool))
+        places(strategy, [[1], [2]])
+    with pytest.raises(ValueError, match="a row of positions"):
+        places(strategy, [[1]], candidates=[np.ones(20, bool)])
 
 
-def test_egocvrs_galleries_are_as_large_as_the_paper_says(shared_egocvr: Path) -> None:
-    with (shared_egocvr / "egocvr_data.csv").open(encoding="utf-8", newline="") as file:
-        video_of = {row["clip_name"]: row["video_uid"] for row in csv.DictReader(file)}
-    with (shared_egocvr / "egocvr_annotations.csv").open(encoding="utf-8", newline="") as file:
-        queries = [row["video_clip_id"] for row in csv.DictReader(file)]
-    assert len(queries) == 2295
-    clips = list(video_of)
-    everywhere = global_gallery(queries[:50], clips)
-    assert everywhere.sum(axis=1).min() >= 10_661
-    assert composed_recall(np.zeros(everywhere.shape), [[0]] * 50, everywhere, GLOBAL_KS)["r10"] == 0
+def test_unknown_choices_are_refused() -> None:
+    for wrong in ({"filter_strategy": "two_stage"}, {"average": "plain"}):
+        with pytest.raises(ValueError, match="choose one of"):
+            places("two_stage", [[1]], **wrong)
+    with pytest.raises(ValueError, match="choose one of text, visual"):
+        places("best", [[1]])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least one clip"):
+        places("two_stage", [[1]], shortlist=0)
 
 
-@pytest.fixture
-def shared_egocvr(reference: Path) -> Path:
-    return reference / "data" / "egocvr"
+def test_recall_counts_misses_and_leaves_skipped_queries_out() -> None:
+    result = composed_recall([1, 2, 3, 0, -1], LOCAL_KS)
+    assert (result["r1"], result["r2"], result["r3"]) == (25, 50, 75)
+    assert (result["queries"], result["skipped"]) == (4, 1)
+    assert result["r1_low"] <= 25 <= result["r1_high"]
+    assert np.isnan(composed_recall([-1])["r1"])
+    with pytest.raises(ValueError, match="a row of integers"):
+        composed_recall([0.5])
+
+
+def test_intervals_are_those_of_drawing_queries_again() -> None:
+    known = np.array([1] * 30 + [9] * 70)
+    result = composed_recall(known, [1])
+    drawn = np.random.default_rng(1).choice(known == 1, (20_000, 100)).mean(axis=1)
+    assert [result["r1_low"], result["r1_high"]] == pytest.approx(100 * np.quantile(drawn, [0.025, 0.975]), abs=1.01)
+    assert composed_recall(known, [1]) == result
+    full = composed_recall(np.ones(10, int), [1])
+    assert (full["r1_low"], full["r1_high"]) == (100, 100)
+
+
+def test_chance_is_what_random_orders_give() -> None:
+    assert chance([4], [1], 1) == pytest.approx(25)
+    assert chance([4, 2], [1, 2], 1) == pytest.approx(62.5)
+    assert chance([5], [2], 2) == pytest.approx(70)
+    assert chance([3], [1], 5) == pytest.approx(100)
+    assert chance([3], [0], 2) == 0
+
+
+# --- the reference's outputs ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def golden_inputs(reference: Path) -> Iterator[Any]:
+    folder = str(reference / "golden" / "composed")
+    sys.path.insert(0, folder)
+    import inputs
+
+    yield inputs
+    sys.path.remove(folder)
+
+
+def test_places_equal_the_reference_code(golden_inputs: Any, reference: Path) -> None:
+    folder = reference / "golden" / "composed"
+    golden = json.loads((folder / "golden.json").read_text())
+    expected = np.load(folder / "golden.npz")
+    data = golden_inputs.annotations(reference / "data" / "egocvr")
+    clips, texts = golden_inputs.features(data, golden["seed"])
+    number = {name: place for place, name in enumerate(data["names"])}
+    of_row = np.array([number[name] for name in data["row_names"]])
+    of_query = np.array([number[name] for name in data["queries"]])
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(data["row_names"]):
+        rows.setdefault(name, []).append(row)
+    targets = [[row for name in names for row in rows[name]] for names in data["targets"]]
+    galleries = golden_inputs.galleries(data)
+    halves = {"visual": "visual", "text": "text", "visual-text": "average"}
+
+    def stored(model: str, frames: int) -> np.ndarray:
+        members = clips[model]
+        if members.ndim == 2:
+            return members
+        return members[:, members.shape[1] // 2] if frames == 1 else members.mean(axis=1)
+
+    for case, settings in golden["settings"].items():
+        *first, model = settings["models"]
+        compared = stored(model, settings["query_frames"])
+        options: dict[str, Any] = {"gallery": compared[of_row], "visual": compared[of_query], "targets": targets}
+        options["text"] = texts[model, settings["text"]]
+        strategy = halves[settings["modalities"][0]]
+        if first:
+            chosen = stored(first[0], settings["query_frames"])
+            options |= {"filter_gallery": chosen[of_row], "filter_visual": chosen[of_query]}
+            options |= {"filter_text": texts[first[0], settings["text"]], "filter_strategy": strategy}
+            options |= {"shortlist": settings["neighbors"]}
+            strategy = "two_stage"
+        cases = golden["cases"][case]
+        places = places_by_gallery(strategy, {name: galleries[name] for name in cases}, **options)  # type: ignore[arg-type]
+        for name, published in cases.items():
+            result = places[name]
+            assert np.mean(result == expected[f"{case}__{name}"]) >= 0.999, (case, name)
+            recall = composed_recall(result, GLOBAL_KS if name.startswith("global") else LOCAL_KS)
+            assert recall["queries"] == published["queries"]
+            for key in published:
+                if key in recall:
+                    assert recall[key] == pytest.approx(published[key], abs=0.05)

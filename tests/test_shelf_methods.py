@@ -79,16 +79,16 @@ def test_the_configuration_and_its_schema_know_it(copy: Path) -> None:
     )
     place, by_default, schema = run(copy, "-c", program).splitlines()
     assert Path(place).is_relative_to(copy)
-    assert json.loads(by_default)[:3] == ["tent", "read", "centred"]
+    assert json.loads(by_default)[:4] == ["none", "tent", "read", "centred"]
     assert json.loads(schema)["items"]["enum"][:4] == ["none", "tent", "read", "centred"]
-    assert json.loads(schema)["default"] == json.loads(by_default)
+    assert json.loads(schema)["default"] == json.loads(by_default)[1:]
 
 
 def test_the_workflow_plans_it(copy: Path) -> None:
     planned = run(copy, "-m", "snakemake", "--dry-run", "--printshellcmds", "--cores", "1", "tta_demo")
     jobs = [line for line in planned.splitlines() if "perturb evaluate " in line and "/adapted.parquet" in line]
     assert jobs
-    assert all('"methods":["tent","centred"]' in line for line in jobs)
+    assert all('"methods":["none","tent","centred"]' in line for line in jobs)
 
 
 def test_it_adapts(copy: Path) -> None:

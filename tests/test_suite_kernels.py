@@ -122,7 +122,7 @@ def test_the_text_of_shot_noise_is_impulse_noise() -> None:
     frame, ranks = scene(1, 30, 40)[0], drawn(impulse, 1, 30, 40)
     for severity in shot.severities:
         first, second = (
-            registry.resolve(entry.kernel)(ranks, 1, 30, 40, **entry.parameters(severity, "paper"))(frame, 0)
+            registry.resolve(entry.kernel)(ranks, 1, 30, 40, **entry.in_variant("paper").parameters(severity))(frame, 0)
             for entry in (shot, impulse)
         )
         assert np.array_equal(first, second)
@@ -365,6 +365,18 @@ def test_pixelate_is_pillows(severity: int, size: tuple[int, int]) -> None:
     for frame in frames_of(size):
         exact = PIL.fromarray(frame).resize(coarse, PIL.Resampling.BOX).resize(size[::-1], PIL.Resampling.BOX)
         assert np.array_equal(digital.pixelate(None, 1, *size, scale=scale)(frame, 0), np.asarray(exact))
+
+
+@each_severity
+def test_pixelate_is_pillows_at_any_width(severity: int) -> None:
+    """Sizes decide where a pixel's centre lies between two blocks."""
+    scale = registry.get("mm_robustness/pixelate").parameters(severity)["scale"]
+    for width in range(8, 800, 5):
+        frame = np.random.default_rng(width).integers(0, 256, (8 + width % 9, width, 3), dtype=np.uint8)
+        size = frame.shape[1::-1]
+        coarse = tuple(int(side * scale) for side in size)
+        exact = PIL.fromarray(frame).resize(coarse, PIL.Resampling.BOX).resize(size, PIL.Resampling.BOX)
+        assert np.array_equal(digital.pixelate(None, 1, *frame.shape[:2], scale=scale)(frame, 0), np.asarray(exact))
 
 
 @each_severity

@@ -13,17 +13,17 @@ from perturbations.suites import registry
 from perturbations.video import temporal
 
 SCRAMBLING = registry.get("mlvp/temporal_scrambling")
-INSERTION = registry.get("mlvp/event_insertion")
+INSERTION = registry.get("mlvp/event_insertion", "paper")
 
 seeds = st.integers(0, 2**32)
 lengths = st.integers(1, 400)
 severities = st.integers(1, 5)
-variants = st.sampled_from(registry.VARIANTS)
+variants = st.sampled_from(["released", "paper"])
 
 
 def scrambled(num_frames: int, severity: int, variant: str = "released", seed: int = 0) -> np.ndarray:
     drawn = temporal.draw_scrambling(np.random.default_rng(seed), num_frames, 4, 4)
-    return temporal.temporal_scrambling(drawn, num_frames, **SCRAMBLING.parameters(severity, variant))
+    return temporal.temporal_scrambling(drawn, num_frames, **SCRAMBLING.in_variant(variant).parameters(severity))
 
 
 def chunks(plan: np.ndarray) -> list[list[int]]:
@@ -38,7 +38,7 @@ def chunks(plan: np.ndarray) -> list[list[int]]:
 @given(lengths, severities, variants, seeds)
 def test_scrambling_keeps_one_stretch_of_the_clip(num_frames: int, severity: int, variant: str, seed: int) -> None:
     plan = scrambled(num_frames, severity, variant, seed)
-    trimmed = SCRAMBLING.parameters(severity, variant)["trimmed"]
+    trimmed = SCRAMBLING.in_variant(variant).parameters(severity)["trimmed"]
     assert len(plan) == max(1, num_frames - round(trimmed * num_frames))
     kept = np.sort(plan)
     assert np.array_equal(kept, np.arange(kept[0], kept[0] + len(kept)))
@@ -111,11 +111,14 @@ def test_a_clip_shorter_than_its_chunks(num_frames: int) -> None:
 # --- event insertion -------------------------------------------------------------------------------------------------
 
 
-@given(lengths, st.integers(1, 400), st.floats(0.1, 4), severities, variants, st.floats(0, 1, exclude_max=True))
+places = st.sampled_from(["end", "middle"])
+
+
+@given(lengths, st.integers(1, 400), st.floats(0.1, 4), severities, places, st.floats(0, 1, exclude_max=True))
 def test_insertion_keeps_the_length_and_plays_forward(
-    num_frames: int, donor_frames: int, step: float, severity: int, variant: str, start: float
+    num_frames: int, donor_frames: int, step: float, severity: int, place: str, start: float
 ) -> None:
-    parameters = INSERTION.parameters(severity, variant)
+    parameters = {**INSERTION.parameters(severity), "place": place}
     plan = temporal.event_insertion(start, (donor_frames, step), num_frames, **parameters)
     assert len(plan) == num_frames
     own, donor = plan[plan >= 0], ~plan[plan < 0]
@@ -132,9 +135,9 @@ def test_insertion_keeps_the_length_and_plays_forward(
         assert all(before <= after for before, after in itertools.pairwise(donor.tolist()))
 
 
-def test_released_appends_and_paper_splices_into_the_middle() -> None:
-    for variant, own in (("released", [*range(5)]), ("paper", [0, 1, 2, 8, 9])):
-        plan = temporal.event_insertion(0.0, (100, 1.0), 10, **INSERTION.parameters(3, variant))
+def test_a_segment_is_appended_or_spliced_into_the_middle() -> None:
+    for place, own in (("end", [*range(5)]), ("middle", [0, 1, 2, 8, 9])):
+        plan = temporal.event_insertion(0.0, (100, 1.0), 10, share=0.5, place=place, donors=9)
         assert plan[plan >= 0].tolist() == own
         assert (~plan[plan < 0]).tolist() == [0, 1, 2, 3, 4]
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 from text_support import GIRL, PERSON, generator, role
 
 import perturbations
-from perturbations.errors import BackendError
+from perturbations.errors import BackendError, ToolError
 from perturbations.models import registry as models
 from perturbations.models import (
     text_masked_lm,
@@ -44,12 +48,18 @@ def test_a_role_has_a_player_with_a_name(name: str, backend: str) -> None:
 
 
 def test_the_stand_in_of_the_language_model_is_called_what_it_is() -> None:
-    assert models.names(["masked_lm"], "offline") == "ngram-fill"
+    assert models.names(["masked_lm"], "offline") == "lexical-fields"
 
 
-def play(monkeypatch: pytest.MonkeyPatch, role: str, backend: str, load: Callable[[], object]) -> None:
-    """Let another function load the player of a role."""
-    players = {**models.roles()[role], backend: replace(models.roles()[role][backend], load=load)}
+def play(
+    monkeypatch: pytest.MonkeyPatch,
+    role: str,
+    backend: str,
+    load: Callable[[], object],
+    canary: models.Canary | None = None,
+) -> None:
+    """Let another function load the player of a role, which answers no canary sentence unless one is given."""
+    players = {**models.roles()[role], backend: replace(models.roles()[role][backend], load=load, canary=canary)}
     roles = {**models.roles(), role: players}
     monkeypatch.setattr(models, "roles", lambda: roles)
     models.load.cache_clear()
@@ -62,6 +72,51 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     play(monkeypatch, "tagger", "offline", missing)
     with pytest.raises(BackendError, match=r"offline backend of 'tagger' \(textblob\) needs textblob"):
         models.load("tagger", "offline")
+
+
+def test_every_model_of_captions_says_what_it_needs_and_answers_a_canary() -> None:
+    for players in models.roles().values():
+        for model in players.values():
+            assert model.needs, model.name
+            assert model.canary is not None, model.name
+
+
+# Players that are installed and broken.
+BROKEN: dict[str, Callable[[], object]] = {
+    "inflector": lambda: SimpleNamespace(lemma=lambda word, tag: word, inflect=lambda lemma, tag: lemma),
+    "masked_lm": lambda: lambda words, at, tag: [],
+    "neighbours": lambda: lambda word: (),
+    "similarity": lambda: SimpleNamespace(embed=lambda texts: np.full((len(texts), 4), 0.5), threshold=0.9),
+    "styler": lambda: lambda text, style, rng: text if style == "formal" else "",
+    "tagger": lambda: lambda words: ["NN"] * len(words),
+    "translator": lambda: lambda text: "",
+    "wordnet": lambda: lambda word, tag: (),
+    "ambiguous": lambda: lambda tag: (),
+}
+
+
+@pytest.mark.parametrize("backend", models.BACKENDS)
+@pytest.mark.parametrize("name", models.roles())
+def test_a_player_that_is_broken_is_named_with_what_it_gave(
+    name: str, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = models.roles()[name][backend]
+    play(monkeypatch, name, backend, BROKEN[name], model.canary)
+    with pytest.raises(
+        ToolError, match=rf"{re.escape(model.name)}, which plays '{name}', gives .* for '.*'; expected: "
+    ):
+        models.load(name, backend)
+    play(monkeypatch, name, backend, lambda: None, model.canary)
+    with pytest.raises(ToolError, match=rf"{re.escape(model.name)}, which plays '{name}', fails on .*Error"):
+        models.load(name, backend)
+    models.load.cache_clear()
+
+
+def test_a_translator_that_gives_every_caption_back_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    play(monkeypatch, "translator", "offline", lambda: str, models.roles()["translator"]["offline"].canary)
+    with pytest.raises(ToolError, match=r"apertium-post-edited, .* gives 'a man is talking about the car' for"):
+        models.load("translator", "offline")
+    models.load.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +132,8 @@ def fresh_roles() -> Any:
 def test_synonyms_share_a_sense() -> None:
     synonyms = role("wordnet")
     assert synonyms("person", "NN") == ("individual", "mortal", "somebody", "someone", "soul")
-    assert synonyms("persons", None) == synonyms("person", None)
+    assert synonyms("persons", "NNS") == synonyms("person", "NN")
+    assert set(synonyms("persons", None)) == {"person", *synonyms("person", None)}, "EDA and METEOR count base forms"
     assert {"speak", "verbalize"} <= set(synonyms("talking", "VBG"))
     assert "adult male" in synonyms("men", "NNS")
     assert "manage" in synonyms("does", "VBZ")
@@ -139,14 +195,12 @@ def test_glove_is_read_from_its_text_file(tmp_path: Path, monkeypatch: pytest.Mo
         text_neighbours.glove(tmp_path / "none.txt")
 
 
-def test_gaps_are_filled_from_both_sides() -> None:
+def test_gaps_are_filled_with_words_of_the_same_kind_and_form() -> None:
     fill = role("masked_lm")
-    words = fill(["a", "little", "girl"], 1, "JJ")
-    assert "young" in words
-    assert "little" not in words
-    assert len(words) <= 10
-    assert fill(["zzzz", "little", "qqqq"], 1, "JJ") == []
-    assert fill(["man"], 0, "NN") is not None
+    assert fill(["two", "dogs", "run"], 1, "NNS") == ["cats", "puppies"]
+    assert fill(["a", "woman", "sings"], 1, "NN") == ["lady"]
+    assert "sugar" not in fill(["salt", "and", "sugar"], 0, "NN")
+    assert fill(["soy", "sauce"], 1, "NN") == fill(["zzzz"], 0, "NN") == []
 
 
 def test_inflections() -> None:
@@ -166,9 +220,30 @@ def test_inflections() -> None:
 
 def test_apertium_translates_there_and_back() -> None:
     translator = role("translator")
-    assert translator("a man is playing the guitar") == "a man is touching the guitar"
-    assert translator("A man is playing the guitar").startswith("A man")
+    assert translator("a man is playing the guitar") == "a man is playing the guitar"
+    assert "film with her dog" in translator("a woman talks about a movie with her dog")
+    assert translator("A man is talking about the car").startswith("A man is speaking")
     assert translator("😀 123") == "😀 123"
+
+
+class Letters:
+    """Texts are as similar as they share letters."""
+
+    @staticmethod
+    def embed(texts: Sequence[str]) -> Any:
+        counts = np.array([[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], float)
+        return counts / np.linalg.norm(counts, axis=1, keepdims=True)
+
+
+def test_the_most_similar_of_several_languages_is_taken() -> None:
+    def through(old: str, new: str) -> text_translator.RoundTrip:
+        return lambda texts: [text.replace(old, new) for text in texts]
+
+    pivots = {"near": through("a b", "a c"), "far": through("a b", "z z"), "none": through("q", "r")}
+    translator = text_translator.BackTranslator(pivots, Letters(), str, lambda original, back: back)
+    assert translator("a b a") == "a c a"
+    assert translator("x y") == "x y"
+    assert translator.detail == "near, far, none"
 
 
 def test_captions_do_not_bleed_into_each_other() -> None:
@@ -208,10 +283,66 @@ def test_without_apertium_the_packages_are_named(monkeypatch: pytest.MonkeyPatch
         text_translator.apertium()
 
 
+FAKES = {
+    "prints nothing": ("", "gave 0 translations of 2 captions"),
+    "runs lines together": ('cat | tr -d "\\n"', "gave 1 translations of 2 captions"),
+    "drops a line": ('read line; echo "$line"', "gave 1 translations of 2 captions"),
+    "leaves a line empty": ("cat >/dev/null; printf 'uno .\\n\\n.\\n\\n'", "gave 1 translations of 2 captions"),
+    "fails": ("echo no such mode >&2; exit 1", "failed with exit status 1: no such mode"),
+    "dies": ("kill -9 $$", "failed with exit status -9"),
+    "is no text": ("printf '\\377\\376 .\\n\\n'", "gave no UTF-8 text"),
+    # As Apertium does, it starts programs that hold its output open.
+    "hangs": ("sleep 600 & sleep 600", "did not answer within 0.3 s"),
+}
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts a script in Apertium's place, which lists the language pairs as Apertium does."""
+
+    def write(script: str) -> None:
+        path = tmp_path / "apertium"
+        path.write_text(f'#!/bin/sh\nif [ "$1" = -l ]; then echo "eng-spa spa-eng"; exit; fi\n{script}\n')
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    return write
+
+
+@pytest.mark.parametrize("name", FAKES)
+def test_an_apertium_that_fails_is_an_error(
+    name: str, fake: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, problem = FAKES[name]
+    fake(script)
+    if name == "hangs":
+        monkeypatch.setattr(text_translator, "_LIMIT_S", 0.3)
+    with pytest.raises(ToolError, match=problem):
+        text_translator.apertium().prepare([GIRL, PERSON])
+
+
+def test_apertium_runs_under_a_locale_that_every_machine_has(
+    fake: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", "xx_XX.UTF-8")
+    fake('cat >/dev/null; echo "under $LC_ALL ."')
+    assert text_translator._translate([GIRL], "eng-spa") == ["under C.UTF-8"]
+
+
+def test_an_apertium_that_cannot_be_run_is_an_error(
+    fake: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake("")
+    translator = text_translator.apertium()
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ToolError, match="cannot be run: No such file"):
+        translator(GIRL)
+
+
 # --- similarity -------------------------------------------------------------------------------------------------------
 
 
-def test_meaning_is_measured() -> None:
+def test_topics_are_compared() -> None:
     encoder = role("similarity")
 
     def similarity(first: str, second: str) -> float:
@@ -231,6 +362,17 @@ def test_an_embedding_does_not_depend_on_its_neighbours() -> None:
     for at in (0, 1, 77, 149):
         assert np.array_equal(encoder.embed([captions[at]])[0], together[at])
     assert np.array_equal(encoder.embed(captions[::-1])[::-1], together)
+
+
+def test_weights_that_are_not_the_published_ones_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_bytes(b"published")
+    expected = {"weights": hashlib.sha256(b"published").hexdigest()}
+    text_similarity.check_files(tmp_path, expected)
+    (tmp_path / "weights").write_bytes(b"changed")
+    with pytest.raises(BackendError, match="weights is not the file .* SHA-256 begins with .* not .* install it again"):
+        text_similarity.check_files(tmp_path, expected)
+    with pytest.raises(BackendError, match="No such file .* install it again"):
+        text_similarity.check_files(tmp_path / "none", expected)
 
 
 def test_the_encoder_computes_what_transformers_does(tmp_path: Path) -> None:
@@ -325,14 +467,34 @@ def test_translation_models_go_there_and_back(save: Callable[..., str], kind: st
         settings = {"langs": ["en", "de"], "src_vocab_size": size, "tgt_vocab_size": size, **shape}
         names = ("FSMTForConditionalGeneration", "FSMTConfig")
     else:
-        settings = {"vocab_size": "vocabulary", "forced_eos_token_id": 3, **shape}
+        settings = {
+            "vocab_size": "vocabulary",
+            "forced_eos_token_id": 3,
+            "min_length": 4,
+            "bad_words_ids": [[0], [1], [2], [4]],
+            **shape,
+        }
         names = ("MarianMTModel", "MarianConfig")
     there, back = save("there", *names, **settings), save("back", *names, **settings)
     translator = text_translator.wmt19(there, back)
+    for model, _ in translator._pair if kind == "Marian" else ():
+        # Its random weights may give special tokens only.
+        model.generation_config.update(min_new_tokens=3, suppress_tokens=[0, 1, 2, 4])  # type: ignore[attr-defined]
     translation = translator(GIRL)
     assert translation == translator(GIRL)
     assert set(translation.split()) <= set(WORDS)
     assert translator(" ") == " "
+
+
+def test_a_translation_model_that_gives_nothing_is_an_error() -> None:
+    def side(answer: str) -> Any:
+        tokenizer = MagicMock(return_value={})
+        tokenizer.batch_decode.return_value = [answer]
+        return MagicMock(), tokenizer
+
+    assert text_translator.HubTranslator(side("ein Kind"), side("a child"))(GIRL) == "a child"
+    with pytest.raises(ToolError, match="gives nothing for the caption 'a little girl"):
+        text_translator.HubTranslator(side("ein Kind"), side(" "))(GIRL)
 
 
 T5 = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,11 @@ from text_support import ENTRIES, GIRL, KEYS, PERSON, generator, kernel, outcome
 import perturbations
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
-from perturbations.text import grammar, tables
+from perturbations.text import fluency, round_trip, tables, tokens
 from perturbations.text.tokens import UNKNOWN, core, parts, put, rebuild
 
-TEXT = Path(perturbations.__file__).parent / "text"
+PACKAGE = Path(perturbations.__file__).parent
+TEXT = PACKAGE / "text"
 
 MSRVTT_P = {
     "AddText": "insert_adv append_irr",
@@ -68,9 +71,9 @@ def test_words_and_styles_of_mm_robustness_are_gated_and_nothing_else() -> None:
 def test_a_kernel_takes_the_text_the_generator_its_numbers_and_its_roles(entry: Perturbation) -> None:
     signature = inspect.signature(registry.resolve(entry.kernel)).parameters
     assert list(signature)[:2] == ["text", "rng"]
-    for variant in registry.VARIANTS:
-        for severity in entry.severities:
-            assert {*entry.parameters(severity, variant), *entry.roles} == set(list(signature)[2:])
+    for form in entry.forms():
+        for severity in form.severities:
+            assert {*form.parameters(severity), *form.roles} == set(list(signature)[2:])
 
 
 KERNELS = "characters words sentences parts_of_speech bias grammar tokens tables"
@@ -79,7 +82,7 @@ KERNELS = "characters words sentences parts_of_speech bias grammar tokens tables
 @pytest.mark.parametrize("name", KERNELS.split())
 def test_kernels_import_numpy_and_word_lists_only(name: str) -> None:
     tree = ast.parse((TEXT / f"{name}.py").read_text(encoding="utf-8"))
-    ours = {"perturbations.text", "perturbations.text.tokens"}
+    ours = {"perturbations.text", "perturbations.text.tokens", "perturbations.text.fluency"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             assert {alias.name.split(".")[0] for alias in node.names} <= {
@@ -239,7 +242,19 @@ def test_keyboard_errors_are_next_to_the_key() -> None:
     assert "1" in near["q"]
     for seed in range(30):
         after = kernel("mm_robustness/keyboard", 7)(LONG, generator(seed))
-        assert all(new in old + near[old] for old, new in zip(LONG, after, strict=True) if old != " ")
+        errors = tables.key_errors()
+        assert all(new in old + errors[old] for old, new in zip(LONG, after, strict=True) if old != " ")
+
+
+def test_keyboard_errors_have_the_cases_and_symbols_of_nlpaug() -> None:
+    """nlpaug's replacements on MSR-VTT's captions: 39 % upper case, 14 % symbols, 9 % digits, 39 % lower case."""
+    kinds: Counter[str] = Counter()
+    for seed, text in enumerate(tables.phrases("examples") * 10):
+        after = kernel("mm_robustness/keyboard", 4)(text, generator(seed))
+        for new in (new for old, new in zip(text, after, strict=True) if old != new):
+            kinds["digit" if new.isdigit() else "symbol" if not new.isalpha() else "AZ"[new.islower()]] += 1
+    shares = {kind: count / kinds.total() for kind, count in kinds.items()}
+    assert shares == pytest.approx({"A": 0.39, "symbol": 0.14, "digit": 0.09, "Z": 0.39}, abs=0.04)
 
 
 def test_ocr_errors_are_confusable() -> None:
@@ -307,6 +322,12 @@ def test_synonyms_replace_a_floor_of_the_words(severity: int) -> None:
     assert max(counts) == max(1, int(0.05 * severity * 11))
 
 
+def test_base_forms_are_synonyms_without_a_part_of_speech() -> None:
+    """EDA writes "connect" for "connecting"; MSRVTT-P's swap does not."""
+    assert "connect" in role("wordnet")("connecting", None)
+    assert "connect" not in role("wordnet")("connecting", "VBG")
+
+
 def test_a_replaced_word_is_replaced_everywhere() -> None:
     for text in outcomes("mm_robustness/synonym_replace", "the car and the car", 20):
         first, second = text.removeprefix("the ").split(" and the ")
@@ -360,11 +381,21 @@ def test_deleted_words_are_a_share_and_nested() -> None:
 
 @pytest.mark.parametrize("severity", range(1, 8))
 def test_marks_are_inserted_before_words(severity: int) -> None:
-    for seed in range(10):
+    """AEDA draws their number: randint(1, int(ratio * words + 1))."""
+    counts = set()
+    for seed in range(40):
         after = kernel("mm_robustness/insert_punctuation", severity)(LONG, generator(seed)).split()
         assert [word for word in after if word not in ".,!?;:"] == LONG.split()
-        assert len(after) - 10 == max(1, int(0.05 * severity * 10))
         assert after[-1] not in ".,!?;:"
+        counts.add(len(after) - 10)
+    assert counts == set(range(1, int(0.05 * severity * 10 + 1) + 1))
+
+
+def test_the_marks_of_a_low_severity_are_among_those_of_a_high_one() -> None:
+    for seed in range(20):
+        low, high = (kernel("mm_robustness/insert_punctuation", at)(LONG, generator(seed)).split() for at in (2, 7))
+        rest = iter(high)
+        assert all(word in rest for word in low)
 
 
 @pytest.mark.parametrize(("name", "most"), [("multi_pos_swap_NN", 2), ("multi_pos_swap_JJ", 2), ("prefix_swap", 2)])
@@ -512,6 +543,15 @@ def test_negation_is_reversed(statement: str, negated: str) -> None:
         ("add the oil", "added the oil"),
         ("a man singing", "a man sang"),
         ("a red car", "a red car"),
+        ("to make a cake", "to make a cake"),
+        ("a man tries to open a door", "a man tried to open a door"),
+        ("a dog can swim", "a dog could swim"),
+        ("a dog should swim", "a dog should swim"),
+        ("he does not jump", "he did not jump"),
+        ("a boy is seen running", "a boy was seen running"),
+        ("a woman bakes and decorates a cake", "a woman baked and decorated a cake"),
+        ("heat the soup and let it simmer", "heated the soup and let it simmer"),
+        ("bring it to a boil and stir", "brought it to a boil and stirred"),
     ],
 )
 def test_tense_changes(now: str, then: str) -> None:
@@ -519,10 +559,58 @@ def test_tense_changes(now: str, then: str) -> None:
 
 
 def test_formal_and_casual_words() -> None:
-    assert grammar.formal("a guy isn't on tv") == "A man is not on television."
-    assert grammar.formal("Is it?") == "Is it?"
-    assert grammar.casual("A man is not speaking.") == "A guy isn't chatting"
-    assert grammar.casual("red cars") == "red cars"
+    formal, casual = (kernel(f"msrvtt_p/{name}") for name in ("casual_to_formal", "formal_to_casual"))
+    assert formal("a guy isn't on tv", generator()) == "A man is not on television."
+    assert formal("a lot of kids talking about cars", generator()) == "Many children discussing cars."
+    assert formal("add 1 tbsp of oil", generator()) == "Add one tablespoon of oil."
+    assert casual("A man is not speaking.", generator()) == "A guy isn't talking"
+    assert casual("red cars", generator()) == "red cars"
+
+
+@pytest.mark.parametrize("text", ["Is it?", "a red car on a road", "add 1/2 cup of water"])
+def test_capitals_and_marks_alone_are_no_formal_style(text: str) -> None:
+    assert kernel("msrvtt_p/casual_to_formal")(text, generator()) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["a person is talking to people", "the person and a friend", "children and their doctor"]
+)
+def test_casual_style_gives_nobody_a_gender(text: str) -> None:
+    gendered = set(tables.gender_swaps()) | set(tables.caption_genders())
+    assert not gendered & set(kernel("msrvtt_p/formal_to_casual")(text, generator()).split())
+
+
+@pytest.mark.parametrize(
+    ("translated", "taken"),
+    [
+        ("A girl that plays his guitar", "a girl that plays her guitar"),
+        ("A boy is touching a guitar", "a girl playing her guitar"),
+        ("", "a girl playing her guitar"),
+    ],
+)
+def test_a_round_trip_keeps_gender_and_meaning(translated: str, taken: str) -> None:
+    rules = {"tagger": role("tagger"), "inflector": role("inflector")}
+    assert round_trip.post_edited("a girl playing her guitar", translated, **rules) == taken
+
+
+def test_a_round_trip_takes_synonyms_and_articles() -> None:
+    rules = {"tagger": role("tagger"), "inflector": role("inflector")}
+    original, translated = "she talks about movies", "It speaks on films"
+    assert round_trip.post_edited(original, translated, **rules) == "she speaks on films"
+    assert round_trip.post_edited("cheese is sliced", "The cheese is sliced", **rules) == "the cheese is sliced"
+    assert round_trip.pre_edited("heat some oil", **rules) == "you must heat some oil"
+
+
+def test_fluency_falls_with_unknown_words_and_lost_order() -> None:
+    assert fluency.fluency_change(PERSON, PERSON) == 0
+    assert fluency.fluency_change("add the oil to the pan", "pan the add oil to the") < 0
+    assert fluency.fluency_change("add the oil to the pan", "add the oxxl to the pan") < -0.2
+    assert fluency.fluency("...") is None
+
+
+def test_a_change_of_case_and_marks_is_no_effective_change() -> None:
+    assert not tokens.differs("a man, talking", "A man talking.")
+    assert tokens.differs("a man talking", "a man speaking")
 
 
 # --- tags -------------------------------------------------------------------------------------------------------------
@@ -543,3 +631,23 @@ def test_formal_and_casual_words() -> None:
 )
 def test_caption_tags(caption: str, tags: str) -> None:
     assert role("tagger")(caption.split()) == tags.split()
+
+
+# --- where word lists come from ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "text" / "data").iterdir()), ids=lambda path: path.name)
+def test_every_word_list_names_its_source(path: Path) -> None:
+    """In its first lines; and in NOTICE, with the licence, where it is not our own."""
+    comments = [line for line in path.read_text(encoding="utf-8").splitlines()[:4] if line.startswith("# ")]
+    assert comments, "a word list begins with a line that names its source"
+    notice = (PACKAGE.parent / "NOTICE").read_text(encoding="utf-8")
+    own = re.search(r"\bOwn\b", " ".join(comments)) is not None
+    assert own or f"perturbations/text/data/{path.name} " in notice
+
+
+def test_the_notice_lists_files_that_are_there() -> None:
+    notice = (PACKAGE.parent / "NOTICE").read_text(encoding="utf-8")
+    listed = re.findall(r"^(perturbations/\S+)  ", notice, re.MULTILINE)
+    assert len(listed) > 8
+    assert [name for name in listed if not (PACKAGE.parent / name).exists()] == []

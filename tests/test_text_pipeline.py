@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from text_support import ENTRIES, GIRL, KEYS, PERSON, msrvtt, role, youcook2
+from text_support import ENTRIES, GIRL, KEYS, PERSON, generator, kernel, msrvtt, role, youcook2
 
 import perturbations
-from perturbations.captions import corpus, gate, pipeline
+from perturbations.captions import corpus, gate, pipeline, similarities
+from perturbations.captions.similarities import Similarities
 from perturbations.errors import BackendError, UnknownPerturbationError
 from perturbations.models import registry as models
 from perturbations.plan import captions
@@ -26,6 +27,7 @@ from perturbations.plan.listed import ListedCaption
 from perturbations.rng import seeded_globals
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
+from perturbations.text.fluency import fluency_change
 
 CAPTIONS = [
     GIRL,
@@ -68,8 +70,11 @@ def test_every_perturbation_gives_a_row_a_caption(entry: Perturbation) -> None:
             assert row.changed == (row.text != clean.text)
             assert row.backend
             assert 1 <= row.attempts <= 100
-            assert (row.similarity is not None) == entry.gated
-            if row.similarity is not None:
+            assert (row.similarity is not None) == (entry.gated or entry.measured)
+            assert not row.effective_change or row.changed
+            if not row.changed:
+                assert row.fluency_change in (0, None)
+            if entry.gated and row.similarity is not None:
                 assert row.accepted == (row.similarity >= role("similarity").threshold)
             else:
                 assert row.accepted
@@ -139,7 +144,7 @@ KNOWN = {
     "char_insert": "a person is connecmt)igng zsoym!ething to sHystpem",
     "char_replace": "a person is coYnzct4ng so0BthiZg to 9y_tem",
     "char_swap": "a eprosn is connecting osemthign to ysstme",
-    "keyboard": "a peeqon is connecting slme5ming to sydteh",
+    "keyboard": "a peDAon is connecting slme4uing to syate<",
     "ocr": "a person i8 connecting something t0 8y8tem",
 }
 
@@ -173,7 +178,16 @@ def test_seeded_globals_repeat_and_restore() -> None:
 
 def test_perturb_text_says_what_it_did() -> None:
     result = perturbations.perturb_text(GIRL, "msrvtt_p/gender_male", seed=0, item_id="ret1")
-    assert result == pipeline.PerturbedText("a little boy does gymnastics", True, None, 1, True, "rules")
+    assert result == pipeline.PerturbedText(
+        text="a little boy does gymnastics",
+        changed=True,
+        effective_change=True,
+        similarity=None,
+        fluency_change=fluency_change(GIRL, "a little boy does gymnastics"),
+        attempts=1,
+        accepted=True,
+        backend="rules",
+    )
     with pytest.raises(FrozenInstanceError):
         result.text = ""  # type: ignore[misc]
 
@@ -273,7 +287,8 @@ class FakeEncoder:
 
     threshold = 0.9
 
-    def __init__(self) -> None:
+    def __init__(self, identity: str | None = None) -> None:
+        self.identity = identity
         self.asked: list[list[str]] = []
 
     def embed(self, texts: Sequence[str]) -> Any:
@@ -286,25 +301,89 @@ def draws(*texts: str) -> Any:
     return iter(texts).__next__
 
 
+def first_accepted(originals: list[str], drawn: list[Any], tries: int, encoder: FakeEncoder | None = None) -> Any:
+    return gate.first_accepted(originals, drawn, Similarities(encoder or FakeEncoder()), tries)
+
+
 def test_the_gate_takes_the_first_that_is_similar_enough() -> None:
-    outcomes = gate.first_accepted(["a", "b"], [draws("0.5", "0.95", "0.99"), draws("0.9")], FakeEncoder(), 100)
+    outcomes = first_accepted(["a", "b"], [draws("0.5", "0.95", "0.99"), draws("0.9")], 100)
     assert outcomes == [gate.Outcome("0.95", 0.95, 2, True), gate.Outcome("0.9", 0.9, 1, True)]
 
 
 def test_the_gate_keeps_the_last_try_and_says_that_it_did_not_pass() -> None:
-    outcomes = gate.first_accepted(["a"], [draws("0.8", "0.1", "0.2")], FakeEncoder(), 3)
+    outcomes = first_accepted(["a"], [draws("0.8", "0.1", "0.2")], 3)
     assert outcomes == [gate.Outcome("0.2", 0.2, 3, False)]
 
 
 def test_the_gate_asks_for_all_that_wait_at_once_and_for_no_text_twice() -> None:
     encoder = FakeEncoder()
-    gate.first_accepted(["a", "b", "c"], [draws("0.1", "0.1", "1.0"), draws("0.2", "0.95"), draws("c")], encoder, 100)
-    assert encoder.asked == [["a", "b", "c"], ["0.1", "0.2"], ["0.95"], ["1.0"]]
+    first_accepted(["a", "b", "c"], [draws("0.1", "0.1", "1.0"), draws("0.2", "0.95"), draws("c")], 100, encoder)
+    assert encoder.asked == [["a", "0.1", "b", "0.2"], ["0.95"], ["1.0"]]
 
 
 def test_similarity_is_judged_as_it_is_reported() -> None:
-    outcomes = gate.first_accepted(["a", "b"], [draws("0.89996"), draws("0.89994")], FakeEncoder(), 1)
+    outcomes = first_accepted(["a", "b"], [draws("0.89996"), draws("0.89994")], 1)
     assert [(outcome.similarity, outcome.accepted) for outcome in outcomes] == [(0.9, True), (0.8999, False)]
+
+
+PAIRS = [("a", "0.5"), ("a", "0.25"), ("b", "0.5"), ("\x00", "0.75"), ("\ud800", "0.5")]
+
+
+def test_jobs_leave_each_other_what_they_computed(tmp_path: Path) -> None:
+    first = Similarities(FakeEncoder("v1"), tmp_path)
+    cosines = first.of(PAIRS)
+    first.save()
+    encoder = FakeEncoder("v1")
+    second = Similarities(encoder, tmp_path)
+    assert second.of(PAIRS) == cosines == [0.5, 0.25, 0.5, 0.75, 0.5]
+    assert encoder.asked == []
+    assert second.of([("a", "0.125")]) == [0.125]
+    assert encoder.asked == [["0.125"]]  # the original is known
+    second.save()
+    assert len(list(tmp_path.rglob("*.npz"))) == 2
+
+
+@pytest.mark.parametrize("identity", ["v2", None])
+def test_an_encoder_takes_nothing_of_another(tmp_path: Path, identity: str | None) -> None:
+    first = Similarities(FakeEncoder("v1"), tmp_path)
+    first.of(PAIRS)
+    first.save()
+    encoder = FakeEncoder(identity)
+    Similarities(encoder, tmp_path).of(PAIRS)
+    assert len(encoder.asked) == 1
+
+
+def damaged(data: bytes) -> list[bytes]:
+    middle = len(data) // 2
+    return [b"", data[:middle], data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :], b"PK" + bytes(50)]
+
+
+@pytest.mark.parametrize("damage", range(4))
+def test_a_damaged_file_of_similarities_is_as_good_as_none(tmp_path: Path, damage: int) -> None:
+    first = Similarities(FakeEncoder("v1"), tmp_path)
+    cosines = first.of(PAIRS)
+    first.save()
+    (path,) = tmp_path.rglob("*.npz")
+    path.write_bytes(damaged(path.read_bytes())[damage])
+    again = Similarities(FakeEncoder("v1"), tmp_path)
+    assert again.of(PAIRS) == cosines
+    again.save()
+    assert Similarities(FakeEncoder("v1"), tmp_path).of(PAIRS) == cosines
+
+
+def test_a_full_or_forbidden_folder_of_similarities_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    forbidden = Similarities(FakeEncoder("v1"), tmp_path / "file")
+    monkeypatch.setattr(similarities, "_MOST_BYTES", 100)
+    full = Similarities(FakeEncoder("v1"), tmp_path / "full")
+    for known in (forbidden, full):
+        assert known.of(PAIRS) == [0.5, 0.25, 0.5, 0.75, 0.5]
+        assert known.of(PAIRS) == [0.5, 0.25, 0.5, 0.75, 0.5]
+        known.save()
+    held = sum(path.stat().st_size for path in (tmp_path / "full").rglob("*") if path.is_file())
+    assert held < 2000
 
 
 def test_a_hundred_tries_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,21 +450,25 @@ LEAST = {
     "drop_last": (100, 100),
     "drop_first_and_last": (100, 100),
     "shuffle_order": (99, 98),
-    "back_trans": (85, 85),
+    "back_trans": (30, 10),
     "multi_pos_swap_JJ": (30, 25),
     "multi_pos_swap_NN": (95, 92),
     "swap_syn_wordnet": (99, 99),
-    "active_to_passive": (15, 40),
-    "casual_to_formal": (100, 100),
-    "formal_to_casual": (50, 13),
+    "active_to_passive": (12, 35),
+    "casual_to_formal": (20, 3),
+    "formal_to_casual": (50, 5),
     "reverse_neg": (89, 97),
-    "tense": (86, 85),
+    "tense": (84, 85),
 }
 
 
 @pytest.mark.parametrize("name", LEAST)
 def test_no_perturbation_is_an_identity(reference: Path, name: str) -> None:
     available(registry.get(f"msrvtt_p/{name}"))
+    function = kernel(f"msrvtt_p/{name}")
     for least, listed in zip(LEAST[name], (msrvtt(reference), youcook2(reference)[::5]), strict=True):
-        results = perturbed(f"msrvtt_p/{name}", listed)
-        assert 100 * sum(result.changed for result in results) / len(results) >= least
+        if name == "back_trans":
+            role("translator").prepare([caption.text for caption in listed])
+        # the kernel alone: to measure similarity would take minutes
+        changed = sum(function(caption.text, generator(at)) != caption.text for at, caption in enumerate(listed))
+        assert 100 * changed / len(listed) >= least

@@ -14,6 +14,8 @@ from perturbations.tta.methods.dsl import dual_softmax
 from perturbations.tta.methods.qbnorm import querybank_normalized
 from perturbations.tta.methods.registry import method as method_of
 from perturbations.tta.methods.registry import methods
+from perturbations.tta.recording import Unadapted
+from perturbations.tta.task import Task
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -147,6 +149,31 @@ def test_the_seed_is_for_models_that_draw() -> None:
     same, again, other = (run(noisy, "none", "v2t", [4], seed=seed)[0] for seed in (1, 1, 2))
     assert torch.equal(same, again)
     assert not torch.equal(same, other)
+
+
+@pytest.mark.parametrize("direction", tta.DIRECTIONS)
+def test_methods_without_adaptation_share_the_features_of_one_pass(
+    direction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods_without = [name for name in EVERY if name not in ADAPTING]
+    model, sizes = model_of("xpool"), [3, 2]
+    alone = [torch.cat(run(model, method, direction, sizes)) for method in methods_without]
+    encoded: list[int] = []
+    encode = Task.encode
+
+    def counted(task: Task, batch: Any) -> Any:
+        encoded.append(1)
+        return encode(task, batch)
+
+    monkeypatch.setattr(Task, "encode", counted)
+    shared, timings = Unadapted(), [tta.Timings() for _ in methods_without]
+    for method, own, expected in zip(methods_without, timings, alone, strict=True):
+        similarities = run(model, method, direction, sizes, unadapted=shared, timings=own)
+        assert torch.equal(torch.cat(similarities), expected)
+    assert len(encoded) == len(sizes)
+    assert all(own.ms["encode"] == pytest.approx(timings[0].ms["encode"]) for own in timings)
+    run(model, "tent", direction, sizes, unadapted=shared)
+    assert len(encoded) > len(sizes)  # an adapted model has other features
 
 
 def test_two_scenarios_may_take_turns() -> None:

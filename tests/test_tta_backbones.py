@@ -83,7 +83,7 @@ def test_a_file_that_would_run_code_is_refused(pretrained: Path, tmp_path: Path)
         ({}, "holds no named weights"),
         ({"head.weight": torch.zeros(1)}, "1 weights are neither clip"),
         ({"pool_frames.a": torch.zeros(1)}, "which clip4clip needs"),
-        ({"clip.visual.conv1.weight": torch.zeros(1)}, "OpenAI's names"),
+        ({"clip.visual.conv1.weight": torch.zeros(1)}, "[0-9]+ missing, .*; 1 of another shape, vision_model"),
         ({**published(), "clip.logit_scale": torch.zeros(2)}, "1 of another shape, logit_scale"),
         ({k: v for k, v in published().items() if "visual_proj" not in k}, "1 missing, visual_projection.weight"),
     ],

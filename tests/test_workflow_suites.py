@@ -151,7 +151,7 @@ DRAWN = [
 @pytest.mark.parametrize("key", DRAWN)
 def test_mm_robustness_draws_by_the_clip_or_by_the_frame(key: str) -> None:
     def changed(draw: registry.Draw | None, num_frames: int = 4) -> list[bytes]:
-        wanted = recipe.make(registry.get(key), 3, variant="released", seed=0, storage=recipe.Unstored(), draw=draw)
+        wanted = recipe.make(registry.get(key), 3, seed=0, storage=recipe.Unstored(), draw=draw)
         guide = (None,) if wanted.guide is not None else ()
         apply = rendering.applier(wanted, "data", "it", num_frames, 48, 64, *guide)
         return [apply(FRAMES[0], index).tobytes() for index in range(num_frames)]

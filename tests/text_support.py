@@ -39,7 +39,7 @@ def kernel(key: str, severity: int = 1, variant: str = "released") -> Any:
     """`function(text, rng)` of a perturbation with its parameters and offline roles."""
     entry = registry.get(key)
     function = registry.resolve(entry.kernel)
-    arguments = {**entry.parameters(severity, variant), **{name: role(name) for name in entry.roles}}
+    arguments = {**entry.in_variant(variant).parameters(severity), **{name: role(name) for name in entry.roles}}
     return lambda text, rng: function(text, rng, **arguments)
 
 

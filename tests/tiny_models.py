@@ -19,7 +19,7 @@ WORDS += ["objects", "of", "this", "and", "their", "actions"]
 
 def word_tokenizer(folder: Path, specials: dict[str, str], extra: list[str]) -> Any:
     """A tokenizer of whole words."""
-    names = [*dict.fromkeys([*specials.values(), *extra]), "<unk>", *WORDS]
+    names = [*dict.fromkeys([*specials.values(), *extra, "<unk>", *WORDS])]
     model = tokenizers.models.WordLevel({name: index for index, name in enumerate(names)}, unk_token="<unk>")
     tokenizer = tokenizers.Tokenizer(model)
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
@@ -29,7 +29,7 @@ def word_tokenizer(folder: Path, specials: dict[str, str], extra: list[str]) -> 
             single=f"{specials['bos_token']} $A {specials['eos_token']}",
             special_tokens=[(name, names.index(name)) for name in (specials["bos_token"], specials["eos_token"])],
         )
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", **specials)
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **{"unk_token": "<unk>", **specials})
     fast.save_pretrained(folder)
     return fast
 
@@ -51,8 +51,14 @@ def tower(**changed: int) -> dict[str, int]:
     }
 
 
+def ended_tokenizer(folder: Path) -> Any:
+    """A tokenizer of CLIP whose end is not the id 2: for that one, CLIP reads the largest id of a text."""
+    ends = {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>"}
+    return word_tokenizer(folder, {"pad_token": "<pad>", "unk_token": "<unk>", **ends}, [])
+
+
 def save_clip(folder: Path, seed: int = 0) -> Path:
-    tokenizer = clip_tokenizer(folder)
+    tokenizer = ended_tokenizer(folder)
     torch.manual_seed(seed)
     config = transformers.CLIPConfig(
         text_config=tower(
@@ -69,6 +75,65 @@ def save_clip(folder: Path, seed: int = 0) -> Path:
     size = {"shortest_edge": 32}
     crop = {"height": 32, "width": 32}
     transformers.CLIPImageProcessorPil(size=size, crop_size=crop).save_pretrained(folder)
+    return folder
+
+
+def _text_tower(tokenizer: Any, **changed: int) -> dict[str, int]:
+    ids = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
+    return tower(vocab_size=len(tokenizer), max_position_embeddings=12, **ids, **changed)
+
+
+def save_siglip(folder: Path, seed: int = 0) -> Path:
+    tokenizer = ended_tokenizer(folder)
+    torch.manual_seed(seed)
+    config = transformers.SiglipConfig(
+        text_config=_text_tower(tokenizer, projection_size=32), vision_config=tower(image_size=32, patch_size=8)
+    )
+    transformers.SiglipModel(config).save_pretrained(folder)
+    transformers.SiglipImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(folder)
+    return folder
+
+
+def save_blip(folder: Path, seed: int = 0) -> Path:
+    tokenizer = ended_tokenizer(folder)
+    torch.manual_seed(seed)
+    config = transformers.BlipConfig(
+        text_config=_text_tower(tokenizer, encoder_hidden_size=32),
+        vision_config=tower(image_size=32, patch_size=8),
+        projection_dim=16,
+        image_text_hidden_size=16,
+    )
+    model = transformers.BlipForImageTextRetrieval(config)
+    for parameter in model.parameters():  # BLIP's own start is so near to zero that all images look the same
+        torch.nn.init.normal_(parameter, std=0.1)
+    model.save_pretrained(folder)
+    transformers.BlipImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(folder)
+    return folder
+
+
+def save_altclip(folder: Path, seed: int = 0) -> Path:
+    tokenizer = ended_tokenizer(folder)
+    torch.manual_seed(seed)
+    config = transformers.AltCLIPConfig(
+        text_config=_text_tower(tokenizer, project_dim=16),
+        vision_config=tower(image_size=32, patch_size=8),
+        projection_dim=16,
+    )
+    transformers.AltCLIPModel(config).save_pretrained(folder)
+    size, crop = {"shortest_edge": 32}, {"height": 32, "width": 32}
+    transformers.CLIPImageProcessorPil(size=size, crop_size=crop).save_pretrained(folder)
+    return folder
+
+
+def save_chinese_clip(folder: Path, seed: int = 0) -> Path:
+    tokenizer = ended_tokenizer(folder)
+    torch.manual_seed(seed)
+    config = transformers.ChineseCLIPConfig(
+        text_config=_text_tower(tokenizer), vision_config=tower(image_size=32, patch_size=8), projection_dim=16
+    )
+    transformers.ChineseCLIPModel(config).save_pretrained(folder)
+    size = {"height": 32, "width": 32}  # as the published folders: both sides are resized
+    transformers.ChineseCLIPImageProcessorPil(size=size, do_center_crop=False).save_pretrained(folder)
     return folder
 
 

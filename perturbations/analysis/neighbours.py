@@ -1,4 +1,4 @@
-"""Exact nearest neighbours by cosine similarity, and the subset of a corpus that is searched."""
+"""Exact nearest neighbours by cosine similarity or dot product, and the subset of a corpus that is searched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROWS = 1024  # vectors per exact comparison
 
 
 class Neighbour(NamedTuple):
-    """A vector's position in the index, and its cosine similarity to the query, to 12 decimals."""
+    """A vector's position in the index, and its similarity to the query: the cosine to 12 decimals, or the product."""
 
     position: int
     similarity: float
@@ -73,6 +73,38 @@ def nearest_of_each(
         part = slice(start, start + step)
         neighbours += _search(asked[part], index, None if masks is None else masks[part])
     return neighbours
+
+
+def largest_product(
+    query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.ArrayLike | None = None
+) -> Neighbour | None:
+    """The vector with the largest dot product with the query; None where all are excluded, or `vectors` is empty.
+
+    The lengths of the vectors count: of two of the same direction the longer wins. Among equals, the smallest position
+    does.
+
+    Args:
+        query: D numbers.
+        vectors: N x D.
+        excluded: boolean N, true where a vector may not be chosen.
+
+    Raises:
+        ValueError: shapes do not fit each other, `excluded` is not boolean, or a number is not finite.
+    """
+    asked, index = np.array(query, np.float64), np.array(vectors, np.float64, order="C")
+    if index.ndim != 2 or asked.shape != index.shape[1:]:
+        raise ValueError(f"the query is of shape {asked.shape}, vectors are of shape {index.shape}")
+    if not (np.isfinite(asked).all() and np.isfinite(index).all()):
+        raise ValueError("a vector holds a value that is not finite")
+    masks = np.zeros(len(index), bool) if excluded is None else np.asarray(excluded)
+    if masks.dtype != np.bool_ or masks.shape != (len(index),):
+        raise ValueError(f"excluded is {masks.dtype} {masks.shape}, not bool {(len(index),)}")
+    allowed = np.flatnonzero(~masks)
+    if not len(allowed):
+        return None
+    products = _similarities(asked, index, allowed)
+    first = int(products.argmax())
+    return Neighbour(int(allowed[first]), float(products[first]))
 
 
 def subset(item_ids: Iterable[str], size: int, keyed_hash: Callable[[str], str]) -> list[str]:

@@ -1,43 +1,72 @@
-"""Finds the main object of a clip without a trained model: what moves against the camera, stands out, and stays.
+"""Finds the main object of a clip without a trained model.
 
-Each analysed frame gives candidates: places where the optical flow to frames before and after differs from the camera's
-own motion, or, where nothing moves, places that are salient (spectral residual). Each candidate is cut out of its
-surroundings (GrabCut). The candidate that all frames support most, by colour, motion and contrast, is chosen; each
-frame then gives its own candidate most like the chosen one.
+Three answers, the first that is trusted, and each frame says which one it has (`Sighting.source`):
+
+- *motion*: one object that the frames agree on moves against the camera (`candidates`).
+- *contrast*: nothing moves, and what differs from the frame's border fills a box.
+- *centre*: a central region, drawn aside by what moves. Each place has a probability of belonging to the
+  object: a prior for the middle, times evidence plus a constant. The box is the one whose expected overlap with the
+  object is largest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from typing import Literal, NamedTuple, cast
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
+from perturbations.analysis import candidates
+from perturbations.analysis.candidates import Candidate, Choice
 from perturbations.analysis.detections import Detection
 from perturbations.arrays import Image
 
-Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
+Box = tuple[float, float, float, float]
+Source = Literal["motion", "contrast", "centre"]
+"""What a box rests on."""
 
 _SIDE = 150  # pixels of the shorter side that the search works at
-_SMALLEST = 16  # pixels; smaller frames are not searched
+_SMALLEST = 16  # pixels; in smaller frames nothing moves
 _DISTANCES = (1, 2, 5)  # in frames, between two frames that are compared: short for fast objects, long for slow ones
-_CANDIDATES = 3  # places per map of motion or saliency
 _STILL = 0.5  # pixels of motion that are noise
-_LEAST_PIXELS = 12
 _EDGE = 20.0  # gradient, in grey levels per pixel times Sobel's 8, at which the flow counts half
-_USUAL_AREA = 0.03  # of the frame; smaller objects are less often what a clip is about
-_LEAST_ALIKE = 0.3  # candidates less like the chosen one are other objects
-_LEVELS = 8  # of each colour in a histogram
+_FASTEST, _SOMETHING = 98, 99.5  # the percentiles of motion that count as whole, and as something that moves
+_GRAIN = 60.0  # variance of colour, in squared levels of OpenCV's CIELAB, that every border has
+
+_COLUMNS, _ROWS = 32, 24  # cells of a map; boxes begin and end between cells
+_SPREAD = 0.35, 0.4  # standard deviations of the prior, in widths and heights
+_ALONE = 0.1  # the probability in the middle where there is no evidence
+_SCATTERED, _WHOLE = 0.45, 0.6  # parts of a box: motion that fills less is no object; contrast that fills more is one
+_EVERY = 2  # every second analysed frame is searched first; where these disagree, the others are not
 
 
-class _Candidate(NamedTuple):
-    box: tuple[int, int, int, int]
-    colours: Floats  # histogram, of length 1
-    contrast: float  # how unlike its surroundings it is, 0 to 1
-    weight: float  # how likely it is the main object, by itself
+class Sighting(NamedTuple):
+    """The main object in one frame, and what its box rests on."""
+
+    detection: Detection
+    source: Source
+
+
+class _Evidence(NamedTuple):
+    """Of one frame: maps of speed against the camera, and per cell how much it moves or stands out, 0 to 1."""
+
+    moves: list[Floats]
+    source: Source
+    cells: Floats
+
+
+class _Boxes(NamedTuple):
+    """Every box between cells: the first and last columns and rows, ends excluded, and the areas in frames."""
+
+    x0: npt.NDArray[np.int64]
+    y0: npt.NDArray[np.int64]
+    x1: npt.NDArray[np.int64]
+    y1: npt.NDArray[np.int64]
+    area: npt.NDArray[np.float64]
 
 
 def neighbourhood(positions: Collection[int], num_frames: int) -> set[int]:
@@ -55,60 +84,94 @@ def shrunk(frame: Image) -> Image:
     return np.asarray(cv2.resize(frame, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def detect(frames: Mapping[int, Image], positions: Sequence[int], size: tuple[int, int]) -> list[list[Detection]]:
-    """The main object in the frames at `positions`: at most one detection each, in pixels of the clip.
+def detect(frames: Mapping[int, Image], positions: Sequence[int], size: tuple[int, int]) -> list[Sighting]:
+    """The main object in each of the frames at `positions`, in pixels of the clip.
 
     Args:
         frames: shrunk frames by position; all of `neighbourhood(positions, ...)` that exist.
         positions: the analysed frames; one may occur twice.
         size: (height, width) of the clip.
     """
-    candidates = {position: list(_candidates(frames, position)) for position in set(positions)}
-    choices = _choose([candidates[position] for position in positions])
-    return [
-        [_detection(choice, frames[position].shape[:2], size)] if choice is not None else []
-        for position, choice in zip(positions, choices, strict=True)
-    ]
+    evidence = {position: _evidence(frames, position) for position in set(positions)}
+    fills = {position: _fill(seen.cells) for position, seen in evidence.items()}
+    still = [fills[position] for position in positions if evidence[position].source == "contrast"]
+    stands_out = bool(still) and float(np.median(still)) >= _WHOLE
+    regions = {position: _region(*_trusted(seen, stands_out)) for position, seen in evidence.items()}
+    colours = {position: _colours(frames[position], box) for position, (box, _) in regions.items()}
+    # The colours of all frames are in every detection, so that changes of light and pose keep one track.
+    usual = np.mean([colours[position] for position in positions], axis=0)
+    sightings = []
+    for position, choice in zip(positions, _one_object(frames, evidence, fills, positions), strict=True):
+        box, overlap = regions[position]
+        source: Source = "contrast" if stands_out and evidence[position].source == "contrast" else "centre"
+        mixed = 2 * usual + colours[position]
+        if choice is not None:
+            source, box, overlap = "motion", _in_parts(choice, frames[position]), choice.score
+            mixed = 2 * choice.colours + choice.candidate.colours
+        embedding = (mixed / np.linalg.norm(mixed)).astype(np.float32)
+        in_pixels = (box[0] * size[1], box[1] * size[0], box[2] * size[1], box[3] * size[0])
+        sightings.append(Sighting(Detection(in_pixels, overlap, "", embedding), source))
+    return sightings
 
 
-def _detection(choice: tuple[_Candidate, Floats, float], shape: tuple[int, ...], size: tuple[int, int]) -> Detection:
-    candidate, colours, alike = choice
-    down, across = size[0] / shape[0], size[1] / shape[1]
-    x0, y0, x1, y1 = candidate.box
-    box = (x0 * across, y0 * down, min(x1 * across, size[1]), min(y1 * down, size[0]))
-    # The colours that all frames agreed on are in every detection, so that changes of light and pose keep one track.
-    agreed = 2 * colours + candidate.colours
-    score = (candidate.contrast + alike) / 2
-    return Detection(box, min(max(score, 0.0), 1.0), "", (agreed / np.linalg.norm(agreed)).astype(np.float32))
+def _one_object(
+    frames: Mapping[int, Image],
+    evidence: Mapping[int, _Evidence],
+    fills: Mapping[int, float],
+    positions: Sequence[int],
+) -> Sequence[Choice | None]:
+    """The parts of the one object that moves in the clip; None in every frame without one."""
+    moving = [fills[position] for position in positions if evidence[position].source == "motion"]
+    # Few clips with scattered motion show one object, and cutting candidates out takes longer than all the rest.
+    if len(moving) < len(positions) / 2 or np.median(moving) < _SCATTERED:
+        return [None] * len(positions)
+    found: dict[int, list[Candidate]] = {}
+    choices: list[Choice | None] = []
+    for tried in (positions[::_EVERY], positions):
+        for position in set(tried) - set(found):
+            found[position] = candidates.find(frames[position], evidence[position].moves)
+        choices = candidates.choose([found[position] for position in tried])
+        if not candidates.is_one_object(choices):
+            return [None] * len(positions)
+    return choices
 
 
-# --- candidates ------------------------------------------------------------------------------------------------------
+def _trusted(evidence: _Evidence, stands_out: bool) -> tuple[Floats, float]:
+    """The evidence for a region, and the probability of the middle without evidence."""
+    if evidence.source == "motion":
+        return evidence.cells, _ALONE
+    return (evidence.cells, 0.0) if stands_out else (np.zeros_like(evidence.cells), _ALONE)
 
 
-def _candidates(frames: Mapping[int, Image], position: int) -> Iterator[_Candidate]:
+def _in_parts(choice: Choice, frame: Image) -> Box:
+    height, width = frame.shape[:2]
+    x0, y0, x1, y1 = choice.candidate.box
+    return x0 / width, y0 / height, x1 / width, y1 / height
+
+
+# --- evidence --------------------------------------------------------------------------------------------------------
+
+
+def _evidence(frames: Mapping[int, Image], position: int) -> _Evidence:
+    """What moves in a frame, or what stands out if nothing moves."""
     frame = frames[position]
-    if min(frame.shape[:2]) < _SMALLEST:
-        return
+    moves = _moves(frames, position) if min(frame.shape[:2]) >= _SMALLEST else []
+    if any(float(np.percentile(move, _SOMETHING)) >= _STILL for move in moves):
+        most = [np.clip(move / max(float(np.percentile(move, _FASTEST)), _STILL), 0, 1) for move in moves]
+        return _Evidence(moves, "motion", _cells(np.asarray(np.mean(most, axis=0), np.float32)))
+    return _Evidence(moves, "contrast", _contrast(frame))
+
+
+def _moves(frames: Mapping[int, Image], position: int) -> list[Floats]:
+    """Maps of speed against the camera, in pixels, for each distance that there are frames for."""
     grey = {
         near: np.asarray(cv2.cvtColor(frames[near], cv2.COLOR_RGB2GRAY), np.uint8)
         for near in neighbourhood([position], max(frames) + 1)
-        if near in frames and frames[near].shape == frame.shape
+        if near in frames and frames[near].shape == frames[position].shape
     }
     texture = _texture(grey[position])
     speeds = (_own_motion(grey, position, distance) for distance in _DISTANCES)
-    moves = [np.asarray(speed * texture, np.float32) for speed in speeds if speed is not None]
-    seen: list[tuple[int, int, int, int]] = []
-    for places in [*moves, None]:
-        if places is None:
-            if seen:
-                return  # something moves, so what only stands out does not count
-            places = _spectral_residual(grey[position])
-        for part in _parts(places):
-            outlined = _cut_out(frame, part)
-            if outlined is None or any(_overlap(outlined[0], box) > 0.7 for box in seen):
-                continue
-            seen.append(outlined[0])
-            yield _described(frame, *outlined, moves)
+    return [np.asarray(speed * texture, np.float32) for speed in speeds if speed is not None]
 
 
 def _texture(grey: Image) -> Floats:
@@ -154,139 +217,77 @@ def _camera(flow: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     return shift
 
 
-def _spectral_residual(grey: Image) -> Floats:
-    """Saliency after Hou and Zhang 2007: the spectrum less its smooth part."""
-    small = cv2.resize(grey, (64, 64), interpolation=cv2.INTER_AREA).astype(np.float32)
-    spectrum = np.fft.fft2(small)
-    strength = np.log(np.abs(spectrum) + 1e-6).astype(np.float32)
-    residual = strength - cv2.blur(strength, (3, 3))
-    saliency = np.abs(np.fft.ifft2(np.exp(residual + 1j * np.angle(spectrum)))) ** 2
-    smooth = cv2.GaussianBlur(saliency.astype(np.float32), (0, 0), 2.5)
-    if smooth.std() < 1e-7 or small.std() < 1:
-        return np.zeros(grey.shape, np.float32)
-    smooth = (smooth - smooth.mean()) / smooth.std()
-    return np.asarray(cv2.resize(smooth, (grey.shape[1], grey.shape[0])), np.float32)
+def _contrast(frame: Image) -> Floats:
+    """How unlike the colours of the frame's border each cell is, 0 to 1.
+
+    The colour's Mahalanobis distance to each of the four sides, without the side that it is most unlike: an object
+    often touches one.
+    """
+    small = cv2.resize(frame, (4 * _COLUMNS, 4 * _ROWS), interpolation=cv2.INTER_AREA)
+    colours = np.asarray(cv2.cvtColor(small, cv2.COLOR_RGB2LAB), np.float64)
+    distances = []
+    for side in (colours[:4], colours[-4:], colours[:, :4], colours[:, -4:]):
+        pixels = side.reshape(-1, 3)
+        spread = np.linalg.inv(np.cov(pixels.T) + _GRAIN * np.eye(3))
+        apart = colours - pixels.mean(axis=0)
+        distances.append(np.sqrt(np.maximum(np.einsum("yxi,ij,yxj->yx", apart, spread, apart), 0)))
+    unlike = np.sort(distances, axis=0)[:3].mean(axis=0)
+    return _cells(np.asarray(unlike / max(float(unlike.max()), 1.0), np.float32))
 
 
-def _parts(places: Floats) -> Iterator[Mask]:
-    """The connected parts of a map that hold most of it."""
-    smooth = cv2.GaussianBlur(places, (0, 0), 1.2)
-    high = (smooth > max(_STILL, 0.4 * float(np.percentile(smooth, 99.5)))).astype(np.uint8)
-    opened = cv2.morphologyEx(high, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
-    count, labels = cv2.connectedComponents(opened)
-    held = np.bincount(labels.ravel(), weights=smooth.ravel(), minlength=count)
-    held[0] = 0
-    for label in np.argsort(-held, kind="stable")[:_CANDIDATES]:
-        part: Mask = labels == label
-        if held[label] > 0 and part.sum() >= _LEAST_PIXELS:
-            yield part
+def _cells(places: Floats) -> Floats:
+    return np.asarray(cv2.resize(places, (_COLUMNS, _ROWS), interpolation=cv2.INTER_AREA), np.float32)
 
 
-def _bounds(part: Mask) -> tuple[int, int, int, int]:
-    rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
-    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+# --- boxes -----------------------------------------------------------------------------------------------------------
 
 
-def _cut_out(frame: Image, part: Mask) -> tuple[tuple[int, int, int, int], Mask] | None:
-    """The object of which `part` is a rough outline: its box and its pixels (GrabCut, Rother et al. 2004)."""
-    height, width = part.shape
-    x0, y0, x1, y1 = _bounds(part)
-    margin = max(6, max(x1 - x0, y1 - y0) // 4)
-    left, top = max(0, x0 - margin), max(0, y0 - margin)
-    right, bottom = min(width, x1 + margin), min(height, y1 + margin)
-    rough = part[top:bottom, left:right]
-    labels = np.full(rough.shape, cv2.GC_BGD, np.uint8)
-    rim = max(2, margin // 3)
-    inside = np.zeros_like(rough)
-    inside[rim if top else 0 : len(rough) - (rim if bottom < height else 0)] = True
-    inside[:, : rim if left else 0] = False
-    inside[:, rough.shape[1] - (rim if right < width else 0) :] = False
-    labels[inside] = cv2.GC_PR_BGD
-    labels[rough] = cv2.GC_PR_FGD
-    core = cv2.erode(rough.astype(np.uint8), np.ones((3, 3), np.uint8), iterations=max(1, min(x1 - x0, y1 - y0) // 5))
-    labels[core > 0] = cv2.GC_FGD
-    if {int(label) % 2 for label in np.unique(labels)} != {0, 1} or (labels == cv2.GC_BGD).sum() < 20:
-        return None
-    cv2.setRNGSeed(0)  # GrabCut draws from OpenCV's global generator
-    crop = np.ascontiguousarray(frame[top:bottom, left:right])
-    cv2.grabCut(crop, labels, cast(Sequence[int], None), np.zeros((1, 65)), np.zeros((1, 65)), 2, cv2.GC_INIT_WITH_MASK)
-    front = np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD)).astype(np.uint8)
-    opened = cv2.morphologyEx(front, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
-    count, pieces = cv2.connectedComponents(opened)
-    shared = np.bincount(pieces[rough], minlength=count)
-    shared[0] = 0
-    # A person's face, shirt and hands may be separate pieces: all that hold a good part of the outline count.
-    cut = np.isin(pieces, np.flatnonzero(shared > 0.2 * shared.max()))
-    if not shared.any() or cut.sum() < _LEAST_PIXELS:
-        return None
-    whole = np.zeros_like(part)
-    whole[top:bottom, left:right] = cut
-    return _bounds(whole), whole
+@cache
+def _prior() -> Floats:
+    """How likely each cell belongs to the main object, before anything is seen, as a part of the middle's."""
+    y, x = np.mgrid[0:_ROWS, 0:_COLUMNS]
+    across, down = ((x + 0.5) / _COLUMNS - 0.5) / _SPREAD[0], ((y + 0.5) / _ROWS - 0.5) / _SPREAD[1]
+    return np.asarray(np.exp(-(across**2 + down**2) / 2), np.float32)
 
 
-def _described(frame: Image, box: tuple[int, int, int, int], part: Mask, moves: Sequence[Floats]) -> _Candidate:
-    height, width = part.shape
-    x0, y0, x1, y1 = box
-    margin = max(4, (x1 - x0 + y1 - y0) // 6)
-    around = np.zeros_like(part)
-    around[max(0, y0 - margin) : y1 + margin, max(0, x0 - margin) : x1 + margin] = True
-    around &= cv2.dilate(part.astype(np.uint8), np.ones((3, 3), np.uint8)) == 0
-    colours = _histogram(frame, part)
-    contrast = 1 - float(colours @ _histogram(frame, around)) if around.any() else 0.0
-    speed = stands_out = 0.0
-    if moves:
-        own = [(float(move[part].mean()), float(move[around].mean()) if around.any() else 0.0) for move in moves]
-        fast = [float(np.percentile(move, 99)) + 1e-3 for move in moves]
-        speed = float(np.mean([min(1, inside / most) for (inside, _), most in zip(own, fast, strict=True)]))
-        stands_out = float(np.mean([inside / (inside + outside + 1e-3) for inside, outside in own]))
-    area = float(part.mean())
-    touched = (x0 <= 0) + (y0 <= 0) + (x1 >= width) + (y1 >= height)
-    weight = (0.2 + contrast) * (0.1 + speed * stands_out) * min(1.0, area / _USUAL_AREA) ** 0.5 * 0.6**touched
-    aside = np.hypot((x0 + x1) / width - 1, (y0 + y1) / height - 1)  # 0 in the middle, 1.4 in a corner
-    return _Candidate(box, colours, contrast, weight * (0.35 if area > 0.5 else 1) * float(np.exp(-(aside**2))))
+@cache
+def _boxes() -> _Boxes:
+    columns, rows = (np.stack(np.triu_indices(count + 1, 1), axis=1) for count in (_COLUMNS, _ROWS))
+    x0, x1 = np.repeat(columns, len(rows), axis=0).T
+    y0, y1 = np.tile(rows, (len(columns), 1)).T
+    return _Boxes(x0, y0, x1, y1, (x1 - x0) * (y1 - y0) / (_COLUMNS * _ROWS))
 
 
-def _histogram(frame: Image, part: Mask) -> Floats:
-    """Square roots of the shares of 8 x 8 x 8 colours, smoothed, of length 1."""
-    bins = frame[part].astype(np.int64) * _LEVELS // 256
-    counts = np.bincount((bins[:, 0] * _LEVELS + bins[:, 1]) * _LEVELS + bins[:, 2], minlength=_LEVELS**3)
-    cube = np.pad(counts.reshape((_LEVELS,) * 3).astype(np.float64), 1, mode="edge")
-    for axis in range(3):
-        cube = 0.5 * cube + 0.25 * (np.roll(cube, 1, axis) + np.roll(cube, -1, axis))
-    root = np.sqrt(cube[1:-1, 1:-1, 1:-1].ravel())
-    return np.asarray(root / (np.linalg.norm(root) + 1e-9), np.float32)
+def _best(probability: Floats) -> tuple[candidates.Box, float]:
+    """The box that is expected to overlap the object most, and by how much: about the mean intersection over union."""
+    boxes = _boxes()
+    sums = np.pad(probability.astype(np.float64).cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0))) / probability.size
+    within = sums[boxes.y1, boxes.x1] - sums[boxes.y0, boxes.x1] - sums[boxes.y1, boxes.x0] + sums[boxes.y0, boxes.x0]
+    overlaps = within / (boxes.area + sums[-1, -1] - within)
+    best = int(overlaps.argmax())
+    corners = (int(boxes.x0[best]), int(boxes.y0[best]), int(boxes.x1[best]), int(boxes.y1[best]))
+    return corners, float(np.clip(overlaps[best], 0, 1))
 
 
-def _overlap(first: tuple[int, int, int, int], second: tuple[int, int, int, int]) -> float:
-    across = max(0, min(first[2], second[2]) - max(first[0], second[0]))
-    down = max(0, min(first[3], second[3]) - max(first[1], second[1]))
-    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (first, second)]
-    return across * down / (sum(areas) - across * down)
+def _fill(cells: Floats) -> float:
+    """How much of the best box for the evidence the evidence fills.
+
+    What moves or differs as a whole fills its box; scattered evidence comes from water, grain or a camera that no
+    simple motion explains.
+    """
+    (x0, y0, x1, y1), _ = _best(_prior() * cells)
+    return float(cells[y0:y1, x0:x1].mean())
 
 
-# --- decision --------------------------------------------------------------------------------------------------------
+def _region(cells: Floats, alone: float) -> tuple[Box, float]:
+    """The box in parts of the frame, and its expected overlap; `alone` is the prior's probability in the middle."""
+    (x0, y0, x1, y1), overlap = _best(np.asarray(_prior() * np.minimum(cells + alone, 1), np.float32))
+    return (x0 / _COLUMNS, y0 / _ROWS, x1 / _COLUMNS, y1 / _ROWS), overlap
 
 
-def _choose(frames: Sequence[Sequence[_Candidate]]) -> list[tuple[_Candidate, Floats, float] | None]:
-    """Per frame: the candidate most like the object that all frames support, that object's colours, and how alike."""
-    every = [(number, candidate) for number, candidates in enumerate(frames) for candidate in candidates]
-    if not every:
-        return [None] * len(frames)
-    colours = np.stack([candidate.colours for _, candidate in every])
-    alike = colours @ colours.T
-    weights = np.array([candidate.weight for _, candidate in every])
-    numbers = np.array([number for number, _ in every])
-    # In each frame, the candidate most like it supports a candidate.
-    support = np.zeros(len(every))
-    for number in set(numbers.tolist()):
-        of_frame = numbers == number
-        support += (alike[:, of_frame] ** 4 * weights[of_frame]).max(axis=1)
-    agreed = int(np.argmax(support * np.sqrt(weights)))
-    chosen: list[tuple[_Candidate, Floats, float] | None] = []
-    for number in range(len(frames)):
-        of_frame = np.flatnonzero(numbers == number)
-        scores = alike[agreed, of_frame] ** 4 * np.sqrt(weights[of_frame])
-        best = int(of_frame[scores.argmax()]) if len(of_frame) else -1
-        fits = best >= 0 and alike[agreed, best] >= _LEAST_ALIKE
-        chosen.append((every[best][1], colours[agreed], float(alike[agreed, best])) if fits else None)
-    return chosen
+def _colours(frame: Image, box: Box) -> Floats:
+    height, width = frame.shape[:2]
+    part = np.zeros((height, width), bool)
+    left, top = int(box[0] * width), int(box[1] * height)
+    part[top : max(top + 1, round(box[3] * height)), left : max(left + 1, round(box[2] * width))] = True
+    return candidates.histogram(frame, part)

@@ -86,10 +86,36 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Listing:
-    """Every annotated entry, as an item or as rejected."""
+    """Every annotated entry, as an item or as rejected; `place` is the name of the annotations' file."""
 
     items: tuple[Item, ...]
     rejected: tuple[Rejected, ...]
+    place: str = field(default="", compare=False)
+
+    def rejected_items(self) -> list[Rejected]:
+        """The rejected entries that are items, one per id: the others are captions of listed items."""
+        listed = {item.item_id for item in self.items}
+        by_id: dict[str, list[Rejected]] = {}
+        for entry in self.rejected:
+            if entry.item_id not in listed:
+                by_id.setdefault(entry.item_id, []).append(entry)
+        return [
+            first if not others else replace(first, reason=f"{first.reason}; {len(others)} more entries with this id")
+            for first, *others in by_id.values()
+        ]
+
+    def rejected_captions(self) -> list[Rejected]:
+        """The captions that cannot be used: those of rejected entries, and empty ones of listed items."""
+        empty = [
+            Rejected(
+                item.item_id,
+                f"the caption {short(item.caption_id(number))} is empty, null or NaN ({self.place}, {at(item.where)})",
+            )
+            for item in self.items
+            for number, text in enumerate(item.texts)
+            if not text
+        ]
+        return [*self.rejected, *empty]
 
 
 @dataclass

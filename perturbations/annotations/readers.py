@@ -162,14 +162,17 @@ def checked(
     item_id: str,
     texts: Sequence[str],
     others: Sequence[str] = (),
+    *,
+    caption: str,
 ) -> Iterator[tuple[Place, Fields]]:
     """The rows that follow the format; the rest is rejected. The column `item_id` names a row in messages.
 
-    A row must have the columns `texts`, which become str, and the columns `others`.
+    A row must have the columns `texts`, which become str, and the columns `others`. A number may be an id, but no
+    `caption`, which is one of `texts`.
     """
     for where, row in rows:
         try:
-            fitting = _check_row(row, texts, others)
+            fitting = _check_row(row, texts, others, caption)
         except ValueError as error:
             name = row.get(item_id) if isinstance(row, dict) else None
             collector.reject_malformed(where, name if isinstance(name, str) else "", str(error))
@@ -177,7 +180,7 @@ def checked(
             yield where, fitting
 
 
-def _check_row(row: object, texts: Sequence[str], others: Sequence[str]) -> Fields:
+def _check_row(row: object, texts: Sequence[str], others: Sequence[str], caption: str) -> Fields:
     if not isinstance(row, dict):
         raise ValueError(f"an object is expected, not a {type(row).__name__}")
     if None in row:  # surplus fields, from an unquoted comma: the caption would be cut there
@@ -186,14 +189,14 @@ def _check_row(row: object, texts: Sequence[str], others: Sequence[str]) -> Fiel
         raise ValueError(f"no {' or '.join(map(short, lacking))}")
     for key in texts:
         if type(row[key]) is not str:
-            row[key] = _as_text(key, row[key])
+            row[key] = _as_text(key, row[key], numbers=key != caption)
     return row
 
 
-def _as_text(key: str, value: object) -> str:
+def _as_text(key: str, value: object, *, numbers: bool) -> str:
     if value is None or value != value:  # an empty field of a Parquet table is null or NaN
         return ""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, bool) or not isinstance(value, (str, int, float) if numbers else str):
         raise ValueError(f"{short(key)} must be text, not a {type(value).__name__}")
     return str(value)
 

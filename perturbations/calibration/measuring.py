@@ -16,10 +16,9 @@ from perturbations.errors import ConfigError, MediaError
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import Analysed, Facts, Known, Work
 from perturbations.media import decoding, quality
-from perturbations.media.clip import Clip, Frame, uniform_indices
+from perturbations.media.clip import Frame, uniform_indices
 from perturbations.plan.recipe import VideoRecipe
 from perturbations.progress import no_tick
-from perturbations.system import storage
 
 
 def known_of(sources: Sequence[Source], recipes: Iterable[VideoRecipe]) -> dict[str, Known]:
@@ -74,11 +73,7 @@ class Held:
         return (self._frames[place] for place in sorted(only or self._places))
 
     def _encoded(self, recipe: VideoRecipe) -> Iterator[Image]:
-        with storage.scratch_directory() as folder:
-            path = Path(folder) / "clip.mp4"
-            rendering.encode_stream(recipe, self.source, path, no_tick)
-            frames = {frame.position: frame.image for frame in decoding.decode(Clip(path), only=set(self._places))}
-        return (frames[place] for place in self._places)
+        return (frame.image for frame in rendering.render(recipe, self.source, only=set(self._places)))
 
     def _rearranged(self, recipes: Sequence[VideoRecipe]) -> list[float]:
         """Temporal recipes make no pixels: one pass compares all pairs of frames that any of them needs."""
@@ -86,6 +81,7 @@ class Held:
         for recipe in recipes:
             source = self.source
             plan = rendering.plan(recipe, source.dataset, source.item_id, source.num_frames, self._guide(recipe))
+            rendering.check_length(recipe, len(plan))
             clean_of = dict(zip(uniform_indices(MEASURED_FRAMES, len(plan)), self._sampled, strict=True))
             shown.append([(clean, plan[place]) for place, clean in clean_of.items()])
         compared: dict[int, set[int]] = {}
@@ -105,7 +101,7 @@ class Held:
                 yield frame.position, frame.image
         if others := {~position for position in positions if position < 0}:
             for frame in decoding.decode(guided.other_clip(recipe, self._facts_of(recipe)), only=others):
-                yield ~frame.position, fitted(frame.image, self.source.size)
+                yield ~frame.position, fitted(frame.image, self.source.size, antialiased=recipe.antialiases_donors)
 
     def _guide(self, recipe: VideoRecipe) -> object:
         """What the kernel takes, the same for all severities."""

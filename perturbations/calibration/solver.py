@@ -68,11 +68,13 @@ def calibrate(
     reach all targets gets aims of its own between its extremes, see `aims`, and is marked `limited`.
 
     The same clips, seed and versions give the same table. Guided kernels use the `offline` backends.
-    Raises `ConfigError` when there are too few clips, `MediaError` when one cannot be decoded.
+    Raises `ConfigError` when there are too few clips, or a kernel changes the size of frames, and `MediaError` when a
+    clip cannot be decoded.
     """
     if not sources:
         raise ConfigError("there is no clip to calibrate on: all are quarantined, or the dataset is empty")
-    searches = {key: _Search(registry.get(key), variant, seed) for key, variant in wanted.items()}
+    searches = {key: _Search(registry.get(key, variant), seed) for key, variant in wanted.items()}
+    _check_distances([search.recipe_of(1) for search in searches.values()])
     known = known_of(sources, [search.recipe_of(1) for search in searches.values()])
     asked = {key: search.first() for key, search in searches.items()}
     for number in range(_ROUNDS + 1):
@@ -100,6 +102,16 @@ def calibrate(
         "sample": [{"item_id": source.item_id, "source_sha256": source.sha256} for source in sources],
         "perturbations": {key: search.entry_of(targets) for key, search in searches.items()},
     }
+
+
+def _check_distances(recipes: Sequence[VideoRecipe]) -> None:
+    """Raise `ConfigError` for perturbations whose frames cannot be compared with clean ones."""
+    names = [f"{recipe.key} ({recipe.variant})" for recipe in recipes if recipe.entry.shape is not None]
+    if names:
+        raise ConfigError(
+            f"{', '.join(names)}: frames of another size have no SSIM against the clean clip, so there is nothing to "
+            "calibrate: leave the perturbation out, or choose another variant"
+        )
 
 
 # --- solving ---------------------------------------------------------------------------------------------------------
@@ -177,7 +189,6 @@ class _Search:
     """What is known of one perturbation."""
 
     entry: Perturbation
-    variant: str
     seed: int
     points: dict[str, Point] = field(default_factory=dict)
     published: list[Point] = field(default_factory=list)
@@ -209,12 +220,12 @@ class _Search:
 
     def params(self, asked: float | int) -> Parameters:
         if isinstance(asked, int):
-            return self.entry.parameters(asked, self.variant)
-        return self.entry.parameters_at(asked, self.variant)
+            return self.entry.parameters(asked)
+        return self.entry.parameters_at(asked)
 
     def recipe_of(self, asked: float | int) -> VideoRecipe:
         """As the workflow makes it, but for the parameters: no realization depends on a severity."""
-        published = recipe.make(self.entry, 1, variant=self.variant, seed=self.seed, storage=MEASURED, donors="sample")
+        published = recipe.make(self.entry, 1, seed=self.seed, storage=MEASURED, donors="sample")
         return recipe.altered(published, params=dict(self.params(asked)))
 
     def learn(self, asked: Sequence[float | int], by_clip: Sequence[Sequence[float]]) -> None:
@@ -241,7 +252,7 @@ class _Search:
         mildest, strongest = self.extremes()
         return {
             "version": self.entry.version,
-            "variant": self.variant,
+            "variant": self.entry.variant,
             "attainable": [_rounded(mildest), _rounded(strongest)],
             "limited": any(abs(aim - target) > 1e-9 for aim, target in zip(wanted, targets, strict=True)),
             "tied": [

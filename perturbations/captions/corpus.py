@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from perturbations.captions.pipeline import perturb_captions
 from perturbations.manifest.kinds import TextRow, TextStatisticsRow
@@ -14,12 +15,14 @@ from perturbations.suites import registry
 from perturbations.system.records import canonical
 
 
-def run(recipe: TextRecipe, dataset: str, captions: Sequence[ListedCaption]) -> Iterator[TextRow]:
-    """Yield the row of every caption.
+def run(
+    recipe: TextRecipe, dataset: str, captions: Sequence[ListedCaption], known_similarities: Path | None = None
+) -> Iterator[TextRow]:
+    """Yield the row of every caption; `known_similarities` is as in `perturb_captions`.
 
     Raises `BackendError` when a library, program or file that the backend needs is missing.
     """
-    entry = registry.get(recipe.key)
+    entry = registry.get(recipe.key, recipe.variant)
     results = perturb_captions(
         captions,
         recipe.key,
@@ -29,6 +32,7 @@ def run(recipe: TextRecipe, dataset: str, captions: Sequence[ListedCaption]) -> 
         variant=recipe.variant,
         backend=recipe.backend,
         parameters=recipe.params,
+        known_similarities=known_similarities,
     )
     for caption, result in zip(captions, results, strict=True):
         yield TextRow(
@@ -43,10 +47,13 @@ def run(recipe: TextRecipe, dataset: str, captions: Sequence[ListedCaption]) -> 
             params=canonical(recipe.params),
             backend=result.backend,
             seed=recipe.seed,
+            language=recipe.language,
             source_text=caption.text,
             text=result.text,
             changed=result.changed,
+            effective_change=result.effective_change,
             similarity=result.similarity,
+            fluency_change=result.fluency_change,
             attempts=result.attempts,
             accepted=result.accepted,
             recipe=recipe.text,
@@ -57,7 +64,7 @@ def run(recipe: TextRecipe, dataset: str, captions: Sequence[ListedCaption]) -> 
 def statistics(rows: Iterable[TextRow]) -> Iterator[TextStatisticsRow]:
     """One row per perturbation and severity: how many captions changed, the gate's statistics, and the distances.
 
-    BLEU-4 and METEOR compare the perturbed captions with the originals, as Schiappa et al. do in Tab. 6.
+    BLEU-4 takes the originals as references, METEOR the perturbed captions: so Schiappa et al. computed their Tab. 6.
     """
     from perturbations.captions import distance  # NLTK takes a second to import
 
@@ -78,9 +85,11 @@ def statistics(rows: Iterable[TextRow]) -> Iterator[TextStatisticsRow]:
             backend=first.backend,
             captions=len(members),
             changed=sum(row.changed for row in members),
+            effectively_changed=sum(row.effective_change for row in members),
             accepted=sum(row.accepted for row in members),
             similarity_mean=_mean(similarities),
             similarity_min=min(similarities, default=None),
+            fluency_change_mean=_mean([row.fluency_change for row in members if row.fluency_change is not None]),
             attempts_mean=_mean([row.attempts for row in members]),
             attempts_max=max(row.attempts for row in members),
             bleu4=distance.bleu4(pairs),

@@ -1,4 +1,7 @@
-"""How far perturbed captions are from the originals: corpus BLEU-4 and mean METEOR (Schiappa et al., Tab. 6)."""
+"""How far perturbed captions are from the originals: corpus BLEU-4 and mean METEOR (Schiappa et al., Tab. 6).
+
+BLEU-4 takes the originals as references, METEOR the perturbed captions: only so do the paper's figures come out.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,9 @@ def bleu4(pairs: Pairs) -> float | None:
 def meteor(pairs: Pairs) -> float | None:
     """Mean METEOR, 0 to 1; None without captions or where WordNet is not installed.
 
-    The original is scored against the perturbed caption, as in the paper: added words then reduce recall, which METEOR
-    weights nine times as much as precision. In the other direction, AddText would reach .94.
+    The perturbed caption is the reference and the original the hypothesis, as in the paper: added words then reduce
+    recall, which METEOR weights nine times as much as precision. In the other direction, AddText
+    reaches .94 (paper: .76).
     """
     try:
         models.load("wordnet", "offline")

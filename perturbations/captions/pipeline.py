@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 from perturbations import rng
 from perturbations.captions import gate
+from perturbations.captions.similarities import Similarities
 from perturbations.errors import UnknownPerturbationError
 from perturbations.models import registry as models
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import Parameters
 from perturbations.suites import registry
+from perturbations.text.fluency import fluency_change
+from perturbations.text.tokens import differs
 
 # How many captions are in memory, and in the gate, at a time.
-_CHUNK = 256
+_CHUNK = 1024
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,9 @@ class PerturbedText:
     Attributes:
         text: the caption after the perturbation.
         changed: whether it differs from the original.
-        similarity: cosine of the two captions' embeddings; None where there is no gate.
+        effective_change: whether it still does after lower-casing and stripping punctuation.
+        similarity: cosine of the two captions' embeddings; None where it is not measured.
+        fluency_change: mean log10 probability per word by a bigram model, less the original's; None without words.
         attempts: how often the caption was drawn.
         accepted: whether the gate accepted it; True where there is no gate.
         backend: the models that played the perturbation's roles.
@@ -36,7 +42,9 @@ class PerturbedText:
 
     text: str
     changed: bool
+    effective_change: bool
     similarity: float | None
+    fluency_change: float | None
     attempts: int
     accepted: bool
     backend: str
@@ -49,9 +57,10 @@ def perturb_captions(
     *,
     seed: int,
     dataset: str,
-    variant: str = "released",
+    variant: str | None = None,
     backend: str | None = None,
     parameters: Parameters | None = None,
+    known_similarities: Path | None = None,
 ) -> Iterator[PerturbedText]:
     """Perturb captions; the result of a caption does not depend on the others.
 
@@ -60,9 +69,11 @@ def perturb_captions(
         perturbation: `suite/name` of a text perturbation.
         severity: 1 up to the highest of the perturbation; 0 leaves captions unchanged.
         seed, dataset: together with a caption's id and the perturbation, the generator's key.
-        variant: "released" or "paper".
+        variant: which of the suite's variants; None: its first.
         backend: "offline" (the default) or "pretrained".
         parameters: the kernel's, in place of the published ones.
+        known_similarities: a folder in which jobs on the same captions leave similarities to each other. It may be
+            empty or missing, and changes no result.
 
     Yields:
         One result per caption, in order.
@@ -71,16 +82,24 @@ def perturb_captions(
         UnknownPerturbationError: no such perturbation, severity or variant, or it perturbs no text.
         BackendError: no such backend, or a library, program or file that it needs is missing.
     """
-    entry = text_entry(perturbation)
-    perturbed = _perturber(entry, severity, variant, backend or "offline", parameters)
+    entry = text_entry(perturbation, variant)
+    backend = backend or "offline"
+    encoder = models.load("similarity", backend) if "similarity" in entry.players and severity else None
+    similarities = Similarities(encoder, known_similarities) if encoder else None
+    perturbed = _perturber(entry, severity, backend, parameters, similarities)
     for chunk in _chunks(captions):
         generators = [rng.generator(seed, dataset, caption.caption_id, entry.key) for caption in chunk]
         yield from perturbed([caption.text for caption in chunk], generators)
+    if similarities is not None:
+        similarities.save()
 
 
-def text_entry(key: str) -> registry.Perturbation:
-    """The declaration of a text perturbation. Raises `UnknownPerturbationError` when `key` names none."""
-    entry = registry.get(key)
+def text_entry(key: str, variant: str | None = None) -> registry.Perturbation:
+    """The declaration of a text perturbation, as a variant makes it.
+
+    Raises `UnknownPerturbationError` when `key` names none.
+    """
+    entry = registry.get(key, variant)
     if entry.kind != "text":
         raise UnknownPerturbationError(f"{key} perturbs videos, not captions; see `perturb list`")
     return entry
@@ -96,15 +115,18 @@ Perturber = Callable[[Sequence[str], Sequence[np.random.Generator]], list[Pertur
 
 
 def _perturber(
-    entry: registry.Perturbation, severity: int, variant: str, backend: str, replaced: Parameters | None
+    entry: registry.Perturbation,
+    severity: int,
+    backend: str,
+    replaced: Parameters | None,
+    similarities: Similarities | None,
 ) -> Perturber:
     if severity == 0:
-        return lambda texts, generators: [PerturbedText(text, False, None, 0, True, "none") for text in texts]
-    parameters: Parameters = entry.parameters(severity, variant) if replaced is None else replaced
+        return lambda texts, generators: [_result(text, text, _UNTOUCHED, "none") for text in texts]
+    parameters: Parameters = entry.parameters(severity) if replaced is None else replaced
     kernel = registry.resolve(entry.kernel)
     roles = {role: models.load(role, backend) for role in entry.roles}
-    encoder = models.load("similarity", backend) if entry.gated else None
-    played_by = models.names([*entry.roles, *(["similarity"] if entry.gated else [])], backend)
+    played_by = models.names(entry.makers, backend)
     # Where nothing is random, another try gives the same text.
     tries = 1 if entry.draw == "none" and backend == "offline" else gate.TRIES
 
@@ -116,18 +138,28 @@ def _perturber(
             partial(kernel, text, generator, **parameters, **roles)
             for text, generator in zip(texts, generators, strict=True)
         ]
-        if encoder is None:
-            new_texts = [draw() for draw in draws]
-            return [
-                PerturbedText(new, new != old, None, 1, True, played_by)
-                for old, new in zip(texts, new_texts, strict=True)
-            ]
-        outcomes = gate.first_accepted(texts, draws, encoder, tries)
-        return [
-            PerturbedText(
-                outcome.text, outcome.text != old, outcome.similarity, outcome.attempts, outcome.accepted, played_by
-            )
-            for old, outcome in zip(texts, outcomes, strict=True)
-        ]
+        if similarities is None:
+            outcomes = [gate.Outcome(draw(), None, 1, True) for draw in draws]
+        else:
+            outcomes = gate.first_accepted(texts, draws, similarities, tries if entry.gated else 1)
+        if not entry.gated:
+            outcomes = [replace(outcome, accepted=True) for outcome in outcomes]
+        return [_result(old, outcome.text, outcome, played_by) for old, outcome in zip(texts, outcomes, strict=True)]
 
     return perturbed
+
+
+_UNTOUCHED = gate.Outcome("", None, 0, True)
+
+
+def _result(old: str, new: str, outcome: gate.Outcome, played_by: str) -> PerturbedText:
+    return PerturbedText(
+        text=new,
+        changed=new != old,
+        effective_change=differs(old, new),
+        similarity=outcome.similarity,
+        fluency_change=fluency_change(old, new),
+        attempts=outcome.attempts,
+        accepted=outcome.accepted,
+        backend=played_by,
+    )

@@ -16,12 +16,14 @@ from perturbations import __version__
 from perturbations.cli import (
     people_catalogue,
     people_clips,
+    people_composed,
     people_export,
     people_show,
     people_verify,
     rules_calibration,
     rules_captions,
     rules_clips,
+    rules_composed,
     rules_evaluation,
     rules_manifests,
 )
@@ -34,12 +36,14 @@ _GROUPS = (
     people_clips,
     people_verify,
     people_export,
+    people_composed,
     people_catalogue,
     rules_clips,
     rules_captions,
     rules_manifests,
     rules_calibration,
     rules_evaluation,
+    rules_composed,
 )
 """First the commands for people, then the commands of the workflow's rules. Each module declares its own commands."""
 

@@ -21,7 +21,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("-p", "--perturbation", required=True, metavar="SUITE/NAME")
     parser.add_argument("-s", "--severity", required=True, type=int)
     _add_realization(parser)
-    parser.add_argument("--profile", default="high", choices=("lossless", "high", "compatible"))
+    parser.add_argument("--profile", default="high", choices=("lossless", "high", "compatible", "released"))
 
     parser = add_command(
         commands, "preview", _preview, "draw a contact sheet of one clip under perturbations and severities"
@@ -38,7 +38,7 @@ def _add_realization(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dataset", default="", help="part of the realization's key, as in a corpus")
     parser.add_argument("--item-id", help="part of the realization's key; default: the file's name")
-    parser.add_argument("--variant", default="released", choices=("released", "paper"))
+    parser.add_argument("--variant", help="which of the suite's variants: released, paper, ...; default: its first")
     parser.add_argument(
         "--donors",
         nargs="+",
@@ -58,11 +58,10 @@ def _video(options: argparse.Namespace) -> int:
         raise ConfigError(f"the output must be an .mp4, not {options.output.name}")
     if options.output.exists() and options.output.samefile(options.input):
         raise ConfigError(f"the output {options.output} is the input itself")
-    entry = registry.get(options.perturbation)
+    entry = registry.get(options.perturbation, options.variant)
     wanted = recipe.make(
         entry,
         options.severity,
-        variant=options.variant,
         seed=options.seed,
         storage=recipe.stored_video(options.profile),
         donors="--donors",

@@ -15,20 +15,28 @@ from perturbations.system import shown
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
     parser = add_command(commands, "export", _export, "write a corpus in the layout of another program")
-    parser.add_argument("manifest", type=Path, help="a manifest of sources, videos or texts (perturbed captions)")
+    parser.add_argument(
+        "manifest", type=Path, help="a manifest of sources, videos, texts (perturbed captions) or composed queries"
+    )
     formats = registry.exports()
     parser.epilog = " ".join(export.describe() for export in formats.values())
     parser.add_argument("--format", choices=formats, required=True, help="the layout: see below")
     parser.add_argument("--order", type=Path, help="captions: the test split's file, which gives their order")
     parser.add_argument("--num-frames", type=positive, default=12)
     parser.add_argument("--size", type=positive, default=224, help="side of the pictures, in pixels; default: 224")
+    parser.add_argument(
+        "--gallery", help="composed queries: the local gallery; default: the dataset's own, or local_full"
+    )
+    parser.add_argument(
+        "--global", dest="global_gallery", action="store_true", help="composed queries: the global gallery too"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, help="a folder")
     add_stall_limit(parser)
 
 
 def _export(options: argparse.Namespace) -> int:
     from perturbations.manifest import files
-    from perturbations.manifest.kinds import TEXTS
+    from perturbations.manifest.kinds import COMPOSED_QUERIES, TEXTS
 
     export = registry.get(options.format)
     if export.needs_models:
@@ -40,8 +48,15 @@ def _export(options: argparse.Namespace) -> int:
         size=options.size,
         order=options.order,
         stall_limit_s=options.stall_limit,
+        gallery=options.gallery,
+        global_gallery=options.global_gallery,
     )
-    if files.kind_of(options.manifest) == TEXTS:
+    kind = files.kind_of(options.manifest)
+    if kind == COMPOSED_QUERIES:
+        for path in export.write_splits(request):
+            print(f"{path}: {path.stat().st_size:,} bytes")
+        return 0
+    if kind == TEXTS:
         print(f"{options.output}: {export.write_captions(request):,} lists of captions")
         return 0
     result = export.write_videos(request)

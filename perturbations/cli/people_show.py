@@ -47,22 +47,26 @@ def _show(options: argparse.Namespace) -> int:
         ("source", entry.source),
     ]
     if entry.kind == "text":
-        rows.append(("gate", "draws again until the caption keeps its meaning" if entry.gated else "none"))
+        rows.append(("languages", entry.languages))
+        rows.append(("gate", "draws again until the caption keeps its topic" if entry.gated else "none"))
         for backend in models.BACKENDS:
-            rows.append((backend, models.names([*entry.roles, *(["similarity"] if entry.gated else [])], backend)))
-    if entry.differences:
-        rows.append(("released", entry.differences))
+            rows.append((backend, models.names(entry.makers, backend)))
+    if entry.not_comparable:
+        rows.append(("offline", f"not comparable with published results: {entry.not_comparable}"))
     if not entry.monotonic:
         rows.append(("severity", "published table; distortion does not grow with every step"))
     print(entry.key)
     for name, text in rows:
         print(f"  {name:12} {text}")
-    for variant in ("released", "paper"):
-        if variant == "paper" and entry.paper is None:
-            continue
-        for severity in entry.severities:
-            numbers = ", ".join(f"{name} {value}" for name, value in entry.parameters(severity, variant).items())
-            print(f"  {variant} {severity:<3} {numbers}")
+    for form in entry.forms():
+        if len(entry.forms()) > 1:
+            print(f"  variant {form.variant}")
+            for name, text in (("kernel", f"{form.kernel} (version {form.version})"), ("differs", form.differences)):
+                if text:
+                    print(f"    {name:10} {text}")
+        for severity in form.severities:
+            numbers = ", ".join(f"{name} {value}" for name, value in form.parameters(severity).items())
+            print(f"  {form.variant} {severity:<3} {numbers}")
     return 0
 
 

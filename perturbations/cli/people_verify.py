@@ -69,6 +69,8 @@ def _print_findings(paths: Sequence[Path], wanted: Options) -> int:
             print(f"  and {len(summary.findings) - _MOST_SHOWN} more of {summary.path}")
         for remark, count in summary.remarks.items():
             print(f"  {summary.path}: {count} rows: {shown.line(remark)}")
+        for note in summary.notes:
+            print(f"  {summary.path}: {shown.line(note)}")
         repaired = f", {summary.mended} repaired" if summary.mended else ""
         print(
             f"{summary.path}: {summary.rows} rows, {summary.incomplete} of them quarantined or missing; "

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perturbations.cli.arguments import Commands, add_command, positive
 from perturbations.cli.common import complete_sources
-from perturbations.errors import ConfigError
+from perturbations.errors import ConfigError, short
 
 
 def add(commands: Commands) -> None:
@@ -18,7 +18,11 @@ def add(commands: Commands) -> None:
         "-p", "--perturbations", nargs="+", metavar="SUITE/NAME", help="default: all perturbations of videos"
     )
     parser.add_argument(
-        "--paper", nargs="*", default=[], metavar="SUITE", help="suites to use in the variant paper instead of released"
+        "--variants",
+        nargs="*",
+        default=[],
+        metavar="SUITE=VARIANT",
+        help="the variants of suites; default: their first",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--clips", type=positive, help="number of clips to measure; default: 8")
@@ -39,9 +43,17 @@ def _calibrate(options: argparse.Namespace) -> int:
     texts = [entry.key for entry in entries if entry.kind != "video"]
     if texts:
         raise ConfigError(f"only perturbations of videos can be calibrated, not {', '.join(texts)}")
-    for name in options.paper:
-        registry.suite(name)
-    wanted = {entry.key: "paper" if entry.suite in options.paper else "released" for entry in entries}
+    variants = {suite.name: suite.variants[0] for suite in registry.suites().values()}
+    for option in options.variants:
+        name, _, variant = option.partition("=")
+        if variant not in registry.suite(name).variants:
+            raise ConfigError(
+                f"no variant {short(variant)} of {name}; it has {', '.join(registry.suite(name).variants)}"
+            )
+        variants[name] = variant
+    wanted = {entry.key: variants[entry.suite] for entry in entries}
+    if not options.perturbations:  # all that have a distance to the clean clip
+        wanted = {key: variant for key, variant in wanted.items() if registry.get(key, variant).shape is None}
     sources = solver.sample(rows, options.seed, dataset, options.clips or solver.CLIPS)
     table = solver.calibrate(sources, wanted, dataset=dataset, seed=options.seed)
     calibration_table.write(options.output, table)

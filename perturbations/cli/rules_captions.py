@@ -18,11 +18,22 @@ def add(commands: Commands) -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--qrels", type=Path, required=True)
 
+    parser = add_command(
+        commands, "reject-captions", _reject_captions, "(rule) write the manifest of captions that cannot be used"
+    )
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--captions", type=Path, required=True, help="folder of the shards' list files")
+    parser.add_argument("--rejected", type=Path, required=True, help="the listed captions that cannot be used")
+    parser.add_argument("--output", type=Path, required=True)
+
     parser = add_command(commands, "texts", _texts, "(rule) perturb the captions of a shard by one recipe")
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--recipe", required=True, help="the recipe's JSON")
     parser.add_argument("--captions", type=Path, required=True, help="the shard's list file")
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument(
+        "--similarities", type=Path, help="a folder that jobs on the same shard share; it changes no result"
+    )
 
     parser = add_command(
         commands, "merge-texts", _merge_texts, "(rule) merge perturbed captions, and write their statistics"
@@ -31,6 +42,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("--captions", type=Path, required=True, help="folder of the shards' list files")
     parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, PERTURBATION/SEVERITY/SHARD")
     parser.add_argument("--recipes", type=Path, required=True, help="the recipes of all scenarios, JSON")
+    parser.add_argument("--rejected", type=Path, help="the listed captions that cannot be used")
+    parser.add_argument("--skipped", default="[]", help="the perturbations that cannot be made, JSON")
     parser.add_argument("--config-digest", required=True, help="the configuration's hash")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--statistics", type=Path, required=True)
@@ -64,6 +77,26 @@ def _captions(options: argparse.Namespace) -> int:
     return 0
 
 
+def _reject_captions(options: argparse.Namespace) -> int:
+    from perturbations.manifest import files, sets
+    from perturbations.manifest.kinds import QUARANTINE, QUARANTINED, QuarantineRow
+    from perturbations.plan import listed
+
+    rejected = listed.read(options.rejected, listed.RejectedItem)
+    rows = [
+        QuarantineRow(
+            dataset=options.dataset, item_id=row.item_id, status=QUARANTINED, stage="annotation", error=row.error
+        )
+        for row in rejected
+    ]
+    shards = listed.read_folder(options.captions, listed.ListedCaption)
+    caption_ids = [caption.caption_id for members in shards.values() for caption in members]
+    described = sets.of_captions(caption_ids, len(rows)).columns()
+    about = {**provenance(options.output), "dataset": options.dataset, "set": described}
+    files.write(options.output, QUARANTINE, rows, about)
+    return 0
+
+
 def _texts(options: argparse.Namespace) -> int:
     from perturbations.captions import corpus
     from perturbations.manifest import files
@@ -72,7 +105,7 @@ def _texts(options: argparse.Namespace) -> int:
     from perturbations.progress import logged
 
     lines = listed.read(options.captions, listed.ListedCaption)
-    rows = corpus.run(recipe.parse_text(options.recipe), options.dataset, lines)
+    rows = corpus.run(recipe.parse_text(options.recipe), options.dataset, lines, options.similarities)
     files.write_part(options.output, TEXTS, list(logged(rows, len(lines), "captions")))
     return 0
 
@@ -80,25 +113,29 @@ def _texts(options: argparse.Namespace) -> int:
 def _merge_texts(options: argparse.Namespace) -> int:
     from perturbations.captions import corpus
     from perturbations.engine import merging
-    from perturbations.manifest import files
+    from perturbations.manifest import files, skipped
     from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS
+    from perturbations.plan.listed import RejectedItem, read
     from perturbations.progress import logged
     from perturbations.report import card, text_catalogue
     from perturbations.system import storage
 
-    rows, listed = merging.texts(options.dataset, options.captions, options.parts, options.recipes)
-    about = {**provenance(options.output), "dataset": options.dataset, "set": listed.columns()}
+    rejected = read(options.rejected, RejectedItem) if options.rejected else []
+    rows, listed = merging.texts(options.dataset, options.captions, options.parts, options.recipes, len(rejected))
+    left_out = skipped.parse(options.skipped)
+    described = {**listed.columns(), "skipped": skipped.columns(left_out)}
+    about = {**provenance(options.output), "dataset": options.dataset, "set": described}
     about |= {"config_digest": options.config_digest, "comparability": card.comparability([], rows)}
     files.write(options.output, TEXTS, rows, about)
     scenarios = len({(row.perturbation, row.severity) for row in rows})
     counted = list(logged(corpus.statistics(rows), scenarios, "perturbations counted"))
     files.write(options.statistics, TEXT_STATISTICS, counted, about)
-    storage.write_text(options.page, text_catalogue.of_corpus(rows))
+    storage.write_text(options.page, text_catalogue.of_corpus(rows, listed, rejected, left_out))
     return 0
 
 
 def _combine(options: argparse.Namespace) -> int:
-    from perturbations.manifest import files, sets
+    from perturbations.manifest import files, sets, skipped
     from perturbations.manifest.kinds import MULTIMODAL, TEXTS, VIDEOS
     from perturbations.plan import mixes
     from perturbations.report import card
@@ -106,10 +143,14 @@ def _combine(options: argparse.Namespace) -> int:
 
     videos = sets.read_part(options.videos, VIDEOS)
     texts = sets.read_part(options.texts, TEXTS)
-    combined = registry.suite(texts[0].suite).combined if texts else None
-    rows = [] if combined is None else list(mixes.multimodal(videos, texts, combined))
     described = files.read_metadata(options.videos)
+    combined = registry.suite(described["suite"]).combined
+    rows = [] if combined is None else list(mixes.multimodal(videos, texts, combined))
     about = {name: described[name] for name in ("dataset", "suite", "set")}
     about |= {**provenance(options.output), "comparability": card.comparability(videos, texts)}
+    if combined is not None:
+        entries = skipped.of_manifest(files.read_metadata(options.texts))
+        left_out = [entry for entry in entries if entry.perturbation in combined.text]
+        about["set"] = {**about["set"], "skipped": skipped.columns(left_out)}
     files.write(options.output, MULTIMODAL, rows, about)
     return 0

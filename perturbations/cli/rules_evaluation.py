@@ -1,4 +1,4 @@
-"""The commands of rules about evaluations: train-encoder, encode-gallery, evaluate, merge-results, report."""
+"""The commands of rules about evaluations: of their models, of jobs, and of results."""
 
 from __future__ import annotations
 
@@ -33,6 +33,10 @@ def add(commands: Commands) -> None:
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True, help="a .safetensors")
 
+    parser = add_command(commands, "check-model", _check_model, "(rule) check that a model's parts fit each other")
+    _add_model(parser)
+    parser.add_argument("--output", type=Path, required=True, help="what was checked, .json")
+
     parser = add_command(commands, "evaluate", _evaluate, "(rule) run some scenarios of an evaluation")
     _add_model(parser)
     parser.add_argument("--sources", type=Path, required=True)
@@ -50,6 +54,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--pictures", type=Path, required=True, help="the data of the report's pictures, .json")
 
     parser = add_command(commands, "merge-results", _merge_results, "(rule) merge the scenarios of an evaluation")
+    parser.add_argument("--skipped", default="[]", help="the perturbations of captions that cannot be made, JSON")
     parser.add_argument("--parts", nargs="+", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=Path, required=True)
@@ -94,6 +99,16 @@ def _encode_gallery(options: argparse.Namespace) -> int:
     return 0
 
 
+def _check_model(options: argparse.Namespace) -> int:
+    need_models()
+    from perturbations.evaluation import backbone
+    from perturbations.system import storage
+
+    loaded = backbone.load(json.loads(options.settings), options.pretrained, options.checkpoint, options.device)
+    storage.write_text(options.output, json.dumps(backbone.check(loaded), indent=2) + "\n")
+    return 0
+
+
 def _evaluate(options: argparse.Namespace) -> int:
     need_models()
     from perturbations.evaluation import backbone, runner
@@ -117,6 +132,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         return rows, digest(list(map(storage.sha256, parts)))
 
     settings = json.loads(options.settings)
+    journal = options.output.with_suffix(".jsonl")
     rows, ranks, drawn = runner.evaluate(
         settings,
         backbone.load(settings, options.pretrained, options.checkpoint, options.device),
@@ -126,7 +142,8 @@ def _evaluate(options: argparse.Namespace) -> int:
         gallery=options.gallery,
         bank_captions=sets.read_part(options.bank_captions, CAPTIONS) if options.bank_captions else (),
         bank_gallery=options.bank_gallery,
-        journal=options.output.with_suffix(".jsonl"),
+        journal=journal,
+        journals=sorted(path for path in journal.parent.glob("*.jsonl") if path != journal),
         reader=options.reader,
     )
     files.write(options.output, RESULTS, rows)
@@ -136,11 +153,12 @@ def _evaluate(options: argparse.Namespace) -> int:
 
 
 def _merge_results(options: argparse.Namespace) -> int:
-    from perturbations.manifest import files, sets
+    from perturbations.manifest import files, results, sets, skipped
     from perturbations.manifest.kinds import RANKS, RESULTS
 
-    about = provenance(options.output)
+    about = {**provenance(options.output), "set": {"skipped": skipped.columns(skipped.parse(options.skipped))}}
     rows = [row for part in options.parts for row in sets.read_part(part, RESULTS)]
+    results.check(rows)
     files.write(options.output, RESULTS, rows, about)
     ranks = [path.with_suffix(".ranks.parquet") for path in options.parts]
     sets.check_parts(ranks, RANKS)
@@ -158,7 +176,11 @@ def _report(options: argparse.Namespace) -> int:
         results=options.results,
         pictures=options.pictures,
         statistics=[path for folder in folders for path in sorted(folder.glob("*/caption_statistics.parquet"))],
-        quarantine=[path for folder in folders for path in sorted(folder.glob("*/quarantine.parquet"))],
+        quarantine=[
+            path
+            for folder in folders
+            for path in sorted([*folder.glob("*/quarantine.parquet"), *folder.glob("captions_quarantine.parquet")])
+        ],
         sheets=[path for folder in folders for path in sorted(folder.glob("*/preview.png"))],
     )
     return 0

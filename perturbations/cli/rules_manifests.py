@@ -33,6 +33,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--sources", type=Path, required=True, help="the sources manifest")
     parser.add_argument("--quarantine", type=Path, required=True, help="where to write the quarantine manifest")
     parser.add_argument("--card", type=Path, required=True, help="where to write the dataset card")
+    parser.add_argument(
+        "--captions", nargs=2, type=int, default=[0, 0], help="numbers of captions that can be used, and that cannot"
+    )
     parser.add_argument("--config-digest", required=True, help="the configuration's hash")
     parser.add_argument("--output", type=Path, required=True)
 
@@ -44,6 +47,7 @@ def add(commands: Commands) -> None:
 
     parser = add_command(commands, "check", _check, "(rule) fail when more items are quarantined than allowed")
     parser.add_argument("quarantine", type=Path)
+    parser.add_argument("--captions", action="store_true", help="count captions, of which an item may have several")
     parser.add_argument("--allowed", type=int, required=True)
     parser.add_argument("--output", type=Path, required=True)
 
@@ -79,7 +83,8 @@ def _merge_videos(options: argparse.Namespace) -> int:
     about = {**provenance(options.output), "dataset": options.dataset, "suite": options.suite, "set": members.columns()}
     about |= {"config_digest": options.config_digest, "comparability": card.comparability(rows)}
     files.write(options.output, VIDEOS, rows, about)
-    storage.write_text(options.card, card.card(registry.suite(options.suite), rows, members, about))
+    text = card.card(registry.suite(options.suite), rows, members, about, captions=tuple(options.captions))
+    storage.write_text(options.card, text)
     files.write(options.quarantine, QUARANTINE, sets.quarantine_of(sources, rows), about)
     return 0
 
@@ -106,8 +111,16 @@ def _check(options: argparse.Namespace) -> int:
     from perturbations.system import storage
 
     rows = sets.read_part(options.quarantine, QUARANTINE)
+    if options.captions and len(rows) > options.allowed:
+        lines = [f"  {row.item_id!r}: {row.error}" for row in rows[:20]]
+        rest = [f"  and {len(rows) - 20} more"] if len(rows) > 20 else []
+        raise ManifestError(
+            f"{len(rows)} listed captions cannot be used, max_quarantine allows {options.allowed}. Correct the "
+            "annotations, exclude their items with `subset`, or raise max_quarantine in config.yaml. Full list: "
+            f"{options.quarantine}\n" + "\n".join(lines + rest)
+        )
     items = sorted({row.item_id for row in rows})
-    if len(items) > options.allowed:
+    if not options.captions and len(items) > options.allowed:
         reasons = {row.item_id: f"{row.stage}: {row.error}" for row in reversed(rows)}
         lines = [f"  {item!r}: {reasons[item]}" for item in items[:20]]
         rest = [f"  and {len(items) - 20} more"] if len(items) > 20 else []
@@ -116,5 +129,6 @@ def _check(options: argparse.Namespace) -> int:
             "run `perturb retry`, exclude them with `subset`, or raise max_quarantine in config.yaml. Full list: "
             f"{options.quarantine}\n" + "\n".join(lines + rest)
         )
-    storage.write_text(options.output, f"{len(items)} quarantined, {options.allowed} allowed\n")
+    number = len(rows) if options.captions else len(items)
+    storage.write_text(options.output, f"{number} quarantined, {options.allowed} allowed\n")
     return 0

@@ -1,27 +1,87 @@
-"""DiDeMo (Hendricks et al., 2017), one paragraph per video."""
+"""DiDeMo (Hendricks et al., 2017): one paragraph per video, or its described moments."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
+
+from pydantic import Field
 
 from perturbations.annotations.listing import VIDEO_EXTENSIONS, Collector, Item, Place
 from perturbations.annotations.readers import checked, whole_json
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
+from perturbations.datasets.registry import OF_SPANS, Adapter, Dataset, annotations_of
+from perturbations.errors import short
+
+_SEGMENT_S = 5.0
+"""Moments are segments of so many seconds; annotators saw 30 s of each video, six of them."""
+
+
+class Didemo(Dataset):
+    """The keys of `config.yaml`, with that of moments."""
+
+    moments: bool = Field(
+        False,
+        description="didemo: the items are the described moments, not whole videos; composed retrieval needs them",
+    )
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
+    """One paragraph per video, or one description per moment."""
+    entries = whole_json(annotations_of(dataset), list, "a list of {video, description}")
+    rows: Iterable[tuple[Place, object]] = ((f"entry {number}", entry) for number, entry in enumerate(entries))
+    if has_moments(dataset):
+        _read_moments(rows, collector)
+    else:
+        _read_paragraphs(rows, collector)
+
+
+def has_moments(dataset: Dataset) -> bool:
+    """Whether the items are moments."""
+    return isinstance(dataset, Didemo) and dataset.moments
+
+
+def _read_moments(rows: Iterable[tuple[Place, object]], collector: Collector) -> None:
+    """Each description's span: the one that most of its annotators chose, the first of those where several are.
+
+    The id is the video's name, then `_` and the annotation's number.
+    """
+    columns, others = ("video", "description"), ("times", "annotation_id")
+    fitting = list(checked(collector, rows, "video", columns, others, caption="description"))
+    videos = {row["video"] for _, row in fitting}
+    for where, row in fitting:
+        video, item_id = row["video"], f"{row['video']}_{row['annotation_id']}"
+        span = _agreed(row["times"])
+        if span is None or not video:
+            collector.reject(where, item_id, f"it has no times of moments: {short(row['times'])}")
+            continue
+        stem = os.path.splitext(video)[0]
+        files = (video, *(stem + extension for extension in VIDEO_EXTENSIONS if stem + extension not in videos))
+        texts = (row["description"].strip(),)
+        start_s, end_s = _SEGMENT_S * span[0], _SEGMENT_S * (span[1] + 1)
+        collector.add(Item(item_id, video, files, texts, start_s, end_s, where=where))
+
+
+def _agreed(times: object) -> tuple[int, int] | None:
+    """The first and last segment that most annotators chose."""
+    chosen = [
+        (span[0], span[1])
+        for span in (times if isinstance(times, list) else ())
+        if isinstance(span, list) and len(span) == 2 and all(type(place) is int and place >= 0 for place in span)
+    ]
+    return Counter(chosen).most_common(1)[0][0] if chosen else None
+
+
+def _read_paragraphs(rows: Iterable[tuple[Place, object]], collector: Collector) -> None:
     """A video's descriptions, joined in the file's order, are its paragraph. Ids are file names without extension.
 
     The 1,037 names of the test file have 1,004 stems: 33 videos are listed under two names, such as `x.mov` and `x.mp4`
     (31 names end in a bare dot). Those keep their full name as id, and never use the file of the other name: a folder
     with one file per stem has 1,004 of the items, as many as the papers evaluate, and no video twice.
     """
-    entries = whole_json(annotations_of(dataset), list, "a list of {video, description}")
-    rows: Iterable[tuple[Place, object]] = ((f"entry {number}", entry) for number, entry in enumerate(entries))
     texts: dict[str, list[str]] = {}
-    for where, row in checked(collector, rows, "video", ("video", "description")):
+    for where, row in checked(collector, rows, "video", ("video", "description"), caption="description"):
         if row["video"]:
             texts.setdefault(row["video"], []).append(row["description"].strip())
         else:
@@ -35,11 +95,18 @@ def read(dataset: Dataset, collector: Collector) -> None:
         collector.add(Item(item_id, video, files, (paragraph,), where=f"video {video}"))
 
 
+def _refusal(dataset: Dataset) -> str | None:
+    return None if has_moments(dataset) else "its items are whole videos; `moments: true` makes them described moments"
+
+
 ADAPTER = Adapter(
     name="didemo",
     title="DiDeMo",
     reference="Hendricks et al., ICCV 2017",
     annotations="test_data.json",
     published="1,004 videos with one paragraph each",
+    settings=Didemo,
+    spans=has_moments,
+    composed=replace(OF_SPANS, refusal=_refusal),
     read=read,
 )

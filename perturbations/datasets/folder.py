@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perturbations.annotations.listing import VIDEO_EXTENSIONS, Collector, Item, Place, at
 from perturbations.annotations.readers import checked, json_lines, parquet, seconds, table, whole_json
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of
+from perturbations.datasets.registry import OF_SPANS, Adapter, Dataset, annotations_of
 from perturbations.errors import AnnotationError
 
 
@@ -17,7 +17,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
     fields = [name for name in (columns.item_id, columns.caption, columns.video) if name]
     times = [name for name in (columns.start_s, columns.end_s) if name]
     rows = _rows(annotations_of(dataset), list(dict.fromkeys([*fields, *times])))
-    for where, row in checked(collector, rows, columns.item_id, fields, times):
+    for where, row in checked(collector, rows, columns.item_id, fields, times, caption=columns.caption):
         item_id, text = row[columns.item_id], row[columns.caption].strip()
         video = row[columns.video] if columns.video else item_id
         try:
@@ -65,5 +65,6 @@ ADAPTER = Adapter(
     annotations="a .csv, .tsv, .json, .jsonl or .parquet file of captions",
     published="",
     spans=has_spans,
+    composed=OF_SPANS,
     read=read,
 )

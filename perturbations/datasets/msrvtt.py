@@ -10,7 +10,9 @@ from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 def read(dataset: Dataset, collector: Collector) -> None:
     """JSFusion's 1k-A: one caption per video."""
     columns = ("key", "video_id", "sentence")
-    for where, row in checked(collector, table(annotations_of(dataset), columns), "video_id", columns):
+    for where, row in checked(
+        collector, table(annotations_of(dataset), columns), "video_id", columns, caption="sentence"
+    ):
         item_id, text = row["video_id"], row["sentence"].strip()
         collector.add(Item(item_id, item_id, (f"{item_id}.mp4",), (text,), caption_key=row["key"], where=where))
 

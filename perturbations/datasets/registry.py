@@ -12,9 +12,12 @@ from pydantic import Discriminator, Field, Tag, field_validator
 from pydantic.config import JsonDict
 
 from perturbations import shelf
-from perturbations.annotations.listing import VIDEO_EXTENSIONS, Collector
+from perturbations.annotations.listing import VIDEO_EXTENSIONS, Collector, Listing
+from perturbations.composed import spans
+from perturbations.composed.records import Split
 from perturbations.errors import short
 from perturbations.system.settings import MOST_ITEMS, Strict, Whole
+from perturbations.text.scripts import SCRIPTS
 
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
 
@@ -22,6 +25,11 @@ ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
 def _with_names(schema: JsonDict) -> None:
     """Let the JSON schema list the adapters."""
     schema["enum"] = list(adapters())
+
+
+def _with_languages(schema: JsonDict) -> None:
+    """Let the JSON schema list the languages."""
+    schema["enum"] = [*sorted(SCRIPTS)]
 
 
 class Columns(Strict):
@@ -56,6 +64,12 @@ class Dataset(Strict):
         "which no clip of the annotations is a part of",
     )
     captions: Literal["first", "all"] = Field("first", description="msvd: one caption per video, as the papers, or all")
+    language: str = Field(
+        "en",
+        description="what the captions are written in, as ISO 639-1 has it; perturbations made for other languages or "
+        "letters are skipped",
+        json_schema_extra=_with_languages,
+    )
     columns: Columns = Field(default_factory=Columns, description="folder: the caption table's columns")
     subset: tuple[str, ...] | None = Field(None, description="only these item ids; everything else is not listed")
     clips: Whole = Field(8, ge=1, le=10_000, description="demo: how many clips to draw")
@@ -77,6 +91,13 @@ class Dataset(Strict):
             raise ValueError(f"Input should be {', '.join(names)} or {last}, not {short(name)}")
         return name
 
+    @field_validator("language")
+    @classmethod
+    def _has_a_script(cls, language: str) -> str:
+        if language not in SCRIPTS:
+            raise ValueError(f"unknown language {short(language)}; known: {', '.join(sorted(SCRIPTS))}")
+        return language
+
     @property
     def has_gender(self) -> bool:
         """Whether captions mention men and women."""
@@ -87,6 +108,49 @@ class Dataset(Strict):
         """Whether the items are parts of longer videos."""
         spans = adapters()[self.adapter].spans
         return spans(self) if callable(spans) else spans
+
+
+@dataclass(frozen=True)
+class SplitKey:
+    """What the random choices of a split depend on: the seed, and the dataset's name."""
+
+    seed: int
+    dataset: str
+
+
+def annotation_files(dataset: Dataset) -> tuple[Path, ...]:
+    """The annotation file, where the dataset has one."""
+    return () if dataset.annotations is None else (dataset.annotations,)
+
+
+def needs_spans(dataset: Dataset) -> str | None:
+    """Why a dataset whose items are whole videos gives no split for composed retrieval; None where they are not."""
+    return None if dataset.has_spans else "its items are whole videos, and a split needs several clips of each video"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composed:
+    """How an adapter gives a split for composed retrieval.
+
+    Attributes:
+        split: the function (dataset, its listing, key) that reads or builds the split.
+        refusal: a function of the dataset: why it gives none, None where it does.
+        files: a function of the dataset: the files that the split is made from.
+        target: a target of the workflow that evaluates every dataset of the adapter; empty: none.
+    """
+
+    split: Callable[[Dataset, Listing, SplitKey], Split]
+    refusal: Callable[[Dataset], str | None] = lambda dataset: None
+    files: Callable[[Dataset], tuple[Path, ...]] = annotation_files
+    target: str = ""
+
+
+def _of_spans(dataset: Dataset, listing: Listing, key: SplitKey) -> Split:
+    return spans.split_of(listing.items, seed=key.seed, dataset=key.dataset)
+
+
+OF_SPANS = Composed(split=_of_spans, refusal=needs_spans)
+"""A split of a dataset whose items are captioned parts of longer videos."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +173,7 @@ class Adapter:
         gender: whether captions mention men and women. YouCook2's instructions do not (Schiappa et al.).
         extensions: for videos whose names are listed without an extension.
         drawn: whether the package draws the videos itself.
+        composed: how it gives a split for composed retrieval; None: it gives none.
     """
 
     name: str
@@ -125,6 +190,7 @@ class Adapter:
     gender: bool = True
     extensions: tuple[str, ...] = VIDEO_EXTENSIONS
     drawn: bool = False
+    composed: Composed | None = None
 
 
 @cache
@@ -140,7 +206,9 @@ def settings_of_any() -> object:
 
     An unknown adapter is checked as a plain `Dataset`, whose error lists the known names.
     """
-    kinds = {adapter.settings for adapter in adapters().values()} | {Dataset}
+    # In a fixed order: the schema is a file that is compared.
+    every: list[type[Dataset]] = [Dataset, *(adapter.settings for adapter in adapters().values())]
+    kinds = list(dict.fromkeys(every))
     if len(kinds) == 1:
         return Dataset
     tagged = tuple(Annotated[kind, Tag(kind.__name__)] for kind in kinds)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perturbations.annotations.listing import Collector, Item, Place
 from perturbations.annotations.readers import checked, seconds, table, whole_json
-from perturbations.datasets.registry import Adapter, Dataset, annotations_of, split_of
+from perturbations.datasets.registry import OF_SPANS, Adapter, Dataset, annotations_of, split_of
 from perturbations.errors import AnnotationError, short
 
 EXTENSIONS = (".mp4", ".mkv", ".webm")
@@ -45,7 +45,7 @@ def _plain(number: float) -> str:
 
 def _table(path: Path, collector: Collector) -> Iterator[tuple[Place, str, list[object], str]]:
     texts, times = ("video_id", "text"), ("start", "end")
-    for where, row in checked(collector, table(path, (*texts, *times)), "video_id", texts, times):
+    for where, row in checked(collector, table(path, (*texts, *times)), "video_id", texts, times, caption="text"):
         yield where, row["video_id"], [row["start"], row["end"]], row["text"]
 
 
@@ -64,7 +64,7 @@ def _official(path: Path, split: str, collector: Collector) -> Iterator[tuple[Pl
             (f"database.{video}.annotations[{number}]", {**clip, "video": video} if isinstance(clip, dict) else clip)
             for number, clip in enumerate(clips)
         )
-        for where, row in checked(collector, rows, "video", ("sentence",), ("segment",)):
+        for where, row in checked(collector, rows, "video", ("sentence",), ("segment",), caption="sentence"):
             segment = row["segment"]
             pair = isinstance(segment, list) and len(segment) == 2
             yield where, video, segment if pair else [segment, None], row["sentence"]
@@ -81,5 +81,6 @@ ADAPTER = Adapter(
     spans=True,
     gender=False,
     extensions=EXTENSIONS,
+    composed=OF_SPANS,
     read=read,
 )

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 FPS = 24
 NUM_FRAMES = 72
+SECONDS_LONG = NUM_FRAMES / FPS
+FAMILY = 8
+"""Scenes in a family: four motions in two colours."""
+TRAINING = range(4000, 6400)
+"""Scenes that the demo's encoder is trained on; no family has one of them."""
 _OUTLINE, _RIM = 4, 7  # thickness in pixels of the dark outline and of the pale rim around it
 _MOTIONS = (
     "moves to the right",
@@ -83,7 +88,75 @@ def items(clips: int) -> list[tuple[str, str]]:
     """
     if clips < 0:
         raise ValueError(f"clips is {clips}; it must not be negative")
-    return [(f"demo-{index:04d}", caption(index)) for index in range(clips)]
+    return [(item_id(index), caption(index)) for index in range(clips)]
+
+
+def item_id(index: int) -> str:
+    """The name of scene `index`."""
+    return f"demo-{index:04d}"
+
+
+class Member(NamedTuple):
+    """A scene of a family: which family, its place in that, the scene's index, and what distinguishes it."""
+
+    family: int
+    place: int
+    scene: int
+    motion: str
+    colour: str
+
+
+def families(clips: int) -> list[Member]:
+    """The first `clips` scenes of families, eight each: the same thing, place and size, in four motions x two colours.
+
+    They do not depend on `clips`, and no scene is in two families. Raises ValueError for more than there are.
+    """
+    members: list[Member] = []
+    taken = {*TRAINING}
+    for number in range(_MOST_FAMILIES):
+        if len(members) >= clips:
+            return members[:clips]
+        family = _family(number)
+        scenes = {scene for scene, _, _ in family}
+        if not scenes & taken:
+            taken |= scenes
+            count = len(members) // FAMILY
+            members += [Member(count, place, *member) for place, member in enumerate(family)]
+    raise ValueError(f"clips is {clips}; there are {len(members)} scenes in families")
+
+
+_MOST_FAMILIES = 5_000
+
+
+def _family(number: int) -> list[tuple[int, str, str]]:
+    """Scene, motion and colour of the members of a family that dice have drawn."""
+    dice = Dice(1_000_003 + number)
+    thing, place, size = (dice.between(0, len(names) - 1) for names in (OBJECTS, PLACES, SIZES))
+    motions, colours = _drawn(dice, len(_MOTIONS), 4), _drawn(dice, len(COLOURS), 2)
+    return [
+        (_index(thing, place, motion, colour, size), _MOTIONS[motion], list(COLOURS)[colour])
+        for motion in motions
+        for colour in colours
+    ]
+
+
+def _drawn(dice: Dice, count: int, wanted: int) -> list[int]:
+    """So many different numbers below `count`."""
+    numbers = list(range(count))
+    return [numbers.pop(dice.between(0, len(numbers) - 1)) for _ in range(wanted)]
+
+
+def _index(thing: int, place: int, motion: int, colour: int, size: int) -> int:
+    """The scene with this content: `_scene` backwards."""
+    rest = 0
+    for digit, names in ((size, SIZES), (colour, COLOURS), (motion, _MOTIONS), (place, PLACES), (thing, OBJECTS)):
+        rest = rest * len(names) + digit
+    return rest * pow(_STRIDE, -1, _COMBINATIONS) % _COMBINATIONS
+
+
+def family_items(clips: int) -> list[tuple[str, str]]:
+    """As `items`, of the first `clips` scenes of families."""
+    return [(item_id(member.scene), caption(member.scene)) for member in families(clips)]
 
 
 def caption(index: int) -> str:

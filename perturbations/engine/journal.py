@@ -27,17 +27,20 @@ class Measured(Record):
     Attributes:
         frame_count: of the perturbed clip.
         duration_s: of the perturbed clip; None where it equals the source's.
+        width, height: of the perturbed clip; None where they equal the source's.
         stored_frames: frames in the file; 0 where there is none.
         bytes, sha256, codec, pix_fmt, bitrate_bps: of the file.
         frames_sha256: of the frames that `open_clip` returns.
         storage_psnr_db: stored frames against intended frames.
-        psnr_db, ssim: perturbed frames against clean frames.
+        psnr_db, ssim: perturbed frames against clean frames; None where these have another size.
     """
 
     model_config = ConfigDict(allow_inf_nan=True, ser_json_inf_nan="constants")
 
     frame_count: int
     duration_s: float | None = None
+    width: int | None = None
+    height: int | None = None
     stored_frames: int
     bytes: int | None = None
     sha256: str | None = None

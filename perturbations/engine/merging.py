@@ -85,8 +85,10 @@ def videos(sources: Sequence[SourceRow], shards: Path, parts: Path, recipes: Rec
     return merged
 
 
-def texts(dataset: str, lists: Path, parts: Path, recipes: Path) -> tuple[list[TextRow], sets.Listed]:
-    """The rows of every listed caption under every scenario, and how many captions are listed.
+def texts(dataset: str, lists: Path, parts: Path, recipes: Path, rejected: int) -> tuple[list[TextRow], sets.Listed]:
+    """The rows of every usable caption under every scenario, and the statuses of the listed captions.
+
+    `rejected` is the number of listed captions that cannot be used.
 
     Raises `ManifestError` unless each caption has exactly one row per scenario, made by the current recipe from the
     current text.
@@ -102,11 +104,4 @@ def texts(dataset: str, lists: Path, parts: Path, recipes: Path) -> tuple[list[T
             ]
     merged = sets.merge(expected, TEXTS, ("caption_id", "recipe_id"))
     caption_ids = [caption.caption_id for members in shards.values() for caption in members]
-    return merged, sets.Listed(
-        listed=len(caption_ids),
-        listed_sha256=sets.ids_sha256(caption_ids),
-        complete=len(caption_ids),
-        quarantined=0,
-        missing=0,
-        scenarios=len(current),
-    )
+    return merged, sets.of_captions(caption_ids, rejected, len(current))

@@ -11,7 +11,17 @@ import numpy as np
 
 from perturbations.arrays import Image
 from perturbations.engine.journal import Measured
-from perturbations.engine.rendering import encode_stream, length, method, render, timing
+from perturbations.engine.rendering import (
+    encode_stream,
+    full_length,
+    is_aligned,
+    is_stream,
+    length,
+    method,
+    render,
+    shape_of,
+    timing,
+)
 from perturbations.engine.source import Source
 from perturbations.errors import MediaError
 from perturbations.media import decoding, encoding, framefile, probing, quality
@@ -87,20 +97,23 @@ class _Work:
         self._target = target
         self._tick = tick
         self._num_frames = length(recipe, source)
-        self._distortion = _Distortion(source, recipe, self._num_frames)
+        self._shape = shape_of(recipe, source)
+        self._sees_clean = method(recipe) == "pixel" and is_aligned(recipe, source)
+        same_size = (self._shape.width, self._shape.height) == source.size
+        self._distortion = _Distortion(source, recipe, self._num_frames if same_size else None)
 
     @property
     def is_stream(self) -> bool:
         """Whether the encoder's stream is stored as it is."""
-        return method(self._recipe) == "codec" and self._source.cut is None
+        return is_stream(self._recipe) and self._source.cut is None
 
     def intended(self, *, keep: bool) -> _Twice:
         """The perturbed frames, which can be iterated twice; the first iteration measures them."""
-        size = self._num_frames * self._source.height * self._source.width * 3
+        size = self._num_frames * self._shape.height * self._shape.width * 3
         return _Twice(self._rendered, self._distortion.see, keep=keep and size <= _KEPT_BYTES)
 
     def _rendered(self, seen: Seen | None) -> Iterator[Frame]:
-        if method(self._recipe) == "pixel":
+        if self._sees_clean:
             return render(self._recipe, self._source, tick=self._tick, seen=seen)
         frames = render(self._recipe, self._source, tick=self._tick)
         return frames if seen is None else self._distortion.against_clean(frames, self._tick)
@@ -175,7 +188,7 @@ class _Work:
 
     def _rendered_and_measured(self, only: Collection[int] | None) -> Iterator[Frame]:
         recipe, source, tick = self._recipe, self._source, self._tick
-        if method(recipe) == "pixel":
+        if self._sees_clean:
             return render(recipe, source, only=only, tick=tick, seen=self._distortion.see)
         return self._distortion.against_clean(render(recipe, source, only=only, tick=tick), tick)
 
@@ -189,12 +202,14 @@ class _Work:
         return digest.hexdigest()
 
     def _measured(self, stored_frames: int, described: dict[str, object]) -> Measured:
-        temporal = method(self._recipe) == "temporal"
-        duration_s = self._num_frames / self._source.fps if temporal else None
+        num_frames = full_length(self._recipe, self._source)
+        is_even = not is_aligned(self._recipe, self._source)
+        size = {"width": self._shape.width, "height": self._shape.height} if self._recipe.entry.shape else {}
         return Measured.model_validate(
             {
-                "frame_count": self._num_frames,
-                "duration_s": duration_s,
+                "frame_count": num_frames,
+                "duration_s": num_frames / self._source.fps if is_even else None,
+                **size,
                 "stored_frames": stored_frames,
                 "psnr_db": self._distortion.psnr_db,
                 "ssim": self._distortion.ssim,
@@ -204,14 +219,19 @@ class _Work:
 
 
 class _Distortion:
-    """Distortion against the clean clip over uniformly sampled frames of both, as evaluators sample them."""
+    """Distortion against the clean clip over uniformly sampled frames of both, as evaluators sample them.
 
-    def __init__(self, source: Source, recipe: VideoRecipe, num_frames: int) -> None:
+    `num_frames` are the perturbed clip's; None where its frames have another size, and nothing can be compared.
+    """
+
+    def __init__(self, source: Source, recipe: VideoRecipe, num_frames: int | None) -> None:
         stored = recipe.storage
         sampled = stored.num_frames if isinstance(stored, StoredFrames) else MEASURED_FRAMES
-        clean = uniform_indices(sampled, source.num_frames)
         self._source = source
-        self._clean_of = dict(zip(uniform_indices(sampled, num_frames), clean, strict=True))
+        self._clean_of: dict[int, int] = {}
+        if num_frames is not None:
+            clean = uniform_indices(sampled, source.num_frames)
+            self._clean_of = dict(zip(uniform_indices(sampled, num_frames), clean, strict=True))
         self._distortion = quality.Distortion(structural=True)
 
     def see(self, clean: Frame, image: Image) -> None:
@@ -222,9 +242,8 @@ class _Distortion:
     def against_clean(self, frames: Iterable[Frame], tick: Tick) -> Iterator[Frame]:
         """Yield the frames, and compare each sampled one with the clean frame sampled at the same place."""
         needed = set(self._clean_of.values())
-        clean = {
-            frame.position: frame.image for frame in ticking(decoding.decode(self._source.clip, only=needed), tick)
-        }
+        read = ticking(decoding.decode(self._source.clip, only=needed), tick) if needed else ()
+        clean = {frame.position: frame.image for frame in read}
         for frame in frames:
             if frame.position in self._clean_of:
                 self._distortion.add(clean[self._clean_of[frame.position]], frame.image)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -11,18 +11,20 @@ import cv2
 import numpy as np
 
 from perturbations import rng
-from perturbations.arrays import Image
+from perturbations.arrays import SAMPLED, Image
 from perturbations.engine import guided
 from perturbations.engine.source import Source, even, scratch_file, times_of
 from perturbations.engine.temporal import arranged, frames_at
+from perturbations.errors import MediaError
 from perturbations.guides.registry import Watching
-from perturbations.media import decoding, pixels, probing, program
+from perturbations.media import decoding, pixels, probing, program, received
 from perturbations.media.clip import Clip, Frame, Timing
-from perturbations.plan.recipe import VideoRecipe
+from perturbations.plan.recipe import StoredFrames, Unstored, VideoRecipe, altered
 from perturbations.progress import Tick, no_tick, ticking
 from perturbations.suites import registry
 from perturbations.system.records import digest
-from perturbations.video.kernel import Batched, Kernel
+from perturbations.system.storage import output_errors
+from perturbations.video.kernel import Batched, Kernel, Shape
 
 cv2.setNumThreads(1)  # the jobs already use all cores; threads within a kernel would only slow them down
 
@@ -64,12 +66,22 @@ def _realization(
 
 
 def plan(recipe: VideoRecipe, dataset: str, item_id: str, num_frames: int, guide: object = None) -> list[int]:
-    """The frame at each place under a temporal recipe: i is frame i of the clip, ~i is frame i of the donor."""
-    kernel = registry.resolve(recipe.entry.kernel)
+    """The frame at each place under a temporal recipe: i is frame i of the clip, ~i is frame i of the donor.
+
+    Where the recipe stores as many frames as the authors' models read, these frames are the plan.
+    """
+    kernel = registry.resolve(_read_by_models(recipe) or recipe.entry.kernel)
     guide_argument = (guide,) if recipe.guide is not None else ()
     realization = _realization(recipe, dataset, item_id, num_frames, 0, 0)
     positions: list[int] = kernel(realization, *guide_argument, num_frames, **recipe.params).tolist()
     return positions
+
+
+def _read_by_models(recipe: VideoRecipe) -> str | None:
+    """The function that gives the stored frames, if the authors' models do not sample the perturbed clip uniformly."""
+    stored = recipe.storage
+    sampled = isinstance(stored, StoredFrames) and stored.num_frames == SAMPLED and not recipe.whole_videos
+    return recipe.entry.sampled if sampled else None
 
 
 def _plan_of(recipe: VideoRecipe, source: Source) -> list[int]:
@@ -78,14 +90,62 @@ def _plan_of(recipe: VideoRecipe, source: Source) -> list[int]:
     return positions if source.cut is None else positions[source.first : source.first + source.num_frames]
 
 
+def reshaped(recipe: VideoRecipe, dataset: str, item_id: str, num_frames: int, height: int, width: int) -> Shape:
+    """The size of the frames of a perturbed clip, and which of its frames are not lost.
+
+    Raises `MediaError` where none is left.
+    """
+    if recipe.entry.shape is None:
+        return Shape(height, width)
+    frames = range(num_frames) if recipe.draw == "frame" else (None,)
+    realizations = [_realization(recipe, dataset, item_id, num_frames, height, width, frame) for frame in frames]
+    shape: Shape = registry.resolve(recipe.entry.shape)(realizations, num_frames, height, width, **recipe.params)
+    if shape.kept is not None:
+        check_length(recipe, len(shape.kept))
+    return shape
+
+
+def check_length(recipe: VideoRecipe, num_frames: int) -> None:
+    """Raise `MediaError` where a perturbed clip has no frame."""
+    if not num_frames:
+        raise MediaError(f"{recipe.key} at severity {recipe.severity} leaves no frame of this clip")
+
+
+def shape_of(recipe: VideoRecipe, source: Source) -> Shape:
+    """The shape of a perturbed clip, whose `kept` are positions in the video that is perturbed. Raises `MediaError`."""
+    whole = source.whole
+    shape = reshaped(recipe, whole.dataset, whole.item_id, whole.num_frames, source.height, source.width)
+    if source.cut is None or shape.kept is None:
+        return shape
+    # The video is cut after it was perturbed, so what it lost moves all that follows.
+    kept = shape.kept[source.first : source.first + source.num_frames]
+    check_length(recipe, len(kept))
+    return replace(shape, kept=kept)
+
+
 def length(recipe: VideoRecipe, source: Source) -> int:
-    """How many frames the perturbed clip has."""
-    return len(_plan_of(recipe, source)) if method(recipe) == "temporal" else source.num_frames
+    """How many frames are rendered: the perturbed clip's, or those that models read. Raises `MediaError` for none."""
+    if method(recipe) == "temporal":
+        num_frames = len(_plan_of(recipe, source))
+        check_length(recipe, num_frames)
+        return num_frames
+    kept = shape_of(recipe, source).kept
+    return source.num_frames if kept is None else len(kept)
+
+
+def full_length(recipe: VideoRecipe, source: Source) -> int:
+    """How many frames the perturbed clip has, whatever is stored of it. Raises `MediaError` where it has none."""
+    return length(altered(recipe, storage=Unstored()) if _read_by_models(recipe) else recipe, source)
 
 
 def timing(recipe: VideoRecipe, source: Source) -> Timing:
     """The time base and frame rate of the perturbed clip."""
-    return even(source.timing) if method(recipe) == "temporal" else source.timing
+    return source.timing if is_aligned(recipe, source) else even(source.timing)
+
+
+def is_aligned(recipe: VideoRecipe, source: Source) -> bool:
+    """Whether each frame of the perturbed clip stands where its clean frame stands."""
+    return method(recipe) != "temporal" and shape_of(recipe, source).kept is None
 
 
 def render(
@@ -98,15 +158,22 @@ def render(
 ) -> Iterator[Frame]:
     """The perturbed frames of a clip; with `only`, those at these positions.
 
-    `seen` is called with each clean frame and its perturbed image (pixel recipes only).
+    `seen` is called with each clean frame and its perturbed image (pixel recipes that lose no frame only).
     Raises `MediaError` when the clip cannot be decoded.
     """
     if method(recipe) == "codec":
         yield from _decoded_stream(recipe, source, only, tick)
     elif method(recipe) == "temporal":
         yield from arranged(
-            _plan_of(recipe, source), source, lambda: guided.other_clip(recipe, source.facts), only, tick
+            _plan_of(recipe, source),
+            source,
+            lambda: guided.other_clip(recipe, source.facts),
+            only,
+            tick,
+            antialiased=recipe.antialiases_donors,
         )
+    elif (kept := shape_of(recipe, source).kept) is not None:
+        yield from _kept(recipe, source, kept, only, tick)
     else:
         kernel, guide = kernel_of(recipe, source)
         for frame, image in changed(kernel, guide, source.frames, first=source.first, only=only, tick=tick):
@@ -142,6 +209,19 @@ def changed(
             yield frame, kernel(frame.image, first + frame.position)
 
 
+def _kept(
+    recipe: VideoRecipe, source: Source, kept: Sequence[int], only: Collection[int] | None, tick: Tick
+) -> Iterator[Frame]:
+    """The perturbed frames at the positions `kept` of the whole video, one after the other."""
+    kernel, guide = kernel_of(recipe, source)
+    assert not isinstance(kernel, Batched), f"{recipe.key} changes batches, and may not lose frames"
+    assert not isinstance(guide, Watching), f"the guide of {recipe.key} sees every frame, so none may be lost"
+    places = [place for place in range(len(kept)) if only is None or place in only]
+    frames = frames_at(source.whole, [kept[place] for place in places], tick)
+    for place, frame in zip(places, frames, strict=True):
+        yield Frame(kernel(frame.image, frame.position), place, place)
+
+
 def kernel_of(recipe: VideoRecipe, source: Source) -> tuple[Kernel, object]:
     """The kernel of a pixel recipe, bound to a clip, and the guide that it received."""
     guide, whole = guide_of(recipe, source), source.whole
@@ -168,6 +248,9 @@ def _decoded_stream(recipe: VideoRecipe, source: Source, only: Collection[int] |
     whole = source.whole
     name = digest([recipe.text, whole.sha256, whole.clip.start_s, whole.clip.end_s])
     with scratch_file(whole, name, lambda path: encode_stream(recipe, whole, path, tick)) as path:
+        if recipe.entry.damage is not None:
+            yield from _received(path, source, only, tick)
+            return
         if source.cut is None:
             yield from ticking(decoding.decode(Clip(path), only=only), tick)
             return
@@ -179,6 +262,22 @@ def _decoded_stream(recipe: VideoRecipe, source: Source, only: Collection[int] |
             yield Frame(frame.image, round(seconds / source.timing.time_base), frame.position - source.first)
 
 
+def _received(path: Path, source: Source, only: Collection[int] | None, tick: Tick) -> Iterator[Frame]:
+    """What a player shows of a damaged stream, at the times of the clean frames."""
+    whole, times = source.whole, times_of(source.whole)
+    places = range(source.num_frames) if only is None else only
+    wanted = {source.first + place for place in places}
+    shown = received.shown(path, whole.num_frames, whole.timing.frame_rate, only=wanted)
+    for frame in ticking(shown, tick):
+        seconds = times[frame.position] - times[source.first]
+        yield Frame(frame.image, round(seconds / source.timing.time_base), frame.position - source.first)
+
+
+def is_stream(recipe: VideoRecipe) -> bool:
+    """Whether the encoder's stream itself is the perturbed video."""
+    return method(recipe) == "codec" and recipe.entry.damage is None
+
+
 def check_tools(recipe: VideoRecipe) -> None:
     """Raise `ToolError` when a recipe needs ffmpeg, and it is missing or lacks the encoder."""
     if method(recipe) == "codec":
@@ -186,22 +285,32 @@ def check_tools(recipe: VideoRecipe) -> None:
 
 
 def encode_stream(recipe: VideoRecipe, source: Source, path: Path, tick: Tick) -> None:
-    """Write the stream of a codec recipe: the encoder's own output, which is never decoded and encoded again."""
+    """Write the stream of a codec recipe: the encoder's own output, damaged if the recipe says so.
+
+    Whatever the file holds, the encoder gets the frames that decoding gives: so an array, or another file of the same
+    frames, has the same result.
+    """
     arguments = registry.resolve(recipe.entry.kernel)(**recipe.params)
     arguments["pix_fmt"] = pixels.storable_pix_fmt(arguments["pix_fmt"], source.width, source.height)
-    # 4:2:0 is encoded from the source's own planes, and 4:4:4 from RGB frames.
-    fed = "yuv420p" if arguments["pix_fmt"] == "yuv420p" else "rgb24"
-    if arguments.get("fps_mode") == "cfr" and (index := probing.transcodable(source.clip)) is not None:
-        rate = source.timing.frame_rate
-        if program.transcode_with_ffmpeg(source.clip.path, index, path, rate, arguments, tick) == source.num_frames:
-            return
-    frames = ticking(decoding.decode(source.clip, pix_fmt=fed), tick)
+    info = probing.probe(source.clip.path)
+    arguments |= pixels.tagged_bt601(info.primaries, info.transfer)
+    frames = ticking(decoding.decode(source.clip), tick)
+    fed = "rgb24"
+    if arguments["pix_fmt"] == "yuv420p":
+        fed, to_planes = "yuv420p", pixels.to_planes()
+        frames = (frame._replace(image=to_planes(frame.image)) for frame in frames)
     clock = source.timing
     if probing.is_constant_rate(source.clip.path) or arguments.get("fps_mode") == "cfr":
         # Frames are counted instead of ticks: the container's time base must not influence the rate control.
         clock = even(clock)
         frames = (frame._replace(pts=frame.position) for frame in frames)
     program.encode_with_ffmpeg(frames, path, clock, source.size, fed, arguments)
+    if recipe.entry.damage is not None:
+        size = source.num_frames, source.height, source.width
+        realization = _realization(recipe, source.dataset, source.item_id, *size)
+        damaged = registry.resolve(recipe.entry.damage)(realization, path.read_bytes(), **recipe.params)
+        with output_errors(path):
+            path.write_bytes(damaged)
 
 
 def method(recipe: VideoRecipe) -> str:

@@ -121,16 +121,17 @@ def source_of(row: CompleteSource | VideoRow) -> Source:
     """
     if isinstance(row, VideoRow):
         path, sha256, num_frames = Path(row.source_path), row.source_sha256, row.source_frame_count
-        facts, cut = guided.parse_facts(parse(row.recipe), row.guide), parse_cut(row.cut)
-        frames_sha256 = None
+        recipe = parse(row.recipe)
+        facts, cut = guided.parse_facts(recipe, row.guide), parse_cut(row.cut)
+        frames_sha256, same_size = None, recipe.entry.shape is None
     else:
         path, sha256, num_frames = Path(row.path), row.sha256, row.frame_count
-        facts, cut, frames_sha256 = None, None, row.frames_sha256 or None
+        facts, cut, frames_sha256, same_size = None, None, row.frames_sha256 or None, True
     if probing.sha256(path) != sha256:
         raise MediaError(f"{path} is not the file that the manifest describes: its content changed")
     info = probing.probe(path)
-    # A row may come from a stranger, and kernels allocate memory of the size that it states.
-    if (info.width, info.height) != (row.width, row.height):
+    # A row may come from a stranger.
+    if same_size and (info.width, info.height) != (row.width, row.height):
         raise MediaError(f"{path} has {info.width}x{info.height} pixels, the row says {row.width}x{row.height}")
     most = max(num_frames, cut.num_frames if cut else 0)
     limits.check_frames(most)
@@ -142,8 +143,8 @@ def source_of(row: CompleteSource | VideoRow) -> Source:
         clip=Clip(path, row.start_s, row.end_s),
         sha256=sha256,
         num_frames=num_frames,
-        width=row.width,
-        height=row.height,
+        width=info.width,
+        height=info.height,
         timing=Timing(info.time_base, info.frame_rate.limit_denominator(1001)),
         facts=facts,
         cut=cut,

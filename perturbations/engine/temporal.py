@@ -31,11 +31,18 @@ _INTRA = storage.Profile("libx264rgb", "rgb24", {"preset": "ultrafast", "qp": "0
 
 
 def arranged(
-    plan: Sequence[int], source: Source, other: Callable[[], Clip], only: Collection[int] | None, tick: Tick
+    plan: Sequence[int],
+    source: Source,
+    other: Callable[[], Clip],
+    only: Collection[int] | None,
+    tick: Tick,
+    *,
+    antialiased: bool = True,
 ) -> Iterator[Frame]:
     """The frames of a plan, in its order, in bounded memory.
 
-    A position i >= 0 is frame i of the perturbed video; i < 0 is frame ~i of the `other` clip.
+    A position i >= 0 is frame i of the perturbed video; i < 0 is frame ~i of the `other` clip, resized
+    as by `fitted`.
     """
     planned = list(enumerate(plan))
     wanted = [(place, position) for place, position in planned if only is None or place in only]
@@ -43,7 +50,7 @@ def arranged(
     whole = source.whole
     if len(own) < len(wanted) or _ascends(own):
         for run in _runs(wanted):
-            yield from _played(run, whole, other, tick)
+            yield from _played(run, whole, other, tick, antialiased)
         return
     windows = list(_windows(wanted, source))
     if sum(_decoded(_own(window)) for window in windows) > max(whole.num_frames, _MOST_DECODED * len(set(own))):
@@ -56,7 +63,9 @@ def arranged(
         held.clear()  # before the next window is read
 
 
-def _played(run: Sequence[tuple[int, int]], source: Source, other: Callable[[], Clip], tick: Tick) -> Iterator[Frame]:
+def _played(
+    run: Sequence[tuple[int, int]], source: Source, other: Callable[[], Clip], tick: Tick, antialiased: bool
+) -> Iterator[Frame]:
     from_other = run[0][1] < 0
     positions = [~position if from_other else position for _, position in run]
     if from_other:
@@ -67,16 +76,21 @@ def _played(run: Sequence[tuple[int, int]], source: Source, other: Callable[[], 
     for (place, _), position in zip(run, positions, strict=True):
         while current.position < position:
             current = next(frames)
-        image = fitted(current.image, source.size) if from_other else current.image.copy()
+        image = current.image.copy()
+        if from_other:
+            image = fitted(current.image, source.size, antialiased=antialiased)
         yield Frame(image, place, place)
 
 
-def fitted(image: Image, size: tuple[int, int]) -> Image:
-    """Another clip's frame, resized to `size` (width, height)."""
+def fitted(image: Image, size: tuple[int, int], *, antialiased: bool = True) -> Image:
+    """Another clip's frame, resized to `size` (width, height); its aspect ratio does not count.
+
+    Pixels are interpolated bilinearly, their centres at halves; `antialiased`: averaged where a side gets smaller.
+    """
     height, width = image.shape[:2]
     if (width, height) == size:
         return image.copy()
-    smaller = size[0] < width or size[1] < height
+    smaller = antialiased and (size[0] < width or size[1] < height)
     resized = cv2.resize(image, size, interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
     return np.asarray(resized, np.uint8)
 

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
+import numpy as np
 from torch import Tensor, nn
 
 from perturbations.errors import ConfigError
-from perturbations.plan.evaluation import ModelSettings
+from perturbations.evaluation import openai_names
+from perturbations.evaluation.processors import Images, Texts, read_images, read_texts, two_texts
+from perturbations.plan.evaluation import Direction, ModelSettings
 from perturbations.system import storage
 from perturbations.system.checkpoints import (
     Checkpoint,
     find_checkpoint,
     library,
     load_model,
-    load_part,
     read_config,
     read_weights,
 )
 from perturbations.system.records import digest
+from perturbations.tta import encode_gallery
 from perturbations.tta.encoders import DualEncoder, clip4clip, xpool
+from perturbations.tta.inputs import Batch
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -42,60 +46,87 @@ BUFFERS = (".position_ids",)
 """Suffixes of keys that older versions stored and newer ones compute."""
 
 
-class Tokenizer(Protocol):
-    """A tokenizer of transformers."""
-
-    def __call__(
-        self, texts: list[str], /, *, padding: bool, truncation: bool, max_length: int, return_tensors: str
-    ) -> Mapping[str, Tensor]:
-        """Token ids and attention mask, B x L each."""
-        ...
-
-
 @dataclass(frozen=True)
 class Backbone:
-    """A model with its tokenizer.
+    """A model with what prepares its inputs.
 
     Attributes:
         model: the dual encoder.
-        tokenizer: of its texts.
-        most_tokens: the maximum length of a text in tokens.
-        image_size: the side of its images in pixels.
+        texts: how captions become token ids.
+        images: how frames become pixels.
         sha256: a hash of the weights.
     """
 
     model: DualEncoder
-    tokenizer: Tokenizer
-    most_tokens: int
-    image_size: int
+    texts: Texts
+    images: Images
     sha256: str
 
     def tokens(self, texts: Sequence[str]) -> Mapping[str, Tensor]:
         """Token ids and their mask, truncated to the model's maximum length."""
-        return self.tokenizer(
-            list(texts), padding=True, truncation=True, max_length=self.most_tokens, return_tensors="pt"
-        )
+        return self.texts.tokens(texts)
 
 
 def load(settings: ModelSettings, folder: str, checkpoint: Path | None, device: str) -> Backbone:
     """The model of an evaluation; `folder` is the name or the folder of a model of transformers.
 
-    Raises `ConfigError` when files are missing or do not fit.
+    Raises `ConfigError` when files are missing or do not fit, or the device cannot be used; the weights, which take
+    longest, are read last.
     """
-    transformers = library("transformers")
-    model = load_encoder(settings["model"], folder, checkpoint=checkpoint, revision=settings["revision"], device=device)
+    _check_device(device)
     pretrained = find_checkpoint(folder, settings["revision"])
-    tokenizer = load_part(transformers.AutoTokenizer, pretrained)
-    described = read_config(pretrained)
-    weights = [checkpoint] if checkpoint is not None else sorted(pretrained.folder.glob("*.safetensors"))
-    weights = weights or sorted(pretrained.folder.glob("*.bin"))
-    sha256 = digest([storage.sha256(path) for path in weights])
+    config_class = _model_class(pretrained).config_class
+    assert config_class is not None  # only the abstract classes of transformers have none
     try:
-        most_tokens = min(tokenizer.model_max_length, described["text_config"].get("max_position_embeddings", 77))
-        image_size = int(described["vision_config"]["image_size"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ConfigError(f"{pretrained.folder}/config.json lacks the sizes of its texts and images") from error
-    return Backbone(model, tokenizer, most_tokens, image_size, sha256)
+        described = config_class.from_pretrained(pretrained.folder, local_files_only=True)
+    except Exception as error:  # the library's classes check little: nonsense can make them raise anything
+        raise ConfigError(f"{pretrained.folder}/config.json does not describe a model: {error}") from error
+    texts = read_texts(pretrained, str(described.model_type), described.text_config)
+    images = read_images(pretrained, described.vision_config)
+    model = load_encoder(settings["model"], folder, checkpoint=checkpoint, revision=settings["revision"], device=device)
+    weights = [checkpoint] if checkpoint is not None else sorted(pretrained.folder.glob("*.safetensors"))
+    return Backbone(model, texts, images, digest([storage.sha256(path) for path in weights]))
+
+
+def check(backbone: Backbone) -> dict[str, object]:
+    """Encode two texts and two images; returns what was checked. Raises `ConfigError` for features that are not usable.
+
+    Features that are NaN, or the same for different inputs, give recall at chance without an error.
+    """
+    texts = two_texts(backbone.texts)
+    assert texts is not None  # `read_texts` refused the tokenizer otherwise
+    size = backbone.images.size
+    dark_and_bright = np.zeros((2, 1, 3, size, size), np.uint8)
+    dark_and_bright[1, ..., : size // 2] = 255
+    batches: tuple[tuple[Direction, str, Batch], ...] = (
+        ("v2t", "texts", backbone.tokens(texts)),
+        ("t2v", "images", backbone.images.normalized(dark_and_bright)),
+    )
+    for direction, what, batch in batches:
+        features = encode_gallery(backbone.model, batch, direction).features.float().flatten(1)
+        if not bool(features.isfinite().all()):
+            raise ConfigError(f"the model's features of {what} are NaN or infinite: its weights are damaged")
+        if bool((features[0] - features[1]).abs().max() <= _SAME * features.abs().max()):
+            raise ConfigError(f"the model gives different {what} the same features: its parts are of different models")
+    return {
+        "sha256": backbone.sha256,
+        "device": str(backbone.model.device),
+        "tokens": len(backbone.texts.tokenizer.get_vocab()),
+        "most_tokens": backbone.texts.most_tokens,
+        "images": asdict(backbone.images),
+    }
+
+
+_SAME = 1e-6
+"""Features that differ by less, of the largest value, differ by rounding."""
+
+
+def _check_device(device: str) -> None:
+    torch = library("torch")
+    try:
+        torch.zeros(1, device=torch.device(device))
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from error
 
 
 def load_encoder(
@@ -150,16 +181,52 @@ def split_state(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[st
     if other:
         raise ConfigError(
             f"{len(other)} weights are neither {CLIP_PREFIX}* nor {POOL_PREFIX}*; the first is {other[0]}"
+            + (
+                "; of CLIP4Clip's ways to pool frames only the mean is supported"
+                if set(map(_top, other)) & _HEADS
+                else ""
+            )
         )
     return clip, pool
 
 
+_HEADS = {"frame_position_embeddings", "transformerClip", "lstm_visual", "cross", "similarity_dense"}
+"""What CLIP4Clip's other ways to pool frames add to the weights (seqTransf, seqLSTM, tightTransf)."""
+
+
+def _top(name: str) -> str:
+    return name.partition(".")[0]
+
+
+class _Tower(Protocol):
+    hidden_act: str
+
+
+class _Towers(Protocol):
+    text_config: _Tower
+    vision_config: _Tower
+
+
+class _WithConfig(Protocol):
+    config: _Towers
+
+
 def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Load all fine-tuned weights into a model of transformers.
+    """Load all fine-tuned weights, under transformers' names or OpenAI's, into a model of transformers.
 
     Raises:
-        ConfigError: weights are missing, superfluous or of another shape; then the model is unchanged.
+        ConfigError: weights are missing, superfluous or of another shape, or OpenAI's while the model has another
+            activation than theirs; then the model is unchanged.
     """
+    if openai_names.are_openai(state):
+        state = openai_names.renamed(state)
+        config = cast(_WithConfig, model).config
+        activations = {config.text_config.hidden_act, config.vision_config.hidden_act}
+        if activations != {"quick_gelu"}:
+            raise ConfigError(
+                f"the checkpoint has OpenAI's names, so its activation is quick_gelu, but the pretrained model has "
+                f"{', '.join(sorted(activations))}: name OpenAI's model of the same size as `pretrained`"
+            )
     kept = {name: value for name, value in state.items() if not name.endswith(BUFFERS)}
     expected = model.state_dict()
     missing = sorted(name for name in expected if name not in kept and not name.endswith(BUFFERS))
@@ -168,10 +235,7 @@ def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     problems = {"missing": missing, "left over": extra, "of another shape": shapes}
     if any(problems.values()):
         listed = "; ".join(f"{len(names)} {how}, {names[0]} the first" for how, names in problems.items() if names)
-        hint = ""
-        if any(name.startswith("visual.") for name in extra):
-            hint = "; these are OpenAI's names: convert them with transformers' convert_clip_original_pytorch_to_hf.py"
-        raise ConfigError(f"the checkpoint does not fit {type(model).__name__}: {listed}{hint}")
+        raise ConfigError(f"the checkpoint does not fit {type(model).__name__}: {listed}")
     model.load_state_dict(kept, strict=False)
 
 

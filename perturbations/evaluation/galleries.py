@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from perturbations.errors import ManifestError
 from perturbations.evaluation import queries
 from perturbations.evaluation.backbone import Backbone
+from perturbations.evaluation.processors import check_distinct
 from perturbations.evaluation.scenarios import texts_of
 from perturbations.manifest.kinds import CaptionRow, CompleteSource, SourceRow
 from perturbations.plan.evaluation import Direction
 from perturbations.system import storage
 from perturbations.system.checkpoints import library
 from perturbations.system.settings import Reader
-from perturbations.tta import encode_gallery, frames
+from perturbations.tta import encode_gallery
 from perturbations.tta.gallery import Gallery
 
 _CHUNK = 32  # clips encoded at once
@@ -29,19 +30,21 @@ def of_clips(backbone: Backbone, sources: Sequence[SourceRow], num_frames: int, 
     clips = sorted((row for row in sources if isinstance(row, CompleteSource)), key=lambda row: row.item_id)
 
     def read(row: CompleteSource) -> NDArray[np.uint8]:
-        return frames.resized(queries.sampled(row, num_frames, reader), backbone.image_size)
+        return backbone.images.resized(queries.sampled(row, num_frames, reader))
 
     def parts() -> Iterator[torch.Tensor]:
         with queries.readers() as pool:
             for start in range(0, len(clips), _CHUNK):
-                yield frames.normalized(np.stack(list(pool.map(read, clips[start : start + _CHUNK]))))
+                yield backbone.images.normalized(np.stack(list(pool.map(read, clips[start : start + _CHUNK]))))
 
     return encode_gallery(backbone.model, parts(), "t2v")
 
 
 def of_captions(backbone: Backbone, captions: Sequence[CaptionRow]) -> Gallery:
     """The captions' features, in their order."""
-    return encode_gallery(backbone.model, backbone.tokens([row.text for row in captions]), "v2t")
+    texts = [row.text for row in captions]
+    check_distinct(backbone.texts, texts)
+    return encode_gallery(backbone.model, backbone.tokens(texts), "v2t")
 
 
 def write(

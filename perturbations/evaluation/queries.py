@@ -12,12 +12,12 @@ import torch
 from numpy.typing import NDArray
 
 from perturbations.api import open_clip
+from perturbations.evaluation.processors import Images, check_distinct
 from perturbations.evaluation.scenarios import Query
 from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, TextRow
 from perturbations.media.clip import uniform_indices
 from perturbations.progress import logged
 from perturbations.system.settings import Reader
-from perturbations.tta import frames
 from perturbations.tta.inputs import Batch
 
 if TYPE_CHECKING:
@@ -31,15 +31,16 @@ class Clips:
         self,
         rows: Sequence[ClipRow | CompleteSource],
         num_frames: int,
-        size: int,
+        images: Images,
         folder: Path,
         reader: Reader = "pyav",
     ) -> None:
-        shape = len(rows), num_frames, 3, size, size
+        shape = len(rows), num_frames, 3, images.size, images.size
+        self._images = images
         self._pixels = np.memmap(folder / "frames.npy", np.uint8, "w+", shape=shape)
 
         def read(place: int) -> None:
-            self._pixels[place] = frames.resized(sampled(rows[place], num_frames, reader), size)
+            self._pixels[place] = images.resized(sampled(rows[place], num_frames, reader))
 
         with readers() as pool:
             for _ in logged(pool.map(read, range(len(rows))), len(rows), "clips read"):
@@ -50,7 +51,7 @@ class Clips:
 
     def batch(self, part: slice) -> torch.Tensor:
         """Normalized frames B x T x 3 x S x S."""
-        return frames.normalized(np.asarray(self._pixels[part]))
+        return self._images.normalized(np.asarray(self._pixels[part]))
 
 
 def readers() -> ThreadPoolExecutor:
@@ -72,8 +73,10 @@ def of_rows(
     """The rows of one direction as queries: captions, or clips with their frames in `folder`."""
     clips = [row for row in rows if isinstance(row, ClipRow | CompleteSource)]
     if clips:
-        return Clips(clips, num_frames, backbone.image_size, folder, reader)
-    return [row.text for row in rows if isinstance(row, CaptionRow | TextRow)]
+        return Clips(clips, num_frames, backbone.images, folder, reader)
+    texts = [row.text for row in rows if isinstance(row, CaptionRow | TextRow)]
+    check_distinct(backbone.texts, texts)
+    return texts
 
 
 def batches(queries: Clips | list[str], size: int, backbone: Backbone) -> Iterator[Batch]:

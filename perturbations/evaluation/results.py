@@ -49,6 +49,14 @@ def read_journal(journal: Path) -> dict[str, FinishedRun]:
     if not journal.is_file():
         journal.parent.mkdir(parents=True, exist_ok=True)
         return {}
+    done = runs_of(journal)
+    # Written again, so that the next line is not appended to a line that a kill cut short.
+    storage.write_text(journal, "".join(run.model_dump_json() + "\n" for run in done.values()))
+    return done
+
+
+def runs_of(journal: Path) -> dict[str, FinishedRun]:
+    """The finished runs of a journal that another job may be writing."""
     done = {}
     for line in jsontext.lines(journal):
         try:
@@ -56,8 +64,6 @@ def read_journal(journal: Path) -> dict[str, FinishedRun]:
         except (ValidationError, RecursionError):
             continue  # the process was killed while it wrote this line
         done[run.key] = run
-    # Written again, so that the next line is not appended to a line that a kill cut short.
-    storage.write_text(journal, "".join(run.model_dump_json() + "\n" for run in done.values()))
     return done
 
 
@@ -91,6 +97,7 @@ def finished(
     row = ResultRow(
         **scenario,
         model=settings["model"],
+        model_key=settings["model_key"],
         method=method,
         seed=seed,
         setting=settings["setting"],
@@ -101,7 +108,7 @@ def finished(
         updates=counts.updates,
         empty=counts.empty,
         non_finite=counts.non_finite,
-        backend=canonical(backends(settings, asked.rows)),
+        backend=canonical(backends(settings["pretrained"], asked.rows)),
         queries_sha256=queries_sha256,
         manifest_sha256="",
         checkpoint_sha256=checkpoint_sha256,
@@ -124,16 +131,16 @@ def shared_settings(settings: Settings) -> dict[str, object]:
     return {name: value for name, value in settings.items() if name not in ("methods", "seeds", "scenarios")}
 
 
-def backends(settings: Settings, rows: Sequence[Query]) -> dict[str, str]:
+def backends(pretrained: str | None, rows: Sequence[Query]) -> dict[str, str]:
     """The backend of each model's role, in queries and retrieval, and a note on severities that are not published."""
-    players = {"retrieval": "pretrained" if settings["pretrained"] else "demo_encoder"}
+    players = {"retrieval": "pretrained" if pretrained else "demo_encoder"}
     perturbed = [row for row in rows if isinstance(row, ClipRow | TextRow) and row.params]
     for backend in sorted({row.backend for row in perturbed if row.backend}):
         if backend.startswith("{"):
             players |= {role: player["backend"] for role, player in json.loads(backend).items()}
         else:
             players["captions"] = backend
-    if any(row.variant == "calibrated" for row in perturbed):
+    if any(isinstance(row, ClipRow) and row.calibrated for row in perturbed):
         players["severities"] = "calibrated"
     elif not all(map(is_published, perturbed)):
         players["severities"] = "own parameters"

@@ -29,7 +29,7 @@ from perturbations.system.settings import Reader
 from perturbations.tta import adapt
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.methods import registry as methods
-from perturbations.tta.recording import Counts, Timings
+from perturbations.tta.recording import Counts, Timings, Unadapted
 
 log = logging.getLogger("perturbations")
 
@@ -56,6 +56,7 @@ def evaluate(
     bank_captions: Sequence[CaptionRow] = (),
     bank_gallery: Path | None = None,
     journal: Path,
+    journals: Sequence[Path] = (),
     reader: Reader = "pyav",
 ) -> tuple[list[ResultRow], list[RankRow], list[Picture]]:
     """Run a job's scenarios; returns the rows of results, the rows of ranks, and the data of the report's pictures.
@@ -68,6 +69,7 @@ def evaluate(
         gallery: t2v: a file that `galleries.write` wrote.
         bank_captions, bank_gallery: the bank of training queries: captions (t2v) or clips (v2t).
         journal: the file of finished runs.
+        journals: of other jobs on the same scenarios, whose runs are not repeated.
         reader: of `open_clip`; it changes no result.
 
     Raises:
@@ -85,6 +87,8 @@ def evaluate(
     ranks: list[RankRow] = []
     pictures: list[Picture] = []
     done = results.read_journal(journal)
+    for other in journals:
+        done = {**results.runs_of(other), **done}
     for scenario in settings["scenarios"]:
         candidates, manifest_sha256 = asking(scenario)
         asked = scenarios.of_scenario(scenario, candidates, captions, sources)
@@ -116,6 +120,7 @@ def _runs(
     }
     with tempfile.TemporaryDirectory(prefix="perturb-") as folder:
         asking: queries.Clips | list[str] | None = None
+        unadapted = Unadapted()
         for method in job.settings["methods"]:
             for seed in job.settings["seeds"]:
                 bank = job.bank if methods.method(method).needs_bank else None
@@ -129,7 +134,7 @@ def _runs(
                         job.settings,
                         scenario,
                         asked,
-                        _similarities(job, scenario, asking, method, seed, bank, counts, timings),
+                        _similarities(job, scenario, asking, method, seed, bank, counts, timings, unadapted),
                         method=method,
                         seed=seed,
                         key=key,
@@ -156,6 +161,7 @@ def _similarities(
     bank: Gallery | None,
     counts: Counts,
     timings: Timings,
+    unadapted: Unadapted,
 ) -> NDArray[np.float32]:
     """The similarities of all queries of a scenario with the gallery, queries x gallery."""
     settings = job.settings
@@ -172,6 +178,7 @@ def _similarities(
         bank=bank,
         counts=counts,
         timings=timings,
+        unadapted=unadapted,
     )
     shown = logged(parts, -(-len(asking) // size), f"batches of {method}")
     return np.concatenate([part.float().cpu().numpy() for part in shown])

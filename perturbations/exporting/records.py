@@ -13,12 +13,14 @@ class Request:
     """What to export, and how. A format ignores the fields that do not apply to it.
 
     Attributes:
-        manifest: a manifest of sources, videos or texts.
+        manifest: a manifest of sources, videos, texts or composed queries.
         output: the folder to write to.
         num_frames: frames per video.
         size: side of the pictures, in pixels.
         order: the file of the test split; captions are written in its order.
         stall_limit_s: seconds without progress after which a clip fails.
+        gallery: composed queries: the local gallery's name; None: the dataset's own, else the default.
+        global_gallery: composed queries: whether the global gallery is written too.
     """
 
     manifest: Path
@@ -27,6 +29,8 @@ class Request:
     size: int = 224
     order: Path | None = None
     stall_limit_s: float = 120.0
+    gallery: str | None = None
+    global_gallery: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from perturbations import shelf
 from perturbations.errors import ConfigError
@@ -27,6 +28,8 @@ class Export:
             `ManifestError` or `OutputError` for a problem of the whole manifest; a clip that cannot be read is reported
             as failed.
         captions: writes a manifest of texts and returns the number of files; None where the format has no captions.
+        splits: writes a split for composed retrieval, given the manifest of its queries, and returns the files; None
+            where the format has no such splits.
         needs_models: whether it needs the libraries that `sh envs/install.sh models` installs.
     """
 
@@ -35,12 +38,13 @@ class Export:
     refuses: str
     videos: Callable[[Request], Exported] | None = None
     captions: Callable[[Request], int] | None = None
+    splits: Callable[[Request], list[Path]] | None = None
     needs_models: bool = False
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """The kinds of corpus that the format accepts: "videos", "captions"."""
-        functions = {"videos": self.videos, "captions": self.captions}
+        """The kinds of corpus that the format accepts: "videos", "captions", "splits"."""
+        functions = {"videos": self.videos, "captions": self.captions, "splits": self.splits}
         return tuple(kind for kind, function in functions.items() if function is not None)
 
     def describe(self) -> str:
@@ -58,6 +62,12 @@ class Export:
         if self.captions is None:
             raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not captions")
         return self.captions(request)
+
+    def write_splits(self, request: Request) -> list[Path]:
+        """Write a split for composed retrieval; returns the files. Raises `ConfigError` for a format without splits."""
+        if self.splits is None:
+            raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not splits")
+        return self.splits(request)
 
 
 @cache

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from perturbations.models import clip as clip_model
 
 VERSION = 2
-CAPTION_VERSION = 1
+FEATURES_VERSION = 1
+CAPTION_VERSION = 2
 SAMPLED_FRAMES = 12
 
 # --- configuration and recipe ----------------------------------------------------------------------------------------
@@ -94,19 +95,34 @@ class VideoEmbedding(_Embedding):
     analysis: Literal["embedding"] = "embedding"
 
 
+class VideoFeatures(_Embedding):
+    """The mean of a clip's frames' features, whose lengths count."""
+
+    analysis: Literal["features"] = "features"
+
+
 class CaptionEmbedding(_Embedding):
-    """A clip's vector, from the caption that the search for its main object generated."""
+    """The features of the caption that the search for a clip's main object generated; their length counts."""
 
     analysis: Literal["caption_embedding"] = "caption_embedding"
     captions: ObjectAnalysis
 
 
 class DonorGuide(GuideRecipe):
-    """The kernel takes frames of the nearest clip of a corpus."""
+    """The kernel takes frames of the nearest clip of a corpus.
+
+    Attributes:
+        corpus: the dataset that is searched.
+        analysis: of the query.
+        similarity: "product": the dot product of features whose lengths count; None: the cosine.
+        resize: "bilinear": donors' frames are interpolated only; None: averaged where they are made smaller.
+    """
 
     kind: Literal["donor"] = "donor"
     corpus: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")]  # a part of a path
     analysis: VideoEmbedding | CaptionEmbedding
+    similarity: Literal["product"] | None = None
+    resize: Literal["bilinear"] | None = None
 
     def needed_analysis(self) -> VideoEmbedding | CaptionEmbedding:
         """The clip's vector, for the search of donors."""
@@ -114,12 +130,21 @@ class DonorGuide(GuideRecipe):
 
     def donors(self) -> tuple[str, str]:
         """Donors are compared by the vectors of their frames."""
-        return self.corpus, "embedding"
+        return self.corpus, "features" if self.similarity == "product" else "embedding"
+
+    def antialiases(self) -> bool:
+        """Not where MLVP's code is followed."""
+        return self.resize is None
 
 
 def settle_embedding(settings: GuideSettings) -> VideoEmbedding:
     """The recipe for embedding clips."""
     return VideoEmbedding(version=VERSION, model=_model(settings))
+
+
+def settle_features(settings: GuideSettings) -> VideoFeatures:
+    """The recipe for the features of clips, which captions are compared with."""
+    return VideoFeatures(version=FEATURES_VERSION, model=_model(settings))
 
 
 def settle_caption_embedding(settings: GuideSettings) -> CaptionEmbedding:
@@ -137,11 +162,16 @@ def _model(settings: GuideSettings) -> EmbeddingModel:
 def settle(settings: GuideSettings) -> DonorGuide:
     """The recipe for the nearest clip.
 
-    The variant `released` compares by the generated caption; `paper`, and the offline backend, by the frames.
+    The variant `released` compares the generated caption's features with the frames', lengths included; `paper`, and
+    the offline backend, whose vectors are all of length 1, compare frames by the cosine.
     """
     by_caption = settings.variant == "released" and settings.backend("embedding") == "pretrained"
-    analysis = settle_caption_embedding(settings) if by_caption else settle_embedding(settings)
-    return DonorGuide(corpus=settings.donors, analysis=analysis)
+    return DonorGuide(
+        corpus=settings.donors,
+        analysis=settle_caption_embedding(settings) if by_caption else settle_embedding(settings),
+        similarity="product" if by_caption else None,
+        resize="bilinear" if settings.variant == "released" else None,
+    )
 
 
 def problems(settings: GuideSettings) -> list[str]:
@@ -188,7 +218,7 @@ class DonorFacts(Facts):
         return self.donor.item_id
 
     def other_similarity(self) -> float:
-        """The cosine of the two clips' vectors."""
+        """The cosine of the two clips' vectors, or their dot product: the guide's recipe says which."""
         return self.similarity
 
 
@@ -204,7 +234,8 @@ def find(request: FactsRequest) -> DonorFacts:
     assert isinstance(number, int)
     donors, vectors = _corpus(request.known, request.seed, number)
     same = np.array([_is_the_same(row, query) for row in donors], bool)
-    nearest = neighbours.nearest(query.vector or (), vectors, same) if len(donors) else None
+    search = neighbours.largest_product if request.guide.similarity == "product" else neighbours.nearest
+    nearest = search(query.vector or (), vectors, same) if len(donors) else None
     if nearest is None:
         raise MediaError(f"no other clip in the corpus `{request.guide.corpus}` to insert a segment of")
     row = donors[nearest.position]
@@ -267,12 +298,12 @@ def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> tuple[int, floa
 
 
 def run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
-    """A vector of length 1 per clip, from 12 uniformly sampled frames."""
+    """A vector per clip, from 12 uniformly sampled frames: of length 1, or the mean of features of any length."""
     from perturbations.analysis import descriptor
     from perturbations.media import footage
     from perturbations.media.clip import uniform_indices
 
-    assert isinstance(recipe, VideoEmbedding)
+    assert isinstance(recipe, VideoEmbedding | VideoFeatures)
     footages = footage.of_each(clips, lambda num_frames, fps: uniform_indices(SAMPLED_FRAMES, num_frames), work.tick)
     sampled = [
         [seen.frames[place] for place in uniform_indices(SAMPLED_FRAMES, seen.num_frames)]
@@ -286,7 +317,8 @@ def run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work
         else:
             model = _clip_model(recipe.model.text)
             identity = {"backend": "pretrained", **model.identity}
-            vectors = iter(model.embed_videos(sampled) if sampled else ())
+            embed = model.mean_features if isinstance(recipe, VideoFeatures) else model.embed_videos
+            vectors = iter(embed(sampled) if sampled else ())
     backend = canonical({"embedding": {**identity, "query": "video"}})
     return [
         seen if isinstance(seen, MediaError) else Analysed(vector=tuple(next(vectors).tolist()), backend=backend)
@@ -295,14 +327,14 @@ def run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work
 
 
 def run_caption_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
-    """The vector of each clip's generated caption, for the search of donors (the released event insertion)."""
+    """The features of each clip's generated caption, for the search of donors (the released event insertion)."""
     assert isinstance(recipe, CaptionEmbedding)
     rows = [work.before[clip.item_id] for clip in clips]
     complete = [row for row in rows if row.status == COMPLETE]
     with ticking_on(work.tick):
         model = _clip_model(recipe.model.text)
         sentences = [parse_result(row.result or "").caption or "" for row in complete]
-        vectors = iter(model.embed_texts(sentences) if complete else ())
+        vectors = iter(model.text_features(sentences) if complete else ())
     about = {"embedding": {"backend": "pretrained", **model.identity, "query": "caption"}}
     return [
         Analysed(vector=tuple(next(vectors).tolist()), backend=canonical({**json.loads(row.backend or "{}"), **about}))
@@ -334,6 +366,7 @@ GUIDE = Guide(
     players=lambda recipe, row: row.backend if row and row.backend else "{}",
     analyses=(
         Analysis(name="embedding", recipe=VideoEmbedding, settle=settle_embedding, run=run_embedding, memory_mb=4000),
+        Analysis(name="features", recipe=VideoFeatures, settle=settle_features, run=run_embedding, memory_mb=4000),
         Analysis(
             name="caption_embedding",
             recipe=CaptionEmbedding,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from perturbations.arrays import Image
 
 VERSION = 1
+_FIRST = 5
+"""The photographs, in the order of their names, that MM-Robustness' code chooses from."""
 
 
 class Frost(Strict):
@@ -33,10 +35,14 @@ class FrostFiles(Record):
 
 
 class FrostGuide(GuideRecipe):
-    """The kernel is given a photograph of frost, or nothing."""
+    """The kernel is given a photograph of frost, or nothing.
+
+    `choice` is "first_five" where MM-Robustness' code chooses: of its six photographs, it never takes the last.
+    """
 
     kind: Literal["frost"] = "frost"
     version: int
+    choice: Literal["first_five"] | None = None
     files: FrostFiles
 
     def chooses_files(self) -> bool:
@@ -51,20 +57,28 @@ class FrostFactFiles(Record):
 
 
 class FrostFacts(Facts):
-    """The SHA-256 of a clip's photograph of frost; None where the kernel draws the ice."""
+    """The SHA-256 of a clip's photograph of frost; None where the kernel draws the ice.
+
+    `size` is its width and height, where the recipe does not resize it: a smaller one than the frame is enlarged.
+    """
 
     frost: str | None = None
+    size: tuple[int, int] | None = None
     files: FrostFactFiles
 
 
 def settle(settings: GuideSettings) -> FrostGuide:
     """The photographs that the configuration names."""
     player = settings.roles["frost"].model_dump(mode="json")
-    return FrostGuide(version=VERSION, files=FrostFiles.model_validate(player))
+    choice: Literal["first_five"] | None = "first_five" if settings.variant == "released" else None
+    return FrostGuide(version=VERSION, choice=choice, files=FrostFiles.model_validate(player))
 
 
 def find(request: FactsRequest) -> FrostFacts:
-    """The photograph of a clip, drawn once per clip; none where the kernel draws the ice itself."""
+    """The photograph of a clip, drawn once per clip; none where the kernel draws the ice itself.
+
+    Raises `MediaError` when the photograph cannot be read, where its size is a fact.
+    """
     assert isinstance(request.guide, FrostGuide)
     folder = request.guide.files.images
     if folder is None:
@@ -72,8 +86,16 @@ def find(request: FactsRequest) -> FrostFacts:
     from perturbations.media import images
 
     paths = images.listed("frost", Path(folder))
+    if request.guide.choice is None:
+        path = paths[int(request.draw() * len(paths))]
+        return FrostFacts(frost=storage.sha256(path), files=FrostFactFiles(image=str(path)))
+    paths = paths[:_FIRST]
     path = paths[int(request.draw() * len(paths))]
-    return FrostFacts(frost=storage.sha256(path), files=FrostFactFiles(image=str(path)))
+    sha256 = storage.sha256(path)
+    picture = photograph(sha256, str(path))
+    assert picture is not None
+    height, width = picture.shape[:2]
+    return FrostFacts(frost=sha256, size=(width, height), files=FrostFactFiles(image=str(path)))
 
 
 def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> Image | None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from perturbations.media.footage import CleanClip, Footage
     from perturbations.models import captioner, nouns, owlv2, yolo_world
 
-VERSION = 1
+VERSION = 2
 SAMPLED_FRAMES = 12
 """Sampled frames per clip (MLVP, Alg. 3)."""
 _CAPTIONED_FRAMES = 16
@@ -45,7 +45,7 @@ _CAPTIONED_FRAMES = 16
 
 
 class OfflineMainObject(Strict):
-    """Motion and saliency: no download, no words."""
+    """Motion and contrast, else a central region: no download, no words."""
 
     backend: Literal["offline"] = "offline"
 
@@ -103,7 +103,7 @@ class ObjectAnalysis(AnalysisRecipe):
 
     @property
     def is_offline(self) -> bool:
-        """Whether motion and saliency find the object."""
+        """Whether motion and contrast find the object."""
         return self.model.backend == "offline"
 
 
@@ -137,6 +137,9 @@ def settle(settings: GuideSettings) -> MainObjectGuide:
 Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in pixels."""
 
+Source = Literal["motion", "contrast", "centre", "detector"]
+"""What a box rests on: an object that moves, one that stands out, neither (a central region), or a trained detector."""
+
 Position = Annotated[int, Field(ge=0, lt=2**31)]
 
 
@@ -161,19 +164,21 @@ class MainObjects(Record):
     objects: tuple[tuple[DetectedObject, ...], ...]
     boxes: tuple[Box | None, ...]
     tracks: tuple[int | None, ...]
+    sources: tuple[Source | None, ...]
 
 
 class MainObjectFacts(Facts):
-    """The main object's box and track per analysed frame; None in a frame without one."""
+    """The main object's box, its track and what it rests on, per analysed frame; None in a frame without one."""
 
     positions: tuple[Position, ...] = Field(min_length=1)
     boxes: tuple[Box | None, ...]
     tracks: tuple[int | None, ...]
+    sources: tuple[Source | None, ...]
 
     @model_validator(mode="after")
     def _as_many(self) -> MainObjectFacts:
-        if not len(self.positions) == len(self.boxes) == len(self.tracks):
-            raise ValueError("there must be as many boxes and tracks as positions")
+        if not len(self.positions) == len(self.boxes) == len(self.tracks) == len(self.sources):
+            raise ValueError("there must be as many boxes, tracks and sources as positions")
         return self
 
 
@@ -183,9 +188,11 @@ def parse_result(text: str) -> MainObjects:
 
 
 def find(request: FactsRequest) -> MainObjectFacts:
-    """The part of the analysis that the frames depend on: a box and a track in each analysed frame."""
+    """The part of the analysis that the frames depend on, and what each box rests on."""
     objects = parse_result(request.analysed_row().result or "")
-    return MainObjectFacts(positions=objects.positions, boxes=objects.boxes, tracks=objects.tracks)
+    return MainObjectFacts(
+        positions=objects.positions, boxes=objects.boxes, tracks=objects.tracks, sources=objects.sources
+    )
 
 
 def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> npt.NDArray[np.float64]:
@@ -233,15 +240,20 @@ def _results(model: ObjectModel, clips: Sequence[Footage]) -> list[Analysed]:
             objects=objects,
             boxes=tuple(ranked[0].box if ranked else None for ranked in objects),
             tracks=tuple(ranked[0].track if ranked else None for ranked in objects),
+            sources=tuple(source if ranked else None for source, ranked in zip(sight.sources, objects, strict=True)),
         )
         results.append(Analysed(result=result.text, backend=canonical({"main_object": sight.identity})))
     return results
 
 
 class _Sight(NamedTuple):
-    """The models' results for a clip: detections per sampled frame, its caption, and the words that were searched."""
+    """The models' results for a clip.
+
+    Detections per sampled frame and what they rest on, the clip's caption, and the words that were searched.
+    """
 
     detected: list[list[detections.Detection]]
+    sources: Sequence[Source]
     caption: str | None
     keywords: Sequence[str]
     identity: Mapping[str, object]
@@ -250,11 +262,14 @@ class _Sight(NamedTuple):
 def _offline(model: ObjectModel, clips: Sequence[Footage], positions: Sequence[list[int]]) -> list[_Sight]:
     from perturbations.analysis import saliency
 
-    identity = {"backend": "offline", "detector": "motion and saliency"}
-    return [
-        _Sight(saliency.detect(clip.frames, sampled, (clip.height, clip.width)), None, (), identity)
-        for clip, sampled in zip(clips, positions, strict=True)
-    ]
+    identity = {"backend": "offline", "detector": "motion and contrast, else a central region"}
+    sights = []
+    for clip, sampled in zip(clips, positions, strict=True):
+        seen = saliency.detect(clip.frames, sampled, (clip.height, clip.width))
+        sights.append(
+            _Sight([[frame.detection] for frame in seen], [frame.source for frame in seen], None, (), identity)
+        )
+    return sights
 
 
 def _pretrained(model: ObjectModel, clips: Sequence[Footage], positions: Sequence[list[int]]) -> list[_Sight]:
@@ -268,7 +283,7 @@ def _pretrained(model: ObjectModel, clips: Sequence[Footage], positions: Sequenc
     detected = iter(models.detector.detect(pictures, words_of))
     identity = {"backend": "pretrained", **models.identity}
     return [
-        _Sight([next(detected) for _ in sampled], caption, words, identity)
+        _Sight([next(detected) for _ in sampled], ["detector"] * len(sampled), caption, words, identity)
         for sampled, caption, words in zip(positions, captions, keywords, strict=True)
     ]
 

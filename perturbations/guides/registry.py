@@ -171,6 +171,10 @@ class GuideRecipe(Record):
         """The dataset from whose clips it takes frames, and the analysis that compares them."""
         return None
 
+    def antialiases(self) -> bool:
+        """Whether those frames are averaged where they are made smaller."""
+        return True
+
     def chooses_files(self) -> bool:
         """Whether facts depend on the files in a folder of the user."""
         return False

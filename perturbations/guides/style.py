@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -132,7 +132,9 @@ def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> Painter:
 def _offline_painter(name: str, image: str | None) -> Painter:
     from perturbations.video import style
 
-    return style.Painter(style.filter_bank(_style_image(name, image)))
+    picture = _style_image(name, image)
+    as_released = cache(lambda: style.Painter(style.filter_bank(picture, own_size=True)))
+    return style.Painter(style.filter_bank(picture), as_released=as_released)
 
 
 @lru_cache(maxsize=4)
@@ -141,12 +143,22 @@ def _pretrained_painter(name: str, image: str | None, guide: str, files: str) ->
 
     where = StyleFactFiles.model_validate_json(files)
     networks = _networks(guide, where.encoder or "", where.decoder or "")
-    statistics = networks.style(_style_image(name, image))
-    return style.Painter(
-        frame=lambda frame, alpha: networks.stylize(frame[None], statistics, alpha)[0],
-        batch=lambda frames, alpha: networks.stylize(frames, statistics, alpha),
-        batch_size=networks.batch_size,
-    )
+    picture = _style_image(name, image)
+
+    def painter(*, released: bool) -> Painter:
+        statistics = cache(lambda: networks.style(picture, own_size=released))
+
+        def batch(frames: Image, alpha: float) -> Image:
+            return networks.stylize(frames, statistics(), alpha, rounded=released)
+
+        return style.Painter(
+            frame=lambda frame, alpha: batch(frame[None], alpha)[0],
+            batch=batch,
+            batch_size=networks.batch_size,
+            as_released=None if released else cache(lambda: painter(released=True)),
+        )
+
+    return painter(released=False)
 
 
 def _style_image(name: str, path: str | None) -> Image:

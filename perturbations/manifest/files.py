@@ -23,7 +23,7 @@ from perturbations.system import locking, storage
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 About = Mapping[str, object]
 """The metadata of a manifest's file."""

@@ -7,10 +7,14 @@ empty; every other one is filled in every row. Standard library only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
-Status = Literal["complete", "quarantined", "missing"]
-COMPLETE: Status = "complete"
+from perturbations.manifest.composed_rows import ComposedQueryRow, ComposedResultRow, GalleryRow, PoolRow
+from perturbations.manifest.kind import COMPLETE as COMPLETE
+from perturbations.manifest.kind import Kind as Kind
+from perturbations.manifest.kind import Row as Row
+from perturbations.manifest.kind import Status as Status
+
 QUARANTINED: Status = "quarantined"
 MISSING: Status = "missing"
 """Listed, but there is no video file: known before any job."""
@@ -78,7 +82,13 @@ class CaptionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextRow:
-    """A caption under one perturbation at one severity."""
+    """A caption under one perturbation at one severity.
+
+    `language` is the dataset's. `effective_change` is a change that remains after lower-casing and stripping
+    punctuation. `similarity` is the cosine of both texts' sentence embeddings, measured where the meaning should
+    stay. `fluency_change` is the text's mean log10 probability per word by a bigram model, less the original's
+    (`perturbations.text.fluency`).
+    """
 
     dataset: str
     caption_id: str
@@ -91,10 +101,13 @@ class TextRow:
     params: str
     backend: str
     seed: int
+    language: str
     source_text: str
     text: str
     changed: bool
+    effective_change: bool
     similarity: float | None = None
+    fluency_change: float | None = None
     attempts: int
     accepted: bool
     recipe: str
@@ -114,9 +127,11 @@ class TextStatisticsRow:
     backend: str
     captions: int
     changed: int
+    effectively_changed: int
     accepted: int
     similarity_mean: float | None = None
     similarity_min: float | None = None
+    fluency_change_mean: float | None = None
     attempts_mean: float | None = None
     attempts_max: int
     bleu4: float | None = None
@@ -138,6 +153,7 @@ class ClipRow:
     severity: int
     level: str | None = None
     variant: str | None = None
+    calibrated: bool | None = None
     draw: str | None = None
     params: str | None = None
     backend: str | None = None
@@ -182,6 +198,7 @@ class VideoRow(ClipRow):
     perturbation: str
     level: str
     variant: str
+    calibrated: bool
     draw: str
     params: str
     backend: str
@@ -254,6 +271,7 @@ class ScenarioColumns:
     share: float | None = None
     direction: Literal["v2t", "t2v"]
     model: str
+    model_key: str
     method: str
     seed: int
 
@@ -333,30 +351,6 @@ class QuarantineRow:
     error: str | None = None
 
 
-Row = TypeVar("Row")
-
-
-@dataclass(frozen=True)
-class Kind(Generic[Row]):
-    """One kind of manifest.
-
-    Attributes:
-        name: of the kind.
-        row: the type of its rows.
-        key: the columns that identify a row and order them.
-        complete: the type of its complete rows, where those have more columns filled.
-    """
-
-    name: str
-    row: type[Row]
-    key: tuple[str, ...]
-    complete: type[Row] | None = None
-
-    def type_of(self, status: object) -> type[Row]:
-        """The type of a row of that status."""
-        return self.complete if self.complete is not None and status == COMPLETE else self.row
-
-
 SOURCES = Kind("sources", SourceRow, ("item_id",), CompleteSource)
 CAPTIONS = Kind("captions", CaptionRow, ("caption_id",))
 TEXTS = Kind("texts", TextRow, ("perturbation", "severity", "caption_id"))
@@ -371,6 +365,17 @@ _SCENARIO_KEY = ("direction", "suite", "mix", "share", "perturbation", "severity
 RESULTS = Kind("results", ResultRow, _SCENARIO_KEY)
 RANKS = Kind("ranks", RankRow, (*_SCENARIO_KEY, "query_id"))
 QRELS = Kind("qrels", QrelRow, ("query_id", "corpus_id"))
+POOL = Kind("pool", PoolRow, ("row",))
+COMPOSED_QUERIES = Kind("composed_queries", ComposedQueryRow, ("query_id",))
+GALLERIES = Kind("galleries", GalleryRow, ("gallery", "query_id", "first_row"))
+COMPOSED_RESULTS = Kind(
+    "composed_results",
+    ComposedResultRow,
+    (
+        *("gallery", "perturbed", "suite", "perturbation", "severity", "text_suite", "text_perturbation"),
+        *("text_severity", "strategy", "words", "average", "first_stage", "model", "first_model"),
+    ),
+)
 QUARANTINE = Kind(
     "quarantine", QuarantineRow, ("item_id", "stage", "suite", "perturbation", "severity", "status", "error")
 )
@@ -389,6 +394,10 @@ KINDS: dict[str, Kind[Any]] = {
         RESULTS,
         RANKS,
         QRELS,
+        POOL,
+        COMPOSED_QUERIES,
+        GALLERIES,
+        COMPOSED_RESULTS,
         QUARANTINE,
     )
 }

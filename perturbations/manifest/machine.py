@@ -39,10 +39,18 @@ by 1e-5 of a grey level, and up to 2 in 1,000 values are rounded or truncated to
 100,000 pixels is its neighbour. Optical flow differs more, and so do motion blurs and the occlusion of the main object.
 """
 
-WITHOUT_IPP = frozenset({"mlvp/main_object_occlusion", "mlvp/motion_blur", "mlvp/video_defocus", "mm_robustness/frost"})
+WITHOUT_IPP = frozenset(
+    {
+        "mlvp/main_object_occlusion",
+        "mlvp/motion_blur",
+        "mlvp/video_defocus",
+        "mm_robustness/frost",
+        "transmission/resolution",
+    }
+)
 """Perturbations whose frames differ where OpenCV's IPP has no AVX2, or where there is no IPP.
 
-IPP smooths and resizes the inputs of optical flow, of the main object and of drawn ice.
+IPP smooths and resizes the inputs of optical flow, of the main object and of drawn ice, and enlarges frames.
 """
 
 _IPP_WITH_AVX2 = {"l9", "k0", "k1"}

@@ -97,6 +97,21 @@ def of_corpus(sources: Sequence[SourceRow], videos: Sequence[VideoRow], scenario
     return _listed(statuses, scenarios)
 
 
+def of_captions(caption_ids: Collection[str], rejected: int, scenarios: int = 1) -> Listed:
+    """The statuses of a dataset's captions: those with these ids are usable, and `rejected` others are not.
+
+    The hash is of the usable ones: a rejected caption may have no id, or that of another.
+    """
+    return Listed(
+        listed=len(caption_ids) + rejected,
+        listed_sha256=ids_sha256(caption_ids),
+        complete=len(caption_ids),
+        quarantined=rejected,
+        missing=0,
+        scenarios=scenarios,
+    )
+
+
 def _listed(statuses: Mapping[str, Status], scenarios: int) -> Listed:
     counts = Counter(statuses.values())
     return Listed(

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from perturbations.arrays import Image
+from perturbations.arrays import uniform_indices as uniform_indices
 
 
 class Frame(NamedTuple):
@@ -26,13 +24,18 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class VideoInfo:
-    """The header of a video stream in its container. Sizes are upright; what decodes may differ from it."""
+    """The header of a video stream in its container. Sizes are upright; what decodes may differ from it.
+
+    `primaries` and `transfer` are the numbers of ITU-T H.273 for the colours' primaries and transfer function.
+    """
 
     codec: str
     pix_fmt: str
     width: int
     height: int
     rotation: int
+    primaries: int
+    transfer: int
     frame_rate: Fraction
     time_base: Fraction
     declared_frames: int | None
@@ -58,17 +61,3 @@ class Timing:
 
 SAME_TIME_S = 1e-6
 """A frame that is at most this much before a span's edge counts as on it: spans are decimal, clocks are not."""
-
-
-def uniform_indices(num_frames: int, total: int) -> list[int]:
-    """The positions of `num_frames` of `total` frames: the middle of each of `num_frames` equal spans.
-
-    The sampling of X-Pool and MLVP; a clip with fewer frames gives all of them and repeats the last one.
-    Raises `ValueError` when `total` is below 1.
-    """
-    if total < 1:
-        raise ValueError(f"a clip has at least one frame, not {total}")
-    spans = min(num_frames, total)
-    edges = np.linspace(0, total, spans + 1).astype(int).tolist()
-    middles = [(start + end - 1) // 2 for start, end in pairwise(edges)]
-    return middles + [middles[-1]] * (num_frames - spans)

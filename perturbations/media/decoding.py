@@ -9,8 +9,6 @@ from pathlib import Path
 
 import av
 import av.error
-import numpy as np
-from numpy.typing import NDArray
 
 from perturbations.arrays import Image
 from perturbations.errors import MediaError
@@ -19,21 +17,21 @@ from perturbations.media.clip import SAME_TIME_S, Clip, Frame
 from perturbations.media.containers import structure
 
 
-def decode(clip: Clip, *, pix_fmt: str = "rgb24", only: Collection[int] | None = None) -> Iterator[Frame]:
+def decode(clip: Clip, *, only: Collection[int] | None = None) -> Iterator[Frame]:
     """Decode a clip frame by frame, in constant memory.
 
-    The frames are RGB uint8 H x W x 3; with another 8-bit planar `pix_fmt` they are PyAV's packing of its planes.
-    `only` selects the frames at these positions and stops after the last: the others are never converted.
+    The frames are RGB uint8 H x W x 3. `only` selects the frames at these positions and stops after the last: the
+    others are never converted.
     Times start at 0 and increase strictly. Raises `MediaError` when the file is damaged, ends early, changes its
     frame size, or has no frame in the clip's span.
     """
     with opening.opened(clip.path) as container:
         stream = opening.video_stream(clip.path, container)
         if not clip.start_s or _seek(container, stream, clip.start_s):
-            yield from _decode_stream(container, stream, clip, pix_fmt, only)
+            yield from _decode_stream(container, stream, clip, only)
             return
     with opening.opened(clip.path) as container:
-        yield from _decode_stream(container, opening.video_stream(clip.path, container), clip, pix_fmt, only)
+        yield from _decode_stream(container, opening.video_stream(clip.path, container), clip, only)
 
 
 def _seek(container: av.container.InputContainer, stream: av.video.stream.VideoStream, start_s: float) -> bool:
@@ -58,14 +56,13 @@ def _decode_stream(
     container: av.container.InputContainer,
     stream: av.video.stream.VideoStream,
     clip: Clip,
-    pix_fmt: str,
     only: Collection[int] | None,
 ) -> Iterator[Frame]:
     last_wanted = max(only) if only else None
     origin = stream.start_time or 0
     time_base = stream.time_base or Fraction(1, 1000)
     tick = max(1, round(1 / ((stream.average_rate or Fraction(25)) * time_base)))
-    to_array: Callable[[av.VideoFrame], NDArray[np.uint8]] | None = None
+    to_array: Callable[[av.VideoFrame], Image] | None = None
     size = (0, 0)
     pts = origin - tick
     first: int | None = None
@@ -77,7 +74,7 @@ def _decode_stream(
         decoded += 1
         if to_array is None:
             size = (frame.width, frame.height)
-            to_array = pixels.converter(stream, frame, pix_fmt)
+            to_array = pixels.converter(stream, frame)
         elif (frame.width, frame.height) != size:
             sizes = f"{size[0]}x{size[1]} to {frame.width}x{frame.height}"
             raise MediaError(f"the frame size changes from {sizes} at frame {decoded - 1}")
@@ -190,11 +187,11 @@ def pick(path: Path, positions: Iterable[int]) -> Iterator[Image]:
         stream = opening.video_stream(path, container)
         packets = opening.packets(container, stream)
         ticks = sorted(packet.pts for packet in packets if packet.size and packet.pts is not None)
-        to_array: Callable[[av.VideoFrame], NDArray[np.uint8]] | None = None
+        to_array: Callable[[av.VideoFrame], Image] | None = None
         for position in positions:
             container.seek(ticks[position], stream=stream)
             frame = next((frame for frame in container.decode(stream) if frame.pts == ticks[position]), None)
             if frame is None:
                 raise MediaError(f"frame {position} is not found")
-            to_array = to_array or pixels.converter(stream, frame, "rgb24")
+            to_array = to_array or pixels.converter(stream, frame)
             yield to_array(frame)

@@ -6,10 +6,13 @@ Encoders run on one thread: results of libx264 depend on the thread count.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from pathlib import Path
 
 import av
+import numpy as np
 
+from perturbations.arrays import Image
 from perturbations.errors import MediaError
 from perturbations.media import pixels
 from perturbations.media.clip import Frame, Timing
@@ -18,25 +21,37 @@ from perturbations.system.storage import Profile, output_errors
 av.logging.set_level(av.logging.PANIC)  # the raised errors already say what libav would write to stderr
 
 
+_MOST_BITS = 2**31 - 1
+_MOST_TICKS = 65_535
+"""Per second, in MPEG-4."""
+
+
 def encode(frames: Iterable[Frame], path: Path, profile: Profile, timing: Timing) -> str:
     """Write RGB frames as an MP4 in a storage profile, in constant memory, and return the pixel format.
 
-    4:2:0 halves both sides, so a clip with an odd side is stored as 4:4:4 by the `compatible` profile.
+    4:2:0 halves both sides, so a clip with an odd side is stored as 4:4:4 by the `compatible` profile. A profile with
+    a bitrate counts frames instead of their times.
     Raises `OutputError` when the disk refuses, `MediaError` when there is no frame.
     """
+    if profile.pixel_bits is not None:
+        timing = _decimal(timing)
+        frames = (frame._replace(pts=place) for place, frame in enumerate(frames))
     with output_errors(path), av.open(f"file:{path}", "w", format="mp4") as container:
         stream: av.VideoStream | None = None
         reformat: Callable[[av.VideoFrame], av.VideoFrame] = _unchanged
         for frame in frames:
             height, width = frame.image.shape[:2]
             if stream is None:
-                pix_fmt = pixels.storable_pix_fmt(profile.pix_fmt, width, height)
+                pix_fmt = profile.pix_fmt
+                if profile.codec != "mpeg4":  # it has no 4:4:4, and pads odd sides itself
+                    pix_fmt = pixels.storable_pix_fmt(pix_fmt, width, height)
                 stream = _stream(container, profile, timing)
+                if profile.pixel_bits is not None:
+                    _set_bitrate(stream, profile.pixel_bits * width * height * float(timing.frame_rate))
                 stream.width, stream.height, stream.pix_fmt = width, height, pix_fmt
                 if pix_fmt != "rgb24":
                     reformat = pixels.to_tagged_yuv(stream, pix_fmt)
-            picture = av.VideoFrame.from_ndarray(frame.image, format="rgb24")
-            picture = reformat(picture)
+            picture = reformat(_picture(frame.image, profile))
             picture.pts = frame.pts
             picture.time_base = timing.time_base
             container.mux(stream.encode(picture))
@@ -53,6 +68,27 @@ def _stream(container: av.container.OutputContainer, profile: Profile, timing: T
     stream.codec_context.time_base = timing.time_base
     stream.codec_context.thread_count = 1
     return stream
+
+
+def _picture(image: Image, profile: Profile) -> av.VideoFrame:
+    if profile.codec == "mpeg4":
+        # Of BGR frames, which OpenCV has, libswscale makes other chroma than of RGB frames.
+        return av.VideoFrame.from_ndarray(np.ascontiguousarray(image[:, :, ::-1]), format="bgr24")
+    return av.VideoFrame.from_ndarray(image, format="rgb24")
+
+
+def _set_bitrate(stream: av.VideoStream, bits_per_second: float) -> None:
+    context = stream.codec_context
+    # The tolerance decides how fast the bitrate is approached, and with it the quality of the first second.
+    context.bit_rate = context.bit_rate_tolerance = min(round(bits_per_second), _MOST_BITS)
+
+
+def _decimal(timing: Timing) -> Timing:
+    """One tick per frame, of the rate in as few decimals as come within a thousandth, as OpenCV writes MPEG-4."""
+    rate = timing.frame_rate
+    unit = next(10**digits for digits in range(4) if abs(round(rate * 10**digits) / 10**digits - rate) <= 0.001)
+    rate = min(Fraction(max(1, round(rate * unit)), unit), Fraction(_MOST_TICKS, unit))
+    return Timing(1 / rate, rate)
 
 
 def _unchanged(picture: av.VideoFrame) -> av.VideoFrame:

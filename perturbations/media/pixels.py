@@ -4,34 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
 import av
 import av.error
 import av.filter
+import cv2
 import numpy as np
-from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
-from numpy.typing import NDArray
+from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc, Interpolation, VideoReformatter
+from cv2.typing import MatLike
+
+from perturbations.arrays import Image
 
 
-def converter(
-    stream: av.video.stream.VideoStream, frame: av.VideoFrame, pix_fmt: str
-) -> Callable[[av.VideoFrame], NDArray[np.uint8]]:
-    """From this stream's frames to upright arrays in `pix_fmt`, with the same conversion as ffmpeg."""
+def converter(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> Callable[[av.VideoFrame], Image]:
+    """From this stream's frames to upright RGB uint8 arrays, with the same conversion as ffmpeg."""
     orientation = orientation_of(frame)
-    if _is_deep(frame):
-        to_upright_format = _by_filter_graph(stream, frame, pix_fmt, orientation)
-        return lambda picture: _array(to_upright_format(picture))
-    to_format = _by_reformatter(pix_fmt)
-    if orientation == _UPRIGHT:
-        return lambda picture: _array(to_format(picture))
-    if pix_fmt == "rgb24":
-        return lambda picture: np.ascontiguousarray(_turn(_array(to_format(picture)), orientation))
-    return lambda picture: _turn_planes(to_format(picture), orientation)
+    to_rgb = _by_reformatter()
+    to_upright_rgb = cache(lambda: _by_filter_graph(stream, frame, orientation))
+
+    def convert(picture: av.VideoFrame) -> Image:
+        # Above 8 bits the reformatter places chroma differently from ffmpeg, which uses libavfilter. Of interlaced
+        # frames it converts each field by itself, which libavfilter does not do unless it is asked to.
+        if picture.interlaced_frame or _is_deep(picture):
+            return _array(to_upright_rgb()(picture))
+        image = _array(to_rgb(picture))
+        return image if orientation == _UPRIGHT else np.ascontiguousarray(_turn(image, orientation))
+
+    return convert
 
 
-def _array(picture: av.VideoFrame) -> NDArray[np.uint8]:
+def _array(picture: av.VideoFrame) -> Image:
     # Rows of an odd width are padded, and PyAV then returns a view with gaps.
     return np.ascontiguousarray(picture.to_ndarray(), np.uint8)
 
@@ -40,16 +45,15 @@ def _is_deep(frame: av.VideoFrame) -> bool:
     return any(component.bits > 8 for component in frame.format.components)
 
 
-def _by_reformatter(pix_fmt: str) -> Callable[[av.VideoFrame], av.VideoFrame]:
+def _by_reformatter() -> Callable[[av.VideoFrame], av.VideoFrame]:
     reformatter = VideoReformatter()
-    return lambda picture: reformatter.reformat(picture, format=pix_fmt, interpolation=Interpolation.BICUBIC, threads=1)
+    return lambda picture: reformatter.reformat(picture, format="rgb24", interpolation=Interpolation.BICUBIC, threads=1)
 
 
 def _by_filter_graph(
-    stream: av.video.stream.VideoStream, frame: av.VideoFrame, pix_fmt: str, orientation: _Orientation
+    stream: av.video.stream.VideoStream, frame: av.VideoFrame, orientation: _Orientation
 ) -> Callable[[av.VideoFrame], av.VideoFrame]:
-    # Above 8 bits the plain conversion places chroma differently from ffmpeg. ffmpeg uses libavfilter, and turns the
-    # picture before the conversion.
+    # ffmpeg turns the picture before the conversion.
     graph = av.filter.Graph()
     graph.threads = 1
     source = graph.add_buffer(
@@ -58,7 +62,7 @@ def _by_filter_graph(
     turns = [graph.add("transpose", "cclock_flip")] if orientation.transposed else []
     turns += [graph.add("vflip")] if orientation.rows < 0 else []
     turns += [graph.add("hflip")] if orientation.columns < 0 else []
-    to_format = [graph.add("scale"), graph.add("format", f"pix_fmts={pix_fmt}")]
+    to_format = [graph.add("scale"), graph.add("format", "pix_fmts=rgb24")]
     nodes = [source, *turns, *to_format, graph.add("buffersink")]
     for before, after in pairwise(nodes):
         before.link_to(after)
@@ -96,18 +100,9 @@ def orientation_of(frame: av.VideoFrame) -> _Orientation:
     return _Orientation(False, -1 if d < 0 else 1, -1 if a < 0 else 1)
 
 
-def _turn(image: NDArray[np.uint8], orientation: _Orientation) -> NDArray[np.uint8]:
+def _turn(image: Image, orientation: _Orientation) -> Image:
     image = image.swapaxes(0, 1) if orientation.transposed else image
     return image[:: orientation.rows, :: orientation.columns]
-
-
-def _turn_planes(picture: av.VideoFrame, orientation: _Orientation) -> NDArray[np.uint8]:
-    planes = []
-    for plane in picture.planes:
-        rows = np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)[:, : plane.width]
-        planes.append(_turn(rows, orientation))
-    width = planes[0].shape[1]
-    return np.concatenate([plane.reshape(-1, width) for plane in planes])
 
 
 def storable_pix_fmt(pix_fmt: str, width: int, height: int) -> str:
@@ -121,7 +116,7 @@ def to_tagged_yuv(stream: av.VideoStream, pix_fmt: str) -> Callable[[av.VideoFra
     Without the tag players guess the matrix from the picture's size.
     """
     context = stream.codec_context
-    context.colorspace, context.color_range = 5, 1  # BT.601 (ITU-R BT.470BG), limited range
+    context.colorspace, context.color_range = _BT601, _LIMITED
     reformatter = VideoReformatter()
 
     def convert(picture: av.VideoFrame) -> av.VideoFrame:
@@ -135,3 +130,55 @@ def to_tagged_yuv(stream: av.VideoStream, pix_fmt: str) -> Callable[[av.VideoFra
         )
 
     return convert
+
+
+_BT601 = 5
+"""The matrix of ITU-R BT.470BG, as H.273 counts. Decoders that do not read tags use it too."""
+_LIMITED = 1
+
+
+def to_planes() -> Callable[[Image], Image]:
+    """A conversion of RGB frames of even sides, H x W x 3, to 4:2:0 planes, 3H/2 x W: BT.601, limited range.
+
+    Decoders show the planes as these frames, as nearly as 8 bits allow: the chroma of four pixels is that of their
+    mean, because decoders give them the same chroma; and what decoding takes from the luma is added before.
+    """
+    shown = _by_reformatter()
+
+    def convert(image: Image) -> Image:
+        height, width = image.shape[:2]
+        halved = cv2.resize(image, (width // 2, height // 2), interpolation=cv2.INTER_AREA)
+        # OpenCV takes the chroma of one pixel of four.
+        planes = _planes(cv2.resize(halved, (width, height), interpolation=cv2.INTER_NEAREST))
+        luma = _planes(image)[:height].astype(np.int16)
+        planes[:height] = luma
+        # libswscale cuts off where it should round: without this the encoded video is one level darker.
+        lost = luma - _planes(_array(shown(av.VideoFrame.from_ndarray(planes, format="yuv420p"))))[:height]
+        planes[:height] = np.clip(luma + lost, 0, 255)
+        return planes
+
+    return convert
+
+
+def _planes(image: MatLike) -> Image:
+    return cv2.cvtColor(image, cv2.COLOR_RGB2YUV_I420)  # type: ignore[return-value]
+
+
+def tagged_bt601(primaries: int, transfer: int) -> dict[str, str]:
+    """Output arguments of the ffmpeg program that make YUV of BT.601 in limited range of what it is given, and say so.
+
+    It is given RGB or `to_planes`. `primaries` and `transfer` are the source's tags, numbers of ITU-T H.273; what is
+    not known to libav is left unspecified.
+    """
+    tags = {
+        "range": "limited",
+        "colorspace": "bt470bg",
+        "color_primaries": primaries if primaries in set(ColorPrimaries) else _UNSPECIFIED,
+        "color_trc": transfer if transfer in set(ColorTrc) else _UNSPECIFIED,
+    }
+    parameters = ":".join(f"{name}={value}" for name, value in tags.items())
+    # Streams of MPEG-4 have no tags; the container has them even where the primaries are unspecified.
+    return {"vf": f"scale=out_color_matrix=bt601:out_range=limited,setparams={parameters}", "movflags": "+write_colr"}
+
+
+_UNSPECIFIED = 2

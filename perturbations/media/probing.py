@@ -12,7 +12,7 @@ import numpy as np
 
 from perturbations.errors import MediaError
 from perturbations.media import opening, pixels
-from perturbations.media.clip import Clip, VideoInfo
+from perturbations.media.clip import VideoInfo
 from perturbations.system import limits, storage
 
 
@@ -62,6 +62,8 @@ def _describe(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> Vide
         width=upright[0],
         height=upright[1],
         rotation=rotation,
+        primaries=int(frame.color_primaries),
+        transfer=int(frame.color_trc),
         frame_rate=stream.average_rate or stream.guessed_rate or Fraction(25),
         time_base=stream.time_base or Fraction(1, 1000),
         declared_frames=opening.declared_frames(stream) or None,
@@ -99,26 +101,3 @@ def video_bitrate(path: Path) -> float:
             if packet.pts is not None:
                 end = max(end, (packet.pts + (packet.duration or 0)) * packet.time_base)
     return float(8 * total / end) if end else float("nan")
-
-
-def transcodable(clip: Clip) -> int | None:
-    """The index of the stream that `transcode_with_ffmpeg` may encode instead of `decode`'s 4:2:0 frames.
-
-    Both give the same result for a whole file of upright 8-bit 4:2:0 frames of even size at a constant rate; None for
-    all others. Raises `MediaError` when the file cannot be read.
-    """
-    if clip.start_s is not None or clip.end_s is not None:
-        return None
-    with opening.opened(clip.path) as container:
-        stream = opening.video_stream(clip.path, container)
-        listed: list[int] = []
-        first: av.VideoFrame | None = None
-        for packet in opening.packets(container, stream):
-            if packet.pts is not None:
-                listed.append(packet.pts)
-            first = first or next(iter(packet.decode()), None)
-        if first is None or not _evenly_spaced(stream, listed):
-            return None
-        info = _describe(stream, first)
-        ordinary = (info.pix_fmt, info.rotation, info.width % 2, info.height % 2) == ("yuv420p", 0, 0, 0)
-        return stream.index if ordinary else None

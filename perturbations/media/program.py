@@ -1,4 +1,4 @@
-"""The ffmpeg program, through ffmpeg-python: encode and transcode with it, and name the reason when it fails.
+"""The ffmpeg program, through ffmpeg-python: encode with it, and name the reason when it fails.
 
 It runs on one thread: results of encoders depend on the thread count.
 """
@@ -12,7 +12,7 @@ import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from functools import cache, partial
@@ -23,7 +23,6 @@ import av
 
 from perturbations.errors import CrashError, OutputError, PerturbationError, ToolError
 from perturbations.media.clip import Frame, Timing
-from perturbations.media.containers import demuxers
 from perturbations.system import processes
 from perturbations.system.storage import OUTPUT_ERRNOS
 
@@ -74,7 +73,8 @@ def encode_with_ffmpeg(
 ) -> None:
     """Encode frames with the ffmpeg program; the stream it writes is the result.
 
-    `frames` hold `pix_fmt` pictures of `size` (width, height) as `decode` gives them. They are piped to ffmpeg as raw
+    `frames` hold `pix_fmt` pictures of `size` (width, height): "rgb24" as `decode` gives them, or PyAV's packing of
+    planes. They are piped to ffmpeg as raw
     video in NUT, which keeps each frame's time. `arguments` are ffmpeg-python output arguments; with `fps_mode="cfr"`
     the encoder counts frames at the rate of `timing`, for codecs without another clock.
     Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses, `ToolError` when
@@ -136,40 +136,6 @@ def _write_nut(frames: Iterable[Frame], target: _Pipe, timing: Timing, size: tup
             if target.broken:
                 return
         container.mux(stream.encode(None))
-
-
-def transcode_with_ffmpeg(
-    source: Path,
-    index: int,
-    path: Path,
-    frame_rate: Fraction,
-    arguments: Mapping[str, object],
-    tick: Callable[[], None],
-) -> int:
-    """Let the ffmpeg program decode and encode a stream, at a constant frame rate; returns the number of frames.
-
-    For a clip that is `transcodable` the file is equal to the bit to that of `encode_with_ffmpeg`, without a pipe.
-    `arguments` are ffmpeg-python output arguments; `tick` is called while frames come out.
-    Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses, `ToolError` when
-    it is killed or cannot be started.
-    """
-    import ffmpeg
-
-    # Raw frames in a pipe have no aspect ratio or colour tags, so the tags of the stream are removed too.
-    unspecified = "setsar=0,setparams=range=unspecified:color_primaries=unknown:color_trc=unknown:colorspace=unknown"
-    output = ffmpeg.input(f"file:{source}", r=str(frame_rate), threads=1, **demuxers.INPUT_OPTIONS).output(
-        f"file:{path}", map=f"0:{index}", map_metadata=-1, vf=unspecified, **_constant(frame_rate), **arguments
-    )
-    output = output.global_args("-progress", "pipe:1", "-stats_period", "1")
-    taken = 0
-    with _ffmpeg(output, path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            name, _, value = line.decode().strip().partition("=")
-            if name == "frame" and value.isdigit() and int(value) > taken:  # it also writes when it hangs
-                taken = int(value)
-                tick()
-    return taken
 
 
 class _Graph(Protocol):

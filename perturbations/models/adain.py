@@ -91,8 +91,11 @@ class Adain:
         self._weight = next(encoder.parameters())
         self.identity = identity
 
-    def style(self, image: Image) -> Statistics:
-        """The statistics of a style, RGB uint8 H x W x 3, its shorter side resized to 512. Once per clip is enough."""
+    def style(self, image: Image, *, own_size: bool = False) -> Statistics:
+        """The statistics of a style, RGB uint8 H x W x 3. Once per clip is enough.
+
+        Its shorter side is resized to 512 first, unless it keeps its `own_size`.
+        """
         import cv2
         import numpy as np
         import torch
@@ -101,25 +104,27 @@ class Adain:
         scale = _STYLE_SIDE / min(height, width)
         size = max(1, round(width * scale)), max(1, round(height * scale))
         resized = cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
+        picture = _at_least_8(image[None]) if own_size else np.asarray(resized, np.uint8)[None]
         with torch.inference_mode():
-            return statistics(self._encoder(self._tensor(np.asarray(resized, np.uint8)[None])))
+            return statistics(self._encoder(self._tensor(picture)))
 
     def batch_size(self, height: int, width: int) -> int:
         """How many frames of a size are in a batch, so that memory stays the same."""
         return max(1, _PIXELS // (height * width))
 
-    def stylize(self, frames: Image, style: Statistics, alpha: float) -> Image:
+    def stylize(self, frames: Image, style: Statistics, alpha: float, *, rounded: bool = False) -> Image:
         """Repaint frames, RGB uint8 B x H x W x 3: decoder(alpha AdaIN(c, s) + (1 - alpha) c), eq. 14.
 
-        Pooling rounds sizes up to multiples of 8: the decoder's pixels beyond the frame are cut off.
+        Truncated, as the references do, or `rounded`. Pooling rounds sizes up to multiples of 8: the decoder's pixels
+        beyond the frame are cut off.
         """
         import numpy as np
 
         size = self.batch_size(*frames.shape[1:3])
         batches = [frames[start : start + size] for start in range(0, len(frames), size)]
-        return np.concatenate([self._repainted(batch, style, alpha) for batch in batches])
+        return np.concatenate([self._repainted(batch, style, alpha, rounded) for batch in batches])
 
-    def _repainted(self, frames: Image, style: Statistics, alpha: float) -> Image:
+    def _repainted(self, frames: Image, style: Statistics, alpha: float, rounded: bool) -> Image:
         import numpy as np
         import torch
 
@@ -128,7 +133,8 @@ class Adain:
             content = self._encoder(self._tensor(_at_least_8(frames)))
             mixed = alpha * adaptive_instance_normalization(content, style) + (1 - alpha) * content
             painted = self._decoder(mixed)[:, :, :height, :width].float().clamp_(0, 1)
-            levels = (painted * 255).to(torch.uint8)  # truncated, as the references do
+            levels = painted * 255
+            levels = (levels.round() if rounded else levels).to(torch.uint8)
         return np.ascontiguousarray(levels.permute(0, 2, 3, 1).cpu().numpy())
 
     def _tensor(self, frames: Image) -> torch.Tensor:

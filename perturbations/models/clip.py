@@ -64,16 +64,26 @@ class Clip:
         Raises:
             ValueError: a clip has no frame.
         """
-        for index, frames in enumerate(clips):
-            if not len(frames):
-                raise ValueError(f"clip {index} of {len(clips)} has no frame")
-        return self._stacked([_unit(self._images(frames).mean(axis=0)) for frames in clips])
+        _expect_frames(clips)
+        return self._stacked([_unit(_unit(self._images(frames)).mean(axis=0)) for frames in clips])
+
+    def mean_features(self, clips: Sequence[Sequence[Image]]) -> Vectors:
+        """The mean of each clip's frames' features as the model gives them, of any length, float32 N x D.
+
+        What MLVP's code compares clips by: frames with long features count more. Otherwise as `embed_videos`.
+        """
+        _expect_frames(clips)
+        return self._stacked([self._images(frames).mean(axis=0) for frames in clips])
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """One vector of length 1 per sentence, float32 N x D.
 
         Words beyond the model's positions (77 tokens) are cut off. Each sentence has its own forward pass, as clips do.
         """
+        return self._stacked([_unit(self._text(text)) for text in texts])
+
+    def text_features(self, texts: Sequence[str]) -> Vectors:
+        """Each sentence's features as the model gives them, of any length, float32 N x D; else as `embed_texts`."""
         return self._stacked([self._text(text) for text in texts])
 
     def _images(self, frames: Sequence[Image]) -> npt.NDArray[np.float64]:
@@ -132,11 +142,18 @@ def load(model: str, *, revision: str | None, device: str, dtype: str) -> Clip:
     return Clip(loaded, processor, tokenizer, identity(loaded, checkpoint))
 
 
+def _expect_frames(clips: Sequence[Sequence[Image]]) -> None:
+    for index, frames in enumerate(clips):
+        if not len(frames):
+            raise ValueError(f"clip {index} of {len(clips)} has no frame")
+
+
 def _features(output: BaseModelOutputWithPooling | tuple[torch.Tensor, ...]) -> npt.NDArray[np.float64]:
-    """Rows of length 1."""
+    import numpy as np
+
     assert not isinstance(output, tuple)  # only with return_dict=False
     assert output.pooler_output is not None
-    return _unit(output.pooler_output.double().cpu().numpy())
+    return np.asarray(output.pooler_output.double().cpu().numpy(), np.float64)
 
 
 def _unit(vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -9,12 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from typing import Any, Literal
 
 from perturbations import shelf
-from perturbations.errors import BackendError, ShelfError
+from perturbations.errors import BackendError, PerturbationError, ShelfError, ToolError, short
 
 BACKENDS = ("offline", "pretrained")
+
+Need = Callable[[], str | None]
+"""Looks whether a program, a library or weights are installed: the reason where not. It is quick and loads nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Canary:
+    """A sentence that a model answers when it is loaded: a player that is broken must not pass for one that is not.
+
+    Attributes:
+        given: the sentence.
+        ask: gives the sentence to the player and returns its answer.
+        holds: whether the answer to the sentence is one that a working player gives.
+        expected: the same, in words.
+    """
+
+    given: str
+    ask: Callable[[Any, str], object]
+    holds: Callable[[Any, str], bool]
+    expected: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +50,9 @@ class Model:
         licence: of the weights, or of the library where there are none.
         load: the function that loads it. For roles of captions it takes no argument that must be given; other models
             are loaded from the folder and revision that `config.yaml` names.
-        of: whose roles these are: those of captions' kernels, or those of guides.
+        needs: what must be installed, so that planning knows what cannot be made. Of captions' models only.
+        canary: what it answers when it is loaded. Every model of captions has one.
+        of: whose roles these are: those of captions' kernels, of guides, or of splits for composed retrieval.
     """
 
     role: str
@@ -38,7 +61,9 @@ class Model:
     weights: str
     licence: str
     load: Callable[..., object]
-    of: Literal["captions", "guides"] = "captions"
+    needs: tuple[Need, ...] = ()
+    canary: Canary | None = None
+    of: Literal["captions", "guides", "composed"] = "captions"
 
 
 @cache
@@ -72,18 +97,65 @@ def stand_ins() -> set[str]:
 def load(role: str, backend: str) -> Any:
     """The player of a role, loaded once per process.
 
-    Raises `BackendError` for an unknown backend, and when a library, program or weight file is missing.
+    Raises `BackendError` for an unknown backend, and when a library, program or weight file is missing; `ToolError`
+    when the player does not answer its canary sentence.
     """
     if backend not in BACKENDS:
         raise BackendError(f"no backend '{backend}'; choose one of {list(BACKENDS)}")
     model = roles()[role][backend]
     try:
-        return model.load()
+        player = model.load()
     except ImportError as error:
         raise BackendError(
-            f"the {backend} backend of '{role}' ({model.name}) needs {error.name}: "
-            "install the extra `perturbations[text]`"
+            f"the {backend} backend of '{role}' ({model.name}) needs {error.name}: {_INSTALL_TEXT}"
         ) from error
+    if model.canary is not None:
+        _check(model, model.canary, player)
+    return player
+
+
+def _check(model: Model, canary: Canary, player: object) -> None:
+    try:
+        answer = canary.ask(player, canary.given)
+        holds = canary.holds(answer, canary.given)
+    except PerturbationError:
+        raise
+    except Exception as error:  # whatever a broken library raises, or an answer of another form
+        raise ToolError(
+            f"{model.name}, which plays '{model.role}', fails on {canary.given!r}: {type(error).__name__}: {error}"
+        ) from error
+    if not holds:
+        raise ToolError(
+            f"{model.name}, which plays '{model.role}', gives {short(answer)} for {canary.given!r}; expected: "
+            f"{canary.expected}. No caption was perturbed: repair its installation"
+        )
+
+
+_INSTALL_TEXT = "install the extra `perturbations[text]`"
+
+
+def library(*names: str) -> Need:
+    """The need of libraries of the extra `text`."""
+
+    def missing() -> str | None:
+        absent = [name for name in names if find_spec(name) is None]
+        return f"{', '.join(absent)} not installed: {_INSTALL_TEXT}" if absent else None
+
+    return missing
+
+
+@cache
+def missing(role: str, backend: str) -> str | None:
+    """What a role's player lacks on this machine, as far as that is known without loading it; None where nothing."""
+    model = roles()[role][backend]
+    for need in model.needs:
+        try:
+            reason = need()
+        except (BackendError, ToolError) as error:
+            reason = str(error)
+        if reason is not None:
+            return f"{model.name}: {reason}"
+    return None
 
 
 def names(wanted: Iterable[str], backend: str) -> str:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Protocol
 
-from perturbations.models.registry import BACKENDS, Model
+from perturbations.models.registry import BACKENDS, Canary, Model, library
 
 _UPOS = {"VB": "VERB", "NN": "NOUN", "JJ": "ADJ", "RB": "ADV"}
+
+
+# LemmInflect's first form of these is rare: "blent", "lighted".
+_COMMON_PAST = {"blend": "blended", "light": "lit"}
 
 
 class _Lemminflect(Protocol):
@@ -30,6 +34,8 @@ class Inflector:
         return str(lemmas[0]) if lemmas else word
 
     def _inflect(self, lemma: str, tag: str) -> str:
+        if tag in ("VBD", "VBN") and lemma in _COMMON_PAST:
+            return _COMMON_PAST[lemma]
         forms = self._library.getInflection(lemma, tag=tag)
         return str(forms[0]) if forms else lemma
 
@@ -49,5 +55,12 @@ MODELS = (
         weights="bundled with LemmInflect",
         licence="MIT",
         load=lemminflect,
+        needs=(library("lemminflect"),),
+        canary=Canary(
+            given="sings",
+            ask=lambda inflector, word: (inflector.lemma(word, "VBZ"), inflector.inflect("sing", "VBD")),
+            holds=lambda answer, word: answer == ("sing", "sang"),
+            expected="its lemma and its past: sing, sang",
+        ),
     ),
 )

@@ -2,59 +2,100 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from itertools import pairwise
 
-from perturbations.models.registry import Model
+from perturbations.models.registry import Canary, Model, library
+from perturbations.system.hub import missing_weights
+from perturbations.text import tables
 from perturbations.text.tokens import core
 
 Fill = Callable[[list[str], int, str], list[str]]
 
 _CANDIDATES = 10
-_EDGE = "</s>"
 
 
-def ngram_fill() -> Fill:
-    """Words between the same neighbours in WordNet's glosses. This counts n-grams; it is no masked language model.
+def lexical_fields() -> Fill:
+    """Words of the same kind as the one in the gap, from a word list. This is no language model: it reads no context.
 
-    A candidate's score is the smaller of two counts: after the left neighbour and before the right one. It must occur
-    on both sides, and have the part of speech of the word in the gap.
+    A candidate has the word's part of speech and form ("dogs" -> "cats"), and its gender. Nouns beside other nouns are
+    left alone ("soy sauce"), as are words of no field. After "a" and "an", candidates begin as the word does.
     """
     from perturbations.models.registry import load
-    from perturbations.models.text_wordnet import open_wordnet
 
-    tagger = load("tagger", "offline")
-    after: dict[str, Counter[str]] = defaultdict(Counter)
-    before: dict[str, Counter[str]] = defaultdict(Counter)
-    for gloss in open_wordnet().glosses():
-        for sentence in re.split(r"[;:()\"]", gloss.lower()):
-            words = [_EDGE, *re.findall(r"[a-z]+", sentence), _EDGE]
-            for left, right in pairwise(words):
-                after[left][right] += 1
-                before[right][left] += 1
+    tagger, inflector = load("tagger", "offline"), load("inflector", "offline")
+    fields = _fields()
 
     def fill(words: list[str], at: int, tag: str) -> list[str]:
-        left = core(words[at - 1]) if at else _EDGE
-        right = core(words[at + 1]) if at + 1 < len(words) else _EDGE
-        following, preceding = after.get(left, Counter()), before.get(right, Counter())
-        shared = following.keys() & preceding.keys() - {core(words[at]), _EDGE}
-        ranked = sorted(shared, key=lambda word: (-min(following[word], preceding[word]), word))
-        fitting = (word for word in ranked[: 4 * _CANDIDATES] if len(word) > 2)
-        candidates = []
-        for word in fitting:
-            if tagger([*words[:at], word, *words[at + 1 :]])[at] == tag:
-                candidates.append(word)
-            if len(candidates) == _CANDIDATES:
-                break
-        return candidates
+        word, tags = core(words[at]), tagger(words)
+        if _in_phrase(words, at):
+            return []
+        beside = [tags[place] for place in (at - 1, at + 1) if 0 <= place < len(words)]
+        if tag == "VBG" and 0 < at < len(words) - 1 and tags[at - 1] in ("DT", "JJ") and tags[at + 1].startswith("NN"):
+            return []  # "a mixing bowl"
+        if tag.startswith("NN") and any(other.startswith(("NN", "POS")) for other in beside):
+            return []
+        lemma = inflector.lemma(word, tag) if tag[:2] in ("NN", "VB") else word
+        if tag == "NNS" and (plurals := fields.get(("NNS", word))):
+            candidates = list(plurals)
+        elif tag == "NN" and (singulars := fields.get(("NN/", word))):
+            candidates = list(singulars)
+        else:
+            kind = tag if tag == "CD" else tag[:2]
+            plain = fields.get((kind, lemma), ())
+            candidates = [inflector.inflect(other, tag) if kind in ("NN", "VB") else other for other in plain]
+        present = {core(other) for other in words}
+        follows_article = at > 0 and core(words[at - 1]) in ("a", "an")
+        return [
+            other
+            for other in candidates
+            if other not in present and not (follows_article and (other[0] in _VOWELS) != (word[:1] in _VOWELS))
+        ]
 
     return fill
 
 
-def bert(name: str = "bert-base-uncased") -> Fill:
+_VOWELS = "aeiou"
+# Words of fixed phrases ("black pepper", "running water") are left alone.
+_PHRASES = frozenset(
+    f"{first} {second}"
+    for firsts, seconds in (
+        ("black white green red hot cayenne", "pepper peppers"),
+        ("green red white spring yellow", "onion onions"),
+        ("running boiling hot cold warm", "water"),
+        ("hot", "dog dogs"),
+        ("olive sesame vegetable coconut peanut", "oil"),
+        ("blue", "sky"),
+        ("green red yellow", "bell"),
+        ("little", "bit"),
+        ("white red", "wine"),
+        ("green", "bean beans pea peas"),
+    )
+    for first in firsts.split()
+    for second in seconds.split()
+)
+
+
+def _in_phrase(words: Sequence[str], at: int) -> bool:
+    near = [core(word) for word in words[max(at - 1, 0) : at + 2]]
+    return any(f"{first} {second}" in _PHRASES for first, second in pairwise(near))
+
+
+@cache
+def _fields() -> Mapping[tuple[str, str], tuple[str, ...]]:
+    """(Kind, word) -> words of its field: `data/fields.txt`, in which each line gives the words for its first one."""
+    table: dict[tuple[str, str], tuple[str, ...]] = {}
+    for line in tables.lines("fields"):
+        kind, word, *others = line.split()
+        table[kind, word] = (*table.get((kind, word), ()), *others)
+    return table
+
+
+_BERT = "bert-base-uncased"
+
+
+def bert(name: str = _BERT) -> Fill:
     """The most probable words of the same part of speech by BERT (Schiappa et al., App. A.2, after TextFlint)."""
     import torch
     from transformers import AutoModelForMaskedLM, AutoTokenizer
@@ -92,21 +133,32 @@ def bert(name: str = "bert-base-uncased") -> Fill:
     return fill
 
 
+_CANARY = Canary(
+    given="a little girl",
+    ask=lambda fill, phrase: fill(phrase.split(), 1, "JJ"),
+    holds=lambda answer, phrase: len(answer) > 0 and all(word.isalpha() for word in answer),
+    expected="words for the place of `little`",
+)
+
 MODELS = (
     Model(
         role="masked_lm",
         backends=("offline",),
-        name="ngram-fill",
-        weights="the package's own sentences",
+        name="lexical-fields",
+        weights="the package's own word list",
         licence="as the package",
-        load=ngram_fill,
+        load=lexical_fields,
+        needs=(library("textblob", "lemminflect"),),
+        canary=_CANARY,
     ),
     Model(
         role="masked_lm",
         backends=("pretrained",),
-        name="bert-base-uncased",
+        name=_BERT,
         weights="model hub",
         licence="Apache-2.0",
         load=bert,
+        needs=(library("torch", "transformers", "textblob"), partial(missing_weights, _BERT)),
+        canary=_CANARY,
     ),
 )

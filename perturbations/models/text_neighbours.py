@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations.errors import BackendError
-from perturbations.models.registry import Model
+from perturbations.models.registry import Canary, Model, library
+from perturbations.models.text_similarity import minilm_folder, missing_minilm
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,8 +25,6 @@ _NEAREST = 30
 def minilm() -> Neighbours:
     """Nearest whole words in MiniLM's table of input embeddings."""
     from safetensors import safe_open
-
-    from perturbations.models.text_similarity import minilm_folder
 
     folder = minilm_folder()
     vocabulary = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
@@ -43,12 +42,9 @@ def glove(path: Path | None = None) -> Neighbours:
     """
     import numpy as np
 
-    path = path or Path(os.environ.get("PERTURB_GLOVE", "glove.6B.300d.txt"))
-    if not path.is_file():
-        raise BackendError(
-            f"no GloVe vectors in {path}: download glove.6B.zip from nlp.stanford.edu, unpack it, and name the file in "
-            "PERTURB_GLOVE, or use the backend `offline`"
-        )
+    path = path or _glove_path()
+    if reason := missing_glove(path):
+        raise BackendError(reason)
     words, vectors = [], []
     with path.open(encoding="utf-8") as lines:
         for line in lines:
@@ -57,6 +53,21 @@ def glove(path: Path | None = None) -> Neighbours:
                 words.append(word)
                 vectors.append(np.array(numbers, np.float32))
     return _nearest(words, np.stack(vectors))
+
+
+def _glove_path() -> Path:
+    return Path(os.environ.get("PERTURB_GLOVE", "glove.6B.300d.txt"))
+
+
+def missing_glove(path: Path | None = None) -> str | None:
+    """How to get GloVe's vectors where they are not there; None where they are."""
+    path = path or _glove_path()
+    if path.is_file():
+        return None
+    return (
+        f"no GloVe vectors in {path}: download glove.6B.zip from nlp.stanford.edu, unpack it, and name the file in "
+        "PERTURB_GLOVE, or use the backend `offline`"
+    )
 
 
 def _nearest(words: Sequence[str], vectors: NDArray[np.float32]) -> Neighbours:
@@ -75,6 +86,13 @@ def _nearest(words: Sequence[str], vectors: NDArray[np.float32]) -> Neighbours:
     return nearest
 
 
+_CANARY = Canary(
+    given="woman",
+    ask=lambda neighbours, word: neighbours(word),
+    holds=lambda answer, word: len(answer) > 0 and word not in answer and all(near.isalpha() for near in answer),
+    expected="other words",
+)
+
 MODELS = (
     Model(
         role="neighbours",
@@ -83,6 +101,8 @@ MODELS = (
         weights="bundled with the extra text",
         licence="Apache-2.0",
         load=minilm,
+        needs=(library("safetensors"), missing_minilm),
+        canary=_CANARY,
     ),
     Model(
         role="neighbours",
@@ -91,5 +111,7 @@ MODELS = (
         weights="nlp.stanford.edu",
         licence="PDDL-1.0",
         load=glove,
+        needs=(missing_glove,),
+        canary=_CANARY,
     ),
 )

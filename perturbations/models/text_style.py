@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from perturbations.models.registry import Model
+from perturbations.models.registry import Canary, Model, library
+from perturbations.system.hub import missing_weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,17 +36,18 @@ _ADEQUATE = 0.95
 def rules() -> Styler:
     """Grammar rules and word lists. They edit less than a model: a sentence without a clear match stays as it is."""
     from perturbations.models.registry import load
-    from perturbations.text import grammar
+    from perturbations.text import grammar, register
 
     tagger, inflector = load("tagger", "offline"), load("inflector", "offline")
+    rewrite = {
+        "formal": register.formal,
+        "casual": register.casual,
+        "passive": grammar.passive,
+        "active": grammar.active,
+    }
 
     def restyle(text: str, style: str, rng: Generator) -> str:
-        if style == "formal":
-            return grammar.formal(text)
-        if style == "casual":
-            return grammar.casual(text)
-        voice = {"passive": grammar.passive, "active": grammar.active}[style]
-        return voice(text, tagger=tagger, inflector=inflector)
+        return rewrite[style](text, tagger=tagger, inflector=inflector)
 
     return restyle
 
@@ -97,6 +99,12 @@ def _adequacy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: 
     return float(logits.softmax(dim=-1)[-1])
 
 
+def _styled(styler: Styler, sentence: str) -> str:
+    from perturbations.rng import generator
+
+    return styler(sentence, "passive", generator(0, "", "", "canary"))
+
+
 MODELS = (
     Model(
         role="styler",
@@ -105,6 +113,13 @@ MODELS = (
         weights="none",
         licence="as the package",
         load=rules,
+        needs=(library("textblob", "lemminflect"),),
+        canary=Canary(
+            given="a man plays a guitar",
+            ask=_styled,
+            holds=lambda answer, sentence: answer == "a guitar is played by a man",
+            expected="its passive",
+        ),
     ),
     Model(
         role="styler",
@@ -113,5 +128,16 @@ MODELS = (
         weights="model hub",
         licence="Apache-2.0",
         load=t5,
+        needs=(
+            library("torch", "transformers"),
+            partial(missing_weights, *(name for name, _ in _T5.values()), ADEQUACY),
+        ),
+        # Its judge leaves a sentence as it is where no candidate is adequate.
+        canary=Canary(
+            given="a man plays a guitar",
+            ask=_styled,
+            holds=lambda answer, sentence: "guitar" in answer,
+            expected="a sentence about a guitar",
+        ),
     ),
 )

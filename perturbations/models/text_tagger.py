@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from perturbations.errors import BackendError
-from perturbations.models.registry import Model
+from perturbations.models.registry import Canary, Model, library
 from perturbations.text import tables
 from perturbations.text.tokens import parts
 
@@ -150,12 +150,33 @@ def perceptron() -> Tagger:
     try:
         model = PerceptronTagger()
     except LookupError as error:
-        raise BackendError(
-            "NLTK's tagger is not downloaded: `python -m nltk.downloader averaged_perceptron_tagger_eng`, or use the "
-            "backend `offline`"
-        ) from error
+        raise BackendError(_NO_PERCEPTRON) from error
     return lambda words: [str(tag) for _, tag in model.tag([parts(word)[1] or word for word in words])]
 
+
+_NO_PERCEPTRON = (
+    "NLTK's tagger is not downloaded: `python -m nltk.downloader averaged_perceptron_tagger_eng`, or use the backend "
+    "`offline`"
+)
+
+
+def missing_perceptron() -> str | None:
+    """How to get the weights of NLTK's tagger where they are not in its folders; None where they are."""
+    from nltk import data
+
+    try:
+        data.find("taggers/averaged_perceptron_tagger_eng/")
+    except LookupError:
+        return _NO_PERCEPTRON
+    return None
+
+
+_CANARY = Canary(
+    given="a man plays the guitar",
+    ask=lambda tagger, sentence: tagger(sentence.split()),
+    holds=lambda answer, sentence: [tag[:2] for tag in answer] == ["DT", "NN", "VB", "DT", "NN"],
+    expected="the tags of a determiner, a noun, a verb, a determiner and a noun",
+)
 
 MODELS = (
     Model(
@@ -165,6 +186,8 @@ MODELS = (
         weights="bundled with TextBlob",
         licence="MIT",
         load=caption_tagger,
+        needs=(library("textblob"),),
+        canary=_CANARY,
     ),
     Model(
         role="tagger",
@@ -173,5 +196,7 @@ MODELS = (
         weights="nltk data",
         licence="Apache-2.0",
         load=perceptron,
+        needs=(library("nltk"), missing_perceptron),
+        canary=_CANARY,
     ),
 )

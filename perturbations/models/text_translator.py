@@ -2,59 +2,140 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
-from perturbations.errors import BackendError
-from perturbations.models.registry import Model
-from perturbations.text.tokens import encodable, rebuild
+from perturbations.errors import BackendError, ToolError, short
+from perturbations.models.registry import Canary, Model, library
+from perturbations.models.text_similarity import missing_minilm
+from perturbations.system.hub import missing_weights
+from perturbations.text.tokens import differs, encodable
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerBase
 
     from perturbations.system.hub import Seq2Seq
 
     Pair = tuple[Seq2Seq, PreTrainedTokenizerBase]
 
+
+class Encoder(Protocol):
+    """Sentence embeddings of unit length."""
+
+    embed: Callable[[Sequence[str]], NDArray[np.floating]]
+
+
 # The WMT19 models' own limit.
 _MOST_NEW_TOKENS = 200
 
+# A hundred times what Apertium takes for as many captions as the pipeline gives it at a time.
+_LIMIT_S = 120.0
 
-class Apertium:
-    """English to Spanish and back by Apertium's rules, in one pass for many captions.
+_MISSING = (
+    "offline back-translation needs Apertium and one of its pairs with English: "
+    "`apt-get install apertium apertium-eng-spa`"
+)
+
+# Apertium's pairs that go from English and back: Spanish, Catalan, Galician, Esperanto.
+_PIVOTS = (("eng-spa", "spa-eng"), ("eng-cat", "cat-eng"), ("en-gl", "gl-en"), ("en-eo", "eo-en"))
+
+RoundTrip = Callable[[Sequence[str]], list[str]]
+PostEdit = Callable[[str, str], str]
+
+
+class BackTranslator:
+    """Captions through other languages and back, post-edited; the best of several results.
+
+    Per language, a caption is sent as it is and pre-edited, and what comes back is post-edited
+    (`perturbations.text.round_trip`). Of the results that change more than capitals and punctuation, the one most
+    similar to the caption is taken; without any, the caption itself.
 
     A translator without `prepare` is called once per caption; starting Apertium takes a quarter of a second per call.
     """
 
-    def __init__(self) -> None:
-        if shutil.which("apertium") is None or not {"eng-spa", "spa-eng"} <= set(_apertium("-l").split()):
-            raise BackendError(
-                "offline back-translation needs Apertium and its English-Spanish pair: "
-                "`apt-get install apertium apertium-eng-spa`"
-            )
+    def __init__(
+        self,
+        pivots: Mapping[str, RoundTrip],
+        encoder: Encoder,
+        pre_edit: Callable[[str], str],
+        post_edit: PostEdit,
+    ) -> None:
+        self.detail = ", ".join(pivots)
+        self._pivots = pivots
+        self._encoder = encoder
+        self._pre_edit = pre_edit
+        self._post_edit = post_edit
         self._known: dict[str, str] = {}
 
     def prepare(self, texts: Iterable[str]) -> None:
         """Translate captions that will be needed soon."""
         new = list(dict.fromkeys(text for text in texts if text not in self._known and _speakable(text)))
-        spanish = _translate([" ".join(text.split()) for text in new], "eng-spa")
-        english = _translate(spanish, "spa-eng")
-        self._known.update(zip(new, map(_tidied, new, english), strict=True))
+        plain = [" ".join(text.split()) for text in new]
+        edited = [self._pre_edit(text) for text in plain]
+        sent = list(dict.fromkeys([*plain, *edited]))
+        candidates: dict[str, list[str]] = {text: [] for text in new}
+        for pivot in self._pivots.values():
+            back = dict(zip(sent, pivot(sent), strict=True))
+            for text, way in zip([*new, *new], [*plain, *edited], strict=True):
+                candidate = self._post_edit(text, back[way])
+                if differs(text, candidate) and candidate not in candidates[text]:
+                    candidates[text].append(candidate)
+        self._known.update((text, self._best(text, of_text)) for text, of_text in candidates.items())
 
     def __call__(self, text: str) -> str:
-        """The caption in Apertium's English."""
+        """The caption after its way through another language; the caption itself where nothing sensible came back."""
         if not _speakable(text):
             return text
         if text not in self._known:
             self.prepare([text])
         return self._known[text]
 
+    def _best(self, text: str, candidates: Sequence[str]) -> str:
+        if len(candidates) < 2:
+            return candidates[0] if candidates else text
+        vectors = self._encoder.embed([text, *candidates])
+        similarities = [round(float(vectors[0] @ vector), 4) for vector in vectors[1:]]
+        return candidates[similarities.index(max(similarities))]
 
-def apertium() -> Apertium:
-    """Apertium's English-Spanish pair (GPL, run as a program)."""
-    return Apertium()
+
+def missing_apertium() -> str | None:
+    """What to install where Apertium or all of its pairs are not installed; None where one is."""
+    return None if _installed() else _MISSING
+
+
+def _installed() -> list[tuple[str, str]]:
+    modes = set(_apertium("-l").split()) if shutil.which("apertium") else set()
+    return [pair for pair in _PIVOTS if set(pair) <= modes]
+
+
+def apertium() -> BackTranslator:
+    """Apertium's pairs with English that are installed (GPL, run as a program).
+
+    Raises `BackendError` when there is none.
+    """
+    from perturbations.models.registry import load
+    from perturbations.text import round_trip
+
+    if reason := missing_apertium():
+        raise BackendError(reason)
+    rules = {"tagger": load("tagger", "offline"), "inflector": load("inflector", "offline")}
+    return BackTranslator(
+        {there: partial(_round_trip, there, back) for there, back in _installed()},
+        load("similarity", "offline"),
+        partial(round_trip.pre_edited, **rules),
+        partial(round_trip.post_edited, **rules),
+    )
+
+
+def _round_trip(there: str, back: str, texts: Sequence[str]) -> list[str]:
+    return _translate(_translate(texts, there), back)
 
 
 def _speakable(text: str) -> bool:
@@ -62,40 +143,63 @@ def _speakable(text: str) -> bool:
 
 
 def _translate(texts: Sequence[str], pair: str) -> list[str]:
-    """One translation per text. Only a full stop and a blank line end Apertium's context."""
+    """One translation per text. Only a full stop and a blank line end Apertium's context.
+
+    Raises `ToolError` where Apertium gives fewer translations than texts, or an empty one.
+    """
     if not texts:
         return []
     # Apertium drops or interprets the marks of its own stream format.
     plain = [encodable(text).translate({ord(mark): " " for mark in "^$/\\<>{}[]@*#~\0"}) for text in texts]
     output = _apertium("-u", pair, stdin="".join(f"{text} .\n\n" for text in plain))
-    blocks = [block.strip() for block in output.removesuffix("\n\n").split("\n\n")]
-    if len(blocks) == len(texts):
-        return [text.removesuffix(".").rstrip() for text in blocks]
-    # Apertium cut a caption in two, so that the blocks do not match: translate halves until that caption is alone.
-    if len(texts) == 1:
-        return [" ".join(output.split()).removesuffix(".").rstrip()]
-    half = len(texts) // 2
-    return _translate(texts[:half], pair) + _translate(texts[half:], pair)
+    blocks = [block.strip().removesuffix(".").rstrip() for block in output.removesuffix("\n\n").split("\n\n")]
+    if len(blocks) > len(texts):
+        # Apertium cut a caption in two, so that the blocks do not match: translate halves until that caption is alone.
+        if len(texts) == 1:
+            blocks = [" ".join(output.split()).removesuffix(".").rstrip()]
+        else:
+            half = len(texts) // 2
+            return _translate(texts[:half], pair) + _translate(texts[half:], pair)
+    translated = sum(map(bool, blocks))
+    if translated < len(texts):
+        raise ToolError(
+            f"apertium {pair} gave {translated} translations of {len(texts)} captions, the first {short(texts[0])}: "
+            f"{short(output)}"
+        )
+    return blocks
 
 
 def _apertium(*arguments: str, stdin: str = "") -> str:
-    result = subprocess.run(["apertium", *arguments], input=stdin, capture_output=True, encoding="utf-8", check=False)
-    if result.returncode:
-        raise BackendError(f"apertium {' '.join(arguments)} failed: {result.stderr.strip()[-200:]}")
-    return result.stdout
-
-
-def _tidied(original: str, translated: str) -> str:
-    """The translation with the original's first letter's case (Apertium writes a capital) and its white space.
-
-    White space is kept where both have the same number of words.
-    """
-    words = translated.split()
-    if not words:
-        return original
-    if original.strip()[:1].islower():
-        words[0] = words[0][:1].lower() + words[0][1:]
-    return rebuild(original, words)
+    """What the program prints. Raises `ToolError` when it fails, hangs or prints something else than text."""
+    command = f"apertium {' '.join(arguments)}"
+    # Under a locale that the machine lacks, Apertium's parts die while its script ends well, without any output.
+    environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+    try:
+        # A session of its own: the script starts a chain of programs, which must end with it.
+        with subprocess.Popen(
+            ["apertium", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+        ) as process:
+            try:
+                output, errors = process.communicate(stdin.encode(), timeout=_LIMIT_S)
+            except BaseException as error:
+                os.killpg(process.pid, signal.SIGKILL)
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise ToolError(f"{command} did not answer within {_LIMIT_S:g} s") from None
+                raise
+    except OSError as error:
+        raise ToolError(f"{command} cannot be run: {error.strerror}") from error
+    if process.returncode:
+        words = " ".join(errors.decode(errors="replace").split())[-200:]
+        raise ToolError(f"{command} failed with exit status {process.returncode}: {words}")
+    try:
+        return output.decode()
+    except UnicodeDecodeError:
+        raise ToolError(f"{command} gave no UTF-8 text: {short(output)}") from None
 
 
 class HubTranslator:
@@ -105,18 +209,23 @@ class HubTranslator:
         self._pair = (there, back)
 
     def __call__(self, text: str) -> str:
-        """The caption translated there and back; the caption itself where a translation is empty."""
+        """The caption translated there and back. Raises `ToolError` where a translation is empty."""
+        if not _speakable(text):
+            return text
         translated = text
         for model, tokenizer in self._pair:
-            if not translated.strip():
-                return text
             tokens = tokenizer(translated, return_tensors="pt", truncation=True)
             output = model.generate(**tokens, num_beams=5, do_sample=False, max_new_tokens=_MOST_NEW_TOKENS)
             translated = tokenizer.batch_decode(output, skip_special_tokens=True)[0]
-        return translated if translated.strip() else text
+            if not translated.strip():
+                raise ToolError(f"a translation model gives nothing for the caption {short(text)}")
+        return str(translated)
 
 
-def wmt19(there: str = "facebook/wmt19-en-de", back: str = "facebook/wmt19-de-en") -> HubTranslator:
+_WMT19 = ("facebook/wmt19-en-de", "facebook/wmt19-de-en")
+
+
+def wmt19(there: str = _WMT19[0], back: str = _WMT19[1]) -> HubTranslator:
     """Facebook's WMT19 models, English to German and back (Qiu et al., Tab. 8, after Ng et al.)."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -128,14 +237,25 @@ def wmt19(there: str = "facebook/wmt19-en-de", back: str = "facebook/wmt19-de-en
     return HubTranslator(pair(there), pair(back))
 
 
+def _canary(*, changes: bool) -> Canary:
+    return Canary(
+        given="a man is talking about the car",
+        ask=lambda translator, sentence: translator(sentence),
+        holds=lambda answer, sentence: "car" in answer and not (changes and answer == sentence),
+        expected=f"{'another' if changes else 'a'} sentence about a car",
+    )
+
+
 MODELS = (
     Model(
         role="translator",
         backends=("offline",),
-        name="apertium-eng-spa",
-        weights="Debian's apertium-eng-spa",
+        name="apertium-post-edited",
+        weights="Debian's apertium-eng-spa, apertium-eng-cat, apertium-en-gl, apertium-eo-en: those installed",
         licence="GPL-3.0",
         load=apertium,
+        needs=(missing_apertium, library("textblob", "lemminflect"), missing_minilm),
+        canary=_canary(changes=True),
     ),
     Model(
         role="translator",
@@ -144,5 +264,8 @@ MODELS = (
         weights="model hub",
         licence="Apache-2.0",
         load=wmt19,
+        needs=(library("torch", "transformers"), partial(missing_weights, *_WMT19)),
+        # Its German has no progressive, but may bring the same English back.
+        canary=_canary(changes=False),
     ),
 )

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from perturbations.errors import BackendError
-from perturbations.models.registry import BACKENDS, Model
+from perturbations.models.registry import BACKENDS, Canary, Model
 
 FOLDER = Path("/usr/share/wordnet")
 
@@ -40,11 +40,8 @@ class WordNet:
     """
 
     def __init__(self, folder: Path) -> None:
-        if not (folder / "index.noun").is_file():
-            raise BackendError(
-                f"no WordNet in {folder}: `apt-get install wordnet-base`; without root, `apt-get download` it, "
-                "`dpkg -x` it and name its usr/share/wordnet in PERTURB_WORDNET"
-            )
+        if reason := missing_wordnet(folder):
+            raise BackendError(reason)
         self._folder = folder
         try:
             self._index = {name: _Sorted(folder / f"index.{name}") for name in _FILES.values()}
@@ -55,7 +52,10 @@ class WordNet:
         self.synonyms = cache(self._synonyms)
 
     def _synonyms(self, word: str, tag: str | None) -> tuple[str, ...]:
-        """Lemmas that share a sense with `word`, sorted; of a Penn tag's part of speech, or of any for None."""
+        """Lemmas that share a sense with `word`, sorted: of a Penn tag's part of speech, less the word's base forms.
+
+        With None, of any part of speech, and with its base forms, which EDA and METEOR count among the synonyms.
+        """
         names = _FILES.values() if tag is None else [_FILES[tag[:2]]] if tag[:2] in _FILES else []
         related = {
             lemma.replace("_", " ")
@@ -64,8 +64,8 @@ class WordNet:
             for offset in self._offsets(base, name)
             for lemma in self._lemmas(offset, name)
         }
-        lemmas = {base for name in names for base in self._bases(word.lower(), name)}
-        return tuple(sorted(related - lemmas - {word.lower()}))
+        bases = {base for name in names for base in self._bases(word.lower(), name)} if tag is not None else set()
+        return tuple(sorted(related - bases - {word.lower()}))
 
     def ambiguous(self, tag: str) -> tuple[str, ...]:
         """Single words in common use that can have the tag's part of speech and another one, sorted."""
@@ -165,7 +165,22 @@ def _exceptions(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
 @cache
 def open_wordnet() -> WordNet:
     """The WordNet of this machine, in PERTURB_WORDNET or where Debian puts it."""
-    return WordNet(Path(os.environ.get("PERTURB_WORDNET", FOLDER)))
+    return WordNet(_folder())
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("PERTURB_WORDNET", FOLDER))
+
+
+def missing_wordnet(folder: Path | None = None) -> str | None:
+    """What to install where there is no WordNet; None where there is one."""
+    folder = folder or _folder()
+    if (folder / "index.noun").is_file():
+        return None
+    return (
+        f"no WordNet in {folder}: `apt-get install wordnet-base`; without root, `apt-get download` it, "
+        "`dpkg -x` it and name its usr/share/wordnet in PERTURB_WORDNET"
+    )
 
 
 def synonyms() -> Callable[[str, str | None], tuple[str, ...]]:
@@ -187,6 +202,13 @@ MODELS = (
         weights="Debian's wordnet-base",
         licence="WordNet-3.0",
         load=synonyms,
+        needs=(missing_wordnet,),
+        canary=Canary(
+            given="person",
+            ask=lambda synonyms, word: synonyms(word, "NN"),
+            holds=lambda answer, word: "someone" in answer and word not in answer,
+            expected="its synonyms, someone among them",
+        ),
     ),
     Model(
         role="ambiguous",
@@ -195,5 +217,12 @@ MODELS = (
         weights="Debian's wordnet-base",
         licence="WordNet-3.0",
         load=ambiguous_words,
+        needs=(missing_wordnet,),
+        canary=Canary(
+            given="NN",
+            ask=lambda ambiguous, tag: ambiguous(tag),
+            holds=lambda answer, tag: "play" in answer,
+            expected="nouns that are of another part of speech too, play among them",
+        ),
     ),
 )

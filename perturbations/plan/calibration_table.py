@@ -49,9 +49,7 @@ def _read(path: Path, time_ns: int, size: int) -> Table:
     return table
 
 
-def parameters(
-    path: Path, entry: registry.Perturbation, severity: int, variant: str
-) -> dict[str, bool | int | float | str]:
+def parameters(path: Path, entry: registry.Perturbation, severity: int) -> dict[str, bool | int | float | str]:
     """The solved parameters of one perturbation at one severity.
 
     Raises `ConfigError` when the table does not hold them, when they belong to another version or variant of the
@@ -62,7 +60,7 @@ def parameters(
         raise ConfigError(f"{path} does not hold {entry.key}")
     if not isinstance(solved, dict):
         raise ConfigError(f"{path}: {entry.key} must be an object, not {short(solved)}")
-    for name, now in (("version", entry.version), ("variant", variant)):
+    for name, now in (("version", entry.version), ("variant", entry.variant)):
         if solved.get(name) != now:
             raise ConfigError(f"{path} holds {entry.key} for the {name} {short(solved.get(name))}, and it is {now} now")
     chosen = _member(_member(_member(solved, "severities"), str(severity)), "params")
@@ -71,7 +69,7 @@ def parameters(
     if problems := registry.parameter_problems(entry, chosen):
         raise ConfigError(f"{path}: {entry.key} at severity {severity}: {'; '.join(problems)}")
     # JSON distinguishes 1.0 from 1; people who edit a table may not.
-    kinds = _kinds(entry, variant)
+    kinds = _kinds(entry)
     return {name: kinds[name](value) for name, value in chosen.items()}
 
 
@@ -80,9 +78,9 @@ def _member(value: object, name: str) -> dict[str, object]:
     return member if isinstance(member, dict) else {}
 
 
-def _kinds(entry: registry.Perturbation, variant: str) -> dict[str, type]:
+def _kinds(entry: registry.Perturbation) -> dict[str, type]:
     """The parameters' types. A parameter that is a float at any severity is a float at all of them."""
-    published = [entry.parameters(severity, variant) for severity in entry.severities]
+    published = [entry.parameters(severity) for severity in entry.severities]
     return {
         name: float if any(isinstance(parameters[name], float) for parameters in published) else type(value)
         for name, value in published[0].items()

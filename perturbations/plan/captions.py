@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from perturbations.errors import ConfigError
+from perturbations.manifest.skipped import Skipped
 from perturbations.plan import config as configuration
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import Parameters, TextRecipe
 from perturbations.suites import registry
 from perturbations.system.records import digest
+from perturbations.text import scripts
 
 GENDER = "Bias"
 """The category of perturbations that need captions about men or women."""
 
 
-def scenarios(config: configuration.Config, dataset: str, suite: str) -> list[tuple[str, int]]:
-    """The (perturbation, severity) pairs that the configuration asks for, in the suite's order.
+Scenarios = list[tuple[str, int]]
+"""(Perturbation, severity) pairs."""
+
+
+def requested(config: configuration.Config, dataset: str, suite: str) -> Scenarios:
+    """What the configuration asks for, in the suite's order, also what this machine cannot make.
 
     Datasets whose captions say nothing of gender get no gender perturbations, as in YouCook2-P.
     """
@@ -31,15 +38,53 @@ def scenarios(config: configuration.Config, dataset: str, suite: str) -> list[tu
     return pairs
 
 
-def from_config(config: configuration.Config, suite: str, name: str, severity: int) -> TextRecipe:
+def skipped(config: configuration.Config, dataset: str, suite: str) -> list[Skipped]:
+    """What the configuration asks for by `all`, and cannot be made of this dataset or on this machine.
+
+    Raises `ConfigError`, with every reason, for what it names one by one.
+    """
+    severities: dict[str, list[int]] = {}
+    for name, severity in requested(config, dataset, suite):
+        severities.setdefault(name, []).append(severity)
+    language, backend = config.datasets[dataset].language, config.backends.captions.backend
+    entries = [
+        Skipped(name, tuple(severities[name]), reason)
+        for name in severities
+        if (reason := _missing(registry.get(f"{suite}/{name}"), language, backend))
+    ]
+    if entries and config.suites[suite].captions.perturbations != "all":
+        lines = "".join(f"\n  {entry.perturbation}: {entry.reason}" for entry in entries)
+        raise ConfigError(
+            f"suites.{suite}.captions.perturbations names what cannot be made of the captions of `{dataset}`:{lines}\n"
+            "Take it out, or mend the reason; what `all` asks for is skipped instead"
+        )
+    return entries
+
+
+def _missing(entry: registry.Perturbation, language: str, backend: str) -> str | None:
+    """Why a perturbation cannot be made; None where nothing is known to be missing."""
+    from perturbations.models import registry as models
+
+    if reason := scripts.problem_of(entry.languages, language):
+        return reason
+    return next((reason for role in entry.players if (reason := models.missing(role, backend))), None)
+
+
+def scenarios(config: configuration.Config, dataset: str, suite: str) -> Scenarios:
+    """What is made: what the configuration asks for without what is skipped. Raises `ConfigError` as `skipped` does."""
+    left_out = {entry.perturbation for entry in skipped(config, dataset, suite)}
+    return [pair for pair in requested(config, dataset, suite) if pair[0] not in left_out]
+
+
+def from_config(config: configuration.Config, dataset: str, suite: str, name: str, severity: int) -> TextRecipe:
     """The recipe that `config.yaml` asks for."""
     wanted = config.suites[suite]
     return make(
-        registry.get(f"{suite}/{name}"),
+        registry.get(f"{suite}/{name}", wanted.variant),
         severity,
-        variant=wanted.variant,
         seed=config.seed,
         backend=config.backends.captions.backend,
+        language=config.datasets[dataset].language,
         replaced=wanted.captions.parameters.get(name, {}).get(severity),
     )
 
@@ -48,9 +93,10 @@ def make(
     entry: registry.Perturbation,
     severity: int,
     *,
-    variant: str = "released",
+    variant: str | None = None,
     seed: int = 0,
     backend: str = "offline",
+    language: str = "en",
     replaced: Parameters | None = None,
 ) -> TextRecipe:
     """Everything that determines a perturbed caption, except the caption itself.
@@ -60,18 +106,18 @@ def make(
     """
     from perturbations.models import registry as models
 
-    roles = [*entry.roles, *(["similarity"] if entry.gated else [])]
     return TextRecipe.model_validate(
         {
             "suite": entry.suite,
             "perturbation": entry.name,
             "severity": severity,
-            "variant": variant,
-            "params": {**entry.parameters(severity, variant), **(replaced or {})},
+            "variant": entry.variant,
+            "params": {**entry.parameters(severity), **(replaced or {})},
             "version": entry.version,
             "gated": entry.gated,
             "backend": backend,
-            "players": {role: models.roles()[role][backend].name for role in roles},
+            "language": language,
+            "players": {role: models.roles()[role][backend].name for role in entry.players},
             "seed": seed,
         }
     )

@@ -17,12 +17,13 @@ from pydantic.config import JsonDict
 from perturbations.bounds import SEEDS
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
-from perturbations.errors import ConfigError, cut, short
+from perturbations.errors import ConfigError, cut
 from perturbations.guides import registry as guides
 from perturbations.plan import problems
+from perturbations.plan.composed_config import Composed
 from perturbations.suites import registry
 from perturbations.system import limits
-from perturbations.system.settings import MOST_ITEMS, Reader, Strict, Whole
+from perturbations.system.settings import MOST_ITEMS, AnySeverity, Reader, Strict, Whole, distinct
 from perturbations.tta.methods import registry as methods
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ else:
     AnyDataset = datasets.settings_of_any()
 
 Severity = Annotated[int, Field(ge=1, le=5)]
-AnySeverity = Annotated[int, Field(ge=1, le=7)]
-Variant = Literal["released", "paper"]
 
 
 Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
@@ -43,8 +42,10 @@ class VideoStorage(Strict):
     """Full-length files."""
 
     tier: Literal["video"]
-    profile: Literal["lossless", "high", "compatible"] = Field(
-        "high", description="lossless: exact; high: >= 40 dB; compatible: 4:2:0, plays everywhere, lossy"
+    profile: Literal["lossless", "high", "compatible", "released"] = Field(
+        "high",
+        description="lossless: exact; high: >= 40 dB; compatible: 4:2:0, plays everywhere, lossy; released: as "
+        "MSRVTT-P's authors stored, the `mp4v` of OpenCV, very lossy",
     )
 
 
@@ -141,19 +142,25 @@ class Captions(Strict):
     @field_validator("perturbations", "severities")
     @classmethod
     def _no_repetition(cls, value: Any) -> Any:
-        return _distinct(value)
+        return distinct(value)
 
 
-def _distinct(value: Any) -> Any:
-    if isinstance(value, tuple) and len(set(value)) != len(value):
-        raise ValueError(f"lists a value twice: {short(list(value))}")
-    return value
+def _with_variants(schema: JsonDict) -> None:
+    """Let the JSON schema list the variants."""
+    schema.pop("default", None)
+    known = {variant for suite in registry.suites().values() for variant in suite.variants}
+    schema["enum"] = [*sorted(known)]
 
 
 class Suite(Strict):
     """What to make of one suite."""
 
-    variant: Variant = Field("released", description="released: the authors' code; paper: the printed text")
+    variant: str = Field(
+        "",
+        description="released: what the authors' code does, bugs included; paper: what the text says; released_online "
+        "of msrvtt_p: the authors' other program. The default is the suite's first",
+        json_schema_extra=_with_variants,
+    )
     perturbations: Literal["all"] | tuple[str, ...] = Field("all", description="all, or a list of names")
     severities: tuple[Severity, ...] = Field((1, 2, 3, 4, 5), min_length=1, description="which severities")
     draw: Literal["clip", "frame"] | None = Field(
@@ -176,7 +183,7 @@ class Suite(Strict):
     @field_validator("perturbations", "severities")
     @classmethod
     def _no_repetition(cls, value: Any) -> Any:
-        return _distinct(value)
+        return distinct(value)
 
 
 def _known_method(name: str) -> str:
@@ -236,7 +243,7 @@ class Evaluation(Strict):
     @field_validator("directions", "suites", "severities", "mixes", "methods", "seeds")
     @classmethod
     def _once(cls, value: Any) -> Any:
-        return value if value is None else _distinct(value)
+        return value if value is None else distinct(value)
 
 
 class Limits(Strict):
@@ -273,6 +280,7 @@ class Config(Strict):
     )
     backends: Backends = Field(default_factory=Backends)
     evaluation: Evaluation = Field(default_factory=Evaluation)
+    composed: Composed = Field(default_factory=Composed)
     storage: Storage = Field(default_factory=lambda: VideoStorage(tier="video"))
     shard_size: Whole = Field(
         100, ge=1, le=100_000, description="at most so many items per job; it never changes a result"
@@ -284,6 +292,17 @@ class Config(Strict):
         120, ge=1, le=86_400, description="kill an item whose decoder gives no frame for so long"
     )
     limits: Limits = Field(default_factory=Limits, description="what one file may ask for before its item is refused")
+
+    @field_validator("suites")
+    @classmethod
+    def _first_variant(cls, suites: dict[str, Suite]) -> dict[str, Suite]:
+        known = registry.suites()
+        return {
+            name: suite.model_copy(update={"variant": known[name].variants[0]})
+            if name in known and not suite.variant
+            else suite
+            for name, suite in suites.items()
+        }
 
     def max_quarantine_of(self, dataset: str) -> int:
         """How many items of `dataset` may fail."""
@@ -314,6 +333,7 @@ def parse(raw: dict[str, Any]) -> Config:
             *problems.of_datasets(config),
             *problems.of_backends(config),
             *problems.of_evaluation(config),
+            *problems.of_composed(config),
         ]
     )
     return config

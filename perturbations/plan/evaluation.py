@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypedDict
 
 from perturbations.errors import ConfigError
@@ -11,6 +13,7 @@ from perturbations.plan import captions, recipe
 from perturbations.plan import config as configuration
 from perturbations.plan.mixes import SHARES
 from perturbations.suites import registry
+from perturbations.system.records import digest
 from perturbations.tta.methods import registry as methods_shelf
 
 CLEAN = "clean"
@@ -48,14 +51,22 @@ Job = tuple[Direction, str, str]
 
 def scenarios(config: configuration.Config, dataset: str) -> list[Scenario]:
     """Every scenario that the configuration asks for: clean queries first, then each suite's perturbations in order."""
-    wanted = config.evaluation
-    suites = wanted.suites if wanted.suites is not None else tuple(config.suites)
     planned: list[Scenario] = []
-    for direction in wanted.directions:
+    for direction in config.evaluation.directions:
         planned.append(Scenario(direction, CLEAN, CLEAN, CLEAN, 0))
-        for suite in suites:
+        for suite in _suites(config):
             planned += _of_videos(config, suite) if direction == "v2t" else _of_captions(config, dataset, suite)
     return planned
+
+
+def _suites(config: configuration.Config) -> tuple[str, ...]:
+    wanted = config.evaluation.suites
+    return wanted if wanted is not None else tuple(config.suites)
+
+
+def caption_suites(config: configuration.Config) -> tuple[str, ...]:
+    """The suites whose perturbed captions are asked."""
+    return _suites(config) if "t2v" in config.evaluation.directions else ()
 
 
 def jobs(config: configuration.Config, dataset: str) -> dict[Job, list[Scenario]]:
@@ -89,24 +100,26 @@ def _of_captions(config: configuration.Config, dataset: str, suite: str) -> Iter
 def _at_severities(
     direction: Direction, config: configuration.Config, suite: str, available: Sequence[tuple[str, int]]
 ) -> Iterator[Scenario]:
+    for name, severity in nearest(available, config.evaluation.severities):
+        yield Scenario(direction, suite, registry.get(f"{suite}/{name}").level, name, severity)
+
+
+def nearest(available: Sequence[tuple[str, int]], wanted: Sequence[int]) -> Iterator[tuple[str, int]]:
     """Each perturbation at each requested severity, or at the highest available severity below it."""
     for name in dict.fromkeys(name for name, _ in available):
         severities = [severity for other, severity in available if other == name]
-        nearest = {
-            max((severity for severity in severities if severity <= wanted), default=0)
-            for wanted in config.evaluation.severities
-        }
-        for severity in sorted(nearest - {0}):
-            yield Scenario(direction, suite, registry.get(f"{suite}/{name}").level, name, severity)
+        chosen = {max((severity for severity in severities if severity <= most), default=0) for most in wanted}
+        for severity in sorted(chosen - {0}):
+            yield name, severity
 
 
 AS_IT_IS, ADAPTED = GROUPS = (methods_shelf.baseline().name, "adapted")
-"""The model without adaptation, and all other methods: separate jobs, so that the first can run alone."""
+"""The model without adaptation alone, and all methods in one job, which reads each clip once."""
 
 
 def methods(config: configuration.Config, group: str) -> tuple[str, ...]:
     """The methods of a group of jobs."""
-    return tuple(name for name in config.evaluation.methods if name != AS_IT_IS) if group == ADAPTED else (AS_IT_IS,)
+    return tuple(dict.fromkeys((AS_IT_IS, *config.evaluation.methods))) if group == ADAPTED else (AS_IT_IS,)
 
 
 def needs_bank(config: configuration.Config, group: str) -> bool:
@@ -139,6 +152,7 @@ class ScenarioSettings(TypedDict):
 class Settings(ModelSettings):
     """Everything that a job's results depend on, besides its inputs. The device is not included."""
 
+    model_key: str
     setting: str
     seeds: Sequence[int]
     batch_size: int
@@ -159,6 +173,26 @@ def model_settings(config: configuration.Config) -> ModelSettings:
     }
 
 
+_READABLE = 64
+"""The most letters of a key before its hash: the names of a folder and a file can be very long."""
+
+
+def model_key(config: configuration.Config) -> str:
+    """The name of a configured model in paths, rows and tables: "clip4clip-clip-vit-base-patch32-qs-1a2b3c4d".
+
+    The readable part names the pooling, the pretrained model, the checkpoint and the setting; the hash tells apart what
+    the readable part does not: the whole path of the checkpoint, the revision, and the number of frames.
+    """
+    wanted = config.evaluation
+    pretrained = Path(wanted.pretrained).name if wanted.pretrained else "demo_encoder"
+    checkpoint = [f"{wanted.checkpoint.parent.name}-{wanted.checkpoint.stem}"] if wanted.checkpoint else []
+    readable = "-".join([wanted.model, pretrained, *checkpoint])
+    slug = re.sub(r"[^a-z0-9_]+", "-", readable.lower()).strip("-")[:_READABLE].strip("-")
+    of_checkpoint = str(wanted.checkpoint) if wanted.checkpoint else None
+    identity = {**model_settings(config), "checkpoint": of_checkpoint, "setting": wanted.setting}
+    return f"{slug}-{wanted.setting}-{digest(identity)[:8]}"
+
+
 def settings(config: configuration.Config, dataset: str, job: Job, group: str) -> Settings:
     """The settings of a job.
 
@@ -170,6 +204,7 @@ def settings(config: configuration.Config, dataset: str, job: Job, group: str) -
     wanted = config.evaluation
     return {
         **model_settings(config),
+        "model_key": model_key(config),
         "setting": wanted.setting,
         "seeds": wanted.seeds,
         "batch_size": wanted.batch_size,

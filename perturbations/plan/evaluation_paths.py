@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perturbations.errors import ConfigError
+from perturbations.manifest.skipped import as_json
+from perturbations.plan import captions, evaluation
 from perturbations.plan import config as configuration
-from perturbations.plan import evaluation
 from perturbations.plan.paths import CaptionShards, Inputs, Plans, options, without_braces
 
 DEMO_ENCODER = "work/demo_encoder"
@@ -19,16 +21,40 @@ KINDS = ("adaptation", "evaluation")
 
 def groups(kind: str) -> tuple[str, ...]:
     """The groups of methods that the jobs of one of `KINDS` run."""
-    return (evaluation.AS_IT_IS,) if kind == "evaluation" else evaluation.GROUPS
+    return (evaluation.AS_IT_IS if kind == "evaluation" else evaluation.ADAPTED,)
+
+
+def skipped(config: configuration.Config, dataset: str) -> str:
+    """What an evaluation leaves out of the perturbed captions, as JSON: perturbations by `suite/name`."""
+    return as_json(
+        replace(entry, perturbation=f"{suite}/{entry.perturbation}")
+        for suite in evaluation.caption_suites(config)
+        for entry in captions.skipped(config, dataset, suite)
+    )
+
+
+def parts_folder(config: configuration.Config, dataset: str) -> str:
+    """The folder of the gallery and of the jobs' results of a dataset and the configured model."""
+    return f"work/{dataset}/evaluation/{evaluation.model_key(config)}"
+
+
+def results_folder(config: configuration.Config, dataset: str, kind: str) -> str:
+    """The folder of the results of a dataset and the configured model; other models' results lie beside it."""
+    return f"manifests/{dataset}/{kind}/{evaluation.model_key(config)}"
 
 
 def result_parts(config: configuration.Config, dataset: str, kind: str, ending: str = "parquet") -> list[str]:
     """What the jobs of one of `KINDS` write: one file per job and group of methods."""
     return [
-        f"work/{dataset}/evaluation/{'/'.join(job)}/{group}.{ending}"
+        f"{parts_folder(config, dataset)}/{'/'.join(job)}/{group}.{ending}"
         for job in evaluation.jobs(config, dataset)
         for group in groups(kind)
     ]
+
+
+def checked(config: configuration.Config) -> str:
+    """What the check of the configured model writes; jobs that load the model wait for it."""
+    return f"work/models/{evaluation.model_key(config)}.json"
 
 
 def model_inputs(config: configuration.Config) -> Inputs:
@@ -41,6 +67,11 @@ def model_inputs(config: configuration.Config) -> Inputs:
     return inputs
 
 
+def loaded_inputs(config: configuration.Config) -> Inputs:
+    """The inputs of a job that loads the model: its files and their check. Raises `ConfigError` as `model_inputs`."""
+    return {**model_inputs(config), "checked": checked(config)}
+
+
 def model_options(config: configuration.Config) -> list[str]:
     """The model's files as options of a command."""
     wanted = config.evaluation
@@ -48,9 +79,9 @@ def model_options(config: configuration.Config) -> list[str]:
     return [f"--pretrained={wanted.pretrained or DEMO_ENCODER}", *checkpoint]
 
 
-def gallery(dataset: str) -> str:
-    """The encoded clean clips of a dataset."""
-    return f"work/{dataset}/evaluation/gallery.safetensors"
+def gallery(config: configuration.Config, dataset: str) -> str:
+    """The clean clips of a dataset, encoded by the configured model."""
+    return f"{parts_folder(config, dataset)}/gallery.safetensors"
 
 
 def inputs(
@@ -72,7 +103,7 @@ def inputs(
     named: Inputs = {
         "sources": f"manifests/{dataset}/sources.parquet",
         "captions": f"manifests/{dataset}/captions.parquet",
-        **model_inputs(config),
+        **loaded_inputs(config),
         "parts": [
             f"{folder}/{scenario.perturbation}/{scenario.severity}/{shard}.parquet"
             for scenario in perturbed
@@ -81,7 +112,7 @@ def inputs(
         "mixes": sorted(f"manifests/{dataset}/{suite}/{mix}.parquet" for mix in mixes),
     }
     if direction == "t2v":
-        named["gallery"] = gallery(dataset)
+        named["gallery"] = gallery(config, dataset)
     return named | bank_inputs(config, direction, group)
 
 
@@ -92,7 +123,7 @@ def bank_inputs(config: configuration.Config, direction: str, group: str) -> Inp
         return {}
     if direction == "t2v":
         return {"bank_captions": f"manifests/{bank}/captions.parquet"}
-    return {"bank_gallery": gallery(bank)}
+    return {"bank_gallery": gallery(config, bank)}
 
 
 def query_parts(dataset: str, direction: str, suite: str) -> str:
@@ -127,24 +158,63 @@ def readers(config: configuration.Config) -> int:
     return 8 if gpus(config) else 1
 
 
-def reported(config: configuration.Config) -> list[tuple[str, str]]:
-    """The (dataset, kind) pairs whose results the report shows.
+@dataclass(frozen=True)
+class Reported:
+    """Results that the report shows.
 
-    These are the results that exist now (the adaptation where a dataset has both kinds). Without any results, it is
-    the adaptation of the first dataset.
+    Attributes:
+        dataset: its name.
+        kind: one of `KINDS`.
+        model_key: of `evaluation.model_key`; the configured model, or another one whose results exist.
     """
-    pairs = []
+
+    dataset: str
+    kind: str
+    model_key: str
+
+    @property
+    def results(self) -> str:
+        """The manifest of results."""
+        return f"manifests/{self.dataset}/{self.kind}/{self.model_key}/results.parquet"
+
+
+_TARGETS = {"adaptation": "tta_{}", "evaluation": "evaluate_{}"}
+"""The targets that make each of `KINDS`."""
+
+
+def reported(config: configuration.Config, requested: Collection[str] = ()) -> list[Reported]:
+    """The results that the report shows.
+
+    These are the results that exist now, of every model, and those that are made in the same run as the report
+    (`requested`: names of targets, or files). Of a dataset and model that have both kinds it is the adaptation. Without
+    any results, it is the adaptation of the first dataset.
+    """
+    configured = evaluation.model_key(config)
+    shown = []
     for dataset in config.datasets:
-        kinds = [kind for kind in KINDS if Path(f"manifests/{dataset}/{kind}/results.parquet").exists()]
-        pairs += [(dataset, kind) for kind in kinds[:1]]
-    return pairs or [(next(iter(config.datasets)), "adaptation")]
+        kinds: dict[str, str] = {}
+        for kind in reversed(KINDS):  # an adaptation replaces an evaluation
+            kinds |= {path.parent.name: kind for path in Path(f"manifests/{dataset}/{kind}").glob("*/results.parquet")}
+            own = Reported(dataset, kind, configured)
+            if _TARGETS[kind].format(dataset) in requested or own.results in requested:
+                kinds[configured] = kind
+        shown += [Reported(dataset, kind, model_key) for model_key, kind in sorted(kinds.items())]
+    return shown or [Reported(next(iter(config.datasets)), "adaptation", configured)]
 
 
-def report_results(pairs: Sequence[tuple[str, str]]) -> list[str]:
+def report_results(shown: Sequence[Reported]) -> list[str]:
     """The manifests of results that the report shows."""
-    return [f"manifests/{dataset}/{kind}/results.parquet" for dataset, kind in pairs]
+    return [entry.results for entry in shown]
 
 
-def report_pictures(config: configuration.Config, pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """The files from which the report draws its pictures."""
-    return [part for dataset, kind in pairs for part in result_parts(config, dataset, kind, "pictures.json")]
+def report_pictures(config: configuration.Config, shown: Sequence[Reported]) -> list[str]:
+    """The files from which the report draws its pictures: of other models those that exist."""
+    files = []
+    for entry in shown:
+        if entry.model_key == evaluation.model_key(config):
+            files += result_parts(config, entry.dataset, entry.kind, "pictures.json")
+            continue
+        folder = Path(f"work/{entry.dataset}/evaluation/{entry.model_key}")
+        pictures = [path for group in groups(entry.kind) for path in folder.glob(f"*/*/*/{group}.pictures.json")]
+        files += sorted(map(str, pictures))
+    return files

@@ -30,8 +30,8 @@ def read(name: str, dataset: Dataset, *, videos: bool = True) -> Listing:
     """Every entry of a dataset's annotations: as an item, or rejected with a reason.
 
     An entry that does not follow the format is rejected when other entries of the file do. A video whose caption is
-    empty or only white space stays, with an empty text. Set `videos` to False to read captions only; then the videos
-    directory need not exist.
+    empty or only white space stays, with an empty text that no job perturbs. Set `videos` to False to read captions
+    only; then the videos directory need not exist.
 
     Raises:
         ConfigError: a path or a subset id does not exist; the message names the key.
@@ -49,7 +49,7 @@ def read(name: str, dataset: Dataset, *, videos: bool = True) -> Listing:
         items, rejected = _subset(name, dataset.subset, items, rejected)
     if not items and not rejected:
         raise AnnotationError(f"datasets.{name}.annotations: {collector.place} lists no item")
-    return Listing(items, rejected)
+    return Listing(items, rejected, collector.place.name)
 
 
 def _subset(

@@ -14,7 +14,8 @@ from pathlib import Path
 from perturbations.datasets import registry as datasets
 from perturbations.errors import ConfigError
 from perturbations.guides import registry as guides
-from perturbations.plan import captions, listed, recipe, sharding
+from perturbations.manifest.skipped import as_json
+from perturbations.plan import captions, composed, listed, recipe, sharding
 from perturbations.plan import config as configuration
 from perturbations.suites import registry
 
@@ -29,6 +30,9 @@ Inputs = dict[str, str | list[str]]
 
 WORK = Path("work")
 
+COMPOSED_SHARD = "s0"
+"""The one shard of a dataset's instructions."""
+
 
 def plan(config: configuration.Config, collection: str) -> sharding.Plan:
     """Write the list files of a collection and return its shards. Raises `ConfigError` and `AnnotationError`."""
@@ -37,10 +41,12 @@ def plan(config: configuration.Config, collection: str) -> sharding.Plan:
 
 
 def caption_shards(config: configuration.Config, dataset: str) -> tuple[str, ...]:
-    """Write the list files of a dataset's captions and return their shards.
+    """Write the list files of a dataset's captions and return their shards; a job lists composed queries, in one.
 
     Raises `ConfigError` and `AnnotationError`.
     """
+    if sharding.is_composed(dataset):
+        return (COMPOSED_SHARD,)
     return sharding.captions(dataset, config, WORK / dataset)
 
 
@@ -169,7 +175,7 @@ def text_parts(config: configuration.Config, dataset: str, suite: str, shards: S
     """The parts of perturbed captions: one per perturbation, severity and shard."""
     return [
         f"work/{dataset}/{suite}/captions/{name}/{severity}/{shard}.parquet"
-        for name, severity in captions.scenarios(config, dataset, suite)
+        for name, severity in _text_scenarios(config, dataset, suite)
         for shard in shards
     ]
 
@@ -177,10 +183,33 @@ def text_parts(config: configuration.Config, dataset: str, suite: str, shards: S
 def text_recipes(config: configuration.Config, dataset: str, suite: str) -> str:
     """Write the file of the recipes of perturbed captions and return its path. The parts must follow these recipes."""
     texts = {
-        f"{name}/{severity}": captions.from_config(config, suite, name, severity).text
-        for name, severity in captions.scenarios(config, dataset, suite)
+        f"{name}/{severity}": captions.from_config(config, sharding.dataset_of(dataset), suite, name, severity).text
+        for name, severity in _text_scenarios(config, dataset, suite)
     }
     return _written(WORK / dataset / suite / "captions" / "recipes.jsonl", texts)
+
+
+def caption_lists(dataset: str, shards: Iterable[str]) -> list[str]:
+    """The list files of a dataset's captions."""
+    return [str(WORK / dataset / "captions" / f"{shard}.jsonl") for shard in shards]
+
+
+def caption_counts(plan: sharding.Plan) -> list[str]:
+    """The numbers of captions that can be used and that cannot, as words of a command."""
+    return [str(plan.captions), str(plan.rejected_captions)]
+
+
+def text_skipped(config: configuration.Config, collection: str, suite: str) -> str:
+    """What a corpus of captions leaves out, as JSON."""
+    return as_json(captions.skipped(config, sharding.dataset_of(collection), suite))
+
+
+def _text_scenarios(config: configuration.Config, collection: str, suite: str) -> list[tuple[str, int]]:
+    """The perturbations of a dataset's captions; of composed queries, those that the evaluation asks."""
+    dataset = sharding.dataset_of(collection)
+    if sharding.is_composed(collection):
+        return composed.of_instructions(config, dataset, suite)
+    return captions.scenarios(config, dataset, suite)
 
 
 def text_memory_mb(config: configuration.Config) -> int:
@@ -192,11 +221,15 @@ def text_memory_mb(config: configuration.Config) -> int:
 
 
 def calibrated(config: configuration.Config) -> dict[str, int]:
-    """The video perturbations of the configured suites, `suite/name`, with their versions."""
+    """The video perturbations of the configured suites, `suite/name`, with their versions.
+
+    Those that change the size of frames are left out: they have no distance to the clean clip.
+    """
     keys = dict.fromkeys(f"{suite}/{name}" for suite in config.suites for name, _ in recipe.scenarios(config, suite))
-    return {key: registry.get(key).version for key in keys}
+    entries = {key: registry.get(key, config.suites[key.partition("/")[0]].variant) for key in keys}
+    return {key: entry.version for key, entry in entries.items() if entry.shape is None}
 
 
-def paper_suites(config: configuration.Config) -> list[str]:
-    """The suites that are configured in the variant "paper"."""
-    return [name for name, suite in config.suites.items() if suite.variant == "paper"]
+def variants(config: configuration.Config) -> list[str]:
+    """The variant of each suite, as options: `suite=variant`."""
+    return [f"{name}={suite.variant}" for name, suite in config.suites.items()]

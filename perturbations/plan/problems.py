@@ -62,24 +62,36 @@ def of_suites(suites: Mapping[str, Suite]) -> list[str]:
         if wanted.draw is not None and not suite.draws_by_choice:
             choosing = ", ".join(name for name, one in registry.suites().items() if one.draws_by_choice)
             problems.append(f"suites.{suite_name}.draw: the paper says what is drawn; a choice for: {choosing}")
-        known = {entry.name: entry for entry in suite.perturbations if entry.kind == "video"}
+        variant = wanted.variant or suite.variants[0]
+        if variant not in suite.variants:
+            allowed = " or ".join(f"'{name}'" for name in suite.variants)
+            problems.append(f"suites.{suite_name}.variant: must be {allowed}, not {short(wanted.variant)}")
+            continue
+        entries = [entry.in_variant(variant) for entry in suite.perturbations]
+        known = {entry.name: entry for entry in entries if entry.kind == "video"}
         if isinstance(wanted.perturbations, tuple):
             for name in wanted.perturbations:
                 if name not in known:
                     problems.append(
                         f"suites.{suite_name}.perturbations: unknown {short(name)}; known: {', '.join(known)}"
                     )
-        problems += _parameter_problems(suite_name, "parameters", wanted.parameters, known, wanted.variant)
-        texts = {entry.name: entry for entry in suite.perturbations if entry.kind == "text"}
+        asked = known if wanted.perturbations == "all" else wanted.perturbations
+        resized = [name for name in asked if name in known and known[name].shape is not None]
+        if wanted.severity == "calibrated" and resized:
+            problems.append(
+                f"suites.{suite_name}.severity: `calibrated` compares frames with clean ones, and those of "
+                f"{', '.join(resized)} ({variant}) have another size: list `perturbations` without, or "
+                "take another variant"
+            )
+        problems += _parameter_problems(suite_name, "parameters", wanted.parameters, known)
+        texts = {entry.name: entry for entry in entries if entry.kind == "text"}
         of_captions = wanted.captions
         if isinstance(of_captions.perturbations, tuple):
             for name in of_captions.perturbations:
                 if name not in texts:
                     place = f"suites.{suite_name}.captions.perturbations"
                     problems.append(f"{place}: unknown {short(name)}; known: {', '.join(texts) or 'none'}")
-        problems += _parameter_problems(
-            suite_name, "captions.parameters", of_captions.parameters, texts, wanted.variant
-        )
+        problems += _parameter_problems(suite_name, "captions.parameters", of_captions.parameters, texts)
     return problems
 
 
@@ -110,12 +122,30 @@ def of_evaluation(config: Config) -> list[str]:
     return problems
 
 
+def of_composed(config: Config) -> list[str]:
+    """What composed retrieval asks for that is not configured, or not there."""
+    wanted = config.composed
+    problems = [
+        f"composed.{key}: {short(name)} is not among `suites`: {', '.join(config.suites)}"
+        for key, names in (("suites", wanted.suites), ("text_suites", wanted.text_suites))
+        for name in names or ()
+        if name not in config.suites
+    ]
+    for key in wanted.both:
+        suite, _, name = key.partition("/")
+        known = [entry.name for entry in registry.perturbations(suite, "text")] if suite in config.suites else []
+        if name not in known:
+            problems.append(
+                f"composed.both: {short(key)} is no perturbation of captions of one of `suites`, as suite/name"
+            )
+    return problems
+
+
 def _parameter_problems(
     suite_name: str,
     key: str,
     replaced: Mapping[str, Mapping[int, Mapping[str, Value]]],
     known: Mapping[str, registry.Perturbation],
-    variant: str,
 ) -> list[str]:
     problems = []
     for name, by_severity in replaced.items():
@@ -128,7 +158,7 @@ def _parameter_problems(
                 problems.append(f"suites.{suite_name}.{key}.{name}: no severity {severity}; it has {has}")
                 continue
             place = f"suites.{suite_name}.{key}.{name}.{severity}"
-            complete = {**known[name].parameters(severity, variant), **values}
+            complete = {**known[name].parameters(severity), **values}
             problems += [f"{place}.{line}" for line in registry.parameter_problems(known[name], complete)]
     return problems
 
@@ -141,12 +171,12 @@ def of_backends(config: Config) -> list[str]:
             known = ", ".join(config.datasets)
             problems.append(f"datasets.{name}.donors: unknown dataset {short(dataset.donors)}; known: {known}")
     for suite, wanted in config.suites.items():
-        if suite not in registry.suites():
+        if suite not in registry.suites() or wanted.variant not in registry.suite(suite).variants:
             continue
         chosen = wanted.perturbations
         guided = {
             entry.guide: entry
-            for entry in registry.perturbations(suite, "video")
+            for entry in (entry.in_variant(wanted.variant) for entry in registry.perturbations(suite, "video"))
             if entry.guide and (chosen == "all" or entry.name in chosen)
         }
         for kind in guided:

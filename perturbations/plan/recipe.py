@@ -38,10 +38,11 @@ class StoredVideo(Record):
     """A full-length file, and the encoder settings behind its profile: changing those changes the recipe."""
 
     tier: Literal["video"] = "video"
-    profile: Literal["lossless", "high", "compatible"]
+    profile: Literal["lossless", "high", "compatible", "released"]
     codec: str
     pix_fmt: str
     options: dict[str, str]
+    pixel_bits: int | None = None
 
 
 class StoredFrames(Record):
@@ -61,10 +62,11 @@ Storage = StoredVideo | StoredFrames | Unstored
 
 
 def stored_video(profile: str) -> StoredVideo:
-    """Full-length files in a profile: "lossless", "high" or "compatible"."""
+    """Full-length files in a profile: "lossless", "high", "compatible" or "released"."""
     settings = PROFILES[profile]
     described = {"profile": profile, "codec": settings.codec, "pix_fmt": settings.pix_fmt}
-    return StoredVideo.model_validate({**described, "options": dict(settings.options)})
+    options = {"options": dict(settings.options), "pixel_bits": settings.pixel_bits}
+    return StoredVideo.model_validate({**described, **options})
 
 
 def storage_of(wanted: configuration.Storage) -> Storage:
@@ -87,7 +89,8 @@ class VideoRecipe(Record):
 
     Attributes:
         suite, perturbation, version: the declaration; only the registry knows its kernel.
-        severity, variant: as requested; the variant is "calibrated" where calibration solved the parameters.
+        severity, variant: as requested; the variant is one of the suite's.
+        calibrated: whether calibration solved the parameters.
         params: the kernel's parameters.
         draw: one realization per "clip" or per "frame"; "none" where nothing is random.
         seed: of all generators.
@@ -99,7 +102,8 @@ class VideoRecipe(Record):
     suite: str
     perturbation: str
     severity: int
-    variant: Literal["released", "paper", "calibrated"]
+    variant: str
+    calibrated: Literal[True] | None = None
     params: dict[str, Parameter]
     draw: Literal["clip", "frame", "none"]
     version: int
@@ -115,8 +119,8 @@ class VideoRecipe(Record):
 
     @property
     def entry(self) -> registry.Perturbation:
-        """The declaration."""
-        return registry.get(self.key)
+        """The declaration, as the recipe's variant makes it."""
+        return registry.get(self.key, self.variant)
 
     @property
     def analysis(self) -> AnalysisRecipe | None:
@@ -128,6 +132,11 @@ class VideoRecipe(Record):
         """The dataset that clips are taken from, and the analysis by which they are compared."""
         return self.guide.donors() if self.guide else None
 
+    @property
+    def antialiases_donors(self) -> bool:
+        """Whether another clip's frames are averaged where they are made smaller."""
+        return self.guide is None or self.guide.antialiases()
+
 
 class TextRecipe(Record):
     """What determines a perturbed caption, except the caption itself; `players` names the model of each role."""
@@ -135,11 +144,12 @@ class TextRecipe(Record):
     suite: str
     perturbation: str
     severity: int
-    variant: Literal["released", "paper"]
+    variant: str
     params: dict[str, Parameter]
     version: int
     gated: bool
     backend: Literal["offline", "pretrained"]
+    language: str
     players: dict[str, str]
     seed: Seed
 
@@ -183,8 +193,8 @@ def parse_text(text: str) -> TextRecipe:
 
 def _declared(recipe: VideoRecipe | TextRecipe, kind: registry.Kind) -> registry.Perturbation:
     try:
-        entry = registry.get(recipe.key)
-        entry.parameters(recipe.severity, "released" if recipe.variant == "calibrated" else recipe.variant)
+        entry = registry.get(recipe.key, recipe.variant)
+        entry.parameters(recipe.severity)
     except UnknownPerturbationError as error:
         raise ManifestError(f"a recipe asks for what there is not: {error}") from None
     if entry.kind != kind:
@@ -209,7 +219,7 @@ def make(
     perturbation: registry.Perturbation,
     severity: int,
     *,
-    variant: str,
+    variant: str | None = None,
     seed: int,
     storage: Storage,
     replaced: Parameters | None = None,
@@ -220,13 +230,15 @@ def make(
 ) -> VideoRecipe:
     """The recipe of one perturbation at one severity.
 
-    `replaced` holds parameters that replace the published ones. An integer for a published float is converted to
+    `perturbation` is taken as it is, or as `variant` makes it. `replaced` holds parameters that replace the published
+    ones. An integer for a published float is converted to
     float, so that `1` and `1.0` give the same recipe. `donors` names the dataset that event insertion takes its
     segments from. `draw` replaces the declaration's, where something is random. `whole_videos` says that clips are
     cut from perturbed videos.
     Raises `UnknownPerturbationError` for a severity or variant that does not exist.
     """
-    parameters = perturbation.parameters(severity, variant)
+    perturbation = perturbation if variant is None else perturbation.in_variant(variant)
+    parameters = perturbation.parameters(severity)
     for name, value in (replaced or {}).items():
         if isinstance(value, int) and isinstance(parameters[name], float):
             value = float(value)
@@ -238,14 +250,14 @@ def make(
     guide = None
     if perturbation.guide is not None:
         chosen = backends or configuration.Backends()
-        settings = chosen.guide_settings(variant=variant, sampled=_sampled(storage), donors=donors)
+        settings = chosen.guide_settings(variant=perturbation.variant, sampled=_sampled(storage), donors=donors)
         guide = guides.get(perturbation.guide).settle(settings)
     return VideoRecipe.model_validate(
         {
             "suite": perturbation.suite,
             "perturbation": perturbation.name,
             "severity": severity,
-            "variant": variant,
+            "variant": perturbation.variant,
             "params": parameters,
             "draw": perturbation.draw if draw is None or perturbation.realization is None else draw,
             "version": perturbation.version,
@@ -264,12 +276,11 @@ def from_config(config: configuration.Config, collection: str, suite: str, name:
     """
     wanted = config.suites[suite]
     dataset, _, part = collection.partition("/")
-    entry = registry.get(f"{suite}/{name}")
+    entry = registry.get(f"{suite}/{name}", wanted.variant)
     solved = _calibrated(config, dataset, entry, severity) if wanted.severity == "calibrated" else {}
     recipe = make(
         entry,
         severity,
-        variant=wanted.variant,
         seed=config.seed,
         storage=storage_of(config.storage),
         replaced={**solved, **wanted.parameters.get(name, {}).get(severity, {})},
@@ -279,7 +290,7 @@ def from_config(config: configuration.Config, collection: str, suite: str, name:
         whole_videos=not part and cuts_whole_videos(config, dataset, suite),
     )
     # Of the table, the recipe holds only its own numbers: a changed number reruns only the jobs that use it.
-    return altered(recipe, variant="calibrated") if solved else recipe
+    return altered(recipe, calibrated=True) if solved else recipe
 
 
 def altered(recipe: VideoRecipe, **fields: object) -> VideoRecipe:
@@ -290,9 +301,9 @@ def altered(recipe: VideoRecipe, **fields: object) -> VideoRecipe:
 
 def is_published(row: ClipRow | TextRow) -> bool:
     """Whether a row's parameters are those that the paper, or its code, publishes for the severity."""
-    if row.variant not in registry.VARIANTS:
+    if row.variant not in registry.suite(row.suite).variants:
         return False
-    published = registry.get(f"{row.suite}/{row.perturbation}").parameters(row.severity, row.variant)
+    published = registry.get(f"{row.suite}/{row.perturbation}", row.variant).parameters(row.severity)
     return bool(row.params == canonical(published))
 
 
@@ -301,7 +312,7 @@ def _calibrated(
 ) -> dict[str, bool | int | float | str]:
     path = config.calibration_of(dataset, entry.suite)
     try:
-        return calibration_table.parameters(path, entry, severity, config.suites[entry.suite].variant)
+        return calibration_table.parameters(path, entry, severity)
     except ConfigError as error:
         raise ConfigError(
             f"suites.{entry.suite}.severity is `calibrated`: {error}. `snakemake calibrate_{dataset}` solves the table "

@@ -36,12 +36,16 @@ class Plan:
         videos: per shard, the ids of the videos that contain its items.
         listed: number of items in the annotations.
         rejected: number of items that cannot be used.
+        captions: number of captions that can be used.
+        rejected_captions: number of captions that cannot.
     """
 
     shards: tuple[str, ...]
     videos: Mapping[str, frozenset[str]]
     listed: int
     rejected: int
+    captions: int = 0
+    rejected_captions: int = 0
 
 
 def shards_of(
@@ -109,9 +113,22 @@ def whole(dataset: str) -> str:
     return dataset + _WHOLE
 
 
+_COMPOSED = "/composed"
+
+
+def composed(dataset: str) -> str:
+    """The name of the collection of a dataset's composed queries, whose captions are the instructions."""
+    return dataset + _COMPOSED
+
+
+def is_composed(collection: str) -> bool:
+    """Whether a collection holds composed queries."""
+    return collection.endswith(_COMPOSED)
+
+
 def dataset_of(collection: str) -> str:
     """The dataset that a collection belongs to."""
-    return collection.removesuffix(_WHOLE)
+    return collection.removesuffix(_WHOLE).removesuffix(_COMPOSED)
 
 
 def make(name: str, config: configuration.Config, root: Path) -> Plan:
@@ -138,15 +155,34 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
         _write_lines(list_path(root, shard), [member.line() for member in members])
     for stale in set((root / "shards").glob("*.jsonl")) - {list_path(root, shard) for shard in shards}:
         stale.unlink()
-    rejected = [
+    unusable = listing.rejected_items()
+    _write_rejected(root / "rejected.jsonl", split, unusable, missing)
+    numbered = _Captions(listing)
+    _write_captions(root / "captions.jsonl", numbered)
+    rejected_captions = listing.rejected_captions()
+    _write_rejected(root / REJECTED_CAPTIONS, split, rejected_captions)
+    videos = {shard: frozenset(member.item.source_video_id for member in members) for shard, members in shards.items()}
+    return Plan(
+        tuple(shards),
+        videos,
+        len(listing.items) + len(unusable),
+        len(unusable) + len(missing),
+        len(numbered),
+        len(rejected_captions),
+    )
+
+
+REJECTED_CAPTIONS = "rejected_captions.jsonl"
+"""The list of a dataset's captions that cannot be used."""
+
+
+def _write_rejected(path: Path, split: str, unusable: Sequence[Rejected], missing: Sequence[Rejected] = ()) -> None:
+    rows = [
         {"item_id": entry.item_id, "split": split, "error": entry.reason, "missing": is_missing}
-        for is_missing, entries in ((False, listing.rejected), (True, missing))
+        for is_missing, entries in ((False, unusable), (True, missing))
         for entry in entries
     ]
-    _write_lines(root / "rejected.jsonl", sorted(rejected, key=canonical))
-    _write_captions(root / "captions.jsonl", _Captions(listing))
-    videos = {shard: frozenset(member.item.source_video_id for member in members) for shard, members in shards.items()}
-    return Plan(tuple(shards), videos, len(listing.items) + len(listing.rejected), len(rejected))
+    _write_lines(path, sorted(rows, key=canonical))
 
 
 CAPTIONS_PER_JOB = 1000
@@ -157,7 +193,9 @@ def captions(name: str, config: configuration.Config, root: Path) -> tuple[str, 
 
     Raises `ConfigError` and `AnnotationError`.
     """
-    listing = items.read(name, config.datasets[name], videos=False)
+    dataset = config.datasets[name]
+    listing = items.read(name, dataset, videos=False)
+    _write_rejected(root / REJECTED_CAPTIONS, datasets.split_of(dataset), listing.rejected_captions())
     numbered = _Captions(listing)
     folder = root / "captions"
     shards = []
@@ -175,15 +213,19 @@ def list_path(root: Path, shard: str) -> Path:
 
 
 class _Captions:
-    """The captions of a listing by number. They are not copied from their items: there may be a million."""
+    """The captions of a listing that are not empty, by number.
+
+    They are not copied from their items: there may be a million.
+    """
 
     def __init__(self, listing: Listing) -> None:
         self._items = listing.items
         self._owners = array("I")  # of each caption, its item's place
-        self._firsts = array("I")  # of each item, its first caption's number
+        self._within = array("I")  # of each caption, its number in its item
         for place, item in enumerate(listing.items):
-            self._firsts.append(len(self._owners))
-            self._owners.extend([place] * len(item.texts))
+            usable = [number for number, text in enumerate(item.texts) if text]
+            self._owners.extend([place] * len(usable))
+            self._within.extend(usable)
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -192,14 +234,12 @@ class _Captions:
         return self._items[self._owners[number]].item_id
 
     def caption_id(self, number: int) -> str:
-        owner = self._owners[number]
-        return self._items[owner].caption_id(number - self._firsts[owner])
+        return self._items[self._owners[number]].caption_id(self._within[number])
 
     def line(self, number: int) -> str:
         """The caption as `_write_lines` would write it, ten times as fast."""
-        owner = self._owners[number]
-        item = self._items[owner]
-        within = number - self._firsts[owner]
+        item = self._items[self._owners[number]]
+        within = self._within[number]
         caption_id, item_id, text = map(
             encode_basestring_ascii, (item.caption_id(within), item.item_id, item.texts[within])
         )

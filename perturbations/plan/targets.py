@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
+from perturbations.datasets import registry as datasets
 from perturbations.errors import ConfigError
-from perturbations.plan import captions, evaluation, evaluation_paths, listed, paths, recipe, sharding
+from perturbations.manifest import skipped
+from perturbations.plan import (
+    captions,
+    composed,
+    composed_paths,
+    evaluation,
+    evaluation_paths,
+    listed,
+    paths,
+    recipe,
+    sharding,
+)
 from perturbations.plan import config as configuration
 from perturbations.plan.paths import CaptionShards, Plans
 from perturbations.suites import registry
+from perturbations.text import scripts
 
 
 @dataclass(frozen=True)
@@ -68,9 +83,21 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
         text = "retrieval with perturbed queries, without and with test-time adaptation"
         request = partial(results, config, dataset, "adaptation", plans)
         yield Target(f"tta_{dataset}", f"{text}, on the dataset `{dataset}`", request)
+    yield from _of_composed(config, plans)
     for suite_name in config.suites:
         for dataset in config.datasets:
             yield from _of_suite(config, suite_name, dataset, plans, caption_shards)
+
+
+def _of_composed(config: configuration.Config, plans: Plans) -> Iterator[Target]:
+    names = {adapter.composed.target: name for name, adapter in datasets.adapters().items() if adapter.composed}
+    for target, adapter in names.items():
+        if target:
+            text = f"composed retrieval on every dataset of the adapter `{adapter}`"
+            yield Target(target, text, partial(composed_of_adapter, config, adapter, plans))
+    for dataset in composed.can(config):
+        text = f"retrieval by a clip and an instruction, on the dataset `{dataset}`"
+        yield Target(f"composed_{dataset}", text, partial(composed_results, config, dataset, plans))
 
 
 def _of_suite(
@@ -78,7 +105,7 @@ def _of_suite(
 ) -> Iterator[Target]:
     videos = partial(corpus, config, suite, dataset, plans)
     yield Target(f"{suite}_{dataset}", corpus_text(config, suite, dataset), videos)
-    if not captions.scenarios(config, dataset, suite):
+    if not captions.requested(config, dataset, suite):
         return
     request = partial(texts, config, suite, dataset, caption_shards)
     yield Target(f"text_{suite}_{dataset}", texts_text(config, suite, dataset), request)
@@ -103,7 +130,7 @@ def corpus_text(config: configuration.Config, suite: str, dataset: str) -> str:
 
 def texts_text(config: configuration.Config, suite: str, dataset: str) -> str:
     """The menu line of a corpus of captions."""
-    names = {name for name, _ in captions.scenarios(config, dataset, suite)}
+    names = {name for name, _ in captions.requested(config, dataset, suite)}
     return f"{len(names)} perturbations of {suite} on the captions of the dataset `{dataset}`; no video is needed"
 
 
@@ -156,8 +183,9 @@ def corpus_size(config: configuration.Config, suite: str, dataset: str, plans: P
         items = plans(collection).listed
         noun = "clips" if config.datasets[dataset].has_spans and collection == dataset else "videos"
         sizes.append(f"{items:,} {noun} x {scenarios} = {items * scenarios:,} {noun}")
-    rejected = plans(dataset).rejected
-    unusable = f" ({rejected:,} listed items cannot be used)" if rejected else ""
+    plan = plans(dataset)
+    counted = ((plan.rejected, "items"), (plan.rejected_captions, "captions"))
+    unusable = "".join(f" ({number:,} listed {noun} cannot be used)" for number, noun in counted if number)
     return f"{suite} on {dataset}: {', cut from '.join(sizes)}{unusable}"
 
 
@@ -170,13 +198,40 @@ def corpora(config: configuration.Config, suite: str, adapter: str, plans: Plans
 
 
 def texts(config: configuration.Config, suite: str, dataset: str, caption_shards: CaptionShards) -> Work:
-    """The perturbed captions of one suite on one dataset."""
+    """The perturbed captions of one suite on one dataset. Raises `ConfigError` for what is named and cannot be made."""
     scenarios = len(captions.scenarios(config, dataset, suite))
-    folder = paths.WORK / dataset / "captions"
-    lists = [folder / f"{shard}.jsonl" for shard in caption_shards(dataset)]
-    count = sum(len(listed.read(path, listed.ListedCaption)) for path in lists)
-    size = f"captions of {suite} on {dataset}: {count:,} x {scenarios} = {count * scenarios:,}"
-    return Work([f"manifests/{dataset}/{suite}/{name}.parquet" for name in ("captions", "caption_statistics")], (size,))
+    lists = map(Path, paths.caption_lists(dataset, caption_shards(dataset)))
+    members = [caption.text for path in lists for caption in listed.read(path, listed.ListedCaption)]
+    sizes = [f"captions of {suite} on {dataset}: {len(members):,} x {scenarios} = {len(members) * scenarios:,}"]
+    sizes += skipped_lines(config, suite, dataset)
+    sizes += _of_another_script(config, dataset, members)
+    rejected = len(listed.read(paths.WORK / dataset / sharding.REJECTED_CAPTIONS, listed.RejectedItem))
+    sizes[0] += f" ({rejected:,} listed captions cannot be used)" if rejected else ""
+    files = [f"manifests/{dataset}/{suite}/{name}.parquet" for name in ("captions", "caption_statistics")]
+    files += [f"manifests/{dataset}/captions_quarantine.parquet", f"work/{dataset}/captions_checked.txt"]
+    return Work(files, tuple(sizes))
+
+
+def skipped_lines(config: configuration.Config, suite: str, dataset: str) -> list[str]:
+    """What is left out of the perturbed captions, one line per reason."""
+    lines = skipped.sentences(captions.skipped(config, dataset, suite))
+    return [f"captions of {suite} on {dataset}: {line}" for line in lines]
+
+
+_LOOKED_AT = 1000
+
+
+def _of_another_script(config: configuration.Config, dataset: str, members: Sequence[str]) -> list[str]:
+    """A warning where most captions, of a sample, are not written as the dataset's language is."""
+    language = config.datasets[dataset].language
+    other = scripts.other_script(members[:: max(1, len(members) // _LOOKED_AT)], language)
+    if other is None:
+        return []
+    script, share = other
+    return [
+        f"warning: datasets.{dataset}.language is `{language}`, but {share:.0%} of the captions are written in "
+        f"{script}: name their language, so that perturbations that mean nothing for it are skipped"
+    ]
 
 
 def multimodal(suite: str, dataset: str, videos: Request, perturbed: Request) -> Work:
@@ -190,11 +245,30 @@ def calibration(dataset: str, plans: Plans) -> Work:
     return Work([f"manifests/{dataset}/calibration.{ending}" for ending in ("json", "png", "md")])
 
 
+def composed_results(config: configuration.Config, dataset: str, plans: Plans) -> Work:
+    """A split for composed retrieval and its results. Raises `ConfigError` where the dataset has none."""
+    composed.check(config, dataset)
+    plans(dataset)
+    counts = Counter(scenario.perturbed for scenario in composed.scenarios(config, dataset))
+    size = ", ".join(f"{count} x {what}" for what, count in counts.items())
+    return Work(composed_paths.targets(config, dataset), (f"composed retrieval on {dataset}, perturbed: {size}",))
+
+
+def composed_of_adapter(config: configuration.Config, adapter: str, plans: Plans) -> Work:
+    """Composed retrieval on every dataset of an adapter. Raises `ConfigError` where there is none."""
+    names = [name for name, dataset in config.datasets.items() if dataset.adapter == adapter]
+    if not names:
+        raise ConfigError(f"config.yaml has no dataset of the adapter '{adapter}'")
+    return _together([composed_results(config, name, plans) for name in names])
+
+
 def results(config: configuration.Config, dataset: str, kind: str, plans: Plans) -> Work:
     """The results of one dataset, without (`evaluation`) or with (`adaptation`) adapting."""
     plans(dataset)
     scenarios = len(evaluation.scenarios(config, dataset))
     methods = sum(len(evaluation.methods(config, group)) for group in evaluation_paths.groups(kind))
     runs = scenarios * methods * len(config.evaluation.seeds)
-    size = f"{kind} on {dataset}: {scenarios} scenarios x {methods} methods = {runs:,} runs"
-    return Work([f"manifests/{dataset}/{kind}/{name}.parquet" for name in ("results", "ranks")], (size,))
+    sizes = [f"{kind} on {dataset}: {scenarios} scenarios x {methods} methods = {runs:,} runs"]
+    sizes += [line for suite in evaluation.caption_suites(config) for line in skipped_lines(config, suite, dataset)]
+    folder = evaluation_paths.results_folder(config, dataset, kind)
+    return Work([f"{folder}/{name}.parquet" for name in ("results", "ranks")], tuple(sizes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 
 from perturbations.engine.guided import offline_roles
@@ -19,20 +20,27 @@ def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = ()) -> 
     stand_ins = {(row.perturbation, role) for row in videos for role in offline_roles(row.backend)}
     for text in {row.recipe for row in texts}:
         parsed = recipe.parse_text(text)
-        offline = (role for role, player in parsed.players.items() if player in models.stand_ins())
+        offline = (role for role in registry.get(parsed.key).makers if parsed.players.get(role) in models.stand_ins())
         stand_ins |= {(parsed.perturbation, role) for role in offline}
+    limits = {
+        row.perturbation: entry.not_comparable
+        for row in texts
+        if (entry := registry.get(f"{row.suite}/{row.perturbation}")).not_comparable
+        and row.perturbation in {name for name, _ in stand_ins}
+    }
     rows: list[VideoRow | TextRow] = [*videos, *texts]
-    calibrated = any(row.variant == "calibrated" for row in rows)
+    calibrated = any(row.calibrated for row in videos)
     scenarios = {
         (row.suite, row.perturbation, row.severity, row.variant, row.params): row
         for row in rows
-        if row.variant != "calibrated"
+        if not (isinstance(row, VideoRow) and row.calibrated)
     }
     own = {row.perturbation for row in scenarios.values() if not recipe.is_published(row)}
     reasons = []
     if stand_ins:
         listed = ", ".join(f"{shown.name(name)} ({shown.name(role)})" for name, role in sorted(stand_ins))
         reasons.append(f"offline backends made {listed}")
+    reasons += [f"offline, {shown.name(name)} {limit}" for name, limit in sorted(limits.items())]
     if calibrated:
         reasons.append("severities are calibrated")
     if own:
@@ -42,8 +50,18 @@ def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = ()) -> 
     return "comparable with published numbers: no stand-in for a model was used"
 
 
-def card(suite: registry.Suite, rows: Sequence[VideoRow], listed: Listed, about: Mapping[str, object]) -> str:
-    """The card of a `videos` manifest, from its rows and its metadata. The same rows give the same text."""
+def card(
+    suite: registry.Suite,
+    rows: Sequence[VideoRow],
+    listed: Listed,
+    about: Mapping[str, object],
+    *,
+    captions: tuple[int, ...] = (0, 0),
+) -> str:
+    """The card of a `videos` manifest, from its rows and its metadata. The same rows give the same text.
+
+    `captions` are the numbers of the dataset's captions that can be used and that cannot.
+    """
     complete = [row for row in rows if row.status == COMPLETE]
     front = {
         "pretty_name": f"{suite.title} on {about.get('dataset', '')}",
@@ -58,13 +76,21 @@ def card(suite: registry.Suite, rows: Sequence[VideoRow], listed: Listed, about:
         "",
         f"- {listed.sentence('clips')}",
     ]
+    usable, rejected = captions
+    if rejected:
+        place = f"manifests/{about.get('dataset', '')}/captions_quarantine.parquet"
+        lines.append(
+            f"- {usable:,} of {usable + rejected:,} listed captions complete; {rejected:,} quarantined: "
+            f"`snakemake {shown.name(place)}` lists them"
+        )
     if rows:
         severities = ", ".join(map(str, sorted({row.severity for row in rows})))
         names = {row.perturbation for row in rows}
         lines += [
             f"- {len(complete):,} of {listed.listed * listed.scenarios:,} videos; perturbations: {len(names)}, "
             f"severities: {severities}",
-            f"- variant: {shown.name(rows[0].variant)}; seed: {rows[0].seed}; storage: {shown.name(rows[0].storage)}",
+            f"- variant: {shown.name(rows[0].variant)}; seed: {rows[0].seed}; storage: {shown.name(rows[0].storage)}"
+            f"{_loss(complete)}",
         ]
     lines += [
         f"- {comparability(rows)}",
@@ -82,6 +108,15 @@ def card(suite: registry.Suite, rows: Sequence[VideoRow], listed: Listed, about:
         stand_ins = ", ".join(map(shown.name, roles)) or "none"
         lines.append(f"| {entry.name} | {entry.level} | {len(members)} | {stand_ins} | {_psnr(members)} |")
     return "\n".join(lines) + "\n"
+
+
+def _loss(rows: Sequence[VideoRow]) -> str:
+    """How far stored frames are from those that the kernels made; empty where nothing is lost."""
+    lossy = [row.storage_psnr_db for row in rows if row.storage_psnr_db is not None and row.storage_psnr_db < math.inf]
+    if not lossy:
+        return ""
+    by = ", as the authors of MSRVTT-P stored" if rows[0].storage == "video/released" else ""
+    return f", lossy{by}: stored against intended frames {min(lossy):.1f} to {max(lossy):.1f} dB"
 
 
 def _psnr(rows: Sequence[VideoRow]) -> str:

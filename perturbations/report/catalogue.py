@@ -83,8 +83,9 @@ def _index(suites: Sequence[Suite]) -> str:
         "",
         "- Pictures show one clip of the demo dataset: its middle frame at half its size, and below it the centre of "
         "that frame at twice its size. For temporal perturbations they show six frames in order, row by row.",
-        "- *Released* parameters are those of the authors' code, which produced the published tables. *Paper* "
-        "parameters are those printed in the paper. The tables show both where they differ. `variant` in `config.yaml` "
+        "- The variant *released* does what the authors' code does, bugs included: it produced the published tables. "
+        "*paper* does what the text says. The tables show both where they differ, and pictures show the suite's first "
+        "variant, which is the default. `variant` in `config.yaml` "
         "chooses between them.",
         "- A *kernel's version* is a part of every recipe. It is raised when results change.",
         "- Perturbations that need a model or another corpus are drawn here with the `offline` backends. The "
@@ -143,6 +144,8 @@ _METHODS = {
     "codec": "the encoding: the encoder's stream is stored as it is",
 }
 
+_DAMAGED = "the encoder's stream on its way; what a decoder shows of it is stored"
+
 _DRAWS = {
     "clip": "one realization per clip, the same for all frames and severities",
     "frame": "one realization per frame, the same for all severities",
@@ -154,10 +157,14 @@ def _section(entry: Perturbation) -> list[str]:
     module, _, function = entry.kernel.partition(":")
     path = f"{module.replace('.', '/')}.py"
     says = [
-        ("Changes", _METHODS[entry.method]),
+        ("Changes", _METHODS[entry.method] if entry.damage is None else _DAMAGED),
         ("Draw", _DRAWS[entry.draw]),
         *([("Needs", guides.get(entry.guide).summary)] if entry.guide else []),
-        *([("Released code", entry.differences)] if entry.differences else []),
+        *(
+            (f"Variant {form.variant}", f"{form.differences or 'as the text says'}{_other_kernel(entry, form)}")
+            for form in entry.forms()
+            if len(entry.forms()) > 1
+        ),
         ("Distortion", "grows with severity" if entry.monotonic else "does not grow with every severity"),
         ("Source", entry.source),
         ("Kernel", f"`{function}` in [{path}](../../{path}), version {entry.version}"),
@@ -176,6 +183,10 @@ def _section(entry: Perturbation) -> list[str]:
     ]
 
 
+def _other_kernel(entry: Perturbation, form: Perturbation) -> str:
+    return "" if form.kernel == entry.kernel else f" (kernel `{form.kernel.partition(':')[2]}`, version {form.version})"
+
+
 def _span(entry: Perturbation) -> str:
     return f"{entry.severities[0]} to {entry.severities[-1]}"
 
@@ -184,12 +195,14 @@ def _table(entry: Perturbation) -> list[str]:
     """One row per parameter and one column per severity; two rows where the variants differ."""
     head = ["severity", *map(str, entry.severities)]
     rows = []
-    for name, released in _rows_of(entry.released):
-        paper = dict(_rows_of(entry.paper)).get(name, released) if entry.paper is not None else released
-        if paper == released:
-            rows.append([f"`{name}`", *released])
+    forms = {form.variant: dict(_rows_of(form.by_severity)) for form in entry.forms()}
+    for name in dict.fromkeys(name for parameters in forms.values() for name in parameters):
+        by_variant = {variant: parameters[name] for variant, parameters in forms.items() if name in parameters}
+        values = list(by_variant.values())
+        if len(values) == len(forms) and all(value == values[0] for value in values):
+            rows.append([f"`{name}`", *values[0]])
         else:
-            rows += [[f"`{name}`, released", *released], [f"`{name}`, paper", *paper]]
+            rows += [[f"`{name}`, {variant}", *numbers] for variant, numbers in by_variant.items()]
     return [_line(head), "|" + "---|" * len(head), *map(_line, rows)]
 
 
@@ -231,7 +244,7 @@ def digests() -> dict[str, str]:
 
 
 def _recipe(entry: Perturbation, severity: int) -> str:
-    return recipe.make(entry, severity, variant="released", seed=_SEED, storage=recipe.Unstored(), donors="demo").text
+    return recipe.make(entry, severity, seed=_SEED, storage=recipe.Unstored(), donors="demo").text
 
 
 def _frames_sha256(scene: int) -> str:
@@ -257,7 +270,7 @@ def _clip(scene: int, path: Path) -> CompleteSource:
 def strip(entry: Perturbation, rows: Sequence[CompleteSource]) -> Image:
     """The clip clean and under every severity, with a row of details below, RGB uint8; `rows` come from `clips`."""
     clip, *donors = rows
-    images = preview.images_of(entry, clip, donors, severities=entry.severities, seed=_SEED, variant="released")
+    images = preview.images_of(entry, clip, donors, severities=entry.severities, seed=_SEED)
     columns = ["clean", *(f"severity {severity}" for severity in entry.severities)]
     lines = [("", images)] if entry.method == "temporal" else [("", images), ("", list(map(_detail, images)))]
     return contact_sheet(lines, columns, cell_height=_CELL_HEIGHT)

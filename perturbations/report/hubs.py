@@ -11,7 +11,7 @@ from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import ResultRow
 from perturbations.manifest.pictures import Picture
 from perturbations.report import figures
-from perturbations.report.parts import DIRECTIONS, Figure, Part, Section, groups, plain_table
+from perturbations.report.parts import DIRECTIONS, Figure, Part, Section, groups, of_models, plain_table, titled
 from perturbations.tta.methods import registry as methods
 
 
@@ -19,10 +19,10 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[Section]:
     """The sections of hubness and of similarities, for the scenarios with the lowest R@1."""
     histograms: list[Part] = []
     maps: list[Part] = []
-    for dataset, direction, title, group in _shown(frame, pictures):
+    for model, dataset, direction, title, group in _shown(frame, pictures):
         occurrence = {methods.title_of(picture.method): picture.occurrence for picture in group}
         heat = {methods.title_of(picture.method): picture.heatmap for picture in group}
-        where = f"{dataset}, {DIRECTIONS[direction]}, {title}"
+        where = titled(dataset, model, DIRECTIONS[direction], title)
         never = {name: float(np.mean(np.asarray(counts) == 0)) for name, counts in occurrence.items()}
         histograms.append(
             Figure(
@@ -42,16 +42,16 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[Section]:
             )
         )
     hubness = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
-    for (dataset, direction), rows in groups(frame, "dataset", "direction"):
-        perturbed = rows[rows["suite"] != "clean"]
-        chosen = perturbed if len(perturbed) else rows
-        means = chosen.groupby("method", sort=False)[hubness].mean()
-        renamed = means.rename(columns=lambda name: name.removeprefix("hub_"))
-        what = "mean over perturbed scenarios" if len(perturbed) else "clean queries"
-        caption = f"{dataset}, {DIRECTIONS[direction]}: hubness of the k-occurrence, k = 15, {what}"
-        histograms.append(
-            plain_table(caption, renamed, dict.fromkeys(renamed.columns, ".3f"), map(methods.title_of, renamed.index))
-        )
+    for (dataset, direction), of_dataset in groups(frame, "dataset", "direction"):
+        for model, rows in of_models(of_dataset):
+            perturbed = rows[rows["suite"] != "clean"]
+            chosen = perturbed if len(perturbed) else rows
+            means = chosen.groupby("method", sort=False)[hubness].mean()
+            renamed = means.rename(columns=lambda name: name.removeprefix("hub_"))
+            what = "mean over perturbed scenarios" if len(perturbed) else "clean queries"
+            caption = f"{titled(dataset, model, DIRECTIONS[direction])}: hubness of the k-occurrence, k = 15, {what}"
+            formats = dict.fromkeys(renamed.columns, ".3f")
+            histograms.append(plain_table(caption, renamed, formats, map(methods.title_of, renamed.index)))
     empty = ["No evaluation yet."]
     return [
         Section("hubness", "Hubness", [] if histograms else empty, histograms),
@@ -59,18 +59,19 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[Section]:
     ]
 
 
-def _shown(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[tuple[str, str, str, list[Picture]]]:
-    """The scenario of lowest R@1 per dataset and direction, with the pictures of each method's first seed."""
-    columns = ["dataset", "direction", "suite", "perturbation", "severity", "mix", "share"]
+def _shown(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[tuple[str, str, str, str, list[Picture]]]:
+    """The scenario of lowest R@1 per dataset, direction and model, with the pictures of each method's first seed."""
+    columns = ["dataset", "model_key", "direction", "suite", "perturbation", "severity", "mix", "share"]
     drawn: dict[tuple[object, ...], list[Picture]] = {}
     for picture in pictures:
         drawn.setdefault(tuple(getattr(picture, name) for name in columns), []).append(picture)
     chosen = []
     unadapted = frame[(frame["method"] == methods.baseline().name) & frame["mix"].isna()]
-    for (dataset, direction), group in groups(unadapted, "dataset", "direction"):
+    several = frame["model_key"].nunique() > 1
+    for (dataset, direction, model_key), group in groups(unadapted, "dataset", "direction", "model_key"):
         worst = group.sort_values(["r1", "suite", "perturbation", "severity"], kind="stable").iloc[0]
         severity = int(worst["severity"])
-        key = (dataset, direction, worst["suite"], worst["perturbation"], severity, None, None)
+        key = (dataset, model_key, direction, worst["suite"], worst["perturbation"], severity, None, None)
         members: dict[str, Picture] = {}
         for picture in drawn.get(key, ()):
             members.setdefault(picture.method, picture)
@@ -81,5 +82,6 @@ def _shown(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[tuple[str, 
                 if worst["suite"] == "clean"
                 else f"{worst['suite']}/{worst['perturbation']} at severity {severity}"
             )
-            chosen.append((dataset, direction, name, ordered))
+            model = str(worst["model_name"]) if several else ""
+            chosen.append((model, dataset, direction, name, ordered))
     return chosen

@@ -15,9 +15,10 @@ from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import QUARANTINE, RESULTS, ResultRow
 from perturbations.manifest.pictures import read as read_pictures
+from perturbations.manifest.results import check
 from perturbations.models import registry as models
 from perturbations.report import hubs, scores, sections
-from perturbations.report.parts import order, plural
+from perturbations.report.parts import model_names, order, plural
 from perturbations.system import shown, storage
 
 
@@ -34,13 +35,13 @@ def write(
 
     Args:
         output: the .html.
-        results: `results` manifests, one per dataset.
+        results: `results` manifests, one per dataset and model.
         pictures: files of `perturbations.manifest.pictures`, .json.
         statistics: `text_statistics` manifests.
         quarantine: `quarantine` manifests.
         sheets: contact sheets, .png.
 
-    Raises `ManifestError` when a file is not of its kind.
+    Raises `ManifestError` when a file is not of its kind, or when means of the results would mix models.
     """
     import jinja2
 
@@ -53,7 +54,7 @@ def write(
         *hubs.hubs(frame, [picture for path in pictures for picture in read_pictures(path)]),
         sections.costs(frame),
         sections.sheets(sheets),
-        sections.gate(statistics),
+        sections.gate(statistics, results),
         sections.quarantined(failed, [text for path in quarantine if (text := sections.corpus_sentence(path))]),
         sections.provenance(frame, results),
     ]
@@ -73,8 +74,12 @@ def write(
 def _read(paths: Sequence[Path]) -> pd.DataFrame:
     names = [column.name for column in columns_of(ResultRow)]
     rows = [row for path in paths for row in files.read_rows(path, RESULTS)]
+    check(rows)
     frame = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)
-    return frame.sort_values(["dataset", "method", "seed"], key=order, kind="stable").reset_index(drop=True)
+    frame = frame.assign(model_name=frame["model_key"].map(model_names(frame["model_key"])))
+    return frame.sort_values(["dataset", "model_name", "method", "seed"], key=order, kind="stable").reset_index(
+        drop=True
+    )
 
 
 def _summary(frame: pd.DataFrame) -> str:
@@ -83,9 +88,9 @@ def _summary(frame: pd.DataFrame) -> str:
     columns = ["dataset", "direction", "suite", "perturbation", "severity", "mix", "share"]
     scenarios = len(frame[columns].drop_duplicates())
     return (
-        f"{plural(frame['dataset'].nunique(), 'dataset')}, {plural(scenarios, 'scenario')}, "
-        f"{plural(frame['method'].nunique(), 'method')}; R@1 in percent, "
-        "the best of a column bold, the second best underlined."
+        f"{plural(frame['dataset'].nunique(), 'dataset')}, {plural(frame['model_key'].nunique(), 'model')}, "
+        f"{plural(scenarios, 'scenario')}, {plural(frame['method'].nunique(), 'method')}; R@1 in percent, "
+        "of each model the best of a column bold, the second best underlined."
     )
 
 

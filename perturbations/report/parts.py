@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
 
+from perturbations.models import registry as models
+from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods
 
 DIRECTIONS = {"v2t": "videos ask for captions (v2t)", "t2v": "captions ask for videos (t2v)"}
@@ -25,7 +28,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a table."""
+    """A row of a table; without cells, the heading of the rows below it."""
 
     name: str
     cells: Sequence[Cell]
@@ -73,10 +76,40 @@ class Section:
     parts: Sequence[Part] = field(default_factory=list)
 
 
+def label(suite: str, name: str, backend: str | None) -> str:
+    """A perturbation's name in tables: marked where stand-ins made what no paper's numbers compare with.
+
+    `backend` is that of rows of captions, or of results.
+    """
+    declared = {entry.name: entry for entry in registry.suite(suite).perturbations}
+    players = str(json.loads(backend).get("captions", "")) if backend and backend.startswith("{") else backend or ""
+    marked = name in declared and declared[name].not_comparable and models.stand_ins() & set(players.split(" + "))
+    return f"{name} (not comparable)" if marked else name
+
+
 def groups(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
     """The rows grouped by columns of text, sorted by their values."""
     for key, group in frame.groupby(list(names), sort=True):
         yield tuple(map(str, key)), group
+
+
+def model_names(keys: Iterable[str]) -> dict[str, str]:
+    """The name of each model's key in tables: without its hash, where no other key has the same name."""
+    bare = {key: key.rpartition("-")[0] or key for key in sorted(set(keys))}
+    names = list(bare.values())
+    return {key: name if names.count(name) == 1 else key for key, name in bare.items()}
+
+
+def of_models(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The rows of each model, with its name; a frame of one model needs no name: it is empty."""
+    keys = sorted(set(frame["model_name"]))
+    for key in keys:
+        yield key if len(keys) > 1 else "", frame[frame["model_name"] == key]
+
+
+def titled(*words: str) -> str:
+    """The words that there are, with commas."""
+    return ", ".join(word for word in words if word)
 
 
 def order(column: pd.Series) -> pd.Series:

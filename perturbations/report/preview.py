@@ -31,17 +31,24 @@ def from_video(
     names: Sequence[str] | None,
     severities: Sequence[int],
     seed: int,
-    variant: str,
+    variant: str | None,
 ) -> None:
     """Draw the middle frame of a clip under each perturbation and severity; `names` None means all.
 
-    `row` and `donors` are rows of a sources manifest. Without donors, "all" leaves out perturbations that need them.
+    `row` and `donors` are rows of a sources manifest. Without donors, "all" leaves out perturbations that need
+    them, and always those whose suite has no such variant.
     """
-    entries = registry.perturbations(kind="video")
+    entries = [
+        entry
+        for suite in registry.suites().values()
+        if variant is None or variant in suite.variants
+        for entry in suite.perturbations
+        if entry.kind == "video"
+    ]
     keys = names or [entry.key for entry in entries if donors or not guides.takes_frames(entry.guide)]
     rows = []
     for key in keys:
-        images = images_of(registry.get(key), row, donors, severities=severities, seed=seed, variant=variant)
+        images = images_of(registry.get(key, variant), row, donors, severities=severities, seed=seed)
         rows.append((key.partition("/")[2], images))
     columns = ["clean", *(f"severity {severity}" for severity in severities)]
     write_png(contact_sheet(rows, columns, title=row.item_id), output)
@@ -54,7 +61,6 @@ def images_of(
     *,
     severities: Sequence[int],
     seed: int,
-    variant: str,
 ) -> list[Image]:
     """The middle frame of a clip, clean and under each severity; six tiled frames for a temporal perturbation.
 
@@ -67,7 +73,7 @@ def images_of(
     else:
         images = [next(iter(decoding.decode(clip, only={row.frame_count // 2}))).image]
     for severity in severities:
-        video = recipe.make(entry, severity, variant=variant, seed=seed, storage=recipe.Unstored(), donors="--donors")
+        video = recipe.make(entry, severity, seed=seed, storage=recipe.Unstored(), donors="--donors")
         source = shards.source_with_facts(video, row, donors)
         length = rendering.length(video, source)
         positions = uniform_indices(_ROWS * _COLUMNS, length) if temporal else [length // 2]

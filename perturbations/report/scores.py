@@ -8,7 +8,21 @@ import numpy as np
 import pandas as pd
 
 from perturbations.report import figures
-from perturbations.report.parts import DIRECTIONS, Cell, Figure, Heading, Line, Part, Section, Table, groups, order
+from perturbations.report.parts import (
+    DIRECTIONS,
+    Cell,
+    Figure,
+    Heading,
+    Line,
+    Part,
+    Section,
+    Table,
+    groups,
+    label,
+    of_models,
+    order,
+    titled,
+)
 from perturbations.retrieval import aggregate, robustness_scores
 from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods
@@ -28,9 +42,14 @@ def recall(frame: pd.DataFrame) -> Section:
             parts.append(_table("unperturbed queries", {}, clean, pd.DataFrame()))
         for (suite,), of_suite in groups(plain, "suite"):
             for severity, scenario in of_suite.groupby(of_suite["severity"].astype(int), sort=True):
-                levels = _levels(suite, _KINDS[direction], set(scenario["perturbation"]))
+                players = dict(zip(scenario["perturbation"], scenario["backend"], strict=True))
+                labels = {name: label(suite, name, backend) for name, backend in players.items()}
+                levels = {
+                    level: [labels[name] for name in names]
+                    for level, names in _levels(suite, _KINDS[direction], set(labels)).items()
+                }
                 title = f"{suite} at severity {severity}: R@1"
-                parts.append(_table(title, levels, clean, scenario.assign(column=scenario["perturbation"])))
+                parts.append(_table(title, levels, clean, scenario.assign(column=scenario["perturbation"].map(labels))))
         for (suite, mix), mixed in groups(group[group["mix"].notna()], "suite", "mix"):
             named = [
                 f"{share:.0%} perturbed" if pd.notna(share) else name
@@ -52,26 +71,37 @@ def _levels(suite: str, kind: str, names: set[str]) -> dict[str, list[str]]:
 
 
 def _table(title: str, levels: dict[str, list[str]], clean: pd.DataFrame, scenario: pd.DataFrame) -> Table:
-    """Methods x perturbations, grouped by category, with averages."""
-    names = list(dict.fromkeys([*clean["method"], *(scenario["method"] if len(scenario) else ())]))
-    columns: list[tuple[str, pd.Series, bool]] = [("clean", clean.groupby("method")["r1"].mean(), False)]
+    """Methods x perturbations, grouped by category, with averages; several models one below the other."""
+    keys = ["model_name", "method"]
+    both = pd.concat([clean, scenario])[keys] if len(scenario) else clean[keys]
+    names = sorted(dict.fromkeys(both.itertuples(index=False, name=None)), key=lambda name: name[0])
+    columns: list[tuple[pd.Series, bool]] = [(clean.groupby(keys)["r1"].mean(), False)]
     head, second = [Cell("method"), Cell("clean")], [Cell(""), Cell("")]
-    table = scenario.groupby(["method", "column"])["r1"].mean().unstack() if len(scenario) else pd.DataFrame()
+    table = scenario.groupby([*keys, "column"])["r1"].mean().unstack() if len(scenario) else pd.DataFrame()
     for level, members in levels.items():
         several = len(members) > 1
         head.append(Cell(level, span=len(members) + several))
         for name in members:
-            columns.append((name, table[name], False))
+            columns.append((table[name], False))
             second.append(Cell(name))
         if several:
-            columns.append(("average", table[members].mean(axis=1), True))
+            columns.append((table[members].mean(axis=1, skipna=False), True))
             second.append(Cell("average", average=True))
     if len(levels) > 1:
         head.append(Cell("all"))
         second.append(Cell("average", average=True))
-        columns.append(("average", table[[name for members in levels.values() for name in members]].mean(axis=1), True))
-    marked = [_marks([values.get(name, np.nan) for name in names], average) for _, values, average in columns]
-    body = [Line(methods.title_of(name), [column[place] for column in marked]) for place, name in enumerate(names)]
+        columns.append(
+            (table[[name for members in levels.values() for name in members]].mean(axis=1, skipna=False), True)
+        )
+    body: list[Line] = []
+    models = list(dict.fromkeys(model for model, _ in names))
+    for model in models:
+        own = [name for name in names if name[0] == model]
+        marked = [_marks([values.get(name, np.nan) for name in own], average) for values, average in columns]
+        body += [Line(model, [])] if len(models) > 1 else []
+        body += [
+            Line(methods.title_of(method), [cells[place] for cells in marked]) for place, (_, method) in enumerate(own)
+        ]
     return Table(title, [head, second] if levels else [head], body)
 
 
@@ -95,23 +125,31 @@ def severities(frame: pd.DataFrame) -> Section:
     """Mean R@1 of each method against severity, as figures."""
     parts: list[Part] = []
     plain = frame[frame["mix"].isna() & (frame["suite"] != "clean")]
-    for (dataset, direction, suite), group in groups(plain, "dataset", "direction", "suite"):
+    for (dataset, direction, suite), of_suite in groups(plain, "dataset", "direction", "suite"):
         clean = frame[(frame["dataset"] == dataset) & (frame["direction"] == direction) & (frame["suite"] == "clean")]
-        lines = {}
-        for method in dict.fromkeys(group["method"]):
-            at = group[group["method"] == method].groupby("severity")["r1"].mean()
-            start = clean[clean["method"] == method]["r1"].mean()
-            means = {int(severity): float(value) for severity, value in at.items()}
-            lines[methods.title_of(method)] = {0: float(start), **means}
-        parts.append(
-            Figure(
-                figures.lines(lines, "severity (0: clean)", "R@1, %"),
-                f"R@1 of each method against severity: {_spoken(lines)}",
-                f"{dataset}, {suite}, {DIRECTIONS[direction]}: mean R@1 over the perturbations at each severity.",
-                640,
+        for model, group in of_models(of_suite):
+            lines = _lines(group, clean[clean["model_key"].isin(group["model_key"])])
+            where = titled(dataset, model, suite, DIRECTIONS[direction])
+            parts.append(
+                Figure(
+                    figures.lines(lines, "severity (0: clean)", "R@1, %"),
+                    f"R@1 of each method against severity: {_spoken(lines)}",
+                    f"{where}: mean R@1 over the perturbations at each severity.",
+                    640,
+                )
             )
-        )
     return Section("severity", "R@1 against severity", [] if parts else ["No perturbed query yet."], parts)
+
+
+def _lines(group: pd.DataFrame, clean: pd.DataFrame) -> dict[str, dict[int, float]]:
+    """Mean R@1 by severity of each method of one model."""
+    lines = {}
+    for method in dict.fromkeys(group["method"]):
+        at = group[group["method"] == method].groupby("severity")["r1"].mean()
+        start = clean[clean["method"] == method]["r1"].mean()
+        means = {int(severity): float(value) for severity, value in at.items()}
+        lines[methods.title_of(method)] = {0: float(start), **means}
+    return lines
 
 
 def _spoken(lines: dict[str, dict[int, float]]) -> str:
@@ -130,28 +168,35 @@ def robustness(frame: pd.DataFrame) -> Section:
     )
     plain = frame[frame["mix"].isna()]
     parts: list[Part] = []
-    for (dataset, direction), group in groups(plain, "dataset", "direction"):
-        scored = robustness_scores(group)
-        if scored.empty:
-            continue
-        scores = aggregate(scored, ["suite", "level", "method"])
-        for score, title in _SCORES.items():
-            scored_columns = set(scores[["suite", "level"]].itertuples(index=False, name=None))
-            columns = [
-                column
-                for suite in sorted({suite for suite, _ in scored_columns})
-                for column in dict.fromkeys((suite, entry.level) for entry in registry.suite(suite).perturbations)
-                if column in scored_columns
-            ]
-            body = []
-            for method, own in scores.sort_values("method", key=order, kind="stable").groupby("method", sort=False):
-                cell = {
-                    (row["suite"], row["level"]): f"{row[f'{score}_mean']:.2f} ± {row[f'{score}_std']:.2f}"
-                    for row in own.to_dict("records")
-                }
-                body.append(Line(methods.title_of(str(method)), [Cell(cell.get(column, "")) for column in columns]))
-            suites = list(dict.fromkeys(suite for suite, _ in columns))
-            head = [Cell("method"), *(Cell(name, span=sum(suite == name for suite, _ in columns)) for name in suites)]
-            second = [Cell(""), *(Cell(level) for _, level in columns)]
-            parts.append(Table(f"{dataset}, {DIRECTIONS[direction]}: {title}", [head, second], body))
+    for (dataset, direction), of_dataset in groups(plain, "dataset", "direction"):
+        for model, group in of_models(of_dataset):
+            scored = robustness_scores(group)
+            if not scored.empty:
+                parts += _robustness_tables(titled(dataset, model, DIRECTIONS[direction]), scored)
     return Section("robustness", "Robustness scores", [text] if parts else ["No perturbed query yet."], parts)
+
+
+def _robustness_tables(where: str, scored: pd.DataFrame) -> list[Table]:
+    """One table per score: methods x categories."""
+    scores = aggregate(scored, ["suite", "level", "method"])
+    scored_columns = set(scores[["suite", "level"]].itertuples(index=False, name=None))
+    columns = [
+        column
+        for suite in sorted({suite for suite, _ in scored_columns})
+        for column in dict.fromkeys((suite, entry.level) for entry in registry.suite(suite).perturbations)
+        if column in scored_columns
+    ]
+    suites = list(dict.fromkeys(suite for suite, _ in columns))
+    head = [Cell("method"), *(Cell(name, span=sum(suite == name for suite, _ in columns)) for name in suites)]
+    second = [Cell(""), *(Cell(level) for _, level in columns)]
+    tables = []
+    for score, title in _SCORES.items():
+        body = []
+        for method, own in scores.sort_values("method", key=order, kind="stable").groupby("method", sort=False):
+            cell = {
+                (row["suite"], row["level"]): f"{row[f'{score}_mean']:.2f} ± {row[f'{score}_std']:.2f}"
+                for row in own.to_dict("records")
+            }
+            body.append(Line(methods.title_of(str(method)), [Cell(cell.get(column, "")) for column in columns]))
+        tables.append(Table(f"{where}: {title}", [head, second], body))
+    return tables

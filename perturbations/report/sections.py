@@ -13,7 +13,21 @@ from perturbations.errors import ManifestError
 from perturbations.manifest import files, sets
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import TEXT_STATISTICS, QuarantineRow, TextStatisticsRow
-from perturbations.report.parts import DIRECTIONS, Cell, Figure, Line, Section, Table, groups, plain_table, plural
+from perturbations.manifest.skipped import of_manifest, sentences
+from perturbations.report.parts import (
+    DIRECTIONS,
+    Cell,
+    Figure,
+    Line,
+    Section,
+    Table,
+    groups,
+    label,
+    of_models,
+    plain_table,
+    plural,
+    titled,
+)
 from perturbations.tta.methods import registry as methods
 
 _SHEET_WIDTH = 1600  # pixels; a wider sheet shows no more detail on the page
@@ -31,10 +45,12 @@ def costs(frame: pd.DataFrame) -> Section:
         "non_finite": ".0f",
     }
     parts = []
-    for (dataset, direction), group in groups(frame, "dataset", "direction"):
-        medians = group.groupby("method", sort=False)[list(formats)].median()
-        title = f"{dataset}, {DIRECTIONS[direction]}: milliseconds per query, medians over scenarios"
-        parts.append(plain_table(title, medians, formats, map(methods.title_of, medians.index)))
+    for (dataset, direction), of_dataset in groups(frame, "dataset", "direction"):
+        for model, group in of_models(of_dataset):
+            medians = group.groupby("method", sort=False)[list(formats)].median()
+            where = titled(dataset, model, DIRECTIONS[direction])
+            title = f"{where}: milliseconds per query, medians over scenarios"
+            parts.append(plain_table(title, medians, formats, map(methods.title_of, medians.index)))
     text = (
         "Encode: forward passes of the query encoder; adapt: losses, backward passes, optimizer; rerank: similarities. "
         "Steps: done (updates), skipped because no query passed the method's filter (empty), "
@@ -60,41 +76,61 @@ def sheets(paths: Sequence[Path]) -> Section:
     return Section("sheets", "Perturbed clips", [] if parts else ["No corpus of videos yet."], parts)
 
 
-def gate(paths: Sequence[Path]) -> Section:
-    """Perturbed captions, and the share that the fidelity gate accepted."""
+_SHARES = ("changed", "effectively_changed", "accepted")
+
+
+def gate(paths: Sequence[Path], results: Sequence[Path] = ()) -> Section:
+    """Perturbed captions, the share that the fidelity gate accepted, and what is left out of them and of `results`."""
     parts = []
+    left_out = [
+        f"{' on '.join(reversed(path.parts[-3:-1]))}: {line}."
+        for path in (*paths, *results)
+        for line in sentences(of_manifest(files.read_metadata(path)))
+    ]
     for path in paths:
         columns = [column.name for column in columns_of(TextStatisticsRow)]
         rows = files.read_rows(path, TEXT_STATISTICS)
         statistics = pd.DataFrame([[getattr(row, name) for name in columns] for row in rows], columns=columns)
         if statistics.empty:
             continue
-        share = {name: 100 * statistics[name] / statistics["captions"] for name in ("changed", "accepted")}
+        share = {name: 100 * statistics[name] / statistics["captions"] for name in _SHARES}
         shown = statistics.assign(**share)
         formats = {
             "severity": "d",
             "backend": "",
             "captions": ",d",
             "changed": ".1f",
+            "effectively_changed": ".1f",
             "accepted": ".1f",
             "similarity_mean": ".3f",
+            "fluency_change_mean": "+.2f",
             "attempts_mean": ".2f",
             "bleu4": ".3f",
             "meteor": ".3f",
         }
         corpus = f"{statistics['suite'].iloc[0]} on {statistics['dataset'].iloc[0]}"
-        names = statistics["perturbation"].tolist()
+        of_rows = zip(statistics["suite"], statistics["perturbation"], statistics["backend"], strict=True)
+        names = [label(*row) for row in of_rows]
         parts.append(plain_table(f"{corpus}; changed and accepted in percent", shown, formats, names))
     text = (
-        "Perturbed captions, and the share that the fidelity gate accepted; "
-        "similarity and attempts are empty where there is no gate."
+        "Perturbed captions, and the share that the fidelity gate accepted, which asks for the same topic, not for the "
+        "same meaning. Effectively changed: after lower-casing and stripping punctuation. Fluency: change of the mean "
+        "log10 probability per word by a bigram model. Similarity is empty where it is not measured, attempts where "
+        "there is no gate. References are the originals for BLEU-4, and the perturbed captions for METEOR, as in the "
+        "paper's figures."
     )
-    return Section("captions", "Captions and the gate", [text] if parts else ["No caption was perturbed yet."], parts)
+    texts = [text] if parts else ["No caption was perturbed yet."]
+    return Section("captions", "Captions and the gate", [*texts, *left_out], parts)
 
 
 def corpus_sentence(path: Path) -> str | None:
-    """How many of a corpus's listed clips are complete, quarantined and missing, from its quarantine manifest."""
+    """How many of a corpus's listed clips are complete, quarantined and missing, from its quarantine manifest.
+
+    A manifest of captions that cannot be used lies in its dataset's folder.
+    """
     listed = sets.read_listed(path)
+    if listed is not None and path.stem == "captions_quarantine":
+        return f"captions of {path.parent.name}: {listed.sentence('captions')}."
     return None if listed is None else f"{path.parent.name} on {path.parent.parent.name}: {listed.sentence('clips')}."
 
 
@@ -124,7 +160,7 @@ def provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
     if frame.empty:
         return Section("provenance", "How it was made", ["Nothing was evaluated yet."])
     facts = {
-        "model": frame["model"],
+        "model": frame["model_key"],
         "setting": frame["setting"],
         "seeds": frame["seed"].astype(str),
         "checkpoint (sha256)": frame["checkpoint_sha256"],

@@ -8,15 +8,18 @@ from collections.abc import Iterable, Sequence
 
 from perturbations.captions import corpus
 from perturbations.manifest.kinds import TextRow
+from perturbations.manifest.sets import Listed
+from perturbations.manifest.skipped import Skipped, sentences
 from perturbations.models import registry as models
 from perturbations.plan import captions
-from perturbations.plan.listed import ListedCaption
+from perturbations.plan.listed import ListedCaption, RejectedItem
 from perturbations.suites import registry
 from perturbations.system import shown
 from perturbations.system.records import digest
 from perturbations.text import tables
 
 PAIRS = 10
+_MOST_REJECTED = 20
 
 
 def of_examples() -> str:
@@ -48,15 +51,33 @@ def of_examples() -> str:
     return "\n".join(lines) + "\n"
 
 
-def of_corpus(rows: Sequence[TextRow]) -> str:
-    """The page of one corpus of perturbed captions, from the rows of its `texts` manifest."""
+def of_corpus(
+    rows: Sequence[TextRow],
+    listed: Listed,
+    rejected: Sequence[RejectedItem] = (),
+    left_out: Sequence[Skipped] = (),
+) -> str:
+    """The page of one corpus of perturbed captions.
+
+    It is written from the rows of its `texts` manifest, the captions that cannot be used, and the perturbations that
+    are skipped.
+    """
+    notes = [f"- {listed.sentence('captions')}", *(f"- {shown.markdown(line)}" for line in sentences(left_out))]
+    if rejected:
+        notes += ["", "| item | why its caption is quarantined |", "|---|---|"]
+        notes += [
+            f"| {shown.markdown(row.item_id)} | {shown.markdown(row.error)} |" for row in rejected[:_MOST_REJECTED]
+        ]
+    if len(rejected) > _MOST_REJECTED:
+        notes += ["", f"and {len(rejected) - _MOST_REJECTED:,} more: all are in `captions_quarantine.parquet`."]
     if not rows:
-        return "# Captions\n\nNo caption is listed.\n"
+        return "\n".join(["# Captions", "", "No caption is perturbed.", "", *notes]) + "\n"
     first = rows[0]
     lines = [f"# Captions of {shown.name(first.dataset)} under {shown.name(first.suite)}", ""]
     lines += [
         f"{len(rows):,} rows; variant {shown.name(first.variant)}, seed {first.seed}. Pairs are of the middle severity."
     ]
+    lines += ["", *notes]
     return "\n".join([*lines, *_entries(rows, level=2)]) + "\n"
 
 
@@ -87,12 +108,13 @@ def _sentence(text: str) -> str:
 
 
 def _about(entry: registry.Perturbation) -> list[str]:
-    roles = [*entry.roles, *(["similarity"] if entry.gated else [])]
-    lines = [f"- {backend}: {models.names(roles, backend)}" for backend in models.BACKENDS]
+    lines = [f"- made for {entry.languages}"]
+    lines += [f"- {backend}: {models.names(entry.makers, backend)}" for backend in models.BACKENDS]
+    if entry.not_comparable:
+        lines.append(f"- **not comparable** with published results, offline: {entry.not_comparable}")
     if entry.gated:
-        lines.append("- gate: drawn again until the meaning is kept, up to 100 times")
-    if entry.differences:
-        lines.append(f"- released: {entry.differences}")
+        lines.append("- gate: drawn again until the topic is kept, up to 100 times")
+    lines += [f"- {form.variant}: {form.differences}" for form in entry.forms() if form.differences]
     return lines
 
 

@@ -5,12 +5,15 @@ Needs NumPy and SciPy (robustness tables: pandas); similarities may be NumPy arr
 
 from __future__ import annotations
 
+from perturbations.retrieval.composed import composed_places, composed_recall
 from perturbations.retrieval.hubs import hubness, hubness_of, k_occurrence
 from perturbations.retrieval.metrics import ranks, recall_at_k, summary, summary_of_ranks
 from perturbations.retrieval.robustness import aggregate, gamma_a, gamma_r, mmi, robustness_scores
 
 __all__ = [
     "aggregate",
+    "composed_places",
+    "composed_recall",
     "gamma_a",
     "gamma_r",
     "hubness",

@@ -1,137 +1,261 @@
-"""Composed retrieval: (clip, instruction) -> target clips, among all clips or those of one long video (EgoCVR).
+"""Composed retrieval: (clip, instruction) -> target clips, each query in a gallery of its own (EgoCVR).
 
-EgoCVR, Sec. 5: R@1/5/10 in the global gallery (every clip but the query's), R@1/2/3 in the local one (the query's own
-long video), and ways to use the two halves of a query, Tab. 1 and 3.
+Hummel, Karthik et al., EgoCVR, ECCV 2024 (arXiv 2407.16658), Sec. 5 and Tab. 1 to 3: R@1/5/10 among all clips, R@1/2/3
+among those near the query, and the ways to use the two halves of a query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
-from perturbations.retrieval.arrays import Numbers, Values, as_array, as_scores
-from perturbations.retrieval.metrics import ranks
+from perturbations.retrieval.arrays import Values, as_array
 
+Half = Literal["text", "visual", "average"]
 Strategy = Literal["text", "visual", "average", "two_stage"]
-STRATEGIES: tuple[Strategy, ...] = ("text", "visual", "average", "two_stage")
-CANDIDATES = 15  # EgoCVR, Sec. 5.2
+Average = Literal["released", "unit"]
+HALVES: tuple[Half, ...] = ("text", "visual", "average")
+STRATEGIES: tuple[Strategy, ...] = (*HALVES, "two_stage")
+AVERAGES: tuple[Average, ...] = ("released", "unit")
+SHORTLIST = 15
+"""Clips that the first of two stages keeps: EgoCVR, Sec. 5.2."""
 GLOBAL_KS, LOCAL_KS = (1, 5, 10), (1, 2, 3)
-_FEWEST = 2  # clips in a gallery; in a gallery of one clip there is nothing to choose
+NOT_RETRIEVED, SKIPPED = 0, -1
+FEWEST = 2
+"""Clips in a gallery: in one of a single clip there is nothing to choose, and the released code skips the query."""
+
+_BLOCK = 256  # queries whose scores are held at once
+
+Floats = NDArray[np.float32]
 
 
-def global_gallery(query_clips: Sequence[str], clips: Sequence[str]) -> NDArray[np.bool_]:
-    """Every clip but the query's own: bool, queries x clips."""
-    return np.asarray(np.asarray(query_clips, object)[:, None] != np.asarray(clips, object)[None, :], bool)
-
-
-def local_gallery(
-    query_clips: Sequence[str], query_videos: Sequence[str], clips: Sequence[str], videos: Sequence[str]
-) -> NDArray[np.bool_]:
-    """The other clips of the query's long video: bool, queries x clips. `videos` is the long video of each clip."""
-    same = np.asarray(query_videos, object)[:, None] == np.asarray(videos, object)[None, :]
-    return np.asarray(same & global_gallery(query_clips, clips), bool)
-
-
-def composed_scores(
+def composed_places(
     strategy: Strategy,
     *,
     gallery: Values,
-    candidates: NDArray[np.bool_],
-    text: Values | None = None,
-    visual: Values | None = None,
-    filter_gallery: Values | None = None,
-    shortlist: int = CANDIDATES,
-) -> NDArray[np.float64]:
-    """Scores of a query's clip and words against a gallery, float64 queries x gallery; minus infinity: not retrieved.
-
-    Args:
-        strategy: "text" and "visual" use one half of the query; "average" the mean of both, each of unit length;
-            "two_stage" takes the `shortlist` clips nearest to the query's clip and orders those by the text alone.
-        gallery: features of the gallery's clips by the model that compares (gallery x dim).
-        candidates: bool queries x gallery, as from `global_gallery` or `local_gallery`.
-        text: features of the queries' words (queries x dim): the instruction, or the modified caption for TF-CVR and
-            TFR-CVR, or the target's narration for the upper bound.
-        visual: features of the queries' clips (queries x dim). For "two_stage", by the model that makes the shortlist.
-        filter_gallery: "two_stage": features of the gallery by the model that makes the shortlist; default `gallery`.
-        shortlist: how many clips the first stage keeps (the paper: 15). Clips that tie for the last place all stay.
-
-    Features need no unit length: they are compared by cosine. Raises ValueError for an unknown strategy, missing
-    features, or shapes that do not fit.
-    """
-    if strategy not in STRATEGIES:
-        raise ValueError(f"no strategy {strategy!r}; choose one of {', '.join(STRATEGIES)}")
-    needed = {"text": text} if strategy == "text" else {"visual": visual}
-    if strategy in ("average", "two_stage"):
-        needed["text"] = text
-    for name, features in needed.items():
-        if features is None:
-            raise ValueError(f"strategy {strategy!r} needs the queries' {name} features")
-    compared = _unit(gallery)
-    if strategy == "average":
-        scores = _unit(_unit(text) + _unit(visual)) @ compared.T
-    else:
-        scores = _unit(visual if strategy == "visual" else text) @ compared.T
-    _check_mask(scores, candidates)
-    scores[~candidates] = -np.inf
-    if strategy == "two_stage":
-        near = _unit(visual) @ (compared if filter_gallery is None else _unit(filter_gallery)).T
-        _check_mask(near, candidates)
-        near[~candidates] = -np.inf
-        kept = min(shortlist, near.shape[1])
-        least = np.partition(near, near.shape[1] - kept, axis=1)[:, near.shape[1] - kept, None]
-        scores[near < least] = -np.inf
-    return scores
-
-
-def composed_recall(
-    similarities: Values,
+    candidates: Sequence[Values],
     targets: Sequence[Sequence[int]],
-    candidates: NDArray[np.bool_],
-    ks: Sequence[int] = GLOBAL_KS,
-) -> dict[str, float]:
-    """Recall of composed queries, each in its own gallery.
+    visual: Values | None = None,
+    text: Values | None = None,
+    average: Average = "released",
+    shortlist: int = SHORTLIST,
+    filter_gallery: Values | None = None,
+    filter_visual: Values | None = None,
+    filter_text: Values | None = None,
+    filter_strategy: Half = "visual",
+) -> NDArray[np.int64]:
+    """The place of each query's best target among its candidates, int64 (queries,).
+
+    A place counts from 1. It is 0 where no target was retrieved: none is among the candidates, or all are outside of
+    the shortlist; and -1 where a query has fewer than two candidates and is skipped, as the released code does.
 
     Args:
-        similarities: queries x gallery, as `composed_scores` gives them.
-        targets: each query's targets, positions in the gallery; any of them is a hit.
-        candidates: bool queries x gallery: each query's gallery.
-        ks: the k of each R@k; the papers' are `GLOBAL_KS` and `LOCAL_KS`.
+        strategy: "text" and "visual" compare one half of the query; "average" the mean of both; "two_stage" keeps the
+            `shortlist` candidates that `filter_strategy` ranks first, and ranks those by the text.
+        gallery: features of the clips, N x D, as stored: all comparisons are by cosine.
+        candidates: each query's gallery, positions in `gallery`. A position may repeat, and then counts as often.
+        targets: each query's targets, positions in `gallery`; the best one counts.
+        visual, text: features of the queries' clips and words, queries x D.
+        average: "released" adds the clip's features as stored to the words' of unit length, as the authors' code
+            does, so that long features outweigh the words; "unit" brings both to unit length first.
+        shortlist: how many candidates the first stage keeps.
+        filter_gallery, filter_visual, filter_text: the first stage's features, where another model makes the
+            shortlist; default: those of the second stage.
+        filter_strategy: which half of the query the first stage compares.
 
-    Returns `r<k>` in percent (NaN where no query is left), `queries`, how many were counted, and `skipped`: queries
-    whose gallery has fewer than two clips or none of the targets. Ties are broken against the model; a target that was
-    not retrieved is a miss for every k.
+    Scores are float32, as the released code computes them. Ties are broken against the model.
+    Raises ValueError for an unknown strategy, missing features, values that are not finite, positions outside of the
+    gallery, or shapes that do not fit.
     """
-    scores = as_scores(similarities)
-    _check_mask(scores, candidates)
-    if len(targets) != len(scores):
-        raise ValueError(f"targets of {len(targets)} queries; the similarities have {len(scores)}")
-    best_ranks: list[float] = []
-    for row, query_targets, allowed in zip(scores, targets, candidates, strict=True):
-        places = np.flatnonzero(allowed)
-        is_target = np.isin(places, np.asarray(query_targets, np.int64))
-        if places.size < _FEWEST or not is_target.any():
-            continue
-        own_scores = row[places]
-        retrieved = np.nanmax(own_scores[is_target], initial=-np.inf) > -np.inf
-        best_ranks.append(float(ranks(own_scores[None], is_target[None])[0]) if retrieved else np.inf)
-    result = {f"r{k}": 100 * float(np.mean(np.array(best_ranks) <= k)) if best_ranks else float("nan") for k in ks}
-    return result | {"queries": len(best_ranks), "skipped": len(scores) - len(best_ranks)}
+    places = places_by_gallery(
+        strategy,
+        {"": candidates},
+        gallery=gallery,
+        targets=targets,
+        visual=visual,
+        text=text,
+        average=average,
+        shortlist=shortlist,
+        filter_gallery=filter_gallery,
+        filter_visual=filter_visual,
+        filter_text=filter_text,
+        filter_strategy=filter_strategy,
+    )
+    return places[""]
 
 
-def _unit(features: Values | None) -> NDArray[np.float64]:
-    assert features is not None  # checked for the strategy
-    rows = as_array(features).astype(np.float64)
-    if rows.ndim != 2:
-        raise ValueError(f"features have shape {rows.shape}; expected one row each")
-    length = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(length == 0, 1, length))
+def places_by_gallery(
+    strategy: Strategy,
+    galleries: Mapping[str, Sequence[Values]],
+    *,
+    gallery: Values,
+    targets: Sequence[Sequence[int]],
+    visual: Values | None = None,
+    text: Values | None = None,
+    average: Average = "released",
+    shortlist: int = SHORTLIST,
+    filter_gallery: Values | None = None,
+    filter_visual: Values | None = None,
+    filter_text: Values | None = None,
+    filter_strategy: Half = "visual",
+) -> dict[str, NDArray[np.int64]]:
+    """`composed_places` in several galleries at once, by their names: the scores are computed once for all of them.
 
-
-def _check_mask(scores: Numbers, candidates: NDArray[np.bool_]) -> None:
-    if candidates.shape != scores.shape or candidates.dtype != bool:
-        raise ValueError(
-            f"candidates are {candidates.dtype} {candidates.shape}; expected bool {scores.shape}, queries x gallery"
+    `galleries` holds the candidates of each query, by gallery; the other arguments are those of `composed_places`.
+    """
+    _check_choices(strategy, filter_strategy, average, shortlist)
+    for candidates in galleries.values():
+        if len(targets) != len(candidates):
+            raise ValueError(f"targets of {len(targets)} queries, and candidates of {len(candidates)}")
+    half: Half = "text" if strategy == "two_stage" else strategy
+    compared = _Compared(half, gallery, visual, text, average, len(targets))
+    chosen = None
+    if strategy == "two_stage":
+        chosen = _Compared(
+            filter_strategy,
+            gallery if filter_gallery is None else filter_gallery,
+            visual if filter_visual is None else filter_visual,
+            text if filter_text is None else filter_text,
+            average,
+            len(targets),
         )
+        if len(chosen.clips) != len(compared.clips):
+            raise ValueError(f"the first stage has {len(chosen.clips)} clips, the second {len(compared.clips)}")
+    places = {name: np.empty(len(targets), np.int64) for name in galleries}
+    first_scores = None if chosen is None else chosen.rows()
+    for query, scores in enumerate(compared.rows()):
+        is_target = np.zeros(len(scores), bool)
+        is_target[_positions(targets[query], len(scores), f"targets of query {query}")] = True
+        by_filter = None if first_scores is None else next(first_scores)
+        for name, candidates in galleries.items():
+            positions = _positions(candidates[query], len(scores), f"candidates of query {query}")
+            if len(positions) < FEWEST:
+                places[name][query] = SKIPPED
+                continue
+            if by_filter is not None:
+                positions = _shortlisted(positions, by_filter, is_target, shortlist)
+            places[name][query] = _place(scores[positions], is_target[positions])
+    return places
+
+
+def _place(scores: Floats, is_target: NDArray[np.bool_]) -> int:
+    """The place of the best target, from 1, behind all others of its score; 0 where there is none."""
+    if not is_target.any():
+        return NOT_RETRIEVED
+    return 1 + int(np.count_nonzero(~is_target & (scores >= scores[is_target].max())))
+
+
+def _shortlisted(
+    positions: NDArray[np.int64], scores: Floats, is_target: NDArray[np.bool_], size: int
+) -> NDArray[np.int64]:
+    """The positions with the highest scores, at most `size`; of equal scores, targets come last."""
+    if len(positions) <= size:
+        return positions
+    own = scores[positions]
+    least = np.partition(own, len(own) - size)[len(own) - size]
+    best, equal = positions[own > least], positions[own == least]
+    equal = equal[np.argsort(is_target[equal], kind="stable")]
+    return np.concatenate([best, equal[: size - len(best)]])
+
+
+def composed_recall(places: Values, ks: Sequence[int] = GLOBAL_KS) -> dict[str, float]:
+    """Recall in percent of the places that `composed_places` gives, with 95 % bootstrap intervals over queries.
+
+    Returns `r<k>`, `r<k>_low` and `r<k>_high` for each k (NaN where no query is left), `queries`, how many were
+    counted, and `skipped`. A query without a retrieved target is a miss for every k.
+    """
+    known = as_array(places)
+    if known.ndim != 1 or known.dtype.kind not in "iu" or (known.size and known.min() < SKIPPED):
+        raise ValueError("places are a row of integers: -1 for a skipped query, 0 for one without a retrieved target")
+    counted = known[known != SKIPPED]
+    result: dict[str, float] = {}
+    for k in ks:
+        if not counted.size:
+            result |= dict.fromkeys((f"r{k}", f"r{k}_low", f"r{k}_high"), float("nan"))
+            continue
+        share = float(np.mean((counted >= 1) & (counted <= k)))
+        # To draw n queries again and count the hits is to draw from a binomial distribution, whose quantiles are known.
+        low, high = stats.binom.ppf([0.025, 0.975], counted.size, share) / counted.size
+        result |= {f"r{k}": 100 * share, f"r{k}_low": 100 * float(low), f"r{k}_high": 100 * float(high)}
+    return result | {"queries": int(counted.size), "skipped": int(known.size - counted.size)}
+
+
+def chance(sizes: Sequence[int], num_targets: Sequence[int], k: int) -> float:
+    """R@k of random orders, in percent: the mean over queries of the chance that a target is among the first k.
+
+    `sizes` and `num_targets` count each query's candidates and the targets among them.
+    """
+    hits = []
+    for size, count in zip(sizes, num_targets, strict=True):
+        first = min(k, size)
+        misses = np.prod([(size - count - draw) / (size - draw) for draw in range(first)]) if size - count > 0 else 0.0
+        hits.append(0.0 if count == 0 else 1.0 - max(float(misses), 0.0))
+    return 100 * float(np.mean(hits))
+
+
+class _Compared:
+    """The features that one stage compares: queries and clips of unit length."""
+
+    def __init__(
+        self, half: Half, gallery: Values, visual: Values | None, text: Values | None, average: Average, queries: int
+    ) -> None:
+        stored = _features(gallery, "the gallery")
+        parts: dict[str, Floats] = {}
+        for name, values in (("visual", visual), ("text", text)):
+            if half in (name, "average"):
+                if values is None:
+                    raise ValueError(f"the strategy {half!r} needs the queries' {name} features")
+                parts[name] = _features(values, f"the queries' {name} features")
+                if parts[name].shape != (queries, stored.shape[1]):
+                    raise ValueError(
+                        f"the queries' {name} features are {parts[name].shape}; expected {(queries, stored.shape[1])}"
+                    )
+        if half == "average":
+            clip = parts["visual"] if average == "released" else _unit(parts["visual"])
+            query = (clip + _unit(parts["text"])) / np.float32(2)
+        else:
+            query = parts[half]
+        self.clips = _unit(stored)
+        self._queries = _unit(query)
+
+    def rows(self) -> Iterator[Floats]:
+        """The scores of each query against all clips, in the queries' order."""
+        for start in range(0, len(self._queries), _BLOCK):
+            yield from self._queries[start : start + _BLOCK] @ self.clips.T
+
+
+def _check_choices(strategy: str, filter_strategy: str, average: str, shortlist: int) -> None:
+    for value, allowed in ((strategy, STRATEGIES), (filter_strategy, HALVES), (average, AVERAGES)):
+        if value not in allowed:
+            raise ValueError(f"no strategy {value!r}; choose one of {', '.join(allowed)}")
+    if shortlist < 1:
+        raise ValueError(f"a shortlist has at least one clip, not {shortlist}")
+
+
+def _features(values: Values, name: str) -> Floats:
+    rows = as_array(values)
+    if rows.ndim != 2 or rows.dtype.kind not in "fiu":
+        raise ValueError(f"{name} must be numbers, one row each, not {rows.dtype} {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise ValueError(f"{name} hold NaN or infinity")
+    return np.asarray(rows, np.float32)
+
+
+def _unit(rows: Floats) -> Floats:
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(length == 0, np.float32(1), length), np.float32)
+
+
+def _positions(values: Values, size: int, name: str) -> NDArray[np.int64]:
+    positions = np.asarray(values)
+    if positions.size == 0:
+        return np.empty(0, np.int64)
+    if positions.ndim != 1 or positions.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be a row of positions, not {positions.dtype} {positions.shape}")
+    if positions.min() < 0 or positions.max() >= size:
+        raise ValueError(f"{name} lie outside of the gallery of {size} clips")
+    return np.asarray(positions, np.int64)

@@ -15,7 +15,7 @@ Score = np.float64 | NDArray[np.float64]
 """A number for numbers, an array for arrays."""
 
 # What a scenario's clean counterpart shares with it.
-_SAME = ("dataset", "setting", "direction", "model", "checkpoint_sha256", "method", "seed")
+_SAME = ("dataset", "setting", "direction", "model", "model_key", "checkpoint_sha256", "method", "seed")
 SCORES = ("gamma_a", "gamma_r", "mmi")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -13,12 +13,11 @@ from perturbations.bounds import Bounds, Joint, problem_of
 from perturbations.errors import UnknownPerturbationError, short
 from perturbations.kernels import Kernel, Method
 from perturbations.strengths import Path, Value, along, between
+from perturbations.text.scripts import Languages
 
 Parameters = Mapping[str, Value]
 Kind = Literal["video", "text"]
 Draw = Literal["clip", "frame", "caption", "none"]
-
-VARIANTS = ("released", "paper")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,22 +39,34 @@ class Perturbation:
         realization: `module:function(rng, num_frames, height, width)` that draws what is random. It is not given
             the parameters, so the severities of a clip share it. None where nothing is random, and for "text",
             whose kernels draw.
+        sampled: as `kernel`, of a temporal one: the plan of the 12 frames that the authors' models read, where these
+            are not sampled uniformly from what the kernel gives.
+        shape: `module:function(realizations, num_frames, height, width, **parameters)`, which gives the
+            `video.kernel.Shape` of the perturbed clip. It receives the realization of each frame, or the clip's one.
+            None where a pixel kernel keeps every frame and its size.
+        damage: of a "codec" one whose stream does not arrive as it is, `module:function(realization, stream,
+            **parameters) -> stream`; bytes of an MPEG transport stream. What a decoder makes of it is the result.
         guide: what the kernel must know of the clip beside its frames: a file of `perturbations.guides`. It is the
             kernel's second argument.
         version: raise it when the kernel's results change; every row made by the old one becomes stale.
-        released: one parameter set a severity, 1 first: what the authors' code uses.
-        paper: the same as printed, where it differs.
+        variant: which of the suite's variants this is.
+        by_severity: one parameter set per severity, 1 first.
         bounds: what each parameter may be; every parameter has one.
         joint: what parameters must fulfil together.
         path: the way from mild to strong that calibration takes; None: through the published table.
-        paper_path: the same for `paper`, where it is another.
         draw: one realization a "clip", a "frame" or a "caption"; "none" where nothing is random.
         roles: what a kernel needs played by a backend (`perturbations.models`), its keyword arguments of those names.
-        gated: whether a result must keep the meaning: similar enough to the original, or drawn again.
+        gated: whether a result must keep the topic: similar enough to the original, or drawn again.
+        measured: whether a result's similarity to the original is measured though no gate judges it.
+        not_comparable: why results of the offline players are not comparable with published ones, beside that they
+            are stand-ins: what was read and counted; empty where nothing was. `docs/measurements/caption_quality.md`.
+        languages: what captions it is made for; it is skipped on others.
         summary: one line for menus and catalogues.
         source: paper, section, table.
-        differences: what `released` does otherwise than the text; empty where nothing.
+        differences: what this variant does otherwise than the text, and which published figures that shaped; empty
+            where nothing.
         monotonic: whether distortion is known to grow with severity.
+        others: the same perturbation as other variants of the suite make it, where they make it otherwise.
     """
 
     suite: str
@@ -65,21 +76,27 @@ class Perturbation:
     method: Method
     kernel: str
     realization: str | None
+    sampled: str | None = None
+    shape: str | None = None
+    damage: str | None = None
     guide: str | None = None
     version: int
-    released: tuple[Parameters, ...]
-    paper: tuple[Parameters, ...] | None = None
+    variant: str
+    by_severity: tuple[Parameters, ...]
     bounds: Bounds = field(default_factory=dict)
     joint: tuple[Joint, ...] = ()
     path: Path | None = None
-    paper_path: Path | None = None
     draw: Draw
     roles: tuple[str, ...] = ()
     gated: bool = False
+    measured: bool = False
+    not_comparable: str = ""
+    languages: Languages = "any language"
     summary: str
     source: str
     differences: str = ""
     monotonic: bool = True
+    others: Mapping[str, Perturbation] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -87,32 +104,63 @@ class Perturbation:
         return f"{self.suite}/{self.name}"
 
     @property
+    def players(self) -> tuple[str, ...]:
+        """The roles that are played when a caption is perturbed: the makers, and who measures similarity."""
+        return (*self.roles, "similarity") if self.gated or self.measured else self.roles
+
+    @property
+    def makers(self) -> tuple[str, ...]:
+        """The roles on which the text depends: the kernel's, and the gate's."""
+        return (*self.roles, "similarity") if self.gated else self.roles
+
+    @property
     def severities(self) -> tuple[int, ...]:
         """1 up to as many as there are parameter sets."""
-        return tuple(range(1, len(self.released) + 1))
+        return tuple(range(1, len(self.by_severity) + 1))
 
-    def parameters(self, severity: int, variant: str = "released") -> dict[str, Value]:
-        """The published numbers of one severity.
+    def forms(self) -> list[Perturbation]:
+        """The declarations that differ: of the suite's first variant, and of others that make it otherwise."""
+        first = get(self.key)
+        return [first, *(first.in_variant(variant) for variant in first.others)]
 
-        Raises `UnknownPerturbationError` when there is no such severity or variant.
+    def in_variant(self, variant: str) -> Perturbation:
+        """The whole declaration as another variant of the suite makes it.
+
+        Raises `UnknownPerturbationError` when the suite has no such variant.
         """
-        if variant not in VARIANTS:
-            raise UnknownPerturbationError(f"{self.key} has no variant '{variant}'; choose one of {list(VARIANTS)}")
+        return self if variant == self.variant else get(self.key, variant)
+
+    def parameters(self, severity: int) -> dict[str, Value]:
+        """The published numbers of one severity. Raises `UnknownPerturbationError` when there is no such severity."""
         if severity not in self.severities:
             raise UnknownPerturbationError(
                 f"{self.key} has no severity {severity!r}; choose one of {list(self.severities)}"
             )
-        return dict(self._table(variant)[severity - 1])
+        return dict(self.by_severity[severity - 1])
 
-    def parameters_at(self, strength: float, variant: str = "released") -> dict[str, Value]:
+    def parameters_at(self, strength: float) -> dict[str, Value]:
         """The parameters at a strength from 0 (mild) to 1 (strong), on the way that calibration takes."""
-        path = self.paper_path if variant == "paper" and self.paper_path is not None else self.path
-        if path is None:
-            return between(self._table(variant), strength)
-        return along(path, self.parameters(1, variant), strength)
+        if self.path is None:
+            return between(self.by_severity, strength)
+        return along(self.path, self.parameters(1), strength)
 
-    def _table(self, variant: str) -> tuple[Parameters, ...]:
-        return self.paper if variant == "paper" and self.paper is not None else self.released
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """A perturbation as another variant makes it; what is absent is as in the suite's first variant.
+
+    Attributes:
+        kernel: of videos.
+        table: one parameter set per severity.
+        path: the way that calibration takes, where it is not the kernel's.
+        differences, monotonic: see `Perturbation`; no differences where the variant does as the text says.
+    """
+
+    kernel: Kernel | None = None
+    table: tuple[Parameters, ...] | None = None
+    path: Path | None = None
+    differences: str = ""
+    monotonic: bool | None = None
 
 
 def table(names: str, *rows: Value | tuple[Value, ...]) -> tuple[Parameters, ...]:
@@ -125,10 +173,12 @@ def table(names: str, *rows: Value | tuple[Value, ...]) -> tuple[Parameters, ...
 class Paper:
     """Where a suite's perturbations are printed; its methods declare them.
 
-    `draw` is how pixel kernels draw that draw at all: one realization per clip, or one per frame.
+    `draw` is how pixel kernels draw that draw at all: one realization per clip, or one per frame. `variants` are the
+    suite's: its perturbations are declared as the first makes them.
     """
 
     suite: str
+    variants: tuple[str, ...] = ("released", "paper")
     video_source: str = ""
     text_source: str = ""
     draw: Draw = "clip"
@@ -138,18 +188,32 @@ class Paper:
         name: str,
         level: str,
         kernel: Kernel,
-        released: tuple[Parameters, ...],
+        by_severity: tuple[Parameters, ...],
         summary: str,
         *,
         source: str = "",
-        paper: tuple[Parameters, ...] | None = None,
-        paper_path: Path | None = None,
+        variants: Mapping[str, Form] | None = None,
+        path: Path | None = None,
         differences: str = "",
         monotonic: bool = True,
     ) -> Perturbation:
         """A perturbation of videos; `source` says more exactly where it is printed."""
-        # What a temporal kernel draws, and which style or photograph is taken, is the clip's.
-        of_clip = kernel.method == "temporal" or kernel.draw is None
+        others = {
+            variant: self.video(
+                name,
+                level,
+                form.kernel or kernel,
+                by_severity if form.table is None else form.table,
+                summary,
+                source=source,
+                path=form.path,
+                differences=form.differences,
+                monotonic=monotonic if form.monotonic is None else form.monotonic,
+            )
+            for variant, form in (variants or {}).items()
+        }
+        # What becomes of the order of frames or of a stream, and which style or photograph is taken, is the clip's.
+        of_clip = kernel.method in ("temporal", "codec") or kernel.draw is None or kernel.once
         return Perturbation(
             suite=self.suite,
             name=name,
@@ -157,19 +221,22 @@ class Paper:
             method=kernel.method,
             kernel=_in("perturbations.video", kernel.function),
             realization=kernel.draw and _in("perturbations.video", kernel.draw),
+            sampled=kernel.sampled and _in("perturbations.video", kernel.sampled),
+            shape=kernel.shape and _in("perturbations.video", kernel.shape),
+            damage=kernel.damage and _in("perturbations.video", kernel.damage),
             guide=kernel.guide,
             version=kernel.version,
-            released=released,
-            paper=paper,
+            variant=self.variants[0],
+            by_severity=by_severity,
             bounds=kernel.bounds,
             joint=kernel.joint,
-            path=kernel.path,
-            paper_path=paper_path,
+            path=path or kernel.path,
             draw=("clip" if of_clip else self.draw) if kernel.draw or kernel.draws_guide else "none",
             summary=summary,
             source=", ".join(filter(None, (self.video_source, source))),
             differences=differences,
             monotonic=monotonic,
+            others={variant: replace(entry, variant=variant) for variant, entry in others.items()},
         )
 
     def text(
@@ -178,17 +245,21 @@ class Paper:
         level: str,
         kernel: str,
         summary: str,
-        released: tuple[Parameters, ...] = ({},),
+        by_severity: tuple[Parameters, ...] = ({},),
         bounds: Bounds | None = None,
         *,
-        paper: tuple[Parameters, ...] | None = None,
+        variants: Mapping[str, Form] | None = None,
         differences: str = "",
         roles: tuple[str, ...] = (),
         gated: bool = False,
+        measured: bool = False,
         random: bool = True,
+        version: int = 1,
+        not_comparable: str = "",
+        languages: Languages = "English",
     ) -> Perturbation:
         """A perturbation of captions."""
-        return Perturbation(
+        entry = Perturbation(
             suite=self.suite,
             name=name,
             kind="text",
@@ -196,17 +267,27 @@ class Paper:
             method="text",
             kernel=_in("perturbations.text", kernel),
             realization=None,
-            version=1,
-            released=released,
-            paper=paper,
+            version=version,
+            variant=self.variants[0],
+            by_severity=by_severity,
             bounds=bounds or {},
             draw="caption" if random else "none",
             roles=roles,
             gated=gated,
+            measured=measured,
+            not_comparable=not_comparable,
+            languages=languages,
             summary=summary,
             source=self.text_source,
             differences=differences,
         )
+        others = {
+            variant: replace(
+                entry, variant=variant, by_severity=form.table or by_severity, differences=form.differences
+            )
+            for variant, form in (variants or {}).items()
+        }
+        return replace(entry, others=others)
 
 
 def _in(package: str, function: str) -> str:
@@ -235,6 +316,8 @@ class Suite:
         draws_by_choice: whether the configuration may choose between one realization per clip and one per frame.
         combined: the perturbations of videos and of captions that are combined, if any.
         corpora: the paper's own corpora: the name of a target -> the adapter whose datasets it perturbs.
+        variants: which there are, the default first: `released` does what the authors' code does, bugs included;
+            `paper` does what the text says.
     """
 
     name: str
@@ -245,6 +328,7 @@ class Suite:
     draws_by_choice: bool = False
     combined: Combined | None = None
     corpora: Mapping[str, str] = field(default_factory=dict)
+    variants: tuple[str, ...] = ("released", "paper")
 
 
 @cache
@@ -266,18 +350,36 @@ def perturbations(suite_name: str | None = None, kind: Kind | None = None) -> li
     return [entry for group in chosen for entry in group.perturbations if kind in (None, entry.kind)]
 
 
-def get(key: str) -> Perturbation:
-    """The declaration of `suite/name`; raises `UnknownPerturbationError` with the nearest names."""
+def get(key: str, variant: str | None = None) -> Perturbation:
+    """The declaration of `suite/name`, as a variant makes it; None: as the suite's first.
+
+    Raises `UnknownPerturbationError` with the nearest names, or with the suite's variants.
+    """
     known = _by_key()
     if key not in known:
         near = ", ".join(shelf.nearest(key, known))
         raise UnknownPerturbationError(f"no perturbation '{key}'; did you mean {near}? See `perturb list`.")
-    return known[key]
+    by_variant = known[key]
+    if variant is None:
+        return next(iter(by_variant.values()))
+    if variant not in by_variant:
+        raise UnknownPerturbationError(f"{key} has no variant '{variant}'; choose one of {list(by_variant)}")
+    return by_variant[variant]
 
 
 @cache
-def _by_key() -> dict[str, Perturbation]:
-    return {entry.key: entry for entry in perturbations()}
+def _by_key() -> dict[str, dict[str, Perturbation]]:
+    """Each perturbation in each of its suite's variants."""
+    return {
+        entry.key: {
+            variant: entry
+            if variant == entry.variant
+            else replace(entry.others.get(variant, entry), variant=variant, others=entry.others)
+            for variant in group.variants
+        }
+        for group in suites().values()
+        for entry in group.perturbations
+    }
 
 
 def parameter_problems(entry: Perturbation, parameters: Mapping[str, object]) -> list[str]:

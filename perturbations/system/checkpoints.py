@@ -327,11 +327,24 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
 def _folder_checkpoint(folder: Path, revision: str | None) -> Checkpoint:
     weights = list(folder.glob("*.safetensors"))
     if not weights:
-        raise ConfigError(f"model folder {folder} holds no *.safetensors file; other formats are not loaded")
+        raise ConfigError(f"model folder {folder} holds no *.safetensors file; {_how_to_convert(folder)}")
     actual = files_sha256(weights, folder)
     if revision is not None and revision != actual:
         raise ConfigError(f"model folder {folder} has revision {actual}, the configuration says {revision}")
     return Checkpoint(folder.name, actual, folder)
+
+
+def _how_to_convert(folder: Path) -> str:
+    """What to do with a folder of other weights; the command copies tensors, because some files share their memory."""
+    weights = sorted(path.name for path in folder.glob("*.bin"))
+    if len(weights) != 1:
+        return "other formats are not loaded"
+    program = (
+        "import torch, safetensors.torch as s; "
+        f"w = torch.load({weights[0]!r}, map_location='cpu', weights_only=True); "
+        "s.save_file({k: v.clone().contiguous() for k, v in w.items()}, 'model.safetensors', {'format': 'pt'})"
+    )
+    return f'convert {weights[0]} once, inside that folder: python -c "{program}"'
 
 
 def _how_to_fetch(model: str, revision: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from perturbations.errors import BackendError
@@ -39,3 +40,19 @@ def pretrained(kind: Loader[Loaded], name: str) -> Loaded:
             f"(`hf download {name}`) and copy the cache (HF_HOME), or use the backend `offline`. "
             f"{type(error).__name__}: {str(error).splitlines()[0]}"
         ) from error
+
+
+def missing_weights(*names: str) -> str | None:
+    """How to get the weights of models that are neither folders nor in the local cache; None where all are there.
+
+    Nothing is downloaded while a run is planned, and a cluster's nodes often cannot.
+    """
+    from huggingface_hub import try_to_load_from_cache
+
+    absent = [
+        name
+        for name in names
+        if not Path(name).is_dir() and not isinstance(try_to_load_from_cache(name, "config.json"), str)
+    ]
+    commands = ", ".join(f"`hf download {name}`" for name in absent)
+    return f"weights that are not on this machine: {commands}" if absent else None

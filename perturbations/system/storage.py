@@ -54,12 +54,17 @@ def file_stem(item_id: str) -> str:
 
 @dataclass(frozen=True)
 class Profile:
-    """How a corpus video is stored: the encoder, its input format and its settings."""
+    """How a corpus video is stored: the encoder, its input format and its settings.
+
+    `pixel_bits` is the target bitrate in bits per pixel, for encoders that are given a bitrate; their frames follow
+    each other at a constant rate, whatever their times.
+    """
 
     codec: str
     pix_fmt: str
     options: Mapping[str, str]
     exact: bool
+    pixel_bits: int | None = None
 
 
 # `high` is RGB (4:4:4) and not YUV 4:4:4: the same size and PSNR, but no colour conversion on either way.
@@ -72,6 +77,8 @@ PROFILES: dict[str, Profile] = {
         {"preset": "veryfast", "crf": "17", "x264-params": "cpu-independent=1"},
         exact=False,
     ),
+    # What OpenCV's VideoWriter sets for "mp4v", with which the authors of MSRVTT-P wrote their videos.
+    "released": Profile("mpeg4", "yuv420p", {"g": "12", "qmin": "3"}, exact=False, pixel_bits=2),
 }
 
 

@@ -29,8 +29,11 @@ _RANDOM_CHARACTERS = string.ascii_letters + string.digits + "!@#$%^&*()_+"
 
 
 def keyboard(text: str, rng: Generator, *, ratio: float) -> str:
-    """Characters become neighbours on the keyboard, in words of four letters or more (Qiu et al., Tab. 8)."""
-    return _noisy(text, rng, ratio, 4, _from_table(tables.neighbours().get, _share))
+    """Characters become neighbours on the keyboard, in words of four letters or more (Qiu et al., Tab. 8).
+
+    As in nlpaug, a neighbour is as often upper as lower case, and keys of symbols and digits are neighbours too.
+    """
+    return _noisy(text, rng, ratio, 4, _from_table(tables.key_errors().get, _share))
 
 
 def ocr(text: str, rng: Generator, *, ratio: float) -> str:

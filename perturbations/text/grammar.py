@@ -5,12 +5,13 @@ These are rules, not a model: they rewrite clear cases and leave every other cap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from perturbations.text import tables
+from perturbations.text.fluency import known
 from perturbations.text.tokens import core, parts, put, rebuild
 
 Generator = np.random.Generator
@@ -33,30 +34,122 @@ _HAVE = frozenset(("has", "have", "had"))
 _MODALS = frozenset(["can", "could", "may", "might", "must", "shall", "should", "will", "would"])
 _NEGATIONS = {"isn't": "is", "aren't": "are", "wasn't": "was", "weren't": "were", "can't": "can", "won't": "will"}
 _FINITE = ("VBZ", "VBP", "VBD")
-_OTHER_TENSE = {"VBZ": "VBD", "VBP": "VBD", "VBD": "VBZ", "VB": "VBD", "VBG": "VBD"}
-_PAST_AUXILIARIES = {"is": "was", "am": "was", "are": "were", "was": "is", "were": "are", "has": "had", "have": "had"}
+_PAST_AUXILIARIES = {"is": "was", "am": "was", "are": "were", "has": "had", "have": "had", "does": "did", "do": "did"}
+_PAST_AUXILIARIES |= {"can": "could", "will": "would", "isn't": "wasn't", "aren't": "weren't", "doesn't": "didn't"}
+_OTHER_AUXILIARY = {**_PAST_AUXILIARIES, "was": "is", "were": "are", "had": "has", "did": "does", "could": "can"}
+_OTHER_AUXILIARY |= {"would": "will", "wasn't": "isn't", "weren't": "aren't"}
+_AUXILIARIES = frozenset([*_OTHER_AUXILIARY, "be", "been", "being"])
+_CONJUNCTIONS = ("and", "or", "then")
+_NOT = ("not", "n't", "never")
+# Verbs that bare verbs depend on: "let it cool", "help them carry and load".
+_GOVERN = frozenset(("let", "lets", "letting", "make", "makes", "making", "help", "helps", "helping", "see", "watch"))
 
 
 # --- tense and negation -----------------------------------------------------------------------------------------------
 
 
 def tense(text: str, rng: Generator, *, share: float, tagger: Tagger, inflector: Inflector) -> str:
-    """A share of the verbs changes tense: present and bare forms become past, past becomes present.
+    """A share of the verbs changes tense: present and instructions become past, past becomes present.
 
-    Schiappa et al., App. A.2. Finite verbs go before others, so that "is talking" becomes "was talking".
+    Schiappa et al., App. A.2. Only verbs that carry a tense are changed: "is talking" -> "was talking", "does not jump"
+    -> "did not jump", "can swim" -> "could swim". Infinitives, what follows a modal, and participles after "be" and
+    "have" stay as they are; a participle that stands for a finite verb ("a man talking") is changed where no verb
+    carries a tense. With a verb, those that share its subject are changed too: "bakes and decorates" -> "baked and
+    decorated".
     """
     words, tags = text.split(), tagger(text.split())
+    cores = [core(word) for word in words]
     wanted = max(1, min(10, int(share * len(words))))
-    order = [int(at) for at in rng.permutation(len(words)) if tags[at] in _OTHER_TENSE]
-    order.sort(key=lambda at: tags[at] not in _FINITE)
-    for at in order[:wanted]:
-        verb = core(words[at])
-        if verb in _PAST_AUXILIARIES:
-            new = _PAST_AUXILIARIES[verb]
-        else:
-            new = inflector.inflect(inflector.lemma(verb, tags[at]), _OTHER_TENSE[tags[at]])
-        words[at] = put(words[at], new)
+    carrying = [at for at in range(len(words)) if _carries_tense(cores, tags, at)]
+    order = [int(at) for at in rng.permutation(len(words)) if at in carrying]
+    order.sort(key=lambda at: tags[at] not in (*_FINITE, "MD", "VB"))
+    for at in sorted({other for chosen in order[:wanted] for other in _joined(cores, tags, carrying, chosen)}):
+        words[at] = put(words[at], _in_other_tense(cores, tags, at, inflector))
     return rebuild(text, words)
+
+
+def _joined(words: Sequence[str], tags: Sequence[str], carrying: Sequence[int], chosen: int) -> list[int]:
+    """The places of a verb and of those that share its subject: "bakes and decorates", all instructions."""
+    if tags[chosen] == "VB":
+        return [at for at in carrying if tags[at] == "VB"]
+    first = chosen
+    group = []
+    for at in carrying:
+        if at == first or (words[at - 1] in _CONJUNCTIONS and at > 0):
+            group.append(at)
+        elif chosen in group:
+            break
+        else:
+            group = [at]
+    return group
+
+
+def _carries_tense(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
+    word, tag = words[at], tags[at]
+    before = _before(words, tags, at)
+    after = tags[at + 1] if at + 1 < len(tags) else ""
+    if word in _OTHER_AUXILIARY:
+        if tag == "MD" and (after[:2] not in ("VB", "RB", "PR") or words[at + 1] == "rather"):
+            return False  # "will smith", "would rather"
+        return before is None or (tags[before] not in ("TO", "MD") and words[before] not in _DO)
+    if before is not None and (tags[before] in ("TO", "MD") or words[before] in _AUXILIARIES):
+        return False
+    if tag == "VB":
+        return _instructs_here(words, tags, at)
+    if before is None:
+        return tag in ("VBZ", "VBP")
+    if "VB" in tags[:at]:
+        # of a caption with instructions, participles and plurals are too often taken for such verbs
+        return tag in ("VBZ", "VBP", "VBD") and tags[before] == "PRP"
+    if tag == "VBP" and _GOVERN & set(words[max(before - 2, 0) : before]):  # "letting people convince him"
+        return False
+    joined = words[before] in _CONJUNCTIONS
+    if tag == "VBG" and "of" in words[:at]:  # "views of persons working": who does what?
+        return False
+    if tag == "VBG":
+        alone = not any(other in (*_FINITE, "MD") for other in tags)
+        return alone and ((joined and "VBG" in tags[:before]) or tags[before] in ("NN", "NNS"))
+    if tag == "VBD":
+        # "ingredients used in a recipe" is no past tense, nor is "oil grated ginger"
+        reduced = tags[before].startswith("NN") and (after == "IN" or after.startswith("NN"))
+        return tags[before][:2] in ("PR", "NN") and not reduced
+    if joined and tag == "NNS":  # "bakes and decorates a cake"
+        return "VBZ" in tags[:before] and after in ("DT", "PRP$", "PRP")
+    if joined and tag == "VBZ" and tags[before - 1].startswith("NN"):  # "workout and exercises for women"
+        return word != "exercises"
+    return tag in ("VBZ", "VBP") and tags[before][:2] not in ("VB", "DT", "JJ", "IN") and tags[before] != "PRP$"
+
+
+def _before(words: Sequence[str], tags: Sequence[str], at: int) -> int | None:
+    """The place of the last word before `at` that is no adverb."""
+    places = (place for place in range(at - 1, -1, -1) if tags[place] != "RB" and words[place] not in _NOT)
+    return next(places, None)
+
+
+def _instructs_here(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
+    """Whether a bare verb is an instruction: no infinitive, nor joined to one, nor "let it cool"."""
+    if any(word in _GOVERN for word in words[:at]):
+        return False
+    if at and words[at - 1] in _CONJUNCTIONS:
+        last = next((place for place in range(at - 1, -1, -1) if tags[place] == "VB"), None)
+        governed = last is not None and last > 0 and (tags[last - 1] in ("TO", "MD") or words[last - 1] in _DO)
+        return not governed
+    if at and tags[at - 1].startswith("NN"):
+        return at + 1 < len(words) and tags[at + 1] in ("DT", "CD", "PRP", "PRP$")
+    return at == 0 or tags[at - 1] not in ("TO", "MD", "PRP", "PRP$", "DT", "JJ", "IN", "VB")
+
+
+def _in_other_tense(words: Sequence[str], tags: Sequence[str], at: int, inflector: Inflector) -> str:
+    verb, tag = words[at], tags[at]
+    subject = [place for place in range(at) if tags[place][:2] in ("NN", "PR")]
+    plural = bool(subject) and (tags[subject[-1]] in ("NNS", "NNPS") or words[subject[-1]] in _PLURAL_PRONOUNS)
+    if verb in ("had", "did"):
+        return {"had": ("has", "have"), "did": ("does", "do")}[verb][plural]
+    if verb in _OTHER_AUXILIARY:
+        return _OTHER_AUXILIARY[verb]
+    if tag == "VBD":
+        return inflector.inflect(inflector.lemma(verb, tag), "VBP" if plural else "VBZ")
+    return inflector.inflect(inflector.lemma(verb, tag if tag.startswith("VB") else "VBZ"), "VBD")
 
 
 def reverse_negation(text: str, rng: Generator, *, tagger: Tagger, inflector: Inflector) -> str:
@@ -123,7 +216,11 @@ def passive(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
         return text
     lemma = inflector.lemma(core(words[verb]), tags[verb])
     end = _phrase(words, tags, verb + 1)
-    if lemma in tables.words("no_passive") or end == verb + 1 or not _clause_ends(words, tags, end):
+    if lemma in tables.words("no_passive") or not _clause_ends(words, tags, end):
+        return text
+    if "PRP" in tags[end:] or core(words[-1]) in _INSTRUCTIONS:  # "soup with noodles in it", "a duck to roast"
+        return text
+    if not _patient(words, tags, verb + 1, end, inflector):
         return text
     patient = words[verb + 1 : end]
     be = _be(patient, tags[verb + 1 : end], past=form.startswith("past"))
@@ -135,14 +232,53 @@ def passive(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
 def _passive_instruction(text: str, words: list[str], tags: list[str], inflector: Inflector) -> str:
     end = _phrase(words, tags, 1)
     lemma = inflector.lemma(core(words[0]), "VB")
-    if end == 1 or lemma in tables.words("no_passive") or any(tag.startswith("VB") for tag in tags[end:]):
+    if lemma in tables.words("no_passive") or any(tag.startswith("VB") for tag in tags[end:]):
         return text
-    if end < len(words) and tags[end] not in ("IN", "TO", "RB", "RP"):
+    instructions = tables.words("instructions")
+    if any(core(word) in instructions and tag == "DT" for word, tag in zip(words[end:], tags[end + 1 :], strict=False)):
+        return text  # "put it on top place some sprouts"
+    if not _patient(words, tags, 1, end, inflector):
         return text
-    if tags[end : end + 1] == ["RB"] and "CC" in tags[end:]:  # "fry meat together and fish together"
+    if end < len(words) and tags[end] not in ("IN", "TO", "RP") and not _adverb(words, tags, end):
         return text
+    if "CC" in tags[end:] and (_adverb(words, tags, end) or core(words[-1]) in _INSTRUCTIONS):
+        return text  # "fry meat together and fish together", "add it to the pan and mix"
     helper = _be(words[1:end], tags[1:end], past=False)
     return rebuild(text, [*_as_subject(words[1:end]), helper, inflector.inflect(lemma, "VBN"), *words[end:]])
+
+
+def _patient(words: Sequence[str], tags: Sequence[str], start: int, end: int, inflector: Inflector) -> bool:
+    """Whether these words are surely a whole noun phrase that can become the subject."""
+    if start == end or "PRP$" in tags[start:end]:  # "her bow is shot by the girl": whose?
+        return False
+    cores = [core(word) for word in words[start:end]]
+    of_run = [tag for tag, word in zip(tags[start:end], cores, strict=True) if tag.startswith("NN") or word == "and"]
+    last, tag = cores[-1], tags[end - 1]
+    if tag == "NN" and "and" not in cores and "of" not in cores and {"NNS", "NNPS"} & set(of_run):
+        return False  # "carrots sugar salt": a list, of which number?
+    if cores[0] in _ONE and tag == "NNS" and "of" not in cores and "and" not in cores:
+        return False  # "a car features"
+    if tag == "NNS" and inflector.lemma(last, "VBZ") in tables.words("actions"):
+        return False  # "the white top talks": a verb taken for a noun
+    if last in _INSTRUCTIONS or last == "live" or not known(last):
+        return False
+    if tags[start - 1] == "VBG" and end - start == 1 and tag == "NN" and start > 1 and tags[start - 2] == "NN":
+        return False  # "high school wrestling match"
+    return not (last.endswith("ing") and len(cores) > 1 and last not in tables.words("ing_nouns"))
+
+
+# Verbs that close a recipe's line, and are taken for nouns there: "add milk and one egg whisk".
+_INSTRUCTIONS = frozenset(
+    ("whisk", "stir", "mix", "blend", "fry", "cook", "boil", "toss", "heat", "chop", "simmer", "bake", "roast", "sear")
+)
+_ONE = frozenset(("a", "an", "one", "each", "this", "that", "every", "another"))
+_PLACE_ADVERBS = frozenset(
+    ("together", "outside", "inside", "over", "up", "down", "out", "off", "away", "around", "in", "on", "aside")
+)
+
+
+def _adverb(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
+    return tags[at : at + 1] == ["RB"] and (core(words[at]).endswith("ly") or core(words[at]) in _PLACE_ADVERBS)
 
 
 def active(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
@@ -221,7 +357,8 @@ def _clause_ends(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
     if at == len(words):
         return True
     return (
-        tags[at] in ("IN", "TO", "RB")
+        (tags[at] in ("IN", "TO") or _adverb(words, tags, at))
+        and not (tags[at] == "TO" and tags[at + 1 : at + 2] == ["VB"])
         and core(words[at]) not in ("that", "while", "as", "if", "because")
         and not any(tag.startswith(("VB", "CC", "W", "MD")) for tag in tags[at:])
     )
@@ -238,50 +375,11 @@ def _plural(words: Sequence[str], tags: Sequence[str]) -> bool:
 
 
 # Written like plurals, used like singulars.
-_SINGULAR = frozenset(["gymnastics", "news", "mathematics", "physics", "politics", "aerobics", "athletics"])
+_SINGULAR = frozenset(
+    ["gymnastics", "news", "mathematics", "physics", "politics", "aerobics", "athletics", "macaroni", "pepperoni"]
+)
 
 
 def _be(words: Sequence[str], tags: Sequence[str], *, past: bool) -> str:
     plural = _plural(words, tags)
     return ("were" if plural else "was") if past else ("are" if plural else "is")
-
-
-# --- register ---------------------------------------------------------------------------------------------------------
-
-
-def formal(text: str) -> str:
-    """Contractions written out, casual words replaced, a capital first and a full stop last."""
-    stripped = _replace_phrases(text, tables.pairs("formal")).strip()
-    if not stripped:
-        return text
-    stripped = stripped[:1].upper() + stripped[1:]
-    return stripped if stripped[-1] in ".!?" else f"{stripped.rstrip(',;:')}."
-
-
-def casual(text: str) -> str:
-    """Contractions, casual words, no capital and no full stop where the caption's words changed."""
-    replaced = _replace_phrases(text, tables.pairs("casual"))
-    if replaced == text:
-        return text
-    return replaced.strip().removesuffix(".")
-
-
-def _replace_phrases(text: str, table: Mapping[str, str]) -> str:
-    longest = max(len(phrase.split()) for phrase in table)
-    words = text.split()
-    result: list[str] = []
-    at = 0
-    while at < len(words):
-        for length in range(min(longest, len(words) - at), 0, -1):
-            after = parts(words[at + length - 1])[2]
-            phrase = " ".join(words[at : at + length]).removesuffix(after)
-            if phrase.lower() in table:
-                new = table[phrase.lower()]
-                new = new[:1].upper() + new[1:] if phrase[:1].isupper() else new
-                result.extend(f"{new}{after}".split())
-                at += length
-                break
-        else:
-            result.append(words[at])
-            at += 1
-    return rebuild(text, result)

@@ -49,6 +49,18 @@ def confusions() -> Mapping[str, str]:
 
 
 @cache
+def key_errors() -> Mapping[str, str]:
+    """Letter or key -> what is typed in its place: neighbours, in both cases, and symbols above them."""
+    table: dict[str, str] = {}
+    for line in lines("key_errors"):
+        key, near = line[0], line[1:]
+        both = {*near, *near.upper()}
+        table[key] = "".join(sorted(both - {key}))
+        table[key.upper()] = "".join(sorted(both - {key.upper()}))
+    return table
+
+
+@cache
 def neighbours() -> Mapping[str, str]:
     """Key of the keyboard -> the keys that touch it, upper case for upper case."""
     rows = lines("keyboard")

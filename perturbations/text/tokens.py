@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 UNKNOWN = "[UNK]"
@@ -43,6 +44,16 @@ def put(word: str, replacement: str) -> str:
             replacement.upper() if len(old) > 1 and old.isupper() else replacement[:1].upper() + replacement[1:]
         )
     return f"{before}{replacement}{after}"
+
+
+def differs(text: str, other: str) -> bool:
+    """Whether two texts differ in more than capitals, punctuation and white space."""
+    return _plain(text) != _plain(other)
+
+
+def _plain(text: str) -> str:
+    letters = (letter for letter in text.lower() if unicodedata.category(letter)[0] != "P")
+    return " ".join("".join(letters).split())
 
 
 def encodable(text: str) -> str:

@@ -35,8 +35,8 @@ _MARKS = (".", ",", "!", "?", ";", ":")
 def synonym_replace(text: str, rng: Generator, *, ratio: float, wordnet: Synonyms) -> str:
     """Words that are not stop words become a synonym of any sense, at all their places (Qiu et al., Tab. 8).
 
-    As in EDA, the caption is reduced to lower-case letters first. EDA's sets, whose order depends on PYTHONHASHSEED,
-    are sorted here.
+    As in EDA, the caption is reduced to lower-case letters first, and base forms are synonyms ("playing" -> "play").
+    EDA's sets, whose order depends on PYTHONHASHSEED, are sorted here.
     """
     words = _letters_only(text).split()
     wanted = _count(ratio, words)
@@ -88,10 +88,12 @@ def word_delete(text: str, rng: Generator, *, ratio: float) -> str:
 
 
 def insert_punctuation(text: str, rng: Generator, *, ratio: float) -> str:
-    """Punctuation marks are inserted before random words (Qiu et al., Tab. 8)."""
+    """1 to `ratio` * words + 1 punctuation marks are inserted before random words, as in AEDA (Qiu et al., Tab. 8)."""
     words = text.split()
     marks = [_MARKS[at] for at in rng.integers(len(_MARKS), size=len(words))]
-    chosen = set(rng.permutation(len(words))[: _count(ratio, words)].tolist())
+    order = rng.permutation(len(words)).tolist()
+    # Not drawn from the range itself, so that a higher severity adds to the marks of a lower one.
+    chosen = set(order[: 1 + int(rng.random() * int(ratio * len(words) + 1))])
     return rebuild(
         text, [token for at, word in enumerate(words) for token in ((marks[at], word) if at in chosen else (word,))]
     )

@@ -15,7 +15,7 @@ from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery, encode_gallery
 from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.methods import registry
-from perturbations.tta.recording import Counts, Timings
+from perturbations.tta.recording import Counts, Timings, Unadapted
 from perturbations.tta.task import Task
 
 PRECISIONS: dict[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.bfloat16}
@@ -36,6 +36,7 @@ def adapt(
     bank: Gallery | Batch | Iterator[Batch] | None = None,
     counts: Counts | None = None,
     timings: Timings | None = None,
+    unadapted: Unadapted | None = None,
 ) -> Generator[Tensor, None, None]:
     """Similarities of queries with a gallery, while the model adapts to each batch.
 
@@ -59,6 +60,7 @@ def adapt(
             gallery's kind.
         counts: counts the run's updates and skipped steps.
         timings: records milliseconds per query.
+        unadapted: keeps the features of methods that do not change weights, for the next of them.
 
     Yields:
         One B x N_G float32 tensor per batch, of the last forward pass before its update. `gives` of a method describes
@@ -74,6 +76,7 @@ def adapt(
     _check_inputs(declared, direction, gallery, bank)
     task_of = partial(Task, model, steps=steps, lr=lr, temperature=temperature, seed=seed, counts=counts or Counts())
     task_of = partial(task_of, autocast=PRECISIONS[precision], timings=timings or Timings())
+    task_of = partial(task_of, unadapted=unadapted or Unadapted())
     return _run(task_of, declared, model, batches, gallery, direction, bank)
 
 

@@ -32,6 +32,19 @@ class Counts:
 
 
 @dataclass
+class Unadapted:
+    """Features of the queries by the model as it is, which all methods without adaptation share.
+
+    Pass one instance to every `adapt` of the same model, queries in the same batches, direction and precision.
+
+    Attributes:
+        kept: by seed and the batch's number: the features, and the seconds that they took, which count for every run.
+    """
+
+    kept: dict[tuple[int, int], tuple[torch.Tensor, float]] = field(default_factory=dict)
+
+
+@dataclass
 class Timings:
     """Milliseconds per query of each part, batch by batch; pass an instance to `adapt`.
 
@@ -65,6 +78,14 @@ class Timings:
             self._spent[name] += elapsed - inner[0]
             if self._open:
                 self._open[-1][0] += elapsed
+
+    def spent(self, name: str) -> float:
+        """Seconds counted for the part `name` since the end of the last batch."""
+        return self._spent[name]
+
+    def add(self, name: str, seconds: float) -> None:
+        """Count time for the part `name` that was spent in an earlier run."""
+        self._spent[name] += seconds
 
     def end_batch(self, queries: int) -> None:
         """Count the time since the end of the last batch for this batch."""

@@ -13,7 +13,7 @@ from perturbations.tta import inputs
 from perturbations.tta.encoders import DualEncoder, evaluating, precise
 from perturbations.tta.gallery import Comparison, Gallery
 from perturbations.tta.inputs import Batch
-from perturbations.tta.recording import Counts, Timings
+from perturbations.tta.recording import Counts, Timings, Unadapted
 
 WEIGHT_DECAY = 1e-4
 
@@ -44,6 +44,7 @@ class Task:
         bank: Gallery | None,
         counts: Counts,
         timings: Timings,
+        unadapted: Unadapted,
     ) -> None:
         self.model = model
         self.gallery = gallery
@@ -53,6 +54,7 @@ class Task:
         self.bank = bank
         self.counts = counts
         self.timings = timings
+        self._unadapted = unadapted
         self._seed = seed
         self._autocast = autocast
         self._batches = 0
@@ -118,9 +120,21 @@ class Task:
             return self.model.encode_texts(*inputs.tokens(batch, device)).float()
 
     def score(self, batch: Batch, compare: Comparison) -> Tensor:
-        """Similarities of a batch with the current weights, B x N_G."""
+        """Similarities of a batch, B x N_G, for methods that never change the weights."""
         with self.adapting(), torch.no_grad():
-            return compare(self.encode(batch))
+            return compare(self._encode_unadapted(batch))
+
+    def _encode_unadapted(self, batch: Batch) -> Tensor:
+        """`encode`, once for all methods that share `unadapted`; the time is counted for each of them."""
+        key = self._seed, self._batches
+        if key in self._unadapted.kept:
+            features, seconds = self._unadapted.kept[key]
+            self.timings.add("encode", seconds)
+            return features
+        before = self.timings.spent("encode")
+        features = self.encode(batch)
+        self._unadapted.kept[key] = features, self.timings.spent("encode") - before
+        return features
 
     def minimize(self, batch: Batch, objective: Objective) -> Tensor:
         """Adapt to a batch and return the similarities of the last forward pass, B x N_G."""

@@ -110,7 +110,10 @@ def check_video(task: Task, tick: Tick) -> Checked:
 
 def _with_measured(expected: VideoRow, row: VideoRow) -> VideoRow:
     """The expected row with the measured columns of the manifest's row."""
-    names = _MEASURED | ({"frame_count", "duration_s"} if parse(expected.recipe).entry.method == "temporal" else set())
+    entry = parse(expected.recipe).entry
+    names = set(_MEASURED)
+    names |= {"frame_count", "duration_s"} if entry.method == "temporal" or entry.shape else set()
+    names |= {"width", "height"} if entry.shape else set()
     corrected = replace(expected, **{name: getattr(row, name) for name in names})
     return replace(corrected, stage=None, error=None)
 

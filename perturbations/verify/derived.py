@@ -11,15 +11,17 @@ from pathlib import Path
 import numpy as np
 
 from perturbations.captions import corpus
+from perturbations.composed.manifests import qrels as composed_qrels
 from perturbations.engine import rows
 from perturbations.engine.source import source_of
-from perturbations.errors import BackendError, ManifestError, MediaError
+from perturbations.errors import BackendError, ManifestError, MediaError, ToolError
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import AnalysisRecipe, Work, parse_analysis
 from perturbations.manifest import locations, sets
 from perturbations.manifest.kinds import (
     CAPTIONS,
     COMPLETE,
+    COMPOSED_QUERIES,
     SOURCES,
     TEXT_STATISTICS,
     TEXTS,
@@ -29,6 +31,7 @@ from perturbations.manifest.kinds import (
     CompleteSource,
     MultimodalRow,
     QrelRow,
+    QuarantineRow,
     RankRow,
     ResultRow,
     SourceRow,
@@ -41,6 +44,8 @@ from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import TextRecipe, parse_text
 from perturbations.suites import registry
 from perturbations.system.records import canonical
+from perturbations.text.fluency import fluency_change
+from perturbations.text.tokens import differs
 from perturbations.verify.findings import Finding, compared, differences, name_of, values
 from perturbations.verify.tree import Manifest, Tree
 
@@ -49,6 +54,8 @@ def expected_rows(tree: Tree, manifest: Manifest[object]) -> Sequence[object] | 
     """The rows that follow from a manifest's neighbours; None where a neighbour is not available."""
     folder = manifest.path.parent
     name = manifest.kind.name
+    if name == "qrels" and (described_queries := tree.neighbour(folder / "queries.parquet", COMPOSED_QUERIES)):
+        return composed_qrels(described_queries.rows)
     if name == "qrels":
         described, sources = tree.neighbour(folder / "captions.parquet", CAPTIONS), _sources(tree, folder)
         return None if described is None or sources is None else _qrels(described.rows, sources)
@@ -125,8 +132,11 @@ def check_captions(tree: Tree, manifest: Manifest[CaptionRow]) -> Iterator[Findi
             yield Finding(manifest.path, "", problem)
 
 
-def check_texts(tree: Tree, manifest: Manifest[TextRow], *, fast: bool) -> Iterator[Finding]:
-    """Perturbed captions: one row per listed caption and scenario, with correct cells; made again unless `fast`."""
+def check_texts(tree: Tree, manifest: Manifest[TextRow], *, fast: bool, remarks: dict[str, int]) -> Iterator[Finding]:
+    """Perturbed captions: one row per listed caption and scenario, with correct cells; made again unless `fast`.
+
+    `remarks` receives the numbers of rows that cannot be made again on this machine, by reason.
+    """
     rows = manifest.rows
     place, key = manifest.path, manifest.kind.key
     yield from _doubled(manifest)
@@ -145,10 +155,15 @@ def check_texts(tree: Tree, manifest: Manifest[TextRow], *, fast: bool) -> Itera
         for caption_id in listed:
             if (name, severity, caption_id) not in keys:
                 yield Finding(place, f"{name} {severity} {caption_id}", "the row is missing")
-        again = {} if fast else _again(recipe, members)
+        again: dict[str, TextRow] = {}
+        try:
+            again = {} if fast else _again(recipe, members)
+        except (BackendError, ToolError) as error:
+            reason = f"not made again: {error}"
+            remarks[reason] = remarks.get(reason, 0) + len(members)
         for row in members:
             problems = _text_problems(row, recipe, listed)
-            if isinstance(again, dict) and row.caption_id in again:
+            if row.caption_id in again:
                 problems += differences(row, replace(again[row.caption_id], item_id=row.item_id, dataset=row.dataset))
             for problem in dict.fromkeys(problems):
                 yield Finding(place, name_of(row, key), problem)
@@ -169,9 +184,26 @@ def _listed_captions(tree: Tree, manifest: Manifest[TextRow]) -> dict[str, Capti
 
 def _listed_scenarios(manifest: Manifest[TextRow], scenarios: int, listed: dict[str, CaptionRow]) -> Iterator[Finding]:
     described = manifest.part("set")
-    counted = {"listed": len(listed), "listed_sha256": sets.ids_sha256(listed), "scenarios": scenarios}
-    if any(described.get(name) != value for name, value in counted.items()):
+    skipped = described.get("skipped", [])
+    rejected = described.get("quarantined")
+    # Without captions there are no rows of scenarios.
+    counted = sets.of_captions(listed, rejected if type(rejected) is int else 0, scenarios).columns()
+    if not listed:
+        counted["scenarios"] = described.get("scenarios")
+    if described != {**counted, "skipped": skipped}:
         yield Finding(manifest.path, "", f"its metadata says {described}, but its rows give {counted}")
+
+
+def check_rejected(manifest: Manifest[QuarantineRow]) -> Iterator[Finding]:
+    """The captions that cannot be used: their metadata must count them, besides those that can."""
+    yield from _doubled(manifest)
+    described = manifest.part("set")
+    usable, rejected = described.get("complete"), len(manifest.rows)
+    if not isinstance(usable, int) or (described.get("quarantined"), described.get("listed")) != (
+        rejected,
+        usable + rejected,
+    ):
+        yield Finding(manifest.path, "", f"its metadata says {dict(described)}, but it has {rejected} rows")
 
 
 def _text_problems(row: TextRow, recipe: TextRecipe, listed: dict[str, CaptionRow]) -> list[str]:
@@ -181,7 +213,6 @@ def _text_problems(row: TextRow, recipe: TextRecipe, listed: dict[str, CaptionRo
     from perturbations.models import registry as models
 
     entry = registry.get(recipe.key)
-    gated = [*entry.roles, *(["similarity"] if entry.gated else [])]
     own = ListedCaption(caption_id=caption.caption_id, item_id=caption.item_id, text=caption.text)
     expected = replace(
         row,
@@ -193,27 +224,29 @@ def _text_problems(row: TextRow, recipe: TextRecipe, listed: dict[str, CaptionRo
         level=entry.level,
         variant=recipe.variant,
         params=canonical(recipe.params),
-        backend=models.names(gated, recipe.backend),
+        backend=models.names(entry.makers, recipe.backend),
         seed=recipe.seed,
+        language=recipe.language,
         source_text=caption.text,
         changed=row.text != caption.text,
+        effective_change=differs(caption.text, row.text),
+        fluency_change=fluency_change(caption.text, row.text),
         recipe=recipe.text,
         recipe_id=captions.text_id(recipe, caption.dataset, own),
     )
     problems = differences(row, expected)
-    if not entry.gated and (row.similarity is not None or row.attempts != 1 or not row.accepted):
-        problems.append("there is no gate: similarity must be empty, attempts 1 and accepted true")
+    if not entry.gated and (row.attempts != 1 or not row.accepted):
+        problems.append("there is no gate: attempts must be 1 and accepted true")
+    if (row.similarity is None) == ("similarity" in entry.players):
+        problems.append(f"similarity must be {'measured' if row.similarity is None else 'empty'}")
     return problems
 
 
 def _again(recipe: TextRecipe, rows: Sequence[TextRow]) -> dict[str, TextRow]:
-    """The rows made again; empty where the model of a role is not installed."""
+    """The rows made again. Raises `BackendError` and `ToolError`."""
     listed = [ListedCaption(caption_id=row.caption_id, item_id=row.item_id, text=row.source_text) for row in rows]
     dataset = rows[0].dataset
-    try:
-        return {row.caption_id: row for row in corpus.run(recipe, dataset, listed)}
-    except BackendError:
-        return {}
+    return {row.caption_id: row for row in corpus.run(recipe, dataset, listed)}
 
 
 # --- analyses --------------------------------------------------------------------------------------------------------

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from perturbations.engine import supervise
-from perturbations.errors import UnknownPerturbationError
-from perturbations.manifest import files, machine, sets
+from perturbations.errors import ManifestError, UnknownPerturbationError
+from perturbations.manifest import files, machine, sets, skipped
 from perturbations.manifest.kinds import (
     ANALYSES,
     CAPTIONS,
     COMPLETE,
+    QUARANTINE,
     RANKS,
     RESULTS,
     SOURCES,
@@ -66,6 +67,7 @@ class Summary:
         incomplete: number of quarantined or missing rows.
         findings: the problems.
         remarks: the number of rows that could not be verified completely, by reason; these are no problems of the rows.
+        notes: what the manifest leaves out, and why; no problems.
         mended: number of repaired rows or files.
     """
 
@@ -74,6 +76,7 @@ class Summary:
     incomplete: int = 0
     findings: list[Finding] = field(default_factory=list)
     remarks: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     mended: int = 0
 
 
@@ -115,12 +118,14 @@ def _verify(looked_at: Tree, manifest: Manifest[object], options: Options, summa
     elif (listed := manifest.of(CAPTIONS)) is not None:
         summary.findings += derived.check_captions(looked_at, listed)
     elif (texts := manifest.of(TEXTS)) is not None:
-        summary.findings += derived.check_texts(looked_at, texts, fast=options.fast)
+        summary.findings += derived.check_texts(looked_at, texts, fast=options.fast, remarks=summary.remarks)
     elif (analyses := manifest.of(ANALYSES)) is not None:
         summary.findings += derived.check_analyses(looked_at, analyses, fast=options.fast)
     elif (results := manifest.of(RESULTS)) is not None:
         ranks = looked_at.neighbour(manifest.path.with_name("ranks.parquet"), RANKS)
         summary.findings += derived.check_results(looked_at, results, ranks)
+    elif (rejected := manifest.of(QUARANTINE)) is not None and manifest.path.stem == "captions_quarantine":
+        summary.findings += derived.check_rejected(rejected)
     elif manifest.of(RANKS) is not None:
         summary.findings += derived.check_doubled(manifest)
     else:
@@ -128,6 +133,10 @@ def _verify(looked_at: Tree, manifest: Manifest[object], options: Options, summa
         if corrected is not None:
             summary.findings += derived.check_derived(manifest, corrected)
     summary.findings += _as_written(manifest)
+    try:
+        summary.notes += skipped.sentences(skipped.of_manifest(manifest.about))
+    except ManifestError as error:
+        summary.findings.append(Finding(manifest.path, "", str(error)))
     if options.repair and summary.findings and corrected is not None:
         _write_again(looked_at, manifest, corrected)
         looked_at.forget(manifest.path)

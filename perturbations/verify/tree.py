@@ -14,9 +14,13 @@ from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import (
     ANALYSES,
     CAPTIONS,
+    COMPOSED_QUERIES,
+    COMPOSED_RESULTS,
+    GALLERIES,
     KINDS,
     MIXES,
     MULTIMODAL,
+    POOL,
     QRELS,
     QUARANTINE,
     RANKS,
@@ -37,6 +41,7 @@ _DATASET_FILES = {
     "sources": SOURCES.name,
     "captions": CAPTIONS.name,
     "qrels": QRELS.name,
+    "captions_quarantine": QUARANTINE.name,
     **dict.fromkeys(guides.analyses(), ANALYSES.name),
 }
 _SUITE_FILES = {
@@ -49,6 +54,14 @@ _SUITE_FILES = {
     "multimodal": MULTIMODAL.name,
 }
 _RESULT_FILES = {"results": RESULTS.name, "ranks": RANKS.name}
+_COMPOSED_FILES = {
+    "queries": COMPOSED_QUERIES.name,
+    "qrels": QRELS.name,
+    "galleries": GALLERIES.name,
+    "pool": POOL.name,
+    "results": COMPOSED_RESULTS.name,
+}
+_COMPOSED_FOLDER = "composed"
 _RESULT_FOLDERS = ("evaluation", "adaptation")
 
 # Where a manifest exists, its siblings exist too: one rule writes both, or one target requests both.
@@ -171,22 +184,31 @@ def _add(tree: Tree, path: Path, *, strict: bool) -> None:
 def _kind_at(path: Path) -> str | None:
     """The kind of manifest that the workflow writes at a path; None where it writes none."""
     name, folder = path.stem, path.parent.name
-    if folder in _RESULT_FOLDERS:
+    if _holds_results(path.parent):
         return _RESULT_FILES.get(name)
+    if folder == _COMPOSED_FOLDER:
+        return _COMPOSED_FILES.get(name)
     if folder in registry.suites():
         return _SUITE_FILES.get(name)
     return _DATASET_FILES.get(name)
+
+
+def _holds_results(folder: Path) -> bool:
+    """Whether a folder holds the results of one model."""
+    return folder.parent.name in _RESULT_FOLDERS
 
 
 def _absent(folder: Path) -> Iterator[Finding]:
     """Missing manifests, where files that are always made together with them exist."""
     for place in sorted({path.parent for path in folder.rglob("*") if path.is_file()} | {folder}):
         present = {path.stem for path in place.glob("*.parquet")}
-        is_paired = place.name in registry.suites() or place.name in _RESULT_FOLDERS
+        is_paired = place.name in registry.suites() or _holds_results(place)
         wanted = {sibling for name in present for sibling in _SIBLINGS.get(name, ()) if is_paired}
         if place.name in registry.suites() and (place / "preview.png").is_file():
             is_whole = place.parent.name == "whole"
             wanted |= {"videos", "quarantine"} | (set() if is_whole else {"mixed_severity", "mixed_types"})
+        if place.name == _COMPOSED_FOLDER and present:
+            wanted |= {*_COMPOSED_FILES} - {"results"}
         for name in sorted(wanted - present):
             yield Finding(place / f"{name}.parquet", "", "the manifest is missing")
         if place.name in registry.suites() and present:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import cv2
 import numpy as np
@@ -18,10 +19,15 @@ Levels = NDArray[np.uint16]
 _HALF = 0.4999
 
 
-def _truncated(values: NDArray[np.float32], lift: float = 0.0) -> Image:
+def truncated_levels(values: NDArray[np.float32], lift: float = 0.0) -> Image:
     """uint8 levels, clipped, of height x width x 3 values plus `lift`; the values must not be negative."""
+    return rounded_levels(values, lift - _HALF)
+
+
+def rounded_levels(values: NDArray[np.float32], lift: float = 0.0) -> Image:
+    """uint8 levels of values that are not negative, plus `lift`: clipped, halves rounded to the even level."""
     output = np.empty(values.shape, np.uint8)
-    cv2.convertScaleAbs(values, dst=output, alpha=1.0, beta=lift - _HALF)  # a third of the time of subtracting
+    cv2.convertScaleAbs(values, dst=output, alpha=1.0, beta=lift)  # a third of the time of subtracting
     return output
 
 
@@ -41,6 +47,11 @@ def defocus_blur(drawn: None, num_frames: int, height: int, width: int, *, radiu
 
     The flat disk's sum is computed first, in whole numbers, with some 25 additions of 16-bit arrays; then the Gaussian.
     """
+    return disk_blur(height, width, radius=radius, alias=alias, rounded=False)
+
+
+def disk_blur(height: int, width: int, *, radius: int, alias: float, rounded: bool) -> Apply:
+    """`defocus_blur`, truncated or rounded."""
     taps = 3 if radius <= 8 else 5
     smoothing = cv2.getGaussianKernel(taps, alias, cv2.CV_64F).ravel()
     halves = [math.isqrt(radius**2 - row**2) for row in range(radius + 1)]
@@ -67,7 +78,7 @@ def defocus_blur(drawn: None, num_frames: int, height: int, width: int, *, radiu
             cv2.subtract(tips[0], tips[1], dst=more, dtype=cv2.CV_32F)
             cv2.scaleAdd(more, heavier, inner, dst=inner)
             np.maximum(inner, 0.0, out=inner)
-        return _truncated(inner)
+        return rounded_levels(inner) if rounded else truncated_levels(inner)
 
     return apply
 
@@ -208,7 +219,7 @@ def motion_blur(angle: float, num_frames: int, height: int, width: int, *, radiu
         for summed in others:
             cv2.add(blurred, summed, dst=blurred)
         # ImageMagick rounds to 16 bits, where a grey level is 257 steps, before it truncates to 8.
-        return _truncated(blurred, lift=0.5 / 257)
+        return truncated_levels(blurred, lift=0.5 / 257)
 
     return apply
 
@@ -261,10 +272,16 @@ def zoom_blur(drawn: None, num_frames: int, height: int, width: int, *, stop: fl
     step)`: rounding lets some of its ranges reach `stop`. Each enlargement is bilinear and rounded to whole levels;
     the mean is truncated.
     """
+    return mean_of_zooms(height, width, stop=stop, step=step, rounded=False)
+
+
+def mean_of_zooms(height: int, width: int, *, stop: float, step: float, rounded: bool) -> Apply:
+    """`zoom_blur`, truncated or rounded."""
     factors = np.arange(1, stop, step)
     views = [zoom_matrix(height, width, float(factor)) for factor in factors[1:]]
     # The frame counts twice: as itself, and enlarged once.
-    means = (np.arange(255 * (len(factors) + 1) + 1) // (len(factors) + 1)).astype(np.uint8)
+    sums = np.arange(255 * (len(factors) + 1) + 1)
+    means = (np.rint(sums / (len(factors) + 1)) if rounded else sums // (len(factors) + 1)).astype(np.uint8)
     means = np.resize(means, 1 << 16)
     rgba, layer = np.empty((2, height, width, 4), np.uint8)
     total = np.empty((height, width, 4), np.uint16)
@@ -324,20 +341,30 @@ def glass_blur(
     # The nearest-neighbour map for `remap`: (x, y) in 16 bits.
     places = np.dstack([sources % width, sources // width]).astype(np.int16)
     no_fractions = np.empty(0, np.uint16)
-    taps = 2 * int(4 * sigma + 0.5) + 1
-    values, blurred = np.empty((2, height, width, 3), np.float32)
+    blur = gaussian_blur(height, width, sigma)
     moved = np.empty((height, width, 3), np.uint8)
 
-    def blur(picture: Image) -> Image:
-        np.copyto(values, picture)
-        cv2.GaussianBlur(values, (taps, taps), sigma, dst=blurred, borderType=cv2.BORDER_REPLICATE)
-        return _truncated(blurred)
-
     def apply(frame: Image, index: int) -> Image:
-        cv2.remap(blur(frame), places, no_fractions, cv2.INTER_NEAREST, dst=moved)
-        return blur(moved)
+        cv2.remap(truncated_levels(blur(frame)), places, no_fractions, cv2.INTER_NEAREST, dst=moved)
+        return truncated_levels(blur(moved))
 
     return apply
+
+
+def gaussian_blur(height: int, width: int, sigma: float) -> Callable[[Image], NDArray[np.float32]]:
+    """The function (picture) -> the picture blurred; the Gaussian ends at 4 sigmas and repeats the border.
+
+    Its float32 result, height x width x 3, is overwritten by the next call.
+    """
+    taps = 2 * int(4 * sigma + 0.5) + 1
+    values, blurred = np.empty((2, height, width, 3), np.float32)
+
+    def blur(picture: Image) -> NDArray[np.float32]:
+        np.copyto(values, picture)
+        cv2.GaussianBlur(values, (taps, taps), sigma, dst=blurred, borderType=cv2.BORDER_REPLICATE)
+        return blurred
+
+    return blur
 
 
 def glass_sources(steps: NDArray[np.uint16], height: int, width: int, delta: int) -> NDArray[np.int64]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.arrays import Image
-from perturbations.video.kernel import Apply
+from perturbations.video.kernel import Apply, Shape
 
 
 def static_rotate(drawn: None, num_frames: int, height: int, width: int, *, degrees: float) -> Apply:
@@ -91,3 +92,65 @@ def translate(origin: tuple[float, float], num_frames: int, height: int, width: 
         return output
 
     return apply
+
+
+_SIDE = 256
+"""The shorter side, in pixels, that the reference scales frames to."""
+
+
+def translate_released(
+    origin: tuple[float, float], num_frames: int, height: int, width: int, *, reach: int, window: str
+) -> Apply:
+    """A window cut out of the frame, whose shorter side is scaled to 256 (MSRVTT-P's writer and its extractors).
+
+    `origin` in [0, 1) x [0, 1) chooses the window's first row and column, whole numbers below `reach`: never the
+    frame's far end. With `window` "lost" it has 224 x 224 pixels, and `shape_of_translation` says which frames are lost
+    because less was left of them; with "filled" black fills what is missing, and frames 288 wide get 256 x 256.
+    Bilinear, as OpenCV resizes.
+    """
+    rows, columns = _scaled(height, width)
+    row, column = (math.floor(unit * reach) for unit in origin)
+    side = _window_side(width, window)
+    down, right = rows / height, columns / width
+    # What lies beyond the window is not scaled: a long, thin frame would become enormous.
+    seen = slice(math.ceil((row + side) / down) + 2), slice(math.ceil((column + side) / right) + 2)
+
+    def apply(frame: Image, index: int) -> Image:
+        scaled = cv2.resize(frame[seen], None, fx=right, fy=down, interpolation=cv2.INTER_LINEAR)
+        part = scaled[row : min(row + side, rows), column : min(column + side, columns)]
+        output = np.zeros((side, side, 3), np.uint8)
+        output[: part.shape[0], : part.shape[1]] = part
+        return output
+
+    return apply
+
+
+def shape_of_translation(
+    origins: Sequence[tuple[float, float]], num_frames: int, height: int, width: int, *, reach: int, window: str
+) -> Shape:
+    """The windows' size; with `window` "lost", without the frames that are smaller: the reference's writer skips them.
+
+    `origins` are the frames' own, or the one of them all.
+    """
+    side = _window_side(width, window)
+    rows, columns = _scaled(height, width)
+    if window == "filled" or reach - 1 + side <= min(rows, columns):
+        return Shape(side, side)
+    origins = list(origins) * (num_frames if len(origins) == 1 else 1)
+    kept = (
+        index
+        for index, (down, right) in enumerate(origins)
+        if math.floor(down * reach) + side <= rows and math.floor(right * reach) + side <= columns
+    )
+    return Shape(side, side, tuple(kept))
+
+
+def _scaled(height: int, width: int) -> tuple[int, int]:
+    """Height and width of a frame whose shorter side is scaled to 256; the longer one is rounded down."""
+    if height <= width:
+        return _SIDE, int(width * _SIDE / height)
+    return int(height * _SIDE / width), _SIDE
+
+
+def _window_side(width: int, window: str) -> int:
+    return 256 if window == "filled" and width == 288 else 224

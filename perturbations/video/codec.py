@@ -6,7 +6,7 @@ from __future__ import annotations
 def h264(*, bitrate: int, pix_fmt: str) -> dict[str, str | int]:
     """ffmpeg-python output arguments of a libx264 encode at a target bitrate, in bits per second (MLVP, Alg. 1).
 
-    `pix_fmt` is "yuv444p" for frames piped as RGB, "yuv420p" for the source's own planes. One thread and
+    `pix_fmt` is "yuv444p" or "yuv420p". One thread and
     `cpu-independent`, because otherwise x264's bits depend on the number of threads and on the processor.
     """
     return {
@@ -17,6 +17,53 @@ def h264(*, bitrate: int, pix_fmt: str) -> dict[str, str | int]:
         "threads": 1,
         "x264-params": "cpu-independent=1",
     }
+
+
+def h264_quality(*, crf: int) -> dict[str, str | int]:
+    """ffmpeg-python output arguments of a libx264 encode at a constant quality, `crf` from 0 (all is kept) to 51."""
+    return {**_x264(), "crf": crf}
+
+
+def h264_limited(*, bitrate: int) -> dict[str, str | int]:
+    """ffmpeg-python output arguments of a libx264 encode through a channel of `bitrate` bits per second.
+
+    The channel buffers one second: what is complex loses quality, as in the `-maxrate` of Mini Kinetics-C.
+    """
+    return {**_x264(), **_channel(bitrate)}
+
+
+def h265_quality(*, crf: int) -> dict[str, str | int]:
+    """`h264_quality` of libx265."""
+    return {**_x265(), "crf": crf}
+
+
+def h265_limited(*, bitrate: int) -> dict[str, str | int]:
+    """`h264_limited` of libx265."""
+    return {**_x265(), **_channel(bitrate)}
+
+
+def _x264() -> dict[str, str | int]:
+    return {
+        "vcodec": "libx264",
+        "preset": "fast",
+        "pix_fmt": "yuv420p",
+        "threads": 1,
+        "x264-params": "cpu-independent=1",
+    }
+
+
+def _x265() -> dict[str, str | int]:
+    # Threads that encode frames side by side change the rate control.
+    return {
+        "vcodec": "libx265",
+        "preset": "fast",
+        "pix_fmt": "yuv420p",
+        "x265-params": "pools=none:frame-threads=1:log-level=error",
+    }
+
+
+def _channel(bitrate: int) -> dict[str, str | int]:
+    return {"b:v": bitrate, "maxrate": bitrate, "bufsize": bitrate}
 
 
 def mpeg(*, codec: str, qscale: int, quantizer: int) -> dict[str, str | int]:

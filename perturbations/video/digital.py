@@ -52,6 +52,13 @@ def elastic_distortion(
     pixels. The displacement is uniform noise, smoothed with a Gaussian of `sigma` pixels, times `alpha`, and reflects
     about the outer edges of the border's pixels. Both as in ImageNet-C; truncated to uint8.
     """
+    return displaced(drawn, height, width, alpha=alpha, sigma=sigma, affine=affine, rounded=False)
+
+
+def displaced(
+    drawn: Elastic, height: int, width: int, *, alpha: float, sigma: float, affine: float, rounded: bool
+) -> Apply:
+    """`elastic_distortion`, truncated or rounded."""
     columns, rows = np.arange(width)[None, :], np.arange(height)[:, None]
     back = cv2.invertAffineTransform(affine_matrix(affine * drawn.jitter, height, width))
     tilt_x, tilt_y = (
@@ -70,7 +77,10 @@ def elastic_distortion(
         # The maps hold no place outside the frame; this border mode is the fastest.
         cv2.remap(values, tilt_x, tilt_y, cv2.INTER_LINEAR, dst=tilted, borderMode=cv2.BORDER_REPLICATE)
         cv2.remap(tilted, wobble_x, wobble_y, cv2.INTER_LINEAR, dst=values, borderMode=cv2.BORDER_REPLICATE)
-        np.copyto(rgba, values, casting="unsafe")
+        if rounded:
+            cv2.convertScaleAbs(values, dst=rgba)
+        else:
+            np.copyto(rgba, values, casting="unsafe")
         output = np.empty((height, width, 3), np.uint8)
         cv2.cvtColor(rgba, cv2.COLOR_RGBA2RGB, dst=output)
         return output
@@ -143,11 +153,17 @@ def contrast(drawn: None, num_frames: int, height: int, width: int, *, factor: f
 
     x = frame / 255; clipped, truncated to uint8.
     """
+    return pulled_to_means(factor, rounded=False)
+
+
+def pulled_to_means(factor: float, *, rounded: bool) -> Apply:
+    """`contrast`, truncated or rounded."""
     levels = np.arange(256)[:, None] / 255
+    whole = np.rint if rounded else np.floor
 
     def apply(frame: Image, index: int) -> Image:
         means = np.array(cv2.mean(frame)[:3]) / 255
-        table = (np.clip((levels - means) * factor + means, 0, 1) * 255).astype(np.uint8)
+        table = whole(np.clip((levels - means) * factor + means, 0, 1) * 255).astype(np.uint8)
         output = np.empty(frame.shape, np.uint8)
         cv2.LUT(frame, table[:, None, :], dst=output)
         return output
@@ -160,7 +176,8 @@ def pixelate(drawn: None, num_frames: int, height: int, width: int, *, scale: fl
 
     Equal to the bit to the reference's Pillow with its filter BOX: a coarse pixel is the mean of the pixels whose
     centres it covers, along rows first, then along columns, halves rounded up each time. A fine pixel shows the coarse
-    pixel that its centre is in.
+    pixel that its centre is in. (Pillow 13 takes columns first where a frame is more than twice as high as wide; the
+    package imagecorruptions enlarges by NEAREST, which shows another pixel where a centre lies between two.)
     """
     full = width, height
     size = coarse_width, coarse_height = max(1, int(width * scale)), max(1, int(height * scale))
@@ -227,5 +244,17 @@ def jpeg(drawn: None, num_frames: int, height: int, width: int, *, quality: int)
     def apply(frame: Image, index: int) -> Image:
         encoded = cv2.imencode(".jpg", cv2.cvtColor(frame, cv2.COLOR_RGB2BGR), settings)[1]
         return np.asarray(cv2.imdecode(encoded, cv2.IMREAD_COLOR_RGB), np.uint8)
+
+    return apply
+
+
+def jpeg_of_bgr(drawn: None, num_frames: int, height: int, width: int, *, quality: int) -> Apply:
+    """`jpeg` with red and blue exchanged around it: programs that take OpenCV's BGR frames for RGB do so."""
+    settings = [cv2.IMWRITE_JPEG_QUALITY, quality]
+
+    def apply(frame: Image, index: int) -> Image:
+        # OpenCV takes and gives blue, green, red: here its blue is the frame's red.
+        encoded = cv2.imencode(".jpg", frame, settings)[1]
+        return np.asarray(cv2.imdecode(encoded, cv2.IMREAD_COLOR), np.uint8)
 
     return apply

@@ -90,11 +90,17 @@ def frost(
     The ice is a random part of `photograph`, RGB uint8, or drawn where there is none.
     """
     ice = pane.ice if photograph is None else frost_part(photograph, pane.place, height, width)
+    return iced(ice, kept=kept, added=added, rounded=False)
+
+
+def iced(ice: Image, *, kept: float, added: float, rounded: bool) -> Apply:
+    """The kernel that mixes a frame with `ice` of its size; truncated or rounded."""
+    # OpenCV rounds: a hair less than half a level is taken off.
+    lift = 0.0 if rounded else -0.4999
 
     def apply(frame: Image, index: int) -> Image:
-        # OpenCV rounds: a hair less than half a level is taken off.
         output = np.empty(frame.shape, np.uint8)
-        cv2.addWeighted(frame, kept, ice, added, -0.4999, dst=output)
+        cv2.addWeighted(frame, kept, ice, added, lift, dst=output)
         return output
 
     return apply

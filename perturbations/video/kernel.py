@@ -1,4 +1,4 @@
-"""The result of a pixel kernel for one clip: a function that changes a frame, or a batch of frames."""
+"""What pixel kernels give for one clip: a function that changes a frame or a batch of frames, and the clip's shape."""
 
 from __future__ import annotations
 
@@ -25,3 +25,17 @@ class Batched:
 
 
 Kernel = Apply | Batched
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The perturbed frames of a clip.
+
+    Attributes:
+        height, width: of every perturbed frame, in pixels.
+        kept: the positions of the frames that are not lost, ascending; None where no frame can be lost.
+    """
+
+    height: int
+    width: int
+    kept: tuple[int, ...] | None = None

@@ -33,8 +33,13 @@ def gaussian_noise(noise: NDArray[np.floating], num_frames: int, height: int, wi
     Truncated to uint8, exactly: a frame's values f are whole numbers, so `floor(f + 255 n) = f + floor(255 n)`, which
     is one saturating addition and one saturating subtraction.
     """
+    return added_noise(noise, sigma, rounded=False)
+
+
+def added_noise(noise: NDArray[np.floating], sigma: float, *, rounded: bool) -> Apply:
+    """`gaussian_noise`, truncated or rounded."""
     levels = np.multiply(noise, 255 * sigma, dtype=np.float64)
-    np.floor(levels, out=levels)
+    (np.rint if rounded else np.floor)(levels, out=levels)
     brighter = _saturated(levels)
     darker = _saturated(np.negative(levels, out=levels))
 
@@ -113,13 +118,19 @@ def speckle_noise(ranks: NDArray[np.uint16], num_frames: int, height: int, width
 
     Truncated to uint8. Each colour value has its own noise, as in all kernels of this section.
     """
+    return scaled_noise(ranks, scale, rounded=False)
+
+
+def scaled_noise(ranks: NDArray[np.uint16], scale: float, *, rounded: bool) -> Apply:
+    """`speckle_noise`, truncated or rounded."""
     factors, values = np.empty((2, *ranks.shape), np.float32)
     cv2.LUT(ranks, _speckle_factors(scale), dst=factors)
+    less = np.zeros(4) if rounded else _HALF
 
     def apply(frame: Image, index: int) -> Image:
         output = np.empty(frame.shape, np.uint8)
         cv2.multiply(frame, factors, dst=values, dtype=cv2.CV_32F)
-        cv2.subtract(values, _HALF, dst=output, dtype=cv2.CV_8U)
+        cv2.subtract(values, less, dst=output, dtype=cv2.CV_8U)
         return output
 
     return apply
@@ -131,7 +142,12 @@ def shot_noise(ranks: NDArray[np.uint16], num_frames: int, height: int, width: i
     Truncated to uint8. A pixel's rank is the quantile of its Poisson number, so that a still picture has still noise
     when the frames share the ranks. Only 14 of the ranks' 16 bits are used, so that the table stays in the cache.
     """
-    table = _shot_table(rate).ravel()
+    return counted_photons(ranks, rate, rounded=False)
+
+
+def counted_photons(ranks: NDArray[np.uint16], rate: float, *, rounded: bool) -> Apply:
+    """`shot_noise`, truncated or rounded."""
+    table = _shot_table(rate, rounded).ravel()
     columns = ranks >> (16 - _SHOT_BITS)
     places = np.empty(ranks.shape, np.intp)
 
@@ -166,10 +182,11 @@ def shot_or_impulse_noise(
     return salt_and_pepper(ranks, num_frames, height, width, amount=strength)
 
 
-def shot_levels(counts: NDArray[np.integer | np.floating], rate: float) -> Image:
-    """The uint8 levels of Poisson numbers."""
-    levels: Image = (np.clip(counts / rate, 0, 1) * 255).astype(np.uint8)
-    return levels
+def shot_levels(counts: NDArray[np.integer | np.floating], rate: float, rounded: bool = False) -> Image:
+    """The uint8 levels of Poisson numbers, truncated or `rounded`."""
+    levels = np.clip(counts / rate, 0, 1) * 255
+    whole: Image = (np.rint(levels) if rounded else levels).astype(np.uint8)
+    return whole
 
 
 @lru_cache(maxsize=8)
@@ -186,12 +203,12 @@ _SHOT_BITS = 14
 
 
 @lru_cache(maxsize=1)  # 4 MiB
-def _shot_table(rate: float) -> Image:
+def _shot_table(rate: float, rounded: bool) -> Image:
     """The output level of each of the 256 levels (rows) at each of 16,384 quantiles (columns)."""
     columns = 1 << _SHOT_BITS
     counts = np.arange(math.ceil(rate + 12 * math.sqrt(rate) + 24))
     log_factorials = np.concatenate([[0.0], np.cumsum(np.log(counts[1:]))])
-    levels = shot_levels(counts, rate)
+    levels = shot_levels(counts, rate, rounded)
     table = np.zeros((256, columns), np.uint8)
     for level in range(1, 256):
         mean = rate * level / 255

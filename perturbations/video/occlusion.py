@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from perturbations.arrays import Image
+from perturbations.arrays import SAMPLED, Image, uniform_indices
 from perturbations.video.kernel import Apply
 
 _MOST_MOVED = 5
@@ -47,8 +47,23 @@ def main_object_occlusion(
         width: of its frames.
         ratio: the part of the box's area that is covered.
     """
-    corners = _rectangles(drawn, boxes, height, width, ratio**0.5)
+    return _black(_rectangles(drawn, boxes, height, width, ratio**0.5))
 
+
+def occlusion_released(
+    drawn: Places, boxes: npt.NDArray[np.floating], num_frames: int, height: int, width: int, *, ratio: float
+) -> Apply:
+    """`main_object_occlusion` as MLVP's code does it: what leaves the frame is cut off.
+
+    A box is cut to the frame first, and one that has no area then covers nothing. In a frame without a box the last
+    rectangle, as it was cut off, moves: at a border it shrinks, and it never grows again. The code perturbs 12 sampled
+    frames, so the rectangle moves in these and stands between them. Ranges exclude their ends: the rectangle's corner
+    lies in [x0, x1 - width), the sides before the first box in [W/8, W/4).
+    """
+    return _black(_cut_rectangles(drawn, boxes, height, width, ratio**0.5))
+
+
+def _black(corners: npt.NDArray[np.int64]) -> Apply:
     def apply(frame: Image, index: int) -> Image:
         x0, y0, x1, y1 = corners[index]
         covered = np.ascontiguousarray(frame).copy()
@@ -79,6 +94,40 @@ def _rectangles(
         # The reference draws both corners' pixels, so a rectangle is one pixel wider and higher than its size.
         rectangles[index] = (*corner, *np.minimum(corner + size + 1, frame_size))
     return rectangles
+
+
+def _cut_rectangles(
+    drawn: Places, boxes: npt.NDArray[np.floating], height: int, width: int, scale: float
+) -> npt.NDArray[np.int64]:
+    """Each frame's rectangle (x0, y0, x1, y1), the ends excluded; zeros where nothing is covered."""
+    frame_size = np.array([width, height])
+    last: npt.NDArray[np.int64] | None = None  # 2 x 2: both corners, both drawn
+    steps = set(uniform_indices(SAMPLED, len(boxes))[1:])
+    rectangles = np.zeros((len(boxes), 4), np.int64)
+    for index, (box, place) in enumerate(zip(boxes, drawn.by_frame, strict=True)):
+        if not np.isnan(box).any():
+            low, high = np.clip(box.astype(np.int64).reshape(2, 2), 0, frame_size)
+            if (high <= low).any():
+                continue
+            size = ((high - low) * scale).astype(np.int64)
+            corner = _below(low, high - size, place)
+            last = np.stack([corner, corner + size])
+        elif last is None:
+            size = _below(frame_size // 8, frame_size // 4, drawn.size)
+            corner = (frame_size - size) // 2
+            last = np.stack([corner, corner + size])
+        elif index in steps:
+            last = last + _between(-_MOST_MOVED, _MOST_MOVED, place)
+        last = np.clip(last, 0, frame_size)
+        rectangles[index] = (*last[0], *np.minimum(last[1] + 1, frame_size))
+    return rectangles
+
+
+def _below(
+    low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], uniform: npt.NDArray[np.float64]
+) -> npt.NDArray[np.int64]:
+    """Whole numbers from `low` to `high`, which is excluded unless there is no other."""
+    return _between(low, np.maximum(low, high - 1), uniform)
 
 
 def _between(

@@ -35,11 +35,14 @@ class Painter:
         frame: the function (frame, alpha) -> frame.
         batch: the function (frames B x H x W x 3, alpha) -> frames, if it can paint batches.
         batch_size: the function (height, width) -> the largest batch.
+        as_released: the painter of the same style as MM-Robustness' code paints: the picture at its own size, its
+            levels rounded. None: this painter is that one.
     """
 
     frame: Paint
     batch: Paint | None = None
     batch_size: Callable[[int, int], int] = lambda height, width: 1
+    as_released: Callable[[], Painter] | None = None
 
 
 def style_transfer(
@@ -59,14 +62,16 @@ class Moments(NamedTuple):
     deviation: Floats
 
 
-def filter_bank(style: Image) -> Paint:
+def filter_bank(style: Image, *, own_size: bool = False) -> Paint:
     """AdaIN on a filter bank instead of a network's features: the function (frame, alpha) -> frame.
+
+    The shorter side of `style` is resized to 512 pixels first, unless it keeps its `own_size`.
 
     A frame is cut into the bands of a Laplacian pyramid of its opponent colours, and each band of each channel is moved
     to the style's mean and standard deviation: `t = alpha AdaIN(c, s) + (1 - alpha) c`. The bands then add up to a
     frame. With `alpha` 0 the frame comes back exactly.
     """
-    targets = [moments(band) for band in bands(opponent(_resized(style)))]
+    targets = [moments(band) for band in bands(opponent(style if own_size else _resized(style)))]
 
     def paint(frame: Image, alpha: float) -> Image:
         if alpha == 0:

@@ -7,6 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from perturbations.arrays import SAMPLED, uniform_indices
+from perturbations.errors import MediaError
+
 Plan = npt.NDArray[np.int64]
 
 _CHUNKS = 12
@@ -19,16 +22,18 @@ class Scrambling(NamedTuple):
         head: the part of the trim that is cut off the beginning.
         pair: the chunk that changes places with the next one.
         keys: one per chunk; their order pairs the chunks, and shuffles them.
+        places: one per sampled frame: its place in a sequence that is too short to sample.
     """
 
     head: float
     pair: float
     keys: npt.NDArray[np.float64]
+    places: npt.NDArray[np.float64]
 
 
 def draw_scrambling(rng: np.random.Generator, num_frames: int, height: int, width: int) -> Scrambling:
     """The disorder that all severities share."""
-    return Scrambling(rng.random(), rng.random(), rng.random(_CHUNKS))
+    return Scrambling(rng.random(), rng.random(), rng.random(_CHUNKS), rng.random(SAMPLED))
 
 
 def temporal_scrambling(drawn: Scrambling, num_frames: int, *, trimmed: float, order: str, pairs: int) -> Plan:
@@ -37,7 +42,27 @@ def temporal_scrambling(drawn: Scrambling, num_frames: int, *, trimmed: float, o
     The trim is split between head and tail. `order` is "adjacent" (one chunk and the next change places), "pairs"
     (`pairs` disjoint pairs do) or "shuffled". At least one frame is kept; fewer than 12 kept frames are one chunk each.
     """
-    kept = max(1, num_frames - round(trimmed * num_frames))
+    return _scrambled(drawn, num_frames, num_frames - round(trimmed * num_frames), order, pairs)
+
+
+def scrambling_released(drawn: Scrambling, num_frames: int, *, trimmed: float, order: str, pairs: int) -> Plan:
+    """`temporal_scrambling` as MLVP's code does it: the trim is rounded down."""
+    return _scrambled(drawn, num_frames, num_frames - int(trimmed * num_frames), order, pairs)
+
+
+def scrambling_sampled(drawn: Scrambling, num_frames: int, *, trimmed: float, order: str, pairs: int) -> Plan:
+    """The 12 frames that MLVP's code gives a model of `scrambling_released`.
+
+    They are evenly spaced, first and last included. A sequence of fewer frames gives 12 random ones, with repetitions.
+    """
+    sequence = scrambling_released(drawn, num_frames, trimmed=trimmed, order=order, pairs=pairs)
+    length = len(sequence)
+    places = np.linspace(0, length - 1, SAMPLED) if length >= SAMPLED else drawn.places * length
+    return sequence[places.astype(np.int64)]
+
+
+def _scrambled(drawn: Scrambling, num_frames: int, kept: int, order: str, pairs: int) -> Plan:
+    kept = max(1, kept)
     start = int(drawn.head * (num_frames - kept + 1))
     chunks = np.array_split(np.arange(start, start + kept), min(_CHUNKS, kept))
     return np.concatenate([chunks[index] for index in _chunk_order(drawn, len(chunks), order, pairs)])
@@ -91,6 +116,43 @@ def event_insertion(
     return np.concatenate([own[: kept - tail], ~segment, own[num_frames - tail :]])
 
 
+def insertion_released(drawn: None, donor: tuple[int, float], num_frames: int, *, share: float, donors: int) -> Plan:
+    """`event_insertion` as MLVP's code does it: the clip's head, then the whole of another clip, squeezed.
+
+    Of 12 equal spans of the result, round(12 share) are the donor's, at least one and at most 11. Its frames are evenly
+    spaced over the whole of it, whatever its length: 12 uniform samples of the result are those of `insertion_sampled`,
+    or frames close to them, if the clip has 12 or more. At least one frame of the clip is kept.
+
+    Args:
+        drawn: nothing is random.
+        donor: how many frames the donor has; their speed, which does not matter.
+        num_frames: of the clip.
+        share: the donor's share of the result.
+        donors: the number of clips among which the donor was searched; the plan does not depend on it.
+    """
+    kept = max(1, num_frames * (SAMPLED - _inserted(share)) // SAMPLED)
+    return np.concatenate([np.arange(kept), ~_middles(num_frames - kept, donor[0])])
+
+
+def insertion_sampled(drawn: None, donor: tuple[int, float], num_frames: int, *, share: float, donors: int) -> Plan:
+    """The 12 frames that MLVP's code gives a model: the first uniform samples of the clip, then those of the donor."""
+    inserted = _inserted(share)
+    own = uniform_indices(SAMPLED, num_frames)[: SAMPLED - inserted]
+    return np.concatenate([np.array(own), ~np.array(uniform_indices(inserted, donor[0]))])
+
+
+def _inserted(share: float) -> int:
+    """How many of 12 sampled frames are the donor's."""
+    return min(max(1, round(SAMPLED * share)), SAMPLED - 1)
+
+
+def _middles(count: int, total: int) -> Plan:
+    """The middle of each of `count` equal parts of `total` frames; frames are repeated where there are fewer."""
+    # floor((j + 1/2) total / count), in whole numbers
+    middles: Plan = (2 * np.arange(count, dtype=np.int64) + 1) * total // max(1, 2 * count)
+    return middles
+
+
 def draw_order(rng: np.random.Generator, num_frames: int, height: int, width: int) -> npt.NDArray[np.float64]:
     """One uniform number in [0, 1) per frame; their order is the shuffled order."""
     return rng.random(num_frames)
@@ -118,6 +180,16 @@ def reverse_sampling(drawn: None, num_frames: int, *, rate: int) -> Plan:
     return sampling(None, num_frames, rate=rate)[::-1].copy()
 
 
+def sampling_released(drawn: None, num_frames: int, *, rate: int) -> Plan:
+    """Every `rate`-th frame `rate` times, the last one too: up to `rate - 1` frames more (MSRVTT-P's two programs)."""
+    return np.arange(0, num_frames, rate, dtype=np.int64).repeat(rate)
+
+
+def reverse_sampling_released(drawn: None, num_frames: int, *, rate: int) -> Plan:
+    """`sampling_released`, backwards: the last sampled frame comes first, `rate` times (MSRVTT-P's two programs)."""
+    return sampling_released(None, num_frames, rate=rate)[::-1].copy()
+
+
 def freeze(order: npt.NDArray[np.float64], num_frames: int, *, kept: float) -> Plan:
     """The first frame and a random share `kept` of all, each held until the next (MSRVTT-P, App. A.1).
 
@@ -127,3 +199,18 @@ def freeze(order: npt.NDArray[np.float64], num_frames: int, *, kept: float) -> P
     chosen = np.argsort(order, kind="stable")[: int(kept * num_frames)]
     shown[chosen] = chosen
     return np.maximum.accumulate(shown)
+
+
+def freeze_released(order: npt.NDArray[np.float64], num_frames: int, *, kept: float, least: int, opening: str) -> Plan:
+    """A random share `kept` of the frames, but `least` frames at least, each held until the next (MSRVTT-P's programs).
+
+    What comes before the first of them shows frame 0 with `opening` "first"; with "lost" the clip begins later, and
+    is empty where no frame is chosen. Raises `MediaError` where more frames are to be chosen than there are.
+    """
+    count = max(int(kept * num_frames), least)
+    if count > num_frames:
+        raise MediaError(f"{count} frames are to be chosen of {num_frames}: the authors' program fails here too")
+    chosen = np.sort(np.argsort(order, kind="stable")[:count])
+    if opening == "first" and 0 not in chosen:
+        chosen = np.concatenate([[0], chosen])
+    return chosen.repeat(np.diff(chosen, append=num_frames)).astype(np.int64, copy=False)

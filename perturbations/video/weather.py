@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.arrays import Image
+from perturbations.arrays import SAMPLED, Image, uniform_indices
 from perturbations.video.kernel import Apply
 
 Plane = NDArray[np.float64]
@@ -32,6 +32,11 @@ def fog(
     to uint8.
     """
     density = plasma(uniform, plasma_side(height, width), decay)[:height, :width]
+    return veiled(density, intensity=intensity, rounded=False)
+
+
+def veiled(density: Plane, *, intensity: float, rounded: bool) -> Apply:
+    """The kernel that lays fog over a frame: `density`, height x width in [0, 1]; truncated or rounded."""
     veil = np.repeat((255 * intensity * density).astype(np.float32)[:, :, None], 3, axis=2)
     values = np.empty_like(veil)
 
@@ -40,7 +45,8 @@ def fog(
         np.copyto(values, frame)
         np.add(values, veil, out=values)
         np.multiply(values, np.float32(largest / (largest + intensity)), out=values)
-        return values.astype(np.uint8)
+        # Nothing is negative. OpenCV rounds.
+        return np.asarray(cv2.convertScaleAbs(values) if rounded else values, np.uint8)
 
     return apply
 
@@ -136,12 +142,54 @@ def snow(
         radius=radius,
         sigma=sigma,
     )
-    cover = snow_layer(height, width, blend=blend)
+    cover = snow_layer(height, width, blend=blend, grey=GREY, rounded=False)
 
     def apply(frame: Image, index: int) -> Image:
         return cover(frame, curtain[FALL * index : FALL * index + height])
 
     return apply
+
+
+def draw_sampled_snow(rng: np.random.Generator, num_frames: int, height: int, width: int) -> Snow:
+    """The flakes and the angle for as many frames as MLVP's models read."""
+    return draw_snow(rng, min(num_frames, SAMPLED), height, width)
+
+
+def sampled_snow(
+    drawn: Snow,
+    num_frames: int,
+    height: int,
+    width: int,
+    *,
+    loc: float,
+    scale: float,
+    zoom: float,
+    threshold: float,
+    radius: int,
+    sigma: float,
+    blend: float,
+) -> Apply:
+    """`snow` that falls 3 rows per sampled frame, as MLVP's code makes it: it perturbs 12 uniformly sampled frames.
+
+    The sampled frames of a full-length clip see what the code's 12 frames see. Between two of them the snow falls
+    evenly, to whole rows; before the first and after the last it stands. A clip of up to 12 frames is sampled whole.
+    """
+    sampled = min(num_frames, SAMPLED)
+    places = uniform_indices(sampled, num_frames)
+    fallen = np.interp(np.arange(num_frames), places, np.arange(sampled) * FALL).astype(np.int64)
+    curtain = snow_curtain(
+        drawn,
+        curtain_rows(sampled, height),
+        width,
+        loc=loc,
+        scale=scale,
+        zoom=zoom,
+        threshold=threshold,
+        radius=radius,
+        sigma=sigma,
+    )
+    cover = snow_layer(height, width, blend=blend, grey=GREY, rounded=False)
+    return lambda frame, index: cover(frame, curtain[fallen[index] : fallen[index] + height])
 
 
 def draw_still_snow(rng: np.random.Generator, num_frames: int, height: int, width: int) -> Snow:
@@ -263,20 +311,25 @@ def motion_blur(plane: Image, *, radius: int, sigma: float, angle: float) -> Ima
     return blurred.astype(np.uint8)
 
 
-def snow_layer(height: int, width: int, *, blend: float) -> Callable[[Image, Image], Image]:
+GREY = (0.299, 0.587, 0.114)
+"""The shares of red, green and blue in a grey level."""
+
+
+def snow_layer(
+    height: int, width: int, *, blend: float, grey: tuple[float, float, float], rounded: bool
+) -> Callable[[Image, Image], Image]:
     """The function (frame, the curtain's rows) -> frame in the snow, all uint8.
 
     `blend * x + (1 - blend) * max(x, 1.5 * grey(x) + 0.5) + s + rot180(s)`, clipped, x = frame / 255, s = rows / 255.
     The snow is whole grey levels, so it is added last, with saturation. The maximum is taken over the whole first part
     instead, of x and `blend * x + (1 - blend) * (1.5 * grey(x) + 0.5)`: a linear map of the colours, which OpenCV
-    computes in fixed point, within one grey level and the same on every processor.
+    computes in fixed point, within one grey level and the same on every processor. Truncated or rounded.
     """
-    grey = np.tile([0.299, 0.587, 0.114], (3, 1))
-    colours = blend * np.eye(3) + (1 - blend) * 1.5 * grey
-    # OpenCV rounds the result, where the reference truncates: half a level less. It also rounds the factors, to 1/1024:
+    colours = blend * np.eye(3) + (1 - blend) * 1.5 * np.tile(grey, (3, 1))
+    # OpenCV rounds the result: half a level less where the reference truncates. It also rounds the factors, to 1/1024:
     # what that adds to a middle grey is taken off again.
     added = 127.5 * (np.round(colours * 1024) / 1024 - colours).sum(axis=1)
-    whiten = np.column_stack([colours, (1 - blend) * 127.5 - 0.5 - added])
+    whiten = np.column_stack([colours, (1 - blend) * 127.5 - (0.0 if rounded else 0.5) - added])
     turned = np.empty((height, width), np.uint8)
     falling = np.empty((height, width, 3), np.uint8)
 
@@ -302,12 +355,18 @@ def brightness(drawn: None, num_frames: int, height: int, width: int, *, added: 
     Hue and saturation stay, so every channel is multiplied by the same new V / V, and black turns grey: a table of
     V (rows) and the channel's level (columns).
     """
+    return brightened(height, width, added=added, rounded=False)
+
+
+def brightened(height: int, width: int, *, added: float, rounded: bool) -> Apply:
+    """`brightness`, truncated or rounded."""
     values, levels = np.arange(256)[:, None], np.arange(256)[None, :]
     brighter = np.minimum(values / 255 + added, 1)
     share = np.minimum(levels / np.maximum(values, 1), 1)
     share[0] = 1
+    bright = 255 * brighter * share
     # Whole numbers stay what they are.
-    table = np.floor(255 * brighter * share + 1e-9).astype(np.uint8).ravel()
+    table = (np.rint(bright) if rounded else np.floor(bright + 1e-9)).astype(np.uint8).ravel()
     rows = np.empty((height, width), np.uint16)
     places = np.empty((height, width, 3), np.uint16)
 

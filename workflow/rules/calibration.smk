@@ -26,9 +26,9 @@ rule calibration:
         perturbations=lambda wildcards: list(paths.calibrated(CONFIG)),
         # Not used on the command line: a kernel with a new version is measured again.
         versions=lambda wildcards: recipe.canonical(paths.calibrated(CONFIG)),
-        paper=lambda wildcards: paths.paper_suites(CONFIG),
+        variants=lambda wildcards: paths.variants(CONFIG),
     message:
         "solving severities of even distortion on {wildcards.dataset}"
     shell:
-        "perturb calibrate --sources {input:q} --perturbations {params.perturbations:q} --paper {params.paper:q}"
+        "perturb calibrate --sources {input:q} --perturbations {params.perturbations:q} --variants {params.variants:q}"
         " --seed {params.seed:q} --output {output.table:q} --picture {output.picture:q} --report {output.report:q} 2> {log:q}"

@@ -1,3 +1,8 @@
+localrules:
+    rejected_captions,
+    check_captions,
+
+
 # Captions, and the relevant clip per caption.
 rule captions:
     input:
@@ -25,6 +30,55 @@ rule captions:
         " --output {output.captions:q} --qrels {output.qrels:q} 2> {log:q}"
 
 
+# Listed captions that cannot be used. Too many of them stop the run, as quarantined clips do.
+rule rejected_captions:
+    input:
+        lists=lambda wildcards: paths.caption_lists(
+            wildcards.dataset, caption_shards(wildcards.dataset)
+        ),
+        rejected="work/{dataset}/rejected_captions.jsonl",
+    output:
+        "manifests/{dataset}/captions_quarantine.parquet",
+    log:
+        "work/logs/{dataset}/captions_quarantine.log",
+    benchmark:
+        "work/benchmarks/{dataset}/captions_quarantine.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    message:
+        "listing the captions of {wildcards.dataset} that cannot be used"
+    shell:
+        "perturb reject-captions --dataset {wildcards.dataset:q} --captions work/{wildcards.dataset:q}/captions"
+        " --rejected {input.rejected:q} --output {output:q} 2> {log:q}"
+
+
+rule check_captions:
+    input:
+        "manifests/{dataset}/captions_quarantine.parquet",
+    output:
+        "work/{dataset}/captions_checked.txt",
+    log:
+        "work/logs/{dataset}/captions_check.log",
+    benchmark:
+        "work/benchmarks/{dataset}/captions_check.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    params:
+        allowed=lambda wildcards: str(CONFIG.max_quarantine_of(wildcards.dataset)),
+    message:
+        "checking the quarantined captions of {wildcards.dataset}"
+    shell:
+        "perturb check {input:q} --captions --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
+
+
 # Perturbed captions: one shard under one perturbation at one severity. No video is needed.
 rule texts:
     input:
@@ -35,6 +89,8 @@ rule texts:
         "work/logs/{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}.log",
     benchmark:
         "work/benchmarks/{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}.tsv"
+    wildcard_constraints:
+        dataset="[a-z][a-z0-9_]*(/composed)?",
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -43,21 +99,34 @@ rule texts:
         runtime=240,
     params:
         recipe=lambda wildcards: captions.from_config(
-            CONFIG, wildcards.suite, wildcards.perturbation, int(wildcards.severity)
+            CONFIG,
+            dataset_of(wildcards),
+            wildcards.suite,
+            wildcards.perturbation,
+            int(wildcards.severity),
         ).text,
+        dataset=dataset_of,
     message:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on the captions of"
         " {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb texts --dataset {wildcards.dataset:q} --recipe {params.recipe:q} --captions {input:q} --output {output:q} 2> {log:q}"
+        "perturb texts --dataset {params.dataset:q} --recipe {params.recipe:q} --captions {input:q} --output {output:q}"
+        " --similarities work/{wildcards.dataset:q}/similarities/{wildcards.shard:q} 2> {log:q}"
 
 
 rule texts_manifest:
     input:
-        parts=lambda wildcards: paths.text_parts(
-            CONFIG, wildcards.dataset, wildcards.suite, caption_shards(wildcards.dataset)
+        parts=lambda wildcards: planned(
+            paths.text_parts,
+            CONFIG,
+            wildcards.dataset,
+            wildcards.suite,
+            caption_shards(wildcards.dataset),
         ),
-        recipes=lambda wildcards: paths.text_recipes(CONFIG, wildcards.dataset, wildcards.suite),
+        recipes=lambda wildcards: planned(
+            paths.text_recipes, CONFIG, wildcards.dataset, wildcards.suite
+        ),
+        rejected="work/{dataset}/rejected_captions.jsonl",
     output:
         texts="manifests/{dataset}/{suite}/captions.parquet",
         statistics="manifests/{dataset}/{suite}/caption_statistics.parquet",
@@ -70,6 +139,8 @@ rule texts_manifest:
         "work/logs/{dataset}/{suite}/captions/manifest.log",
     benchmark:
         "work/benchmarks/{dataset}/{suite}/captions/manifest.tsv"
+    wildcard_constraints:
+        dataset="[a-z][a-z0-9_]*(/composed)?",
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -77,12 +148,16 @@ rule texts_manifest:
         mem_mb=3000,
         runtime=60,
     params:
-        config_digest=lambda wildcards: recipe.config_digest(CONFIG, wildcards.dataset),
+        dataset=dataset_of,
+        config_digest=lambda wildcards: recipe.config_digest(CONFIG, dataset_of(wildcards)),
+        # A function, because Snakemake reads braces in a plain string as wildcards.
+        skipped=lambda wildcards: paths.text_skipped(CONFIG, wildcards.dataset, wildcards.suite),
     message:
         "writing the perturbed captions of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb merge-texts --dataset {wildcards.dataset:q} --captions work/{wildcards.dataset:q}/captions"
+        "perturb merge-texts --dataset {params.dataset:q} --captions work/{wildcards.dataset:q}/captions"
         " --parts work/{wildcards.dataset:q}/{wildcards.suite:q}/captions --recipes {input.recipes:q}"
+        " --rejected {input.rejected:q} --skipped {params.skipped:q}"
         " --config-digest {params.config_digest:q} --output {output.texts:q} --statistics {output.statistics:q} --page {output.page:q} 2> {log:q}"
 
 

@@ -58,7 +58,7 @@ def scenario_recipe(collection, suite, perturbation, severity):
 
 @cache
 def reported():
-    return evaluation_paths.reported(CONFIG)
+    return evaluation_paths.reported(CONFIG, workflow.dag_settings.targets)
 
 
 @cache
@@ -99,3 +99,7 @@ def recipe_of(wildcards):
 
 def job_of(wildcards):
     return wildcards.direction, wildcards.corpus, wildcards.level
+
+
+def composed_job_of(wildcards):
+    return wildcards.corpus, wildcards.level

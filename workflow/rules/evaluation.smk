@@ -1,4 +1,12 @@
 # Retrieval on the corpora: without adaptation (evaluate_<dataset>) and with test-time adaptation (tta_<dataset>).
+# Paths hold the configured model's key, not a wildcard: another model's results are files that no rule makes.
+MODEL_KEY = evaluation.model_key(CONFIG)
+PARTS = evaluation_paths.parts_folder(CONFIG, "{dataset}")
+RESULTS = evaluation_paths.results_folder(CONFIG, "{dataset}", "{kind}")
+LOGS = f"work/logs/{{dataset}}/evaluation/{MODEL_KEY}"
+BENCHMARKS = f"work/benchmarks/{{dataset}}/evaluation/{MODEL_KEY}"
+
+
 localrules:
     results,
 
@@ -10,15 +18,17 @@ rule demo_encoder:
         "work/logs/demo_encoder.log",
     benchmark:
         "work/benchmarks/demo_encoder.tsv"
+    # First, because every evaluation waits for it, and other jobs can run beside it.
+    priority: 1
     conda:
         "../../envs/perturb.yaml"
-    threads: 2
+    threads: 1
     resources:
         mem_mb=3000,
         runtime=60,
     params:
         # `version` changes when the training does.
-        recipe=lambda wildcards: recipe.canonical({"version": 1, "seed": CONFIG.seed}),
+        recipe=lambda wildcards: recipe.canonical({"version": 2, "seed": CONFIG.seed}),
         seed=CONFIG.seed,
     message:
         "training a small dual encoder on drawn scenes"
@@ -26,16 +36,45 @@ rule demo_encoder:
         "perturb train-encoder --seed {params.seed:q} --output {output:q} 2> {log:q}"
 
 
-rule gallery:
+# Before all other jobs: a folder without its tokenizer would otherwise be found after hours, or never.
+rule check_model:
     input:
         unpack(lambda wildcards: planned(evaluation_paths.model_inputs, CONFIG)),
+    output:
+        evaluation_paths.checked(CONFIG),
+    log:
+        f"work/logs/models/{MODEL_KEY}.log",
+    benchmark:
+        f"work/benchmarks/models/{MODEL_KEY}.tsv"
+    priority: 100
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=6000,
+        runtime=30,
+        gpu=evaluation_paths.gpus(CONFIG),
+        device=lambda wildcards: CONFIG.evaluation.device,
+    params:
+        settings=lambda wildcards: recipe.canonical(evaluation.model_settings(CONFIG)),
+        model=lambda wildcards: evaluation_paths.model_options(CONFIG),
+    message:
+        "checking that the model's tokenizer, image processor and weights fit each other"
+    shell:
+        "perturb check-model --settings {params.settings:q} {params.model:q} --device {resources.device:q}"
+        " --output {output:q} 2> {log:q}"
+
+
+rule gallery:
+    input:
+        unpack(lambda wildcards: planned(evaluation_paths.loaded_inputs, CONFIG)),
         sources="manifests/{dataset}/sources.parquet",
     output:
-        evaluation_paths.gallery("{dataset}"),
+        evaluation_paths.gallery(CONFIG, "{dataset}"),
     log:
-        "work/logs/{dataset}/evaluation/gallery.log",
+        f"{LOGS}/gallery.log",
     benchmark:
-        "work/benchmarks/{dataset}/evaluation/gallery.tsv"
+        f"{BENCHMARKS}/gallery.tsv"
     conda:
         "../../envs/perturb.yaml"
     threads: evaluation_paths.readers(CONFIG)
@@ -71,13 +110,13 @@ rule evaluate:
             )
         ),
     output:
-        results="work/{dataset}/evaluation/{direction}/{corpus}/{level}/{group}.parquet",
-        ranks="work/{dataset}/evaluation/{direction}/{corpus}/{level}/{group}.ranks.parquet",
-        pictures="work/{dataset}/evaluation/{direction}/{corpus}/{level}/{group}.pictures.json",
+        results=f"{PARTS}/{{direction}}/{{corpus}}/{{level}}/{{group}}.parquet",
+        ranks=f"{PARTS}/{{direction}}/{{corpus}}/{{level}}/{{group}}.ranks.parquet",
+        pictures=f"{PARTS}/{{direction}}/{{corpus}}/{{level}}/{{group}}.pictures.json",
     log:
-        "work/logs/{dataset}/evaluation/{direction}/{corpus}/{level}/{group}.log",
+        f"{LOGS}/{{direction}}/{{corpus}}/{{level}}/{{group}}.log",
     benchmark:
-        "work/benchmarks/{dataset}/evaluation/{direction}/{corpus}/{level}/{group}.tsv"
+        f"{BENCHMARKS}/{{direction}}/{{corpus}}/{{level}}/{{group}}.tsv"
     conda:
         "../../envs/perturb.yaml"
     threads: evaluation_paths.readers(CONFIG)
@@ -105,23 +144,25 @@ rule evaluate:
 
 rule results:
     input:
-        parts=lambda wildcards: evaluation_paths.result_parts(
-            CONFIG, wildcards.dataset, wildcards.kind
+        parts=lambda wildcards: planned(
+            evaluation_paths.result_parts, CONFIG, wildcards.dataset, wildcards.kind
         ),
     output:
-        results="manifests/{dataset}/{kind}/results.parquet",
-        ranks="manifests/{dataset}/{kind}/ranks.parquet",
+        results=f"{RESULTS}/results.parquet",
+        ranks=f"{RESULTS}/ranks.parquet",
     log:
-        "work/logs/{dataset}/{kind}.log",
+        f"work/logs/{{dataset}}/{{kind}}/{MODEL_KEY}.log",
     benchmark:
-        "work/benchmarks/{dataset}/{kind}.tsv"
+        f"work/benchmarks/{{dataset}}/{{kind}}/{MODEL_KEY}.tsv"
     conda:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=30,
+    params:
+        skipped=lambda wildcards: evaluation_paths.skipped(CONFIG, wildcards.dataset),
     message:
         "writing the results of {wildcards.dataset}"
     shell:
-        "perturb merge-results --parts {input.parts:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
+        "perturb merge-results --parts {input.parts:q} --skipped {params.skipped:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"

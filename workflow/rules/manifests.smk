@@ -58,6 +58,8 @@ rule videos_manifest:
     params:
         dataset=dataset_of,
         config_digest=lambda wildcards: recipe.config_digest(CONFIG, dataset_of(wildcards)),
+        # Their numbers, not their list: a corrected caption alone does not make the manifest again.
+        captions=lambda wildcards: paths.caption_counts(plan_of(wildcards.dataset)),
     message:
         "writing the manifest of {wildcards.suite} on {wildcards.dataset}"
     shell:
@@ -65,7 +67,7 @@ rule videos_manifest:
         " --shards work/{wildcards.dataset:q}/shards --parts work/{wildcards.dataset:q}/{wildcards.suite:q}"
         " --recipes {input.recipes:q}"
         " --sources {input.sources:q} --quarantine {output.quarantine:q} --card {output.card:q}"
-        " --config-digest {params.config_digest:q} --output {output.videos:q} 2> {log:q}"
+        " --captions {params.captions:q} --config-digest {params.config_digest:q} --output {output.videos:q} 2> {log:q}"
 
 
 # Mixed manifests: rows that point at the videos of the single scenarios.

@@ -1,0 +1,126 @@
+"""What EgoCVR's authors asked a language model, and how its answers become part of a split. Standard library only.
+
+The prompts are the paper's (supplement D.2 to D.4; `data/prompts.json` says which words are not). The authors asked
+GPT-4; any causal language model of transformers can answer here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import Protocol
+
+from perturbations.composed.records import ComposedQuery, Kind, Split
+
+PARTS = ("instruction", "kind", "modified_caption")
+"""What a language model can write into a split."""
+
+_NARRATIONS = {"source": "Source Narration", "target": "Target Narration", "instruction": "Instruction"}
+
+
+class Answers(Protocol):
+    """A language model: `perturbations.models.language_model.LanguageModel`."""
+
+    @property
+    def source(self) -> str:
+        """What rows record of it."""
+
+    def answer(self, prompt: str) -> str:
+        """The most probable continuation, one line."""
+
+    def says_yes(self, prompt: str) -> bool:
+        """Whether "yes" is more probable than "no"."""
+
+
+@dataclass(frozen=True)
+class _Prompts:
+    """The paper's words: what is asked, and examples as (key, text) in their order."""
+
+    instruction: str
+    target_caption: str
+    temporal: str
+    pairs: tuple[Mapping[str, str], ...]
+    answers: tuple[Mapping[str, str], ...]
+
+
+@cache
+def _prompts() -> _Prompts:
+    text = resources.files("perturbations.composed").joinpath("data", "prompts.json").read_text(encoding="utf-8")
+    held = json.loads(text)
+    return _Prompts(
+        instruction=held["instruction"]["prompt"],
+        target_caption=held["target_caption"]["prompt"],
+        temporal=held["temporal"]["prompt"],
+        pairs=tuple(held["pairs"]),
+        answers=tuple(held["temporal"]["examples"]),
+    )
+
+
+def instruction_prompt(narration: str, target_narration: str) -> str:
+    """Which instruction leads from one narration to another (D.2)."""
+    asked = {"source": narration, "target": target_narration}
+    return _few_shot(_prompts().instruction, _prompts().pairs, ("source", "target", "instruction"), asked)
+
+
+def caption_prompt(caption: str, instruction: str) -> str:
+    """What a clip's caption becomes under an instruction (TF-CVR, D.3)."""
+    asked = {"source": caption, "instruction": instruction}
+    return _few_shot(_prompts().target_caption, _prompts().pairs, ("source", "instruction", "target"), asked)
+
+
+def temporal_prompt(instruction: str) -> str:
+    """Whether an instruction is about what happens: yes, or about objects only: no (D.4)."""
+    examples = _prompts().answers
+    return _few_shot(_prompts().temporal, examples, ("instruction", "answer"), {"instruction": instruction})
+
+
+def _few_shot(prompt: str, examples: Sequence[Mapping[str, str]], keys: Sequence[str], asked: Mapping[str, str]) -> str:
+    """The prompt, its examples, and the question up to where the answer begins."""
+    names = {key: _NARRATIONS.get(key, "Answer") for key in keys}
+    blocks = ["\n".join(f"{names[key]}: {example[key]}" for key in keys) for example in examples]
+    question = "\n".join(f"{names[key]}: {' '.join(asked[key].split())}" for key in keys[:-1])
+    return "\n\n".join([prompt, *blocks, f"{question}\n{names[keys[-1]]}:"])
+
+
+def kind_of(model: Answers, instruction: str) -> Kind:
+    """Whether an instruction changes the action, or the object."""
+    return "temporal" if model.says_yes(temporal_prompt(instruction)) else "object"
+
+
+def rewritten(split: Split, model: Answers, parts: Sequence[str] = PARTS) -> Split:
+    """The split with parts that a language model wrote; each query says so in its sources.
+
+    An instruction needs both narrations, a modified caption the query clip's narration: where they are missing, or the
+    model answers nothing, the query keeps what it has. Labels are asked of the new instructions.
+    Raises ValueError for an unknown part.
+    """
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise ValueError(f"no part {unknown[0]!r}; choose of {', '.join(PARTS)}")
+    remembered = _Remembered(model)
+    return replace(split, queries=tuple(_rewritten(query, remembered, parts) for query in split.queries))
+
+
+class _Remembered:
+    """A model that is asked each question once."""
+
+    def __init__(self, model: Answers) -> None:
+        self.source = model.source
+        self.answer: Callable[[str], str] = cache(model.answer)
+        self.says_yes: Callable[[str], bool] = cache(model.says_yes)
+
+
+def _rewritten(query: ComposedQuery, model: Answers, parts: Sequence[str]) -> ComposedQuery:
+    if "instruction" in parts and query.narration and query.target_narration:
+        text = model.answer(instruction_prompt(query.narration, query.target_narration))
+        if text:
+            query = replace(query, instruction=text, instruction_source=model.source)
+    if "kind" in parts:
+        query = replace(query, kind=kind_of(model, query.instruction), kind_source=model.source)
+    if "modified_caption" in parts and query.narration:
+        text = model.answer(caption_prompt(query.narration, query.instruction))
+        if text:
+            query = replace(query, modified_caption=text, caption_source=model.source)
+    return query

@@ -1,0 +1,277 @@
+"""A split for composed retrieval as manifests, and back: queries, qrels, the pool, galleries as ranges of rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from perturbations.composed import labels
+from perturbations.composed.audit import audit, compared
+from perturbations.composed.galleries import NAMES as NAMED
+from perturbations.composed.galleries import Gallery, gallery, is_global, ranges, rows_of, summary_of
+from perturbations.composed.records import ComposedQuery, PoolClip, Rows, Split, StoredRows, distinct
+from perturbations.errors import ManifestError
+from perturbations.manifest.composed_rows import ComposedQueryRow, GalleryRow, PoolRow
+from perturbations.manifest.kinds import COMPOSED_QUERIES, GALLERIES, POOL, QRELS, QrelRow
+from perturbations.system import jsontext
+
+NAMES = ("queries", "qrels", "galleries", "pool")
+"""The manifests of a split, in one folder."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which galleries are written.
+
+    Attributes:
+        names: of the galleries; those that the dataset brings are always written too.
+        deduplicate: whether distractors that show the query's or a target's moment are left out.
+    """
+
+    names: tuple[str, ...]
+    deduplicate: bool = False
+
+
+def labelled(split: Split) -> Split:
+    """The split with the kind of each query's change: by rule where nobody says."""
+    queries = tuple(
+        query if query.kind else replace(query, kind=labels.kind_of(query.instruction), kind_source=labels.SOURCE)
+        for query in split.queries
+    )
+    return replace(split, queries=queries)
+
+
+def names_of(split: Split, wanted: Sequence[str]) -> tuple[str, ...]:
+    """The galleries that are evaluated: those that the dataset brings win, and stand before the wanted ones."""
+    return tuple(distinct([*split.galleries, *wanted]))
+
+
+def write(split: Split, folder: Path, dataset: str, wanted: Wanted, about: Mapping[str, object]) -> None:
+    """Write a split's manifests. `about` is their metadata; what the galleries are and what is odd is added."""
+    from perturbations.manifest import files
+
+    split = labelled(split)
+    names = names_of(split, wanted.names)
+    galleries = {name: gallery(split, name, deduplicate=wanted.deduplicate) for name in names}
+    described = {
+        **about,
+        "dataset": dataset,
+        "deduplicate": wanted.deduplicate,
+        "galleries": {name: summary_of(name) for name in names},
+        "odd": asdict(audit(split)),
+        "sources": _sources(split),
+        "official": [asdict(comparison) for comparison in compared(split)],
+    }
+    pool = _pool_rows(split, dataset)
+    files.write(folder / "pool.parquet", POOL, pool, described)
+    queries = list(_query_rows(split, dataset))
+    files.write(folder / "queries.parquet", COMPOSED_QUERIES, queries, described)
+    files.write(folder / "qrels.parquet", QRELS, qrels(queries), described)
+    rows = (row for name, members in galleries.items() for row in _gallery_rows(split, dataset, name, members))
+    files.write(folder / "galleries.parquet", GALLERIES, rows, described)
+
+
+def _sources(split: Split) -> dict[str, dict[str, int]]:
+    """How many queries have their kind, and their instruction, from where."""
+    counts: dict[str, dict[str, int]] = {"change": {}, "instruction": {}}
+    for query in split.queries:
+        for name, source in (("change", query.kind_source), ("instruction", query.instruction_source)):
+            counts[name][source] = counts[name].get(source, 0) + 1
+    return counts
+
+
+def _pool_rows(split: Split, dataset: str) -> list[PoolRow]:
+    first = {name: rows[0] for name, rows in split.rows_of.items()}
+    return [
+        PoolRow(
+            dataset=dataset,
+            row=row,
+            clip_id=clip.name,
+            video_id=clip.video_id,
+            narration=clip.narration,
+            start_s=clip.start_s,
+            end_s=clip.end_s,
+            distractors=json.dumps(ranges(split.blocks[clip.name])) if _is_target(split, clip, row, first) else None,
+            certain=clip.name in split.certain if _is_target(split, clip, row, first) else None,
+        )
+        for row, clip in enumerate(split.pool)
+    ]
+
+
+def _is_target(split: Split, clip: PoolClip, row: int, first: Mapping[str, int]) -> bool:
+    """Whether a row says which distractors a target has: the first one of its name does."""
+    return clip.name in split.blocks and first[clip.name] == row
+
+
+def _query_rows(split: Split, dataset: str) -> Iterator[ComposedQueryRow]:
+    for query in split.queries:
+        assert query.kind
+        yield ComposedQueryRow(
+            dataset=dataset,
+            query_id=query.query_id,
+            clip_id=query.clip,
+            instruction=query.instruction,
+            narration=query.narration,
+            target_narration=query.target_narration,
+            modified_caption=query.modified_caption,
+            targets=json.dumps(query.targets, ensure_ascii=False),
+            change=query.kind,
+            change_source=query.kind_source,
+            instruction_source=query.instruction_source,
+            caption_source=query.caption_source,
+        )
+
+
+def qrels(rows: Iterable[ComposedQueryRow]) -> list[QrelRow]:
+    """Which clips answer each query, each once."""
+    return [
+        QrelRow(query_id=row.query_id, corpus_id=name, score=1)
+        for row in rows
+        for name in distinct(_query(row).targets)
+    ]
+
+
+def _gallery_rows(split: Split, dataset: str, name: str, members: Gallery) -> Iterator[GalleryRow]:
+    """The ranges of a gallery: the shared ones, then what each query has of its own, or has not."""
+
+    def of(query_id: str | None, rows: Iterable[int], *, included: bool) -> Iterator[GalleryRow]:
+        for first, end in ranges(sorted(rows)):
+            yield GalleryRow(
+                dataset=dataset, gallery=name, query_id=query_id, first_row=first, end_row=end, included=included
+            )
+
+    shared = frozenset(members.shared)
+    common: Sequence[int] = members.shared
+    if not shared and is_global(name):
+        # The dataset's own: nearly all rows of all queries.
+        union: set[int] = set()
+        for rows in members:
+            union.update(rows)
+        shared, common = frozenset(union), sorted(union)
+    yield from of(None, common, included=True)
+    for place, query in enumerate(split.queries):
+        if members.shared:
+            yield from of(query.query_id, shared & {*members.left_out(place)}, included=False)
+        elif shared:
+            yield from of(query.query_id, shared - {*members[place]}, included=False)
+        else:
+            yield from of(query.query_id, members[place], included=True)
+
+
+def read(folder: Path) -> tuple[Split, str]:
+    """The split of a folder's manifests, and the dataset's name. Raises `ManifestError`."""
+    from perturbations.manifest import sets
+
+    pool_rows = sets.read_part(folder / "pool.parquet", POOL)
+    queries = tuple(_query(row) for row in sets.read_part(folder / "queries.parquet", COMPOSED_QUERIES))
+    pool = tuple(
+        PoolClip(
+            name=row.clip_id,
+            video_id=row.video_id,
+            narration=row.narration,
+            start_s=row.start_s,
+            end_s=row.end_s,
+        )
+        for row in pool_rows
+    )
+    if not pool or not queries:
+        raise ManifestError(f"{folder} holds no query: the captions allow none")
+    blocks = {row.clip_id: _ranges(row.distractors, len(pool)) for row in pool_rows if row.distractors is not None}
+    certain = frozenset(row.clip_id for row in pool_rows if row.certain)
+    split = Split(pool, queries, blocks, certain)
+    own = _official(sets.read_part(folder / "galleries.parquet", GALLERIES), queries)
+    return replace(split, galleries=own), pool_rows[0].dataset
+
+
+def _query(row: ComposedQueryRow) -> ComposedQuery:
+    try:
+        targets = jsontext.parse(row.targets)
+    except ValueError:
+        targets = None
+    if not isinstance(targets, list) or not targets or not all(isinstance(name, str) for name in targets):
+        raise ManifestError(f"the query {row.query_id!r} has no list of targets")
+    return ComposedQuery(
+        query_id=row.query_id,
+        clip=row.clip_id,
+        targets=tuple(map(str, targets)),
+        instruction=row.instruction,
+        narration=row.narration,
+        target_narration=row.target_narration,
+        modified_caption=row.modified_caption,
+        kind=row.change,
+        kind_source=row.change_source,
+        instruction_source=row.instruction_source,
+        caption_source=row.caption_source,
+    )
+
+
+def _ranges(text: str, size: int) -> Rows:
+    """The rows of ranges in a pool of that size. Raises `ManifestError` for anything else."""
+    try:
+        value = jsontext.parse(text)
+    except ValueError:
+        value = None
+    pairs = []
+    for pair in value if isinstance(value, list) else [value]:
+        first, end = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)
+        if type(first) is not int or type(end) is not int or not 0 <= first < end <= size:
+            raise ManifestError(f"distractors are ranges of the pool's {size} rows, not {text[:80]!r}")
+        pairs.append((first, end))
+    return rows_of(pairs)
+
+
+def _official(rows: Sequence[GalleryRow], queries: Sequence[ComposedQuery]) -> dict[str, StoredRows]:
+    """The galleries that the dataset brought, of each query."""
+    shared: dict[str, set[int]] = {}
+    own: dict[str, dict[str, set[int]]] = {}
+    for row in rows:
+        if row.gallery in NAMED:
+            continue
+        members = {*range(row.first_row, row.end_row)}
+        if row.query_id is None:
+            shared.setdefault(row.gallery, set()).update(members)
+        else:
+            own.setdefault(row.gallery, {}).setdefault(row.query_id, set()).update(members)
+    result: dict[str, StoredRows] = {}
+    for name in dict.fromkeys([*own, *shared]):
+        common, differing = shared.get(name, set()), own.get(name, {})
+        result[name] = StoredRows()
+        for query in queries:
+            # Absent rows are shared ones, others are not.
+            result[name].append(sorted(common ^ differing.get(query.query_id, set())))
+    return result
+
+
+def restricted(split: Split, present: frozenset[str], asked: frozenset[str]) -> Split:
+    """The split of the clips that there are, by their names, and of those queries, by their ids.
+
+    A query without its clip, or without any target, is left out too; so are the targets that there are not.
+    """
+    if present >= {*split.rows_of} and asked >= {query.query_id for query in split.queries}:
+        return split
+    kept = [row for row, clip in enumerate(split.pool) if clip.name in present]
+    place = {row: number for number, row in enumerate(kept)}
+    chosen = [
+        number
+        for number, query in enumerate(split.queries)
+        if query.query_id in asked and query.clip in present and present & {*query.targets}
+    ]
+    return Split(
+        tuple(split.pool[row] for row in kept),
+        tuple(
+            replace(query, targets=tuple(name for name in query.targets if name in present))
+            for query in (split.queries[number] for number in chosen)
+        ),
+        {
+            name: tuple(place[row] for row in rows if row in place)
+            for name, rows in split.blocks.items()
+            if name in present
+        },
+        split.certain & present,
+        {
+            name: [tuple(place[row] for row in members[number] if row in place) for number in chosen]
+            for name, members in split.galleries.items()
+        },
+    )

@@ -1,0 +1,165 @@
+"""What a composed-retrieval split is made of: clips, queries, distractors of each target. Standard library only."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, overload
+
+Kind = Literal["temporal", "object"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolClip:
+    """A row of the pool that galleries are taken from. A name may have several rows, with other narrations.
+
+    Attributes:
+        name: of the clip.
+        video_id: the long video that it is a part of.
+        narration: what happens in it.
+        start_s, end_s: its span in the long video, in seconds; None where it is not known.
+    """
+
+    name: str
+    video_id: str
+    narration: str
+    start_s: float | None = None
+    end_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComposedQuery:
+    """A clip and an instruction, which together describe the target clips.
+
+    Attributes:
+        query_id: unique in the split.
+        clip: the query clip's name.
+        targets: the names of the target clips, the first one described by `target_narration`.
+        instruction: what to change.
+        narration, target_narration: of the query clip and of the first target.
+        modified_caption: a caption of the query clip, changed as the instruction says (TF-CVR); empty where none is.
+        kind: whether the action changes, or the object; empty where nobody says.
+        kind_source, instruction_source, caption_source: who said so: "official", "rule ...", "llm <model>"; that of the
+            modified caption is empty where there is none.
+    """
+
+    query_id: str
+    clip: str
+    targets: tuple[str, ...]
+    instruction: str
+    narration: str = ""
+    target_narration: str = ""
+    modified_caption: str = ""
+    kind: Kind | Literal[""] = ""
+    kind_source: str = ""
+    instruction_source: str = ""
+    caption_source: str = ""
+
+
+Rows = tuple[int, ...]
+"""Positions in the pool."""
+
+
+class StoredRows(Sequence[Rows]):
+    """Lists of rows in four bytes per row: 2,295 global galleries are 29 million rows, which as numbers take 1 GB."""
+
+    def __init__(self) -> None:
+        self._lists: list[array[int]] = []
+
+    def append(self, rows: Iterable[int]) -> None:
+        """Add a list of rows."""
+        self._lists.append(array("i", rows))
+
+    def __len__(self) -> int:
+        return len(self._lists)
+
+    @overload
+    def __getitem__(self, index: int) -> Rows: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Rows]: ...
+
+    def __getitem__(self, index: int | slice) -> Rows | Sequence[Rows]:
+        if isinstance(index, slice):
+            return [tuple(rows) for rows in self._lists[index]]
+        return tuple(self._lists[index])
+
+
+@dataclass(frozen=True)
+class Split:
+    """A split for composed retrieval.
+
+    Attributes:
+        pool: the clips, in the order that positions count.
+        queries: in their order.
+        blocks: the rows of each target's distractors, by the target's name.
+        certain: the targets whose blocks are known without a doubt; see `official.blocks`.
+        galleries: each query's gallery, by the gallery's name, where the dataset brings its own.
+    """
+
+    pool: tuple[PoolClip, ...]
+    queries: tuple[ComposedQuery, ...]
+    blocks: Mapping[str, Rows]
+    certain: frozenset[str] = frozenset()
+    galleries: Mapping[str, Sequence[Rows]] = field(default_factory=dict)
+
+    @cached_property
+    def rows_of(self) -> dict[str, list[int]]:
+        """All rows of each name."""
+        rows: dict[str, list[int]] = {}
+        for row, clip in enumerate(self.pool):
+            rows.setdefault(clip.name, []).append(row)
+        return rows
+
+    @cached_property
+    def last(self) -> dict[str, int]:
+        """The last row of each name, which stands for the name where names count once, as in the released code."""
+        return {clip.name: row for row, clip in enumerate(self.pool)}
+
+    @cached_property
+    def of_video(self) -> dict[str, list[int]]:
+        """All rows of each long video."""
+        rows: dict[str, list[int]] = {}
+        for row, clip in enumerate(self.pool):
+            rows.setdefault(clip.video_id, []).append(row)
+        return rows
+
+    @cached_property
+    def annotated(self) -> frozenset[str]:
+        """The names of all query and target clips."""
+        return frozenset(name for query in self.queries for name in (query.clip, *query.targets))
+
+    def targets(self) -> Iterator[PoolClip]:
+        """Every target clip once, by the name's first row, in the order of first use."""
+        names = dict.fromkeys(name for query in self.queries for name in query.targets)
+        return (self.pool[self.rows_of[name][0]] for name in names)
+
+
+_NO_LETTER = re.compile(r"[^a-z ]")
+
+
+def same_action(narration: str) -> str:
+    """What two narrations of the same action have in common: the lower-case text, letters and spaces only.
+
+    This is the rule by which EgoCVR's distractors are never the target's own action: of 10,308 none is.
+    """
+    return " ".join(_NO_LETTER.sub("", narration.lower()).split())
+
+
+def overlap(first: PoolClip, second: PoolClip) -> float:
+    """The intersection of two spans over their union, 0 for clips of other videos or without spans."""
+    if first.video_id != second.video_id:
+        return 0.0
+    if first.start_s is None or first.end_s is None or second.start_s is None or second.end_s is None:
+        return 0.0
+    shared = min(first.end_s, second.end_s) - max(first.start_s, second.start_s)
+    union = max(first.end_s, second.end_s) - min(first.start_s, second.start_s)
+    return shared / union if shared > 0 and union > 0 else 0.0
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """The names, each once, in order."""
+    return list(dict.fromkeys(names))

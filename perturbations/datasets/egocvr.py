@@ -1,0 +1,79 @@
+"""EgoCVR (Hummel, Karthik et al., 2024): a clip and an instruction ask for other clips of a long egocentric video."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from perturbations.annotations.listing import Collector, Item, Listing
+from perturbations.annotations.readers import checked, table
+from perturbations.composed import official
+from perturbations.composed.records import Split
+from perturbations.datasets.registry import Adapter, Composed, Dataset, SplitKey, annotations_of
+
+
+class EgoCvr(Dataset):
+    """The keys of `config.yaml`, with that of the pool."""
+
+    pool: Path | None = Field(
+        None, description=f"egocvr: the table of all clips; the default is {official.POOL} beside the annotations"
+    )
+
+
+def pool_of(dataset: Dataset) -> Path:
+    """The table of all clips."""
+    own = dataset.pool if isinstance(dataset, EgoCvr) else None
+    return own or annotations_of(dataset).with_name(official.POOL)
+
+
+def read(dataset: Dataset, collector: Collector) -> None:
+    """The clips of the pool, each name once: `<video_uid>/<clip_name>.mp4` below the videos.
+
+    A name that repeats is a clip that is a distractor of several targets. With another narration, it is another
+    caption of the clip.
+    """
+    collector.place = pool_of(dataset)
+    texts = ("clip_name", "narration_text", "video_uid")
+    narrations: dict[str, set[str]] = {}
+    rows = table(collector.place, texts)
+    for where, row in checked(collector, rows, "clip_name", texts, caption="narration_text"):
+        name, video, narration = row["clip_name"], row["video_uid"], row["narration_text"].strip()
+        first = collector.items.get(name)
+        if name and not video:
+            collector.reject(where, name, "the long video's id is empty")
+        elif first is None:
+            collector.add(Item(name, video, (f"{video}/{name}.mp4",), (narration,), where=where))
+            narrations[name] = {narration}
+        elif first.source_video_id != video:
+            collector.reject(where, name, f"is of another long video than the same name in line {first.where}")
+        elif narration not in narrations[name]:
+            collector.add_caption(first, narration, where)
+            narrations[name].add(narration)
+
+
+def split(dataset: Dataset, listing: Listing, key: SplitKey) -> Split:
+    """The official split; `listing` and `key` change nothing."""
+    return official.read(annotations_of(dataset), pool_of(dataset))
+
+
+def _refusal(dataset: Dataset) -> str | None:
+    return None if pool_of(dataset).is_file() else f"there is no {pool_of(dataset)}, the table of all clips"
+
+
+ADAPTER = Adapter(
+    name="egocvr",
+    title="EgoCVR",
+    reference="Hummel, Karthik et al., ECCV 2024",
+    annotations="egocvr_annotations.csv or egocvr_annotations_gallery.csv, and egocvr_data.csv",
+    published="2,295 queries; 10,666 clips of 624 long videos in 12,526 rows",
+    settings=EgoCvr,
+    gender=False,
+    composed=Composed(
+        split=split,
+        refusal=_refusal,
+        files=lambda dataset: (annotations_of(dataset), pool_of(dataset)),
+        target="egocvr",
+    ),
+    read=read,
+)

@@ -1,0 +1,81 @@
+"""EgoCVR's files, which its released evaluation reads: queries, the pool of clips, galleries as rows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perturbations.errors import ConfigError, ManifestError, short
+from perturbations.exporting.records import Request
+from perturbations.exports.registry import Export
+
+if TYPE_CHECKING:
+    from perturbations.composed.records import Split
+
+_MISSING = frozenset(
+    (
+        "#N/A",
+        "#N/A N/A",
+        "#NA",
+        "-1.#IND",
+        "-1.#QNAN",
+        "-NaN",
+        "-nan",
+        "1.#IND",
+        "1.#QNAN",
+        "<NA>",
+        "N/A",
+        "NA",
+        "NULL",
+        "NaN",
+        "None",
+        "n/a",
+        "nan",
+        "null",
+        "",
+    )
+)
+"""Texts that the released code, which reads with pandas, takes for missing values."""
+
+
+def write(request: Request) -> list[Path]:
+    """Write `egocvr_annotations.csv`, `egocvr_data.csv` and `egocvr_annotations_gallery.csv`; returns their paths.
+
+    The galleries are those of the split: deduplicated where the split's are. Raises `ManifestError` where the released
+    code would take a name or an instruction for a missing value, and `ConfigError` for an unknown gallery.
+    """
+    from perturbations.composed import galleries, manifests, official
+    from perturbations.manifest import files
+
+    split, _ = manifests.read(request.manifest.parent)
+    _check(split)
+    local = request.gallery or ("local_official" if "local_official" in split.galleries else galleries.DEFAULT_LOCAL)
+    known = [name for name in (*galleries.NAMES, *split.galleries) if not galleries.is_global(name)]
+    if local not in known:
+        raise ConfigError(f"--gallery: no local gallery {local!r}; choose one of {', '.join(known)}")
+    deduplicate = files.read_metadata(request.manifest).get("deduplicate") is True
+    columns: dict[str, Sequence[Sequence[int]]] = {}
+    columns["local_idx"] = galleries.gallery(split, local, deduplicate=deduplicate)
+    if request.global_gallery:
+        everywhere = "global_official" if "global_official" in split.galleries else "global_rows"
+        columns["global_idx"] = galleries.gallery(split, everywhere, deduplicate=deduplicate)
+    return official.write(split, request.output, galleries=columns)
+
+
+def _check(split: Split) -> None:
+    for query in split.queries:
+        for text in (query.instruction, query.clip, *query.targets):
+            if text.strip() in _MISSING:
+                raise ManifestError(
+                    f"query {short(query.query_id)} has the text {short(text)}, which EgoCVR's code reads as a missing "
+                    "value"
+                )
+
+
+EXPORT = Export(
+    name="composed",
+    summary="EgoCVR's released evaluation",
+    refuses="names and instructions that pandas takes for missing values",
+    splits=write,
+)

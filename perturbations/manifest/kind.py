@@ -1,0 +1,32 @@
+"""What a kind of manifest is; `manifest.kinds` has them all. Standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+Status = Literal["complete", "quarantined", "missing"]
+COMPLETE: Status = "complete"
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Kind(Generic[Row]):
+    """One kind of manifest.
+
+    Attributes:
+        name: of the kind.
+        row: the type of its rows.
+        key: the columns that identify a row and order them.
+        complete: the type of its complete rows, where those have more columns filled.
+    """
+
+    name: str
+    row: type[Row]
+    key: tuple[str, ...]
+    complete: type[Row] | None = None
+
+    def type_of(self, status: object) -> type[Row]:
+        """The type of a row of that status."""
+        return self.complete if self.complete is not None and status == COMPLETE else self.row

@@ -1,0 +1,73 @@
+"""What a player shows of a damaged MPEG transport stream: libavcodec conceals, and what is missing freezes.
+
+`decoding` refuses damaged files, because they are sources; here the damage is the perturbation. One thread decodes, so
+that the same bytes give the same frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import av.error
+
+from perturbations.arrays import Image
+from perturbations.errors import MediaError
+from perturbations.media import opening, pixels
+from perturbations.media.clip import Frame
+
+_CONCEALING = {"flags": "+output_corrupt", "flags2": "+showall", "err_detect": "0"}
+"""Frames are shown although a part of them, or of what they refer to, is missing."""
+
+
+def shown(path: Path, num_frames: int, frame_rate: Fraction, *, only: Collection[int] | None = None) -> Iterator[Frame]:
+    """All frames of a stream of `num_frames` frames at a constant rate; with `only`, those at these positions.
+
+    A frame is known by its time. Where none arrives in time, the frame before it stays, as on a player's screen; before
+    the first there is the first. Frames are RGB uint8 H x W x 3, their times are their positions.
+    Raises `MediaError` where no frame can be decoded, or the container cannot be read.
+    """
+    last = max(only, default=-1) if only is not None else num_frames - 1
+    before: Image | None = None
+    place = 0
+    for position, image in _decoded(path, frame_rate):
+        if position < place:
+            continue  # its time has passed
+        for frozen in range(place, min(position, last + 1)):
+            if only is None or frozen in only:
+                yield Frame((image if before is None else before).copy(), frozen, frozen)
+        place = position
+        if place > last:
+            return
+        if only is None or place in only:
+            yield Frame(image.copy(), place, place)
+        before, place = image, place + 1
+    if before is None:
+        raise MediaError("no frame of the damaged stream can be decoded")
+    for frozen in range(place, last + 1):
+        if only is None or frozen in only:
+            yield Frame(before.copy(), frozen, frozen)
+
+
+def _decoded(path: Path, frame_rate: Fraction) -> Iterator[tuple[int, Image]]:
+    """The position and the image of each frame that a decoder can make something of, in the order of the times."""
+    with opening.opened(path) as container:
+        stream = opening.video_stream(path, container)
+        stream.codec_context.options = {**stream.codec_context.options, **_CONCEALING}
+        time_base = stream.time_base or Fraction(1, 90_000)
+        first: av.VideoFrame | None = None
+        for frame in _frames(container, stream):
+            if first is None:
+                first, to_array = frame, pixels.converter(stream, frame)
+            if frame.pts is None or first.pts is None or (frame.width, frame.height) != (first.width, first.height):
+                continue  # a header is damaged
+            yield round((frame.pts - first.pts) * time_base * frame_rate), to_array(frame)
+
+
+def _frames(container: av.container.InputContainer, stream: av.VideoStream) -> Iterator[av.VideoFrame]:
+    for packet in opening.packets(container, stream):
+        with suppress(av.error.InvalidDataError):
+            yield from packet.decode()

@@ -1,0 +1,158 @@
+"""A causal language model of transformers that writes short answers: the most probable words, and yes or no."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, cast
+
+from perturbations.errors import ConfigError
+from perturbations.models.registry import Model
+from perturbations.system.checkpoints import (
+    Checkpoint,
+    find_checkpoint,
+    identity,
+    library,
+    load_model,
+    load_part,
+    read_config,
+    runtime,
+)
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+MAX_NEW_TOKENS = 48
+_YES, _NO = ("yes", "Yes", " yes", " Yes"), ("no", "No", " no", " No")
+
+
+class _Output(Protocol):
+    """What the model computes of a text."""
+
+    logits: torch.Tensor
+
+
+class _Model(Protocol):
+    """What is used of a model, whose `generate` does not type-check."""
+
+    @property
+    def device(self) -> torch.device: ...
+    def generate(self, **inputs: object) -> torch.Tensor: ...
+    def __call__(self, **inputs: object) -> _Output: ...
+
+
+class LanguageModel:
+    """A loaded language model. Each prompt is read alone, so that no answer depends on other prompts.
+
+    Attributes:
+        identity: name, revision, dtype, device and library version, for the manifest.
+    """
+
+    def __init__(self, model: _Model, tokenizer: PreTrainedTokenizerBase, identity: dict[str, str]) -> None:
+        self._model = model
+        self._tokenizer = tokenizer
+        self.identity = identity
+
+    @property
+    def source(self) -> str:
+        """What rows record: the name, and where its weights are from."""
+        return f"llm {self.identity['name']} {self.identity['revision']}"
+
+    def answer(self, prompt: str) -> str:
+        """The most probable continuation of a prompt, up to the end of its first line; empty where there is none."""
+        torch = library("torch")
+        inputs = self._inputs(prompt)
+        with torch.inference_mode():
+            output = self._model.generate(**inputs)
+        written = output[0, inputs["input_ids"].shape[1] :]
+        return str(self._tokenizer.decode(written, skip_special_tokens=True)).strip().partition("\n")[0].strip()
+
+    def says_yes(self, prompt: str) -> bool:
+        """Whether "yes" is a more probable first word than "no"; of equal ones, "no"."""
+        torch = library("torch")
+        with torch.inference_mode():
+            logits = self._model(**self._inputs(prompt)).logits[0, -1]
+        yes, no = self._first_tokens(_YES), self._first_tokens(_NO)
+        shared = yes & no  # such as the mark of a word's start
+        if not yes - shared or not no - shared:
+            raise ConfigError(f"{self.identity['name']}: its tokenizer cannot tell yes from no by the first token")
+        return bool(logits[sorted(yes - shared)].max() > logits[sorted(no - shared)].max())
+
+    def _first_tokens(self, words: Sequence[str]) -> set[int]:
+        encoded = (self._tokenizer(word, add_special_tokens=False)["input_ids"] for word in words)
+        return {int(cast("list[int]", ids)[0]) for ids in encoded if ids}
+
+    def _inputs(self, prompt: str) -> dict[str, torch.Tensor]:
+        if self._tokenizer.chat_template:
+            message = [{"role": "user", "content": prompt}]
+            text = str(self._tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False))
+            encoded = self._tokenizer(text, add_special_tokens=False, return_tensors="pt")
+        else:
+            encoded = self._tokenizer(prompt, return_tensors="pt")
+        return {name: encoded[name].to(self._model.device) for name in ("input_ids", "attention_mask")}
+
+
+def load(model: str, *, revision: str | None = None, device: str = "cpu", dtype: str = "float32") -> LanguageModel:
+    """The causal language model of this hub name or folder, on this device.
+
+    Args:
+        model: a hub name that was downloaded before, or a folder; nothing is downloaded.
+        revision: see `checkpoints.find_checkpoint`.
+        device: "cpu", "cuda" or "cuda:N".
+        dtype: "float32", "bfloat16" or "float16".
+
+    Raises:
+        ConfigError: a library, the checkpoint or the device is missing, or it is no causal language model.
+    """
+    torch_device, torch_dtype = runtime(device, dtype)
+    transformers = library("transformers")
+    checkpoint = find_checkpoint(model, revision)
+    loaded = load_model(_model_class(checkpoint), checkpoint, device=torch_device, dtype=torch_dtype)
+    tokenizer = load_part(transformers.AutoTokenizer, checkpoint)
+    if not len(tokenizer):
+        raise ConfigError(f"model {checkpoint.name!r} in {checkpoint.folder} has no tokenizer")
+    loaded.generation_config = _greedy(transformers.GenerationConfig, loaded, tokenizer)
+    return LanguageModel(cast(_Model, loaded), tokenizer, identity(loaded, checkpoint))
+
+
+def _model_class(checkpoint: Checkpoint) -> type[PreTrainedModel]:
+    transformers = library("transformers")
+    kind = str(read_config(checkpoint)["model_type"])
+    known = transformers.CONFIG_MAPPING
+    classes = transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+    if kind not in known or known[kind] not in classes:
+        raise ConfigError(
+            f"model {checkpoint.name!r} in {checkpoint.folder} is {kind[:100]!r}, which transformers does not know as "
+            "a causal language model"
+        )
+    return cast("type[PreTrainedModel]", classes[known[kind]])
+
+
+def _greedy(
+    config_class: type[GenerationConfig], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> GenerationConfig:
+    """New settings, not the checkpoint's with changes: those may sample, and penalize repetition."""
+    saved = model.generation_config
+    end = tokenizer.eos_token_id if saved is None or saved.eos_token_id is None else saved.eos_token_id
+    first = end[0] if isinstance(end, list) else end
+    return config_class(
+        max_new_tokens=MAX_NEW_TOKENS,
+        do_sample=False,
+        num_beams=1,
+        repetition_penalty=1.0,
+        eos_token_id=end,
+        pad_token_id=first if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
+    )
+
+
+MODELS = (
+    Model(
+        role="instruction writer",
+        backends=("pretrained",),
+        name="any causal language model",
+        weights="model hub, or a folder",
+        licence="the model's own",
+        load=load,
+        of="composed",
+    ),
+)

@@ -1,0 +1,258 @@
+"""Features from files of others: every layout gives the same rows, matched by name, and every mistake is named."""
+
+from __future__ import annotations
+
+import csv
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perturbations.composed.records import ComposedQuery, PoolClip, Split
+from perturbations.errors import AnnotationError
+from perturbations.evaluation import composed_embeddings as embeddings
+from perturbations.evaluation.composed_embeddings import CLIPS, TEXTS, of_clips, of_texts
+
+NAMES = ["v_0_8", "v_20_28", "v_40_48", "v_20_28"]
+"""The second name stands in two rows, as 1,860 of EgoCVR's do."""
+VALUES = np.arange(4 * 3 * 2, dtype=np.float32).reshape(4, 3, 2)
+VALUES[3] = VALUES[1] + 100
+
+
+def split(names: Sequence[str] = NAMES) -> Split:
+    pool = tuple(PoolClip(name=name, video_id="v", narration="") for name in names)
+    query = ComposedQuery(query_id="0", clip=names[0], targets=(names[1],), instruction="Shake it.")
+    return Split(pool, (query,), {})
+
+
+def lists(path: Path, names: Sequence[str], values: object, columns: tuple[str, str] = CLIPS) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(columns)
+        rows = [str(row) for row in np.asarray(values).tolist()] if values is not None else [""] * len(names)
+        table.writerows(zip(names, rows, strict=True))
+    return path
+
+
+def names_only(path: Path, names: Sequence[str] = NAMES) -> None:
+    path.write_text("".join(f"{name}\n" for name in ("clip_name", *names)))
+
+
+def as_csv(folder: Path, values: np.ndarray) -> Path:
+    return lists(folder / "x.csv", NAMES, values)
+
+
+def as_npy(folder: Path, values: np.ndarray) -> Path:
+    names_only(folder / "x.csv")
+    np.save(folder / "x.npy", values)
+    return folder / "x.npy"
+
+
+def as_npz(folder: Path, values: np.ndarray) -> Path:
+    np.savez(folder / "x.npz", names=np.array(NAMES), embeddings=values)
+    return folder / "x.npz"
+
+
+def as_pt(folder: Path, values: np.ndarray) -> Path:
+    torch = pytest.importorskip("torch")
+    names_only(folder / "x.csv")
+    torch.save(torch.from_numpy(values), folder / "x.pt")
+    return folder / "x.csv"  # the official code is given the CSV and takes the tensor beside it
+
+
+def as_safetensors(folder: Path, values: np.ndarray) -> Path:
+    saving = pytest.importorskip("safetensors.numpy")
+    names_only(folder / "x.csv")
+    saving.save_file({"features": values}, folder / "x.safetensors")
+    return folder / "x.safetensors"
+
+
+LAYOUTS = [as_csv, as_npy, as_npz, as_pt, as_safetensors]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("values", "frames", "expected"),
+    [
+        (VALUES, "mean", VALUES.mean(axis=1)),
+        (VALUES, "middle", VALUES[:, 1]),
+        (VALUES[:, 2], "mean", VALUES[:, 2]),
+        (VALUES[:, :1], "middle", VALUES[:, 0]),
+    ],
+    ids=["frames", "middle", "one vector", "one frame"],
+)
+def test_every_layout_gives_the_same_rows(
+    tmp_path: Path,
+    layout: Callable[[Path, np.ndarray], Path],
+    values: np.ndarray,
+    frames: embeddings.Frames,
+    expected: np.ndarray,
+) -> None:
+    held = embeddings.read(layout(tmp_path, np.ascontiguousarray(values)), frames=frames)
+    assert held.rows.dtype == np.float32
+    assert np.array_equal(of_clips(held, split()), expected)
+
+
+def test_rows_are_found_by_name_and_not_by_order(tmp_path: Path) -> None:
+    held = embeddings.read(as_npz(tmp_path, VALUES[:, 0]))
+    turned = ["v_20_28", "v_40_48", "v_20_28", "v_0_8"]
+    assert np.array_equal(of_clips(held, split(turned)), VALUES[[1, 2, 3, 0], 0])
+    fewer = embeddings.Embeddings(held.path, ("more", *held.names[:3]), held.rows)
+    assert np.array_equal(of_clips(fewer, split()), held.rows[[1, 2, 3, 2]])
+
+
+def test_rows_of_a_name_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+    held = embeddings.read(as_npz(tmp_path, VALUES[:, 0]))
+    with pytest.raises(AnnotationError, match=r"x.npz has 2 rows of 'v_20_28' with different features"):
+        of_clips(held, split(NAMES[:3]))
+    held.rows[3] = held.rows[1] * 1.0001
+    assert np.array_equal(of_clips(held, split(NAMES[:3])), held.rows[:3])
+
+
+def test_missing_names_are_counted(tmp_path: Path) -> None:
+    held = embeddings.read(as_npz(tmp_path, VALUES[:, 0]))
+    with pytest.raises(AnnotationError, match=r"x.npz lacks 2 of 3 clips: 'w_1_2', 'w_3_4'"):
+        of_clips(held, split(["v_0_8", "w_1_2", "w_3_4"]))
+
+
+def test_texts_are_found_by_themselves(tmp_path: Path) -> None:
+    path = lists(tmp_path / "t.csv", ["Shake it.", " Take it, now.", "Shake it."], [[1, 2], [3, 4], [1, 2]], TEXTS)
+    held = embeddings.read(path, TEXTS)
+    assert of_texts(held, ["Take it, now.", "Shake it. ", "Shake it."]).tolist() == [[3, 4], [1, 2], [1, 2]]
+    with pytest.raises(AnnotationError, match=r"lacks 1 of 1 texts: 'Drop it.'"):
+        of_texts(held, ["Drop it."])
+    again = lists(tmp_path / "u.csv", ["Shake it.", "Shake it."], [[1, 2], [1, 3]], TEXTS)
+    with pytest.raises(AnnotationError, match="different features"):
+        of_texts(embeddings.read(again, TEXTS), ["Shake it."])
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ("[1.0, 2.0, 3.0]", r"line 3 \('v_20_28'\): 3 values, the rows before have 2"),
+        ("[1.0, nan]", "no list of numbers"),
+        ("[1.0, NaN]", "NaN, infinity"),
+        ("[1.0, 1e39]", "NaN, infinity, or numbers that float32 cannot hold"),
+        ("[1.0, 2.", "cut short"),
+        ("", "cut short"),
+        ("['a', 'b']", "no list of numbers"),
+        ('["a", "b"]', "not numbers"),
+        ("[true, false]", "not numbers"),
+        ("[[1.0], [2.0, 3.0]]", "no list of numbers"),
+        ("[]", "expected N x D"),
+        ("[[[1.0, 2.0]]]", "expected N x D"),
+        ("3", "expected N x D"),
+        ("__import__('os')", "no list of numbers"),
+        ("[" * 100_000, "no list of numbers"),
+    ],
+)
+def test_wrong_lists_are_named_with_their_line(tmp_path: Path, second: str, message: str) -> None:
+    path = tmp_path / "x.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([CLIPS, ("v_0_8", "[1.0, 2.0]"), ("v_20_28", second)])
+    with pytest.raises(AnnotationError, match=message) as caught:
+        embeddings.read(path)
+    assert str(path) in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_tables_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text('clip_name,clip_embeddings\nv_0_8,"[1.0, 2.0]"\nv_20')
+    with pytest.raises(AnnotationError, match="line 3: fields do not fit the header; is the file cut short"):
+        embeddings.read(path)
+    path.write_text("clip_name,features\n")
+    with pytest.raises(AnnotationError, match="no column 'clip_embeddings'"):
+        embeddings.read(path)
+    path.write_text("clip_name,clip_embeddings\n")
+    with pytest.raises(AnnotationError, match="lists nothing"):
+        embeddings.read(path)
+
+
+def test_tensors_that_do_not_fit_their_names_are_refused(tmp_path: Path) -> None:
+    path = as_npy(tmp_path, VALUES[:3])
+    with pytest.raises(AnnotationError, match=r"x.npy has 3 rows, and there are 4 names"):
+        embeddings.read(path)
+    (tmp_path / "x.csv").unlink()
+    with pytest.raises(AnnotationError, match=r"x.npy has no names: .*x.csv must list them, in the column clip_name"):
+        embeddings.read(path)
+    names_only(tmp_path / "x.csv")
+    (tmp_path / "x.npz").write_bytes(b"")
+    with pytest.raises(AnnotationError, match="several tensors lie beside it"):
+        embeddings.read(tmp_path / "x.csv")
+    with pytest.raises(AnnotationError, match="features are read from .csv, .pt"):
+        embeddings.read(tmp_path / "x.pkl")
+
+
+@pytest.mark.parametrize("values", [np.full((4, 2), np.nan), np.full((4, 2), "a"), np.ones(4), np.ones((4, 0))])
+def test_values_that_are_no_features_are_refused(tmp_path: Path, values: np.ndarray) -> None:
+    with pytest.raises(AnnotationError, match=r"x.npy"):
+        embeddings.read(as_npy(tmp_path, values))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_files_that_are_cut_short_are_refused(tmp_path: Path, layout: Callable[[Path, np.ndarray], Path]) -> None:
+    path = layout(tmp_path, VALUES)
+    for file in tmp_path.glob("x.*"):
+        if file.suffix != ".csv" or path == file:
+            file.write_bytes(file.read_bytes()[: file.stat().st_size * 2 // 3])
+    with pytest.raises(AnnotationError):
+        embeddings.read(path)
+
+
+def test_no_code_of_a_file_runs(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    names_only(tmp_path / "x.csv")
+
+    class Bad:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return Path.touch, (tmp_path / "ran",)  # type: ignore[return-value]
+
+    torch.save(Bad(), tmp_path / "x.pt")
+    with pytest.raises(AnnotationError, match="no sound file of features"):
+        embeddings.read(tmp_path / "x.pt")
+    np.save(tmp_path / "x.npy", np.array([Bad()]), allow_pickle=True)
+    with pytest.raises(AnnotationError, match="no sound file of features"):
+        embeddings.read(tmp_path / "x.npy")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_torch_files_that_would_grow_are_refused(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    names_only(tmp_path / "x.csv")
+    path = tmp_path / "x.pt"
+    torch.save(torch.zeros(1, 1).expand(4, 10**12), path)
+    with pytest.raises(AnnotationError, match="expected N x D"):
+        embeddings.read(path)
+    torch.save({"features": torch.zeros(4, 2)}, path)
+    with pytest.raises(AnnotationError, match="it holds a dict"):
+        embeddings.read(path)
+    torch.save(torch.zeros(4, 2).to_sparse(), path)
+    with pytest.raises(AnnotationError, match="not a plain tensor"):
+        embeddings.read(path)
+    torch.save(torch.zeros(4, 2), path)
+    with zipfile.ZipFile(path) as stored, zipfile.ZipFile(tmp_path / "y.pt", "w", zipfile.ZIP_DEFLATED) as packed:
+        for name in stored.namelist():
+            packed.writestr(name, stored.read(name))
+    (tmp_path / "y.pt").replace(path)
+    with pytest.raises(AnnotationError, match="compressed"):
+        embeddings.read(path)
+
+
+def test_older_torch_files_and_half_precision_are_read(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    names_only(tmp_path / "x.csv")
+    for dtype in (torch.bfloat16, torch.float16, torch.float64):
+        torch.save(torch.from_numpy(VALUES).to(dtype), tmp_path / "x.pt", _use_new_zipfile_serialization=False)
+        assert np.array_equal(embeddings.read(tmp_path / "x.pt", frames="middle").rows, VALUES[:, 1])
+
+
+def test_lists_are_those_that_the_official_code_writes(tmp_path: Path) -> None:
+    """Its CSVs hold Python's text of nested lists, which is JSON for finite numbers."""
+    values = [[1e-07, -3.0], [12345678.9, 5e20]]
+    assert json.loads(str(values)) == values
+    held = embeddings.read(lists(tmp_path / "x.csv", ["a", "b"], values))
+    assert held.rows.tolist() == np.float32(values).tolist()

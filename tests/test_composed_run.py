@@ -1,0 +1,557 @@
+"""Composed retrieval as users run it: datasets that give splits, plans, manifests, the runner, the workflow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_workflow import Project
+
+from perturbations import read_manifest
+from perturbations.composed import manifests
+from perturbations.composed.galleries import NAMES, gallery
+from perturbations.composed.records import ComposedQuery, PoolClip, Split
+from perturbations.datasets import registry
+from perturbations.demo import film
+from perturbations.errors import ConfigError, ManifestError
+from perturbations.manifest import files
+from perturbations.plan import composed, composed_paths, items, targets
+from perturbations.plan import config as configuration
+from perturbations.plan.sharding import Plan
+
+EGOCVR_POOL = [("u_0_9", "#C C cuts", "u"), ("u_9_18", "#C C peels", "u"), ("u_20_29", "#C C walks", "u")]
+
+
+def write_egocvr(folder: Path, pool: Sequence[tuple[str, ...]] = EGOCVR_POOL) -> dict[str, str]:
+    """The official files, of one query, and the settings of the dataset."""
+    folder.mkdir(exist_ok=True)
+    lines = ["clip_name,narration_text,video_uid", *(",".join(row) for row in pool)]
+    (folder / "egocvr_data.csv").write_text("\n".join(lines) + "\n")
+    header = "video_clip_id,target_clip_ids,video_clip_narration,target_clip_narration,instruction,modified_captions"
+    row = "u_0_9,['u_9_18'],#C C cuts,#C C peels,Peel it., #C C peels"
+    (folder / "egocvr_annotations.csv").write_text(f"{header}\n{row}\n")
+    return {"adapter": "egocvr", "annotations": str(folder / "egocvr_annotations.csv"), "videos": str(folder)}
+
+
+def parse(dataset: dict[str, Any], **more: Any) -> configuration.Config:
+    return configuration.parse({"datasets": {"mine": dataset}, "suites": {"mlvp": {}}, **more})
+
+
+def split_of(dataset: dict[str, Any]) -> Split:
+    config = parse(dataset)
+    settings = config.datasets["mine"]
+    adapter = registry.get(settings.adapter)
+    assert adapter.composed is not None
+    listing = items.read("mine", settings, videos=False)
+    return adapter.composed.split(settings, listing, registry.SplitKey(0, "mine"))
+
+
+# --- datasets --------------------------------------------------------------------------------------------------------
+
+
+def test_egocvr_lists_each_clip_of_the_pool_once(tmp_path: Path) -> None:
+    pool = [
+        *EGOCVR_POOL,
+        ("u_9_18", "#C C peels", "u"),  # a distractor of another target too
+        ("u_9_18", "#C C peels it", "u"),
+        ("u_9_18", "#C C peels", "other"),
+        ("", "#C C rests", "u"),
+        ("u_30_39", "#C C rests", ""),
+    ]
+    listing = items.read("mine", parse(write_egocvr(tmp_path, pool)).datasets["mine"])
+    assert [item.item_id for item in listing.items] == ["u_0_9", "u_9_18", "u_20_29"]
+    assert listing.items[1].texts == ("#C C peels", "#C C peels it")
+    assert listing.items[1].files == ("u/u_9_18.mp4",)
+    assert len(listing.rejected) == 3
+    assert all("egocvr_data.csv" in entry.reason for entry in listing.rejected)
+
+
+def test_egocvrs_pool_may_lie_elsewhere(tmp_path: Path) -> None:
+    settings = write_egocvr(tmp_path)
+    (tmp_path / "pool").mkdir()
+    pool = (tmp_path / "egocvr_data.csv").rename(tmp_path / "pool" / "all.csv")
+    with pytest.raises(ConfigError, match=r"there is no .*egocvr_data\.csv"):
+        composed.check(parse(settings), "mine")
+    own = {**settings, "pool": str(pool)}
+    composed.check(parse(own), "mine")
+    assert len(split_of(own).pool) == 3
+    assert composed_paths.annotation_files(parse(own), "mine") == [settings["annotations"], str(pool)]
+
+
+def test_the_official_files_have_their_published_sizes(reference: Path, tmp_path: Path) -> None:
+    annotations = reference / "data" / "egocvr" / "egocvr_annotations.csv"
+    settings = {"adapter": "egocvr", "annotations": str(annotations), "videos": str(tmp_path)}
+    listing = items.read("mine", parse(settings).datasets["mine"])
+    assert (len(listing.items), len(listing.rejected)) == (10_666, 0)
+    assert sum(len(item.texts) > 1 for item in listing.items) == 15
+    split = split_of(settings)
+    assert (len(split.queries), len({query.clip for query in split.queries}), len(split.pool)) == (2_295, 1_864, 12_526)
+
+
+def test_activitynets_official_json_lists_sentences_with_their_spans(tmp_path: Path) -> None:
+    path = tmp_path / "val_1.json"
+    entry = {
+        "duration": 60,
+        "timestamps": [[0, 9.5], [20, 30], [40]],
+        "sentences": [" He peels it. ", "He cuts it.", "x"],
+    }
+    path.write_text(json.dumps({"v_a": entry, "v_b": {"timestamps": [[0, 1]], "sentences": []}}))
+    settings = {"adapter": "activitynet", "annotations": str(path), "videos": str(tmp_path)}
+    config = parse(settings)
+    listing = items.read("mine", config.datasets["mine"])
+    first = listing.items[0]
+    assert (first.item_id, first.source_video_id, first.texts) == ("v_a_0", "v_a", ("He peels it.",))
+    assert (first.start_s, first.end_s, first.files[0]) == (0.0, 9.5, "v_a.mp4")
+    assert [entry.item_id for entry in listing.rejected] == ["v_a_2", "v_b"]
+    assert config.datasets["mine"].has_spans
+    composed.check(config, "mine")
+
+
+def test_didemos_moments_are_those_that_most_annotators_chose(tmp_path: Path) -> None:
+    path = tmp_path / "test_data.json"
+    rows = [
+        {"video": "a.mov", "description": " a dog runs ", "annotation_id": 7, "times": [[4, 4], [1, 2], [1, 2]]},
+        {"video": "a.mov", "description": "a dog sits", "annotation_id": 8, "times": []},
+    ]
+    path.write_text(json.dumps(rows))
+    settings = {"adapter": "didemo", "annotations": str(path), "videos": str(tmp_path)}
+    moments = {**settings, "moments": True}
+    listing = items.read("mine", parse(moments).datasets["mine"])
+    (moment,) = listing.items
+    assert (moment.item_id, moment.texts, moment.start_s, moment.end_s) == ("a.mov_7", ("a dog runs",), 5.0, 15.0)
+    assert [entry.item_id for entry in listing.rejected] == ["a.mov_8"]
+    composed.check(parse(moments), "mine")
+    with pytest.raises(ConfigError, match="`moments: true`"):
+        composed.check(parse(settings), "mine")
+
+
+@pytest.mark.parametrize(
+    ("adapter", "reason"),
+    [("activitynet", "one paragraph per video, without spans"), ("folder", "whole videos"), ("msrvtt", "whole videos")],
+)
+def test_whole_videos_give_no_split(adapter: str, reason: str, tmp_path: Path) -> None:
+    config = parse({"adapter": adapter, "annotations": str(tmp_path / "a.jsonl"), "videos": str(tmp_path)})
+    with pytest.raises(ConfigError, match=reason):
+        composed.check(config, "mine")
+
+
+def test_a_folder_with_spans_gives_a_split(tmp_path: Path) -> None:
+    rows = ["id,file,text,from,to", "a,v.mp4,peel the onion,0,5", "b,v.mp4,cut the onion,6,9", "c,v.mp4,wash pots,9,12"]
+    (tmp_path / "a.csv").write_text("\n".join(rows) + "\n")
+    columns = {"item_id": "id", "video": "file", "caption": "text", "start_s": "from", "end_s": "to"}
+    settings = {
+        "adapter": "folder",
+        "annotations": str(tmp_path / "a.csv"),
+        "videos": str(tmp_path),
+        "columns": columns,
+    }
+    composed.check(parse(settings), "mine")
+    assert {query.query_id: query.instruction for query in split_of(settings).queries} == {
+        "a:temporal": "Cut it instead.",
+        "b:temporal": "Peel it instead.",
+    }
+
+
+def test_youcook2_gives_over_2000_queries(reference: Path) -> None:
+    annotations = reference / "data" / "youcook2" / "validation_youcook.csv"
+    split = split_of({"adapter": "youcook2", "annotations": str(annotations), "videos": str(annotations.parent)})
+    assert len(split.queries) >= 2_000
+    assert len(split.pool) == 3_350
+
+
+def test_families_of_the_demo_differ_in_motion_or_colour_alone() -> None:
+    members = film.families(40)
+    assert members[:16] == film.families(16)
+    scenes = [member.scene for member in members]
+    assert len({*scenes}) == 40
+    assert not {*scenes} & {*film.TRAINING}
+    for member in members:
+        assert member.motion in film.caption(member.scene)
+        assert f" {member.colour} " in film.caption(member.scene)
+        first = members[8 * member.family]
+        expected = film.caption(first.scene).partition(" near a ")[0]
+        changed = expected.replace(first.motion, member.motion).replace(first.colour, member.colour)
+        assert film.caption(member.scene).partition(" near a ")[0] == changed
+    with pytest.raises(ValueError, match="scenes in families"):
+        film.families(20_000)
+
+
+def test_the_demos_queries_have_seven_candidates() -> None:
+    split = split_of({"adapter": "demo", "clips": 16, "families": True})
+    assert len(split.queries) == 16 * 4
+    assert {len(rows) for rows in gallery(split, "local_full")} == {7}
+    for query in split.queries:
+        assert query.kind == ("temporal" if query.instruction.startswith("Now it") else "object")
+        assert query.modified_caption != query.narration
+    assert split_of({"adapter": "demo", "clips": 16, "families": True}) == split
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------
+
+DEMO = {"adapter": "demo", "clips": 8, "families": True}
+SUITES = {
+    "mlvp": {"perturbations": ["fog"], "severities": [1, 3]},
+    "mm_robustness": {
+        "perturbations": ["pixelate"],
+        "captions": {"perturbations": ["keyboard", "ocr"], "severities": [1, 2]},
+    },
+}
+
+
+def planned(**wanted: Any) -> configuration.Config:
+    return parse(DEMO, suites=SUITES, composed=wanted)
+
+
+def test_halves_of_the_queries_are_perturbed_alone_and_together() -> None:
+    config = planned(both=["mm_robustness/ocr"])
+    scenarios = composed.scenarios(config, "mine")
+    shown = [
+        (
+            scenario.perturbed,
+            scenario.clips and scenario.clips.part,
+            scenario.instructions and scenario.instructions.part,
+        )
+        for scenario in scenarios
+    ]
+    assert shown == [
+        ("nothing", None, None),
+        ("clips", "fog/3", None),
+        ("clips", "pixelate/5", None),
+        ("instructions", None, "keyboard/2"),
+        ("instructions", None, "ocr/2"),
+        ("both", "fog/3", "ocr/2"),
+        ("both", "pixelate/5", "ocr/2"),
+    ]
+    jobs = composed.jobs(config, "mine")
+    assert list(jobs) == [("clean", "clean"), ("mlvp", "low"), ("mm_robustness", "digital")]
+    assert sorted(map(str, scenarios)) == sorted(str(scenario) for members in jobs.values() for scenario in members)
+    assert composed.text_suites(config, "mine") == ["mm_robustness"]
+    assert composed.of_instructions(config, "mine", "mm_robustness") == [("keyboard", 2), ("ocr", 2)]
+    with pytest.raises(ConfigError, match="no composed retrieval mlvp/high"):
+        composed.settings(config, "mine", ("mlvp", "high"))
+
+
+def test_only_clean_queries_are_asked_when_no_suite_is_named() -> None:
+    config = planned(suites=[], text_suites=[])
+    assert [scenario.perturbed for scenario in composed.scenarios(config, "mine")] == ["nothing"]
+
+
+def test_what_a_job_reads() -> None:
+    config = planned(both=["mm_robustness/ocr"])
+    clean = composed_paths.inputs(config, "mine", ("clean", "clean"))
+    assert "queries" not in clean
+    assert clean["texts"] == [
+        f"work/mine/composed/mm_robustness/captions/{name}/2/s0.parquet" for name in ("keyboard", "ocr")
+    ]
+    fog = composed_paths.inputs(config, "mine", ("mlvp", "low"))
+    assert fog["queries"] == "work/mine/composed/features/mlvp/low.safetensors"
+    plan = Plan(("s1", "s2"), {}, 2, 0)
+    encoded = composed_paths.feature_inputs(config, "mine", "mlvp", "low", lambda name: plan)
+    assert encoded["parts"] == [f"work/mine/mlvp/fog/3/{shard}.parquet" for shard in plan.shards]
+    assert composed_paths.job_options("mine", {name: path for name, path in fog.items() if name != "pretrained"}) == [
+        "--clips",
+        "work/mine/composed/features/clean/clean.safetensors",
+        "--queries",
+        "work/mine/composed/features/mlvp/low.safetensors",
+        "--texts",
+        "work/mine/composed",
+    ]
+
+
+def test_targets_of_composed_retrieval(tmp_path: Path) -> None:
+    ego = write_egocvr(tmp_path / "ego")
+    datasets = {"drawn": DEMO, "plain": {"adapter": "demo"}, "ego": ego}
+    config = configuration.parse({"datasets": datasets, "suites": SUITES, "composed": {"suites": []}})
+    menu = {
+        target.name: target
+        for target in targets.menu(config, lambda name: Plan((), {}, 0, 0), lambda name: ())
+        if target.name.startswith(("composed", "egocvr"))
+    }
+    assert list(menu) == ["egocvr", "composed_drawn", "composed_plain", "composed_ego"]
+    assert menu["egocvr"].request().files == menu["composed_ego"].request().files
+    assert "manifests/drawn/composed/mm_robustness/captions.parquet" in menu["composed_drawn"].request().files
+    with pytest.raises(ConfigError, match="`families: true`"):
+        menu["composed_plain"].request()
+    without = targets.composed_of_adapter
+    with pytest.raises(ConfigError, match="no dataset of the adapter 'youcook2'"):
+        without(config, "youcook2", lambda name: Plan((), {}, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"galleries": ["local"]}, "composed.galleries.0: no gallery 'local'; known: global_rows"),
+        ({"galleries": []}, "composed.galleries: "),
+        ({"suites": ["msrvtt_p"]}, "composed.suites: 'msrvtt_p' is not among `suites`"),
+        ({"text_suites": ["x"]}, "composed.text_suites: 'x' is not among `suites`"),
+        ({"both": ["keyboard"]}, "composed.both: 'keyboard' is no perturbation of captions"),
+        ({"both": ["mm_robustness/pixelate"]}, "composed.both: 'mm_robustness/pixelate' is no perturbation"),
+        ({"words": ["gt", "gt"]}, "composed.words: lists a value twice"),
+        ({"shortlist": 0}, "composed.shortlist: "),
+    ],
+)
+def test_settings_that_cannot_be(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        planned(**wrong)
+    assert message in str(error.value)
+
+
+# --- manifests -------------------------------------------------------------------------------------------------------
+
+
+def clip(name: str, start_s: float, narration: str = "", video: str = "v") -> PoolClip:
+    return PoolClip(name=name, video_id=video, narration=narration or name, start_s=start_s, end_s=start_s + 5)
+
+
+SPLIT = Split(
+    (
+        clip("a", 0),
+        clip("b", 10),
+        clip("c", 20),
+        clip("d", 30),
+        clip("d", 30, "d again"),
+        clip("e", 11),
+        clip("f", 0, video="w"),
+    ),
+    (
+        ComposedQuery(
+            query_id="0", clip="a", targets=("b",), instruction="Use a spoon.", instruction_source="official"
+        ),
+        ComposedQuery(query_id="1", clip="c", targets=("d", "b", "d"), instruction="Peel it.", modified_caption="x"),
+        ComposedQuery(query_id="2", clip="b", targets=("b",), instruction="No change."),
+    ),
+    {"b": (3, 5), "d": (4,)},
+    frozenset({"b"}),
+    {"local_official": ((1, 3), (1, 4), (0,)), "global_official": ((1, 2, 3, 5, 6), (0, 1, 3, 4, 5), (0, 2))},
+)
+
+
+def written(folder: Path, split: Split = SPLIT, **wanted: Any) -> Split:
+    manifests.write(split, folder, "data", manifests.Wanted(NAMES, **wanted), {"root": "."})
+    again, dataset = manifests.read(folder)
+    assert dataset == "data"
+    return again
+
+
+@pytest.mark.parametrize("deduplicate", [False, True])
+def test_a_split_comes_back_and_its_galleries_are_ranges(deduplicate: bool, tmp_path: Path) -> None:
+    again = written(tmp_path, deduplicate=deduplicate)
+    labelled = manifests.labelled(SPLIT)
+    assert again == replace(labelled, galleries=again.galleries)
+    assert [query.kind for query in again.queries] == ["object", "temporal", "temporal"]
+    rows = files.read_rows(tmp_path / "galleries.parquet", files.kind_of(tmp_path / "galleries.parquet"))
+    for name in (*NAMES, *SPLIT.galleries):
+        for number, members in enumerate(gallery(SPLIT, name, deduplicate=deduplicate)):
+            held: set[int] = set()
+            for row in sorted((row for row in rows if row.gallery == name), key=lambda row: not row.included):
+                if row.query_id in (None, str(number)):
+                    own = {*range(row.first_row, row.end_row)}
+                    held = held | own if row.included else held - own
+            assert held == {*members}, (name, number)
+    if not deduplicate:
+        assert {name: [*members] for name, members in again.galleries.items()} == {
+            name: [*members] for name, members in SPLIT.galleries.items()
+        }
+    about = files.read_metadata(tmp_path / "queries.parquet")
+    assert about["odd"]["only_own_target"] == 1
+    assert about["sources"]["instruction"] == {"official": 1, "": 2}
+    assert {comparison["given"] for comparison in about["official"]} == {*SPLIT.galleries}
+
+
+def test_galleries_of_egocvr_take_a_few_megabytes(reference: Path, tmp_path: Path) -> None:
+    annotations = reference / "data" / "egocvr" / "egocvr_annotations.csv"
+    split = split_of({"adapter": "egocvr", "annotations": str(annotations), "videos": str(tmp_path)})
+    manifests.write(split, tmp_path, "data", manifests.Wanted(NAMES), {"root": "."})
+    assert sum(path.stat().st_size for path in tmp_path.glob("*.parquet")) < 3_000_000
+
+
+def test_what_is_missing_is_in_no_gallery_and_asks_nothing() -> None:
+    every = frozenset(query.query_id for query in SPLIT.queries)
+    part = manifests.restricted(SPLIT, frozenset("abcef"), every)
+    assert [row.name for row in part.pool] == ["a", "b", "c", "e", "f"]
+    assert [query.targets for query in part.queries] == [("b",), ("b",), ("b",)]
+    assert part.blocks == {"b": (3,)}
+    assert part.galleries["local_official"] == [(1,), (1,), (0,)]
+    assert [query.query_id for query in manifests.restricted(SPLIT, frozenset("abcde"), frozenset("1")).queries] == [
+        "1"
+    ]
+    assert [query.query_id for query in manifests.restricted(SPLIT, frozenset("cd"), every).queries] == ["1"]
+    assert manifests.restricted(SPLIT, frozenset("abcdefg"), every) is SPLIT
+
+
+@pytest.mark.parametrize("text", ["{", "[[0, 8]]", "[[2, 1]]", "[[0, 1, 2]]", "7", '[["0", 1]]'])
+def test_a_strangers_ranges_stay_in_the_pool(text: str, tmp_path: Path) -> None:
+    written(tmp_path)
+    path = tmp_path / "pool.parquet"
+    rows = files.read_rows(path, files.kind_of(path))
+    files.write(path, files.kind_of(path), [replace(row, distractors=text) for row in rows], {"root": "."})
+    with pytest.raises(ManifestError, match="ranges of the pool's 7 rows"):
+        manifests.read(tmp_path)
+
+
+# --- the runner ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def runner() -> Any:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from perturbations.evaluation import composed_runner
+
+    return composed_runner
+
+
+def clip_features(*names: str) -> Any:
+    """One direction per clip."""
+    from perturbations.evaluation.composed_features import Features
+
+    return Features(names, np.eye(8, dtype=np.float32)[["abcdefgh".index(name) for name in names]])
+
+
+def run(runner: Any, asked: Any = None, names: str = "abcdef", split: Split = SPLIT, **changed: Any) -> list[Any]:
+    """The results where a query's words are the direction of the clip that they name last."""
+    shift = {"suite": "s", "perturbation": "p", "severity": 5, "variant": "paper"}
+    scenario = {
+        "perturbed": "nothing" if asked is None else "both",
+        "clips": None if asked is None or asked.clips is None else shift,
+        "instructions": None if asked is None or asked.instructions is None else shift,
+    }
+    settings = composed.Settings.model_validate(
+        {
+            "model": "clip4clip",
+            "num_frames": 3,
+            "frames": "mean",
+            "galleries": ("local_full", "global_distinct"),
+            "deduplicate": False,
+            "strategies": ("text", "visual", "average", "two_stage"),
+            "words": ("instruction", "tfcvr"),
+            "average": ("unit",),
+            "shortlist": 15,
+            "first_stage": ("visual",),
+            "scenarios": (scenario,),
+            **changed,
+        }
+    )
+
+    def texts(lines: Sequence[str]) -> Any:
+        return np.eye(8, dtype=np.float32)[["abcdefgh".index(line[-1]) for line in lines]]
+
+    encoded = runner.Encoded(clip_features(*names), texts, "sum")
+    return list(runner.evaluate(settings, split, "data", encoded, lambda scenario: asked or runner.Asked()))
+
+
+PLAIN = replace(
+    SPLIT,
+    queries=tuple(
+        replace(query, instruction=words) for query, words in zip(SPLIT.queries, ("to b", "to e", "to b"), strict=True)
+    ),
+    galleries={},
+)
+
+
+def test_every_way_in_every_gallery_beside_chance(runner: Any) -> None:
+    rows = {(row.gallery, row.strategy): row for row in run(runner, split=PLAIN)}
+    assert len(rows) == 8  # no words for tfcvr, which one query lacks
+    local, everywhere = rows["local_full", "text"], rows["global_distinct", "text"]
+    assert (local.queries, local.skipped, local.unanswerable, local.missing_queries) == (2, 1, 1, 0)
+    assert (everywhere.queries, everywhere.unanswerable) == (3, 1)  # as the released code counts
+    assert local.r1 == 50.0
+    assert local.r1_low <= local.r1 <= local.r1_high
+    assert everywhere.r1 == pytest.approx(100 / 3)
+    assert local.r5 is None
+    assert everywhere.r2 is None
+    assert local.chance_r1 == pytest.approx(100 * (1 / 3 + 2 / 3) / 2)
+    assert (local.gallery_mean, local.gallery_max) == (3.0, 3)
+    assert (local.words, local.average, local.first_stage, local.shortlist) == ("instruction", None, None, None)
+    two = rows["local_full", "two_stage"]
+    assert (two.first_stage, two.shortlist, two.first_model) == ("visual", 15, "clip4clip")
+    assert local.perturbed == "nothing"
+
+
+def test_missing_clips_are_counted(runner: Any) -> None:
+    rows = run(runner, names="bcdef", split=PLAIN)
+    assert {row.missing_queries for row in rows} == {1}
+    with pytest.raises(ManifestError, match="no query is left"):
+        run(runner, names="f", split=PLAIN)
+
+
+def test_only_what_a_perturbation_changes_is_evaluated(runner: Any) -> None:
+    clips = run(runner, runner.Asked(clips=clip_features("a", "c")), split=PLAIN)
+    assert {row.strategy for row in clips} == {"visual", "average", "two_stage"}
+    assert {row.missing_queries for row in clips} == {1}
+    assert {(row.suite, row.perturbation, row.severity, row.variant) for row in clips} == {("s", "p", 5, "paper")}
+    words = run(runner, runner.Asked(instructions={"0": "to f", "1": "to d"}), split=PLAIN)
+    assert {row.strategy for row in words} == {"text", "average", "two_stage"}
+    text = next(row for row in words if (row.gallery, row.strategy) == ("local_full", "text"))
+    assert text.r1 == 50.0
+    assert (text.suite, text.text_perturbation) == (None, "p")
+    both = run(runner, runner.Asked(clips=clip_features("a"), instructions={"0": "to b", "1": "to d"}), split=PLAIN)
+    assert {row.strategy for row in both} == {"average", "two_stage"}
+    assert {row.missing_queries for row in both} == {2}
+
+
+def test_galleries_that_the_dataset_brings_are_evaluated_first(runner: Any) -> None:
+    split = replace(PLAIN, galleries=SPLIT.galleries)
+    assert list(dict.fromkeys(row.gallery for row in run(runner, split=split))) == [
+        "local_official",
+        "global_official",
+        "global_distinct",
+        "local_full",
+    ]
+
+
+def test_features_come_back_from_their_file(tmp_path: Path, runner: Any) -> None:
+    from perturbations.evaluation import composed_features
+
+    class Backbone:
+        sha256 = "sum"
+
+    path = tmp_path / "a.safetensors"
+    composed_features.write(path, {"fog/5": clip_features("a", "b"), "fog/1": clip_features()}, Backbone())  # type: ignore[arg-type]
+    again = composed_features.read(path)
+    assert again["fog/5"].names == ("a", "b")
+    assert (again["fog/5"].rows == clip_features("a", "b").rows).all()
+    assert again["fog/1"].names == ()
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(ManifestError, match="holds no features"):
+        composed_features.read(path)
+
+
+# --- through the workflow --------------------------------------------------------------------------------------------
+
+
+def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) -> None:
+    tiny_models = pytest.importorskip("tiny_models")
+    tiny_models.save_clip(tmp_path / "model")
+    captions = {"perturbations": ["keyboard"], "severities": [5]}
+    project = Project(
+        tmp_path,
+        {
+            "datasets": {"drawn": DEMO},
+            "suites": {"mm_robustness": {"perturbations": ["pixelate"], "severities": [5], "captions": captions}},
+            "evaluation": {"pretrained": "model", "num_frames": 2},
+            "composed": {"suites": [], "words": ["instruction"]},
+        },
+    )
+    project.snakemake("composed_drawn")
+    results = read_manifest(tmp_path / "manifests/drawn/composed/results.parquet")
+    assert set(results["perturbed"]) == {"nothing", "instructions"}
+    assert set(results["queries"]) == {8 * 4}
+    assert set(results.loc[results["gallery"] == "local_full", "gallery_max"]) == {7}
+    assert set(results["gallery"]) == {*results.attrs["galleries"]} == {"local_full", "global_distinct"}
+    texts = read_manifest(tmp_path / "manifests/drawn/composed/mm_robustness/captions.parquet")
+    assert set(texts["dataset"]) == {"drawn"}
+    assert texts["changed"].any()
+    verified = project.perturb("verify", "--fast", "manifests")
+    assert verified.returncode == 0, verified.stdout
+    # With a suite of clips, their corpora and features are planned, and nothing that exists is made again.
+    project.config["composed"] |= {"suites": ["mm_robustness"], "both": ["mm_robustness/keyboard"]}
+    shown = project.snakemake("--dry-run", "composed_drawn").stdout
+    assert "mm_robustness/pixelate severity 5 on drawn" in shown
+    assert "encoding the query clips of drawn under mm_robustness, digital" in shown
+    assert "making the composed queries" not in shown

@@ -1,0 +1,251 @@
+"""Models of an evaluation: what prepares their inputs, and folders whose recall would be at chance without an error."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import clips
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+safetensors_torch = pytest.importorskip("safetensors.torch")
+
+import tiny_models
+from test_evaluation import CAPTIONS, job, run
+from tta_models import tiny_clip
+
+from perturbations.errors import ConfigError
+from perturbations.evaluation import backbone, openai_names, processors
+from perturbations.manifest.kinds import CompleteSource
+
+SAVED: dict[str, Callable[[Path], Path]] = {
+    "clip": tiny_models.save_clip,
+    "siglip": tiny_models.save_siglip,
+    "blip": tiny_models.save_blip,
+    "altclip": tiny_models.save_altclip,
+    "chinese_clip": tiny_models.save_chinese_clip,
+}
+PROCESSORS = {
+    "clip": "clip.image_processing_pil_clip.CLIPImageProcessorPil",
+    "siglip": "siglip.image_processing_pil_siglip.SiglipImageProcessorPil",
+    "blip": "blip.image_processing_pil_blip.BlipImageProcessorPil",
+    "altclip": "clip.image_processing_pil_clip.CLIPImageProcessorPil",
+    "chinese_clip": "chinese_clip.image_processing_pil_chinese_clip.ChineseCLIPImageProcessorPil",
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {kind: save(tmp_path_factory.mktemp("models") / kind) for kind, save in SAVED.items()}
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
+    folder = tmp_path_factory.mktemp("clips")
+    scenes = np.random.default_rng(0).integers(0, 256, (5, 3, 40, 64, 3), np.uint8)
+    return [
+        clips.source_row(clips.write_scene(folder / f"{name}.mp4", scene), name)
+        for name, scene in zip("abcde", scenes, strict=True)
+    ]
+
+
+def load(folder: Path, checkpoint: Path | None = None) -> backbone.Backbone:
+    return backbone.load(job("v2t", ["none"]), str(folder), checkpoint, "cpu")  # type: ignore[arg-type]
+
+
+def test_every_supported_architecture_is_tested() -> None:
+    assert set(SAVED) == set(PROCESSORS) == set(backbone.MODEL_CLASSES)
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_inputs_are_those_of_the_folders_own_processors(kind: str, folders: dict[str, Path]) -> None:
+    loaded = load(folders[kind])
+    module, _, name = PROCESSORS[kind].rpartition(".")
+    processor = getattr(importlib.import_module(f"transformers.models.{module}"), name).from_pretrained(folders[kind])
+    stack = np.random.default_rng(0).integers(0, 256, (2, 48, 64, 3), dtype=np.uint8)
+    expected = processor(list(stack), return_tensors="np")["pixel_values"]
+    pixels = loaded.images.normalized(loaded.images.resized(stack)).numpy()
+    # Levels may round differently by one.
+    assert np.abs(pixels - expected).max() <= 1.01 / 255 / min(loaded.images.std)
+    tokens = loaded.tokens(["a man", "a cat is playing"])
+    ends = (["input_ids"], loaded.texts.most_tokens) if kind == "siglip" else (["input_ids", "attention_mask"], 6)
+    assert (list(tokens), tokens["input_ids"].shape[1]) == ends
+    assert backbone.check(loaded)["device"] == "cpu"
+
+
+@pytest.mark.parametrize("direction", ["v2t", "t2v"])
+@pytest.mark.parametrize("kind", SAVED)
+def test_every_architecture_goes_through_the_whole_runner(
+    kind: str, direction: str, folders: dict[str, Path], rows: list[CompleteSource], tmp_path: Path
+) -> None:
+    results, ranks, _ = run(job(direction, ["none", "tcr"]), folders[kind], rows, tmp_path)
+    assert [row.method for row in results] == ["none", "tcr"]
+    assert (results[1].updates + results[1].empty, results[1].non_finite) == (3, 0)
+    assert len(ranks) == 2 * len(CAPTIONS)
+
+
+def remove(*names: str) -> Callable[[Path], object]:
+    return lambda folder: [(folder / name).unlink() for name in names]
+
+
+def changed(name: str, **values: object) -> Callable[[Path], object]:
+    def change(folder: Path) -> None:
+        held = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps(held | values))
+
+    return change
+
+
+def with_words(*words: str) -> Callable[[Path], object]:
+    """A tokenizer of other words, with the same special tokens."""
+
+    def change(folder: Path) -> None:
+        before, tiny_models.WORDS = tiny_models.WORDS, list(words)
+        try:
+            tiny_models.ended_tokenizer(folder)
+        finally:
+            tiny_models.WORDS = before
+
+    return change
+
+
+IMAGES = "preprocessor_config.json"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (remove("tokenizer.json"), "holds no tokenizer"),
+        (with_words(), "gives different texts the same ids"),
+        (with_words(*(f"word{place}" for place in range(40))), "has the id 43, the model 24 embeddings"),
+        (tiny_models.clip_tokenizer, r"does not end a text with the token that the model reads \(3\)"),
+        (remove(IMAGES), "holds no preprocessor_config.json"),
+        (lambda folder: (folder / IMAGES).write_text("{"), f"{IMAGES} cannot be read"),
+        (changed(IMAGES, image_mean=None), "image_mean: None, not three numbers"),
+        (changed(IMAGES, image_std=[1, 0, 1]), r"image_std: \(1.0, 0.0, 1.0\)"),
+        (changed(IMAGES, do_normalize=False), "do_normalize: false"),
+        (changed(IMAGES, rescale_factor=1.0), "rescale_factor: 1.0"),
+        (changed(IMAGES, resample=0), "resample: 0"),
+        (changed(IMAGES, size={"shortest_edge": 40}), "size: .*40.*which is not supported"),
+        (changed(IMAGES, size=16, crop_size=16), "images of 16 pixels, the model needs 32"),
+    ],
+)
+def test_parts_that_do_not_fit_each_other_are_refused(
+    damage: Callable[[Path], object], message: str, tmp_path: Path
+) -> None:
+    folder = tiny_models.save_clip(tmp_path / "clip")
+    damage(folder)
+    with pytest.raises(ConfigError, match=message):
+        load(folder)
+
+
+def test_a_processor_inside_that_of_the_whole_model(tmp_path: Path) -> None:
+    folder = tiny_models.save_siglip(tmp_path / "siglip")
+    expected = load(folder).images
+    held = json.loads((folder / IMAGES).read_text())
+    (folder / IMAGES).unlink()
+    (folder / "processor_config.json").write_text(json.dumps({"image_processor": held}))
+    assert load(folder).images == expected == processors.Images(32, False, "bicubic", (0.5,) * 3, (0.5,) * 3)
+
+
+def test_captions_that_the_tokenizer_cannot_tell_apart_are_refused(folders: dict[str, Path]) -> None:
+    texts = load(folders["clip"]).texts
+    processors.check_distinct(texts, ["a man", "a cat", "a cat"])
+    processors.check_distinct(texts, ["一 二", "一 二"])  # one caption, twice
+    with pytest.raises(ConfigError, match="2 different captions the same ids"):
+        processors.check_distinct(texts, ["一 二", "三 四"])
+
+
+def test_a_model_without_a_difference_between_inputs_is_refused(tmp_path: Path) -> None:
+    folder = tiny_models.save_clip(tmp_path / "clip")
+    weights = safetensors_torch.load_file(folder / "model.safetensors")
+    for name, message in (("visual_projection.weight", "different images"), ("text_projection.weight", "NaN")):
+        value = float("nan") if message == "NaN" else 0.0
+        spoiled = {**weights, name: torch.full_like(weights[name], value)}
+        safetensors_torch.save_file(spoiled, folder / "model.safetensors", {"format": "pt"})
+        with pytest.raises(ConfigError, match=message):
+            backbone.check(load(folder))
+
+
+# --- CLIP4Clip's checkpoints, and folders of torch files -------------------------------------------------------------
+
+
+def openai_state(model: Any) -> dict[str, Any]:
+    """The weights of a CLIP as OpenAI's code names and joins them."""
+    held = dict(model.state_dict())
+    state = {"logit_scale": held["logit_scale"], "input_resolution": torch.tensor(32)}
+    state["visual.proj"], state["text_projection"] = (
+        held[f"{name}_projection.weight"].T.contiguous() for name in ("visual", "text")
+    )
+    for there, here in (("visual.", "vision_model."), ("", "text_model.")):
+        embeddings = f"{here}embeddings."
+        state[f"{there}positional_embedding"] = held[f"{embeddings}position_embedding.weight"]
+        for what in ("weight", "bias"):
+            for layer in range(2):
+                old, new = f"{here}encoder.layers.{layer}.", f"{there}transformer.resblocks.{layer}."
+                parts = [held[f"{old}self_attn.{part}_proj.{what}"] for part in "qkv"]
+                state[f"{new}attn.in_proj_{what}"] = torch.cat(parts)
+                names = {"self_attn.out_proj": "attn.out_proj", "mlp.fc1": "mlp.c_fc", "mlp.fc2": "mlp.c_proj"}
+                for name, other in (names | {"layer_norm1": "ln_1", "layer_norm2": "ln_2"}).items():
+                    state[f"{new}{other}.{what}"] = held[f"{old}{name}.{what}"]
+    for what in ("weight", "bias"):
+        state[f"visual.ln_pre.{what}"] = held[f"vision_model.pre_layrnorm.{what}"]
+        state[f"visual.ln_post.{what}"] = held[f"vision_model.post_layernorm.{what}"]
+        state[f"ln_final.{what}"] = held[f"text_model.final_layer_norm.{what}"]
+    state["visual.class_embedding"] = held["vision_model.embeddings.class_embedding"]
+    state["visual.conv1.weight"] = held["vision_model.embeddings.patch_embedding.weight"]
+    state["token_embedding.weight"] = held["text_model.embeddings.token_embedding.weight"]
+    return state
+
+
+def test_openais_names_become_those_of_transformers() -> None:
+    model = tiny_clip(3)
+    renamed = openai_names.renamed(openai_state(model))
+    expected = {name: value for name, value in model.state_dict().items() if not name.endswith("position_ids")}
+    assert set(renamed) == set(expected)
+    assert all(torch.equal(renamed[name], value) for name, value in expected.items())
+
+
+def test_a_checkpoint_of_clip4clip_is_loaded(tmp_path: Path) -> None:
+    """Its files are called pytorch_model.bin.<epoch> and hold half-precision weights under OpenAI's names."""
+    tiny_clip(0).save_pretrained(tmp_path / "clip")
+    other = tiny_clip(5)
+    path = tmp_path / "pytorch_model.bin.4"
+    torch.save({f"clip.{name}": value for name, value in openai_state(other).items()}, path)
+    encoder = backbone.load_encoder("clip4clip", str(tmp_path / "clip"), checkpoint=path)
+    weight = next(encoder.vision.parameters())
+    assert torch.equal(weight, next(other.vision_model.parameters()))
+    torch.save({**torch.load(path, weights_only=True), "transformerClip.a": torch.zeros(1)}, path)
+    with pytest.raises(ConfigError, match="only the mean is supported"):
+        backbone.load_encoder("clip4clip", str(tmp_path / "clip"), checkpoint=path)
+
+
+def test_openais_weights_in_a_model_of_another_activation_are_refused() -> None:
+    model = tiny_clip(0)
+    model.config.text_config.hidden_act = "gelu"
+    with pytest.raises(
+        ConfigError, match="its activation is quick_gelu, but the pretrained model has gelu, quick_gelu"
+    ):
+        backbone.load_clip(model, openai_state(tiny_clip(0)))
+
+
+def test_a_folder_of_torch_files_says_how_to_convert_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tiny_models.save_clip(tmp_path / "clip")
+    expected = load(folder).sha256
+    weights = safetensors_torch.load_file(folder / "model.safetensors")
+    torch.save(weights, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ConfigError, match=r"holds no \*.safetensors file; convert pytorch_model.bin once") as raised:
+        load(folder)
+    program = re.search(r'python -c "(.*)"', str(raised.value))
+    assert program is not None
+    monkeypatch.chdir(folder)
+    exec(program[1], {})
+    assert load(folder).sha256 == expected

@@ -1,0 +1,103 @@
+"""A split for composed retrieval in EgoCVR's files, read back as its released evaluation reads them."""
+
+from __future__ import annotations
+
+from ast import literal_eval
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from perturbations.composed import manifests, official
+from perturbations.composed.audit import compare_galleries
+from perturbations.composed.galleries import gallery
+from perturbations.composed.records import ComposedQuery, PoolClip, Rows, Split
+from perturbations.errors import ConfigError, ManifestError
+from perturbations.exporting.records import Request
+from perturbations.exports import composed, registry
+
+POOL = tuple(
+    PoolClip(name=f"v_{n}_{n + 8}", video_id="v", narration=f'says "{n}", then\nleaves', start_s=n, end_s=n + 8.0)
+    for n in (0, 10, 20, 30, 31, 50, 50)
+)
+QUERIES = (
+    ComposedQuery(query_id="0", clip="v_0_8", targets=("v_10_18",), instruction="Say 'no', \"sir\".", kind="temporal"),
+    ComposedQuery(query_id="1", clip="v_10_18", targets=("v_0_8", "v_20_28"), instruction="Drop it.", narration="it's"),
+    ComposedQuery(query_id="2", clip="v_30_38", targets=("v_20_28",), instruction="Lift it.", modified_caption="#C C"),
+)
+SPLIT = Split(POOL, QUERIES, {"v_10_18": (3, 4), "v_0_8": (5,), "v_20_28": (4, 6)})
+
+
+def written(folder: Path, split: Split = SPLIT, *, deduplicate: bool = False) -> Path:
+    """The manifest of a split's queries."""
+    wanted = manifests.Wanted(("global_rows", "local_full"), deduplicate)
+    manifests.write(split, folder, "demo", wanted, {"root": "."})
+    return folder / "queries.parquet"
+
+
+def as_released(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The tables as the released code reads them: lists by `literal_eval`."""
+    queries = pd.read_csv(folder / official.GALLERIES)
+    for column in {"target_clip_ids", "local_idx", "global_idx"} & {*queries.columns}:
+        queries[column] = queries[column].apply(literal_eval)
+    return queries, pd.read_csv(folder / official.POOL)
+
+
+def test_the_released_code_reads_the_files(tmp_path: Path) -> None:
+    request = Request(manifest=written(tmp_path / "split"), output=tmp_path / "out", global_gallery=True)
+    paths = registry.get("composed").write_splits(request)
+    assert [path.name for path in paths] == [official.ANNOTATIONS, official.POOL, official.GALLERIES]
+    queries, pool = as_released(tmp_path / "out")
+    assert queries["video_clip_id"].tolist() == [query.clip for query in QUERIES]
+    assert queries["instruction"].tolist() == [query.instruction for query in QUERIES]
+    assert [tuple(names) for names in queries["target_clip_ids"]] == [query.targets for query in QUERIES]
+    assert pool["clip_name"].tolist() == [clip.name for clip in POOL]
+    assert pool["narration_text"].tolist() == [clip.narration for clip in POOL]
+    for column, name in (("local_idx", "local_full"), ("global_idx", "global_rows")):
+        assert [tuple(rows) for rows in queries[column]] == list(gallery(SPLIT, name))
+    assert "local_idx" not in pd.read_csv(tmp_path / "out" / official.ANNOTATIONS).columns
+
+
+def test_the_global_gallery_and_another_local_one_are_options(tmp_path: Path) -> None:
+    manifest = written(tmp_path / "split")
+    composed.write(Request(manifest=manifest, output=tmp_path, gallery="local_released"))
+    queries, _ = as_released(tmp_path)
+    assert "global_idx" not in queries.columns
+    assert [tuple(rows) for rows in queries["local_idx"]] == list(gallery(SPLIT, "local_released"))
+    for name in ("local", "global_rows"):
+        with pytest.raises(ConfigError, match=f"no local gallery '{name}'; choose one of local_released"):
+            composed.write(Request(manifest=manifest, output=tmp_path, gallery=name))
+
+
+def test_the_splits_own_galleries_come_first_and_stay_deduplicated(tmp_path: Path) -> None:
+    own: tuple[Rows, ...] = ((1, 2), (0, 2, 5), (2, 4))
+    manifest = written(tmp_path / "split", replace(SPLIT, galleries={"local_official": own}))
+    composed.write(Request(manifest=manifest, output=tmp_path))
+    assert [tuple(rows) for rows in as_released(tmp_path)[0]["local_idx"]] == list(own)
+    again = official.read(tmp_path / official.GALLERIES)
+    assert compare_galleries(again, ours="local_video").equal == 0
+    assert list(again.galleries["local_official"]) == list(own)
+    # v_30_38 and v_31_39 show the same moment, so that the last query's gallery loses one of them.
+    composed.write(Request(manifest=written(tmp_path / "few", deduplicate=True), output=tmp_path))
+    assert as_released(tmp_path)[0]["local_idx"].tolist()[2] == [2, 6]
+
+
+def test_what_pandas_takes_for_missing_is_refused(tmp_path: Path) -> None:
+    for number, text in enumerate(("None", " NA ", "nan")):
+        queries = (replace(QUERIES[0], instruction=text), *QUERIES[1:])
+        manifest = written(tmp_path / str(number), replace(SPLIT, queries=queries))
+        with pytest.raises(
+            ManifestError, match="query '0' has the text .* which EgoCVR's code reads as a missing value"
+        ):
+            composed.write(Request(manifest=manifest, output=tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+    held = pd.read_csv(pd.io.common.StringIO("text\n" + "\n".join(f'"{text}"' for text in composed._MISSING) + "\n"))
+    assert held["text"].isna().all()
+
+
+def test_a_manifest_of_another_kind_has_no_split(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="vtr_tta takes videos and captions only, not splits"):
+        registry.get("vtr_tta").write_splits(Request(manifest=tmp_path, output=tmp_path))
+    with pytest.raises(ConfigError, match="composed takes splits only, not videos"):
+        registry.get("composed").write_videos(Request(manifest=tmp_path, output=tmp_path))

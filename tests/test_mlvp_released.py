@@ -1,0 +1,220 @@
+"""What MLVP's kernels of the variant `released` do on clips of every length and size."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perturbations.arrays import uniform_indices
+from perturbations.suites import registry
+from perturbations.video import occlusion, temporal, weather
+
+LENGTHS = [1, 2, 5, 11, 12, 13]
+SCRAMBLING = registry.get("mlvp/temporal_scrambling")
+SHARES = [0.3, 0.4, 0.5, 0.6, 0.7]
+severities = st.integers(1, 5)
+seeds = st.integers(0, 2**32)
+
+
+# --- temporal scrambling ---------------------------------------------------------------------------------------------
+
+
+def scrambled(num_frames: int, severity: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The full-length sequence, and a model's 12 frames."""
+    drawn = temporal.draw_scrambling(np.random.default_rng(seed), num_frames, 4, 4)
+    parameters = SCRAMBLING.parameters(severity)
+    full = temporal.scrambling_released(drawn, num_frames, **parameters)
+    return full, temporal.scrambling_sampled(drawn, num_frames, **parameters)
+
+
+@given(st.one_of(st.sampled_from(LENGTHS), st.integers(1, 500)), severities, seeds)
+def test_a_model_reads_12_frames_of_the_scrambled_sequence(num_frames: int, severity: int, seed: int) -> None:
+    full, read = scrambled(num_frames, severity, seed)
+    assert len(full) == num_frames - int(SCRAMBLING.parameters(severity)["trimmed"] * num_frames)
+    kept = np.sort(full)
+    assert np.array_equal(kept, np.arange(kept[0], kept[0] + len(kept)))
+    assert kept[0] >= 0
+    assert kept[-1] < num_frames
+    assert len(read) == 12
+    assert set(read) <= set(full)
+    if len(full) >= 12:
+        assert (read[0], read[-1]) == (full[0], full[-1])
+        assert len(set(read)) == 12
+
+
+def test_a_short_sequence_is_read_at_random() -> None:
+    reads = {tuple(scrambled(12, 5, seed)[1] - scrambled(12, 5, seed)[0].min()) for seed in range(9)}
+    assert reads == {(0,) * 12}  # one frame is left
+    reads = {tuple(scrambled(100, 5, seed)[1] - scrambled(100, 5, seed)[0].min()) for seed in range(50)}
+    assert len(reads) == 50
+    assert {place for read in reads for place in read} == set(range(5))
+
+
+def test_both_variants_share_the_disorder() -> None:
+    parameters = {"trimmed": 0.6, "order": "shuffled", "pairs": 0}
+    for seed in range(20):
+        drawn = temporal.draw_scrambling(np.random.default_rng(seed), 1200, 4, 4)
+        released = temporal.scrambling_released(drawn, 1200, **parameters)
+        assert np.array_equal(released, temporal.temporal_scrambling(drawn, 1200, **parameters))
+
+
+# --- event insertion -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_frames", LENGTHS)
+@pytest.mark.parametrize("donor", [1, 3, 7, 8, 13, 300])
+@pytest.mark.parametrize("share", SHARES)
+def test_the_whole_donor_follows_the_head(num_frames: int, donor: int, share: float) -> None:
+    plan = temporal.insertion_released(None, (donor, 1.0), num_frames, share=share, donors=9)
+    assert len(plan) == num_frames
+    own, inserted = plan[plan >= 0], ~plan[plan < 0]
+    assert own.tolist() == list(range(max(1, len(own))))
+    assert (np.diff(inserted) >= 0).all()
+    # As much of the donor before the first of its frames as after the last.
+    if len(inserted):
+        assert abs(inserted[0] - (donor - 1 - inserted[-1])) <= 1
+    read = temporal.insertion_sampled(None, (donor, 1.0), num_frames, share=share, donors=9)
+    count = round(12 * share)
+    assert read[: 12 - count].tolist() == uniform_indices(12, num_frames)[: 12 - count]
+    assert (~read[12 - count :]).tolist() == uniform_indices(count, donor)
+
+
+@given(st.integers(12, 600), st.integers(1, 600), st.sampled_from(SHARES))
+def test_12_samples_of_a_full_length_clip_are_close_to_what_a_model_reads(
+    num_frames: int, donor: int, share: float
+) -> None:
+    full = temporal.insertion_released(None, (donor, 1.0), num_frames, share=share, donors=9)
+    read = temporal.insertion_sampled(None, (donor, 1.0), num_frames, share=share, donors=9)
+    sampled = full[uniform_indices(12, num_frames)]
+    inserted = max(1, (full < 0).sum())
+    assert ((sampled < 0) == (read < 0)).all()
+    assert np.array_equal(sampled[sampled >= 0], read[read >= 0])
+    # A frame of the clip's time is donor / inserted frames of the donor's; the middles of spans are whole numbers.
+    assert np.abs(sampled - read).max() <= 1.5 * donor / inserted + 2
+
+
+# --- occlusion -------------------------------------------------------------------------------------------------------
+
+
+def rectangles(boxes: list[list[float]], size: tuple[int, int], ratio: float, seed: int = 0) -> list[np.ndarray | None]:
+    """The black rectangle of each frame: x0, y0, x1, y1."""
+    height, width = size
+    drawn = occlusion.draw_places(np.random.default_rng(seed), len(boxes), height, width)
+    apply = occlusion.occlusion_released(drawn, np.array(boxes, float), len(boxes), height, width, ratio=ratio)
+    white = np.full((height, width, 3), 255, np.uint8)
+    covered = []
+    for index in range(len(boxes)):
+        rows, columns = np.nonzero((apply(white, index) == 0).all(axis=2))
+        corners = None
+        if len(rows):
+            corners = np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1])
+            assert len(rows) == np.prod(corners[2:] - corners[:2])
+        covered.append(corners)
+    return covered
+
+
+NOTHING = [float("nan")] * 4
+
+
+@given(st.lists(st.integers(-30, 90), min_size=4, max_size=4), st.sampled_from([0.3, 0.8]), seeds)
+def test_a_box_is_cut_to_the_frame(box: list[int], ratio: float, seed: int) -> None:
+    height, width = 40, 60
+    low, high = np.clip(np.reshape(box, (2, 2)), 0, (width, height))
+    (covered,) = rectangles([box], (height, width), ratio, seed)
+    if (high <= low).any():
+        assert covered is None
+        return
+    assert covered is not None
+    sides = ((high - low) * ratio**0.5).astype(int)
+    assert (covered[:2] >= low).all()
+    # One pixel more than the sides: both corners are drawn; but the ends of the box are not reached.
+    assert (covered[2:] <= np.maximum(high, covered[:2] + sides + 1)).all()
+    assert np.array_equal(covered[2:] - covered[:2], np.minimum(sides + 1, np.array([width, height]) - covered[:2]))
+
+
+def test_a_rectangle_at_a_border_shrinks_and_does_not_grow_again() -> None:
+    seen = rectangles([[50, 30, 60, 40], *[NOTHING] * 11], (40, 60), 0.8, seed=1)
+    areas = [0 if corners is None else int(np.prod(corners[2:] - corners[:2])) for corners in seen]
+    assert areas[-1] < areas[0]
+    steps = [
+        np.abs(after - before).max()
+        for before, after in itertools.pairwise(seen)
+        if before is not None and after is not None
+    ]
+    assert max(steps) <= 6  # one more where the last pixel's end is the frame's
+
+
+def test_a_rectangle_moves_in_sampled_frames_only() -> None:
+    seen = rectangles([NOTHING] * 100, (200, 300), 0.5)
+    moved = [index for index in range(1, 100) if not np.array_equal(seen[index - 1], seen[index])]
+    assert set(moved) <= set(uniform_indices(12, 100)[1:])
+    assert len(moved) >= 9  # a step may be none
+
+
+def test_after_a_box_without_area_the_rectangle_before_it_moves_on() -> None:
+    first, none, third = rectangles([[10, 10, 30, 30], [5, 5, 5, 40], NOTHING], (60, 80), 0.5)
+    assert none is None
+    assert first is not None
+    assert third is not None
+    assert np.abs(third - first).max() <= 5
+
+
+def test_the_first_rectangle_without_a_box_excludes_a_quarter() -> None:
+    covered = [rectangles([NOTHING], (48, 80), 0.5, seed)[0] for seed in range(300)]
+    sides = [corners[2:] - corners[:2] for corners in covered if corners is not None]
+    widths, heights = zip(*sides, strict=True)
+    assert (min(widths), max(widths), min(heights), max(heights)) == (11, 20, 7, 12)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (1, 9), (7, 5)])
+def test_tiny_frames_are_covered(size: tuple[int, int]) -> None:
+    height, width = size
+    for ratio in (0.3, 0.8):
+        first, second, *_ = rectangles([NOTHING, [0, 0, width, height], NOTHING, NOTHING], size, ratio)
+        assert first is not None
+        assert second is not None
+
+
+# --- snow ------------------------------------------------------------------------------------------------------------
+
+
+def snowfall(num_frames: int, height: int = 20, width: int = 16) -> np.ndarray:
+    """Snow on black frames."""
+    entry = registry.get("mlvp/snow")
+    drawn = weather.draw_sampled_snow(np.random.default_rng(0), num_frames, height, width)
+    apply = weather.sampled_snow(drawn, num_frames, height, width, **entry.parameters(1))
+    black = np.zeros((height, width, 3), np.uint8)
+    return np.stack([apply(black, index) for index in range(num_frames)])
+
+
+@pytest.mark.parametrize("num_frames", [12, 13, 24, 100, 301])
+def test_the_12_sampled_frames_of_any_clip_see_the_same_snow(num_frames: int) -> None:
+    assert np.array_equal(snowfall(num_frames)[uniform_indices(12, num_frames)], snowfall(12))
+
+
+@pytest.mark.parametrize("num_frames", LENGTHS)
+def test_a_clip_of_up_to_12_frames_is_the_papers(num_frames: int) -> None:
+    drawn = weather.draw_snow(np.random.default_rng(0), min(12, num_frames), 20, 16)
+    parameters = registry.get("mlvp/snow").parameters(1)
+    apply = weather.snow(drawn, min(12, num_frames), 20, 16, **parameters)
+    black = np.zeros((20, 16, 3), np.uint8)
+    expected = np.stack([apply(black, index) for index in range(min(12, num_frames))])
+    read = snowfall(num_frames)[uniform_indices(min(12, num_frames), num_frames)]
+    assert np.array_equal(read, expected)
+
+
+def test_snow_falls_row_by_row_between_sampled_frames() -> None:
+    frames = snowfall(288, 60, 50)
+    changes = [index for index in range(1, 288) if not np.array_equal(frames[index - 1], frames[index])]
+    assert len(changes) == 33
+    assert set(np.diff(changes)) <= {7, 8, 9}
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3)])
+@pytest.mark.parametrize("num_frames", [1, 2, 13])
+def test_snow_on_tiny_frames(num_frames: int, size: tuple[int, int]) -> None:
+    assert snowfall(num_frames, *size).shape == (num_frames, *size, 3)

@@ -1,0 +1,260 @@
+"""MM-Robustness as released: what holds of it on frames of any shape, without the reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from test_kernels import GUIDES, SIZES, assert_close, bound, drawn, each_severity, perturbed, scene
+from test_suite_kernels import frames_of
+
+from perturbations.guides import frost as frost_guide
+from perturbations.guides.registry import FactsRequest, GuideSettings, Known
+from perturbations.suites import registry
+from perturbations.suites.registry import Perturbation
+from perturbations.video import frost, released_mm_robustness, style
+
+ROUNDED = (
+    "gaussian_noise",
+    "shot_noise",
+    "speckle_noise",
+    "defocus_blur",
+    "zoom_blur",
+    "brightness",
+    "contrast",
+    "elastic_transform",
+)
+RELEASED = [
+    form
+    for entry in registry.perturbations("mm_robustness", "video")
+    if (form := entry.in_variant("released")).kernel != entry.kernel and form.shape is None
+]
+each_form = pytest.mark.parametrize("form", RELEASED, ids=lambda form: form.name)
+
+
+def released(name: str) -> Perturbation:
+    return registry.get(f"mm_robustness/{name}", "released")
+
+
+@each_form
+@pytest.mark.parametrize("size", [*SIZES, (3, 300)], ids=str)
+def test_any_frame(form: Perturbation, size: tuple[int, int]) -> None:
+    """Read only, part of a larger array, in any order; every result is an array of its own."""
+    frames = scene(2, size[0] + 2, size[1] + 3)[:, 1:-1, 2:-1]
+    frames.flags.writeable = False
+    for severity in (1, 5):
+        apply = bound(form, severity, drawn(form, *frames.shape[:3]), frames.shape)
+        last, first = apply(frames[1], 1), apply(frames[0], 0)
+        assert (first.shape, first.dtype) == (last.shape, np.uint8) == ((*size, 3), np.uint8)
+        kept = first.copy()
+        assert np.array_equal(apply(frames[1], 1), last)
+        assert np.array_equal(first, kept)
+        assert first.flags.c_contiguous
+        assert first.flags.writeable
+
+
+@each_form
+def test_severities_share_a_realization_and_differ(form: Perturbation) -> None:
+    frames = scene(1, 48, 64)
+    realization = drawn(form, *frames.shape[:3])
+    results = [bound(form, severity, realization, frames.shape)(frames[0], 0) for severity in form.severities]
+    assert len({result.tobytes() for result in results}) == 5
+    errors = [np.abs(result.astype(int) - frames[0]).mean() for result in results]
+    assert not form.monotonic or errors == sorted(errors)
+    if realization is not None:
+        assert not np.array_equal(perturbed(form, 3, frames, item="other")[0], results[2])
+
+
+# --- rounding --------------------------------------------------------------------------------------------------------
+
+
+@each_severity
+@pytest.mark.parametrize("name", ROUNDED)
+def test_rounding_is_half_a_level(name: str, severity: int) -> None:
+    """The formula on the same draws, a level brighter in half of the values and nowhere else."""
+    frames = scene(1, 60, 80)
+    realization = drawn(released(name), 1, 60, 80)
+    up = bound(released(name), severity, realization, frames.shape)(frames[0], 0).astype(int)
+    down = bound(registry.get(f"mm_robustness/{name}"), severity, realization, frames.shape)(frames[0], 0)
+    assert set(np.unique(up - down)) <= {0, 1}
+    changing = (down > 0) & (down < 255) & (down != frames[0])
+    # A fifth and a third of white are whole levels.
+    share = 0 if name == "shot_noise" and severity > 3 else 0.5
+    assert (up - down)[changing].mean() == pytest.approx(share, abs=0.2 * (share > 0))
+
+
+# --- glass -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [*SIZES, (230, 40), (40, 300)], ids=str)
+@each_severity
+def test_glass_is_the_loops_that_overwrite_their_bounds(severity: int, size: tuple[int, int]) -> None:
+    """The loops themselves, on a picture of places."""
+    height, width = size
+    _, delta, iterations = released("glass_blur").parameters(severity).values()
+    steps = drawn(released("glass_blur"), 1, height, width)
+    places = np.arange(height * width).reshape(height, width)
+    moved = places.copy()
+    bounds = [height, width]
+    for _ in range(int(iterations)):
+        for h in range(min(bounds[0], 224) - delta, delta, -1):
+            for w in range(min(bounds[1], 224) - delta, delta, -1):
+                bounds[:] = h, w
+                dy, dx = (int(offsets[h, w]) * 2 * delta // 65536 - delta for offsets in steps[0])
+                moved[h, w] = moved[h + dy, w + dx]
+    row, rows, columns = released_mm_robustness.glass_row(steps[0], height, width, delta)
+    ours = places.copy()
+    ours[row] = places[rows, columns]
+    assert np.array_equal(ours, moved)
+    assert len(np.unique(np.nonzero(ours != places)[0])) == int(min(height, width) > 2 * delta)
+
+
+def test_most_of_glass_is_two_gaussian_blurs() -> None:
+    frame = frames_of((120, 150))[0]
+    ours = perturbed(released("glass_blur"), 5, frame[None])[0]
+    once = cv2.GaussianBlur(frame.astype(np.float64), (13, 13), 1.5, borderType=cv2.BORDER_REPLICATE)
+    twice = cv2.GaussianBlur(np.floor(once + 1e-6), (13, 13), 1.5, borderType=cv2.BORDER_REPLICATE)
+    away = np.arange(120)[np.abs(np.arange(120) - 116) > 6]
+    assert_close(ours[away], np.rint(twice).astype(int)[away], 0.99)
+    assert np.abs(ours[116].astype(int) - np.rint(twice[116])).max() > 1
+
+
+# --- weather ---------------------------------------------------------------------------------------------------------
+
+
+def test_fog_of_a_side_is_one_map_whatever_the_frame() -> None:
+    """A small frame sees the corner of what a large one sees; a frame beyond the side gets a map that covers it."""
+    grey = [np.full((1, *size, 3), 100, np.uint8) for size in ((30, 40), (200, 60), (3, 1030))]
+    small, tall, long = (perturbed(released("fog"), 4, frames)[0] for frames in grey)
+    assert np.array_equal(tall[:30, :40], small)
+    assert long.shape == (3, 1030, 3)
+    assert len(drawn(released("fog"), 1, 3, 1030)) == 2048**2 - 1
+    covering = released("fog").parameters(4) | {"side": 64}
+    fog = registry.resolve(released("fog").kernel)(drawn(released("fog"), 1, 30, 40), 1, 30, 40, **covering)
+    paper = registry.resolve(registry.get("mm_robustness/fog").kernel)
+    del covering["side"]
+    same = paper(drawn(released("fog"), 1, 30, 40), 1, 30, 40, **covering)
+    assert_close(fog(grey[0][0], 0), same(grey[0][0], 0).astype(int), 0.2)
+
+
+def test_a_side_is_a_power_of_two() -> None:
+    problems = registry.parameter_problems(released("fog"), released("fog").parameters(1) | {"side": 1000})
+    assert problems == ["side: must be a power of two, not 1000"]
+
+
+def test_frost_is_the_corner_of_a_photograph_with_red_and_blue_exchanged() -> None:
+    photograph = np.random.default_rng(0).integers(0, 256, (90, 130, 3), dtype=np.uint8)
+    frame = frames_of((48, 64))[0]
+    pane = frost.Pane((0.7, 0.7), np.zeros((48, 64, 3), np.uint8))
+    iced = released_mm_robustness.frost_on_lens(pane, photograph, 1, 48, 64, kept=0.5, added=0.25)(frame, 0)
+    exact = np.clip(np.rint(0.5 * frame + 0.25 * photograph[:48, :64, ::-1]), 0, 255)
+    assert np.array_equal(iced, exact)
+    bare = released_mm_robustness.frost_on_lens(pane, None, 1, 48, 64, kept=0.5, added=0.25)(frame, 0)
+    assert np.array_equal(bare, np.rint(0.5 * frame))
+
+
+@pytest.mark.parametrize("shape", [(20, 30), (48, 10), (100, 63), (1, 1)], ids=str)
+def test_a_small_photograph_of_frost_is_enlarged(shape: tuple[int, int]) -> None:
+    down, right = np.mgrid[: shape[0], : shape[1]]
+    photograph = np.dstack([255 * (down + 0.5) / shape[0], 255 * (right + 0.5) / shape[1], 0 * down]).astype(np.uint8)
+    corner = released_mm_robustness.frost_corner(photograph, 48, 64)
+    assert corner.shape == (48, 64, 3)
+    if shape == (20, 30):  # 2.4 times as large: all rows, and most columns
+        assert corner[-1, 0, 0] > 240
+        assert 215 < corner[0, -1, 1] < 235
+
+
+def test_the_frost_of_the_released_code_is_one_of_five_photographs(tmp_path: Path) -> None:
+    for number in range(1, 7):
+        cv2.imwrite(str(tmp_path / f"frost{number}.png"), np.full((4, 6 + number, 3), number, np.uint8))
+    recipes = {
+        variant: frost_guide.settle(GuideSettings(roles={"frost": frost_guide.Frost(images=tmp_path)}, variant=variant))
+        for variant in ("paper", "released")
+    }
+
+    def facts(variant: str, item: str) -> frost_guide.FrostFacts:
+        return frost_guide.find(
+            FactsRequest(
+                guide=recipes[variant],
+                key="mm_robustness/frost",
+                seed=0,
+                dataset="any",
+                item_id=item,
+                parameters={},
+                known=Known(),
+            )
+        )
+
+    drawn_sizes = {facts("released", str(item)).size for item in range(60)}
+    assert drawn_sizes == {(6 + number, 4) for number in range(1, 6)}
+    assert {Path(str(facts("paper", str(item)).files.image)).stem for item in range(60)} == {
+        f"frost{number}" for number in range(1, 7)
+    }
+    known = facts("released", "any")
+    assert frost_guide.FrostFacts.model_validate_json(known.text) == known
+    assert recipes["paper"].choice is None
+    assert "choice" not in recipes["paper"].text
+    assert frost_guide.FrostGuide.model_validate_json(recipes["released"].text) == recipes["released"]
+
+
+def test_snow_takes_red_for_blue() -> None:
+    """A picture and its exchange whiten alike, where the formula and the released code take turns."""
+    frame = np.zeros((24, 32, 3), np.uint8)
+    frame[...] = (250, 120, 10)
+    flakes = drawn(released("snow"), 1, 24, 32)
+    ours = bound(released("snow"), 5, flakes, (1, 24, 32))(frame, 0)
+    paper = bound(registry.get("mm_robustness/snow"), 5, flakes, (1, 24, 32))
+    assert np.abs(ours[..., ::-1].astype(int) - paper(np.ascontiguousarray(frame[..., ::-1]), 0)).max() <= 1
+    assert np.abs(ours.astype(int) - paper(frame, 0)).max() > 20
+
+
+# --- JPEG and style --------------------------------------------------------------------------------------------------
+
+
+@each_severity
+def test_jpeg_exchanges_red_and_blue(severity: int) -> None:
+    frame = scene(1, 40, 56)[0]
+    paper = bound(registry.get("mm_robustness/jpeg_compression"), severity, None, (1, 40, 56))
+    ours = bound(released("jpeg_compression"), severity, None, (1, 40, 56))
+    assert np.array_equal(ours(frame, 0), paper(np.ascontiguousarray(frame[..., ::-1]), 0)[..., ::-1])
+    assert not np.array_equal(ours(frame, 0), paper(frame, 0))
+    grey = np.repeat(frame[..., :1], 3, axis=2)
+    assert np.array_equal(ours(grey, 0), paper(grey, 0))
+
+
+def test_a_style_keeps_its_size() -> None:
+    picture = scene(1, 40, 90)[0]
+    frame = scene(1, 48, 64, seed=1)[0]
+    own, resized = style.filter_bank(picture, own_size=True), style.filter_bank(picture)
+    painter = style.Painter(resized, as_released=lambda: style.Painter(own))
+    kernel: Any = released_mm_robustness.style_transfer(None, painter, 1, 48, 64, alpha=1.0)
+    assert np.array_equal(kernel(frame, 0), own(frame, 1.0))
+    assert not np.array_equal(kernel(frame, 0), resized(frame, 1.0))
+    drawn_style = GUIDES["style"](1, 48, 64)
+    assert drawn_style.as_released() is drawn_style.as_released()  # the style's statistics are computed once
+
+
+# --- pixels ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [*SIZES, (224, 224), (30, 700)], ids=str)
+@each_severity
+def test_pixelate_exchanges_the_sides(severity: int, size: tuple[int, int]) -> None:
+    height, width = size
+    scale = released("pixelate").parameters(severity)["scale"]
+    pixelate = bound(released("pixelate"), severity, None, (1, *size))
+    shape = released_mm_robustness.shape_of_pixelate([None], 1, height, width, scale=float(scale))
+    assert (shape.height, shape.width, shape.kept) == (width, height, None)
+    frame = scene(1, *size)[0]
+    result = pixelate(frame, 0)
+    assert (result.shape, result.dtype) == ((width, height, 3), np.uint8)
+    assert len(np.unique(pixelate(np.full((*size, 3), 7, np.uint8), 0))) == 1
+    # Stretched, not turned: what is on the left stays there.
+    halves = np.zeros_like(frame)
+    halves[:, width // 2 :] = 255
+    if min(size) > 2:
+        assert pixelate(halves, 0)[:, 0].max() < 60
+        assert pixelate(halves, 0)[:, -1].min() > 195

@@ -1,0 +1,205 @@
+"""What cannot be made of captions, here or in their language: known before anything runs, left out and listed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import perturbations
+from perturbations.errors import ConfigError, ManifestError
+from perturbations.manifest import skipped
+from perturbations.manifest.skipped import Skipped
+from perturbations.models import registry as models
+from perturbations.plan import captions, evaluation, evaluation_paths, paths, targets
+from perturbations.plan.config import Config, parse
+from perturbations.suites import registry
+from perturbations.text import scripts
+
+REASON = "apertium-eng-spa: install it"
+
+
+def configured(language: str = "en", **keys: Any) -> Config:
+    tiny = {"adapter": "folder", "annotations": "a.json", "videos": "v", "language": language}
+    return parse({"datasets": {"tiny": tiny}, "suites": {"msrvtt_p": {}, "mm_robustness": {}}, **keys})
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that has everything."""
+    monkeypatch.setattr(models, "missing", lambda role, backend: None)
+
+
+@pytest.fixture
+def without_translator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "missing", lambda role, backend: REASON if role == "translator" else None)
+
+
+def test_where_everything_is_installed_nothing_is_skipped() -> None:
+    settings = configured()
+    for suite in settings.suites:
+        assert captions.skipped(settings, "tiny", suite) == []
+        assert captions.scenarios(settings, "tiny", suite) == captions.requested(settings, "tiny", suite)
+
+
+@pytest.mark.usefixtures("without_translator")
+def test_what_lacks_its_backend_is_skipped_and_the_rest_is_made() -> None:
+    settings = configured()
+    assert captions.skipped(settings, "tiny", "msrvtt_p") == [Skipped("back_trans", (1,), REASON)]
+    assert captions.skipped(settings, "tiny", "mm_robustness") == [Skipped("back_translation", (1,), REASON)]
+    assert len(captions.scenarios(settings, "tiny", "msrvtt_p")) == 34
+    assert skipped.parse(paths.text_skipped(settings, "tiny", "msrvtt_p")) == [Skipped("back_trans", (1,), REASON)]
+
+
+def test_installing_it_later_adds_exactly_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = configured()
+    complete = paths.text_parts(settings, "tiny", "msrvtt_p", ["s1", "s2"])
+    monkeypatch.setattr(models, "missing", lambda role, backend: REASON if role == "translator" else None)
+    before = paths.text_parts(settings, "tiny", "msrvtt_p", ["s1", "s2"])
+    assert set(complete) - set(before) == {
+        f"work/tiny/msrvtt_p/captions/back_trans/1/{shard}.parquet" for shard in ("s1", "s2")
+    }
+    assert set(before) < set(complete)
+
+
+@pytest.mark.usefixtures("without_translator")
+def test_what_is_named_and_lacks_its_backend_is_an_error() -> None:
+    settings = configured(suites={"msrvtt_p": {"captions": {"perturbations": ["keyboard", "back_trans"]}}})
+    with pytest.raises(ConfigError, match=rf"of the captions of `tiny`:\n  back_trans: {REASON}\n"):
+        captions.scenarios(settings, "tiny", "msrvtt_p")
+    with pytest.raises(ConfigError, match="names what cannot be made"):
+        targets.texts(settings, "msrvtt_p", "tiny", lambda dataset: [])
+    # The menu lists its target all the same.
+    assert "2 perturbations of msrvtt_p" in targets.texts_text(settings, "msrvtt_p", "tiny")
+
+
+@pytest.mark.usefixtures("without_translator")
+def test_an_evaluation_asks_no_skipped_captions_and_lists_them() -> None:
+    settings = configured()
+    asked = {(scenario.suite, scenario.perturbation) for scenario in evaluation.scenarios(settings, "tiny")}
+    assert ("msrvtt_p", "keyboard") in asked
+    assert not {("msrvtt_p", "back_trans"), ("mm_robustness", "back_translation")} & asked
+    listed = skipped.parse(evaluation_paths.skipped(settings, "tiny"))
+    assert [entry.perturbation for entry in listed] == ["msrvtt_p/back_trans", "mm_robustness/back_translation"]
+    lines = targets.results(settings, "tiny", "evaluation", lambda name: None).sizes  # type: ignore[arg-type, return-value]
+    assert lines[1:] == (
+        f"captions of msrvtt_p on tiny: skipped: 1 perturbation, back_trans ({REASON})",
+        f"captions of mm_robustness on tiny: skipped: 1 perturbation, back_translation ({REASON})",
+    )
+    videos_only = configured(evaluation={"directions": ["v2t"]})
+    assert skipped.parse(evaluation_paths.skipped(videos_only, "tiny")) == []
+
+
+def test_skipped_perturbations_are_read_as_written() -> None:
+    entries = [Skipped("a", (1, 2), "x"), Skipped("b", (1,), "y"), Skipped("c", (1,), "x")]
+    assert skipped.parse(skipped.as_json(entries)) == entries
+    assert skipped.of_manifest({"set": {"skipped": skipped.columns(entries)}}) == entries
+    assert skipped.of_manifest({"set": {}}) == skipped.of_manifest({}) == []
+    assert skipped.sentences(entries) == ["skipped: 2 perturbations, a, c (x)", "skipped: 1 perturbation, b (y)"]
+
+
+@pytest.mark.parametrize("value", ["x", 3, [3], [{}], [{"perturbation": "a", "severities": ["1"], "reason": "x"}]])
+def test_a_manifest_that_lists_something_else_is_refused(value: object) -> None:
+    with pytest.raises(ManifestError, match="does not list skipped perturbations"):
+        skipped.of_manifest({"set": {"skipped": value}})
+    with pytest.raises(ManifestError):
+        skipped.parse(json.dumps(value))
+
+
+# --- languages --------------------------------------------------------------------------------------------------------
+
+
+def made_in(language: str, suite: str = "msrvtt_p") -> set[str]:
+    return {name for name, _ in captions.scenarios(configured(language), "tiny", suite)}
+
+
+POSITIONS = {"drop_first", "drop_last", "drop_first_and_last", "shuffle_order"}
+
+
+def test_a_perturbation_is_made_for_captions_that_it_means_something_for() -> None:
+    assert made_in("zh") == {"punctuation"}
+    assert made_in("ru") == made_in("ar") == {"punctuation", *POSITIONS}
+    assert made_in("de") == {"punctuation", *POSITIONS, "keyboard", "ocr", "typos"}
+    assert len(made_in("en")) == 35
+    assert made_in("ja", "mm_robustness") == {"char_swap", "char_delete"}
+
+
+def test_the_reason_says_what_a_perturbation_is_made_for() -> None:
+    reasons = {entry.perturbation: entry.reason for entry in captions.skipped(configured("zh"), "tiny", "msrvtt_p")}
+    assert reasons["tense"] == reasons["back_trans"] == "made for English"
+    assert reasons["keyboard"] == "made for Latin letters"
+    assert reasons["drop_first"] == "made for words between spaces"
+    with pytest.raises(ConfigError, match="keyboard: made for Latin letters"):
+        captions.skipped(
+            configured("ar", suites={"msrvtt_p": {"captions": {"perturbations": ["keyboard"]}}}), "tiny", "msrvtt_p"
+        )
+
+
+@pytest.mark.parametrize("entry", registry.perturbations(kind="text"), ids=lambda entry: entry.key)
+def test_models_of_english_are_asked_about_english_only(entry: registry.Perturbation) -> None:
+    if entry.roles or entry.gated:
+        assert entry.languages == "English"
+
+
+def test_perturbations_in_any_language_change_it() -> None:
+    """Otherwise their declarations would claim too much."""
+    for key in ("msrvtt_p/punctuation", "mm_robustness/char_swap", "mm_robustness/char_delete"):
+        text = "男人在弹吉他和唱歌跳舞"
+        results = [perturbations.perturb_text(text, key, seed=seed, item_id="c").changed for seed in range(3)]
+        assert any(results), key
+    for name in POSITIONS:
+        assert perturbations.perturb_text("мужчина играет на гитаре", f"msrvtt_p/{name}", seed=1, item_id="c").changed
+
+
+def test_an_unknown_language_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"datasets\.tiny\.language: unknown language 'xx'; known: af, am, ar"):
+        configured("xx")
+
+
+ARABIC, CHINESE, ENGLISH = "رجل يعزف على الجيتار", "男人在弹吉他", "a man plays a guitar"
+
+
+def test_captions_in_another_script_are_noticed() -> None:
+    assert scripts.other_script([ENGLISH, ARABIC, ENGLISH, "123", ""], "en") is None
+    assert scripts.other_script([ARABIC, ARABIC, ENGLISH, "123", "🎾"], "en") == ("Arabic", 2 / 3)
+    assert scripts.other_script([ARABIC, ENGLISH], "ar") is None
+    assert scripts.other_script([CHINESE], "en") == ("Chinese characters", 1)
+    assert scripts.other_script([CHINESE, "ひらがな"], "ja") is None
+    assert scripts.other_script(["naïve straße"], "en") is None
+    assert scripts.other_script(["", "..."], "en") is None
+
+
+@pytest.mark.parametrize(("language", "warnings"), [("en", 1), ("ar", 0)])
+def test_a_run_on_captions_of_another_script_is_warned(
+    language: str, warnings: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"item_id": name, "caption": text} for name, text in (("a", ARABIC), ("b", ARABIC), ("c", ENGLISH))]
+    Path("a.json").write_text(json.dumps(rows))
+    settings = configured(language)
+    work = targets.texts(settings, "msrvtt_p", "tiny", lambda dataset: paths.caption_shards(settings, dataset))
+    assert [line for line in work.sizes if line.startswith("warning")] == warnings * [
+        "warning: datasets.tiny.language is `en`, but 67% of the captions are written in Arabic: name their language, "
+        "so that perturbations that mean nothing for it are skipped"
+    ]
+
+
+# --- what is no caption -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given", [None, float("nan"), 3, 2.5, True, b"a man", ["a man"], {"a": 1}, np.float64("nan"), np.array(["a man"])]
+)
+def test_what_is_no_caption_is_refused(given: Any) -> None:
+    with pytest.raises(TypeError, match=rf"a caption must be a str, not {type(given).__name__}: "):
+        perturbations.perturb_text(given, "msrvtt_p/keyboard", seed=0, item_id="c")
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t"])
+def test_a_caption_without_anything_stays(text: str) -> None:
+    for key in ("msrvtt_p/append_irr", "msrvtt_p/drop_first", "mm_robustness/char_insert"):
+        result = perturbations.perturb_text(text, key, seed=0, item_id="c")
+        assert (result.text, result.changed) == (text, False)

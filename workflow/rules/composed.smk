@@ -1,0 +1,174 @@
+# Retrieval by a clip and an instruction (composed_<dataset>, egocvr). Instructions are perturbed by the rules `texts` and
+# `texts_manifest`, as the captions of the collection <dataset>/composed.
+localrules:
+    composed_results,
+
+
+rule composed_split:
+    input:
+        lambda wildcards: planned(composed_paths.annotation_files, CONFIG, wildcards.dataset),
+    output:
+        queries="manifests/{dataset}/composed/queries.parquet",
+        qrels="manifests/{dataset}/composed/qrels.parquet",
+        galleries="manifests/{dataset}/composed/galleries.parquet",
+        pool="manifests/{dataset}/composed/pool.parquet",
+        instructions=composed_paths.instructions("{dataset}"),
+        rejected="work/{dataset}/composed/rejected_captions.jsonl",
+    log:
+        "work/logs/{dataset}/composed/split.log",
+    benchmark:
+        "work/benchmarks/{dataset}/composed/split.tsv"
+    wildcard_constraints:
+        dataset="[a-z][a-z0-9_]*",
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=composed_paths.split_memory_mib(CONFIG),
+        runtime=composed_paths.split_minutes(CONFIG),
+        gpu=composed_paths.split_gpus(CONFIG),
+        device=lambda wildcards: composed_paths.split_device(CONFIG),
+    params:
+        settings=lambda wildcards: planned(composed.split_settings, CONFIG, wildcards.dataset),
+        folder=lambda wildcards: composed_paths.folder(wildcards.dataset),
+    message:
+        "making the composed queries of {wildcards.dataset}"
+    shell:
+        "perturb composed-split --settings {params.settings:q} --output {params.folder:q}"
+        " --instructions {output.instructions:q} --rejected {output.rejected:q} --device {resources.device:q} 2> {log:q}"
+
+
+rule composed_clips:
+    input:
+        unpack(lambda wildcards: planned(evaluation_paths.model_inputs, CONFIG)),
+        sources="manifests/{dataset}/sources.parquet",
+    output:
+        composed_paths.features("{dataset}"),
+    log:
+        "work/logs/{dataset}/composed/features.log",
+    benchmark:
+        "work/benchmarks/{dataset}/composed/features.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: evaluation_paths.readers(CONFIG)
+    resources:
+        mem_mb=6000,
+        runtime=480,
+        gpu=evaluation_paths.gpus(CONFIG),
+        device=lambda wildcards: CONFIG.evaluation.device,
+        reader=lambda wildcards: CONFIG.evaluation.reader,
+    params:
+        settings=lambda wildcards: composed.feature_settings(CONFIG),
+        model=lambda wildcards: evaluation_paths.model_options(CONFIG),
+    message:
+        "encoding the clips of {wildcards.dataset} for composed retrieval"
+    shell:
+        "perturb composed-features --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
+        " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
+
+
+rule composed_queries:
+    input:
+        unpack(
+            lambda wildcards: planned(
+                composed_paths.feature_inputs,
+                CONFIG,
+                wildcards.dataset,
+                wildcards.suite,
+                wildcards.level,
+                plan_of,
+            )
+        ),
+    output:
+        composed_paths.features("{dataset}", "{suite}", "{level}"),
+    log:
+        "work/logs/{dataset}/composed/features/{suite}/{level}.log",
+    benchmark:
+        "work/benchmarks/{dataset}/composed/features/{suite}/{level}.tsv"
+    wildcard_constraints:
+        dataset="[a-z][a-z0-9_]*",
+        suite="(?!clean)[a-z][a-z0-9_]*",
+    conda:
+        "../../envs/perturb.yaml"
+    threads: evaluation_paths.readers(CONFIG)
+    resources:
+        mem_mb=6000,
+        runtime=1440,
+        gpu=evaluation_paths.gpus(CONFIG),
+        device=lambda wildcards: CONFIG.evaluation.device,
+        reader=lambda wildcards: CONFIG.evaluation.reader,
+    params:
+        settings=lambda wildcards: composed.feature_settings(CONFIG),
+        model=lambda wildcards: evaluation_paths.model_options(CONFIG),
+        names=lambda wildcards: composed_paths.feature_names(
+            CONFIG, wildcards.dataset, wildcards.suite, wildcards.level
+        ),
+        split=lambda wildcards: composed_paths.folder(wildcards.dataset),
+    message:
+        "encoding the query clips of {wildcards.dataset} under {wildcards.suite}, {wildcards.level}"
+    shell:
+        "perturb composed-features --settings {params.settings:q} {params.model:q}"
+        " --parts work/{wildcards.dataset:q}/{wildcards.suite:q} --names {params.names:q}"
+        " --shards work/{wildcards.dataset:q}/shards --split {params.split:q}"
+        " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
+
+
+rule composed_evaluate:
+    input:
+        unpack(
+            lambda wildcards: planned(
+                composed_paths.inputs, CONFIG, wildcards.dataset, composed_job_of(wildcards)
+            )
+        ),
+    output:
+        "work/{dataset}/composed/results/{corpus}/{level}.parquet",
+    log:
+        "work/logs/{dataset}/composed/results/{corpus}/{level}.log",
+    benchmark:
+        "work/benchmarks/{dataset}/composed/results/{corpus}/{level}.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=480,
+        gpu=evaluation_paths.gpus(CONFIG),
+        device=lambda wildcards: CONFIG.evaluation.device,
+    params:
+        settings=lambda wildcards: composed.settings(
+            CONFIG, wildcards.dataset, composed_job_of(wildcards)
+        ),
+        model=lambda wildcards: evaluation_paths.model_options(CONFIG),
+        asking=lambda wildcards, input: composed_paths.job_options(
+            wildcards.dataset, dict(input.items())
+        ),
+        split=lambda wildcards: composed_paths.folder(wildcards.dataset),
+    message:
+        "composed retrieval on {wildcards.dataset}, query clips: {wildcards.corpus}, {wildcards.level}"
+    shell:
+        "perturb composed-scenarios --settings {params.settings:q} {params.model:q} --split {params.split:q}"
+        " {params.asking:q} --device {resources.device:q} --output {output:q} 2> {log:q}"
+
+
+rule composed_results:
+    input:
+        parts=lambda wildcards: composed_paths.result_parts(CONFIG, wildcards.dataset),
+        split=lambda wildcards: composed_paths.split_files(wildcards.dataset),
+    output:
+        "manifests/{dataset}/composed/results.parquet",
+    log:
+        "work/logs/{dataset}/composed/results.log",
+    benchmark:
+        "work/benchmarks/{dataset}/composed/results.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        folder=lambda wildcards: composed_paths.folder(wildcards.dataset),
+    message:
+        "writing the results of composed retrieval on {wildcards.dataset}"
+    shell:
+        "perturb composed-results --parts {input.parts:q} --split {params.folder:q} --output {output:q} 2> {log:q}"
