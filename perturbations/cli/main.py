@@ -18,6 +18,7 @@ from perturbations.cli import (
     people_clips,
     people_composed,
     people_export,
+    people_init,
     people_report,
     people_show,
     people_verify,
@@ -28,7 +29,7 @@ from perturbations.errors import PerturbationError
 from perturbations.system import limits, shown
 
 _SECTIONS = {
-    "look things up": (people_show,),
+    "start": (people_init, people_show),
     "perturb one video": (people_clips,),
     "check, repair and use a corpus": (people_verify, people_export, people_report, people_calibration),
     "composed retrieval, from features": (people_composed,),
