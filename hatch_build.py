@@ -1,7 +1,8 @@
 """The package page's text and links, made from README.md when a wheel or an sdist is built.
 
-A package page has no files beside it, so README.md's relative links are made absolute: they lead into the repository that
-`PERTURBATIONS_URL` names, or that a GitHub action builds from. Without either they become plain text, and pictures go.
+A package page has no files beside it, so README.md's relative links are made absolute: they lead into the repository
+that `PERTURBATIONS_URL` names, or that a GitHub action builds from. Without either they become plain text, and pictures
+go.
 """
 
 from __future__ import annotations

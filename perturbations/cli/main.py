@@ -16,6 +16,7 @@ from perturbations.cli import (
     people_calibration,
     people_catalogue,
     people_clips,
+    people_completion,
     people_composed,
     people_export,
     people_init,
@@ -29,7 +30,7 @@ from perturbations.errors import PerturbationError
 from perturbations.system import limits, shown
 
 _SECTIONS = {
-    "start": (people_init, people_show),
+    "start": (people_init, people_show, people_completion),
     "perturb one video": (people_clips,),
     "check, repair and use a corpus": (people_verify, people_export, people_report, people_calibration),
     "composed retrieval, from features": (people_composed,),

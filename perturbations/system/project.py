@@ -1,7 +1,7 @@
 """Where the project's files that are not Python lie: the Snakefile, its rules and profiles, the pinned environment.
 
-In a checkout they lie beside the package. A wheel carries them inside of the package, in a folder of its own: Snakemake puts
-the Snakefile's folder on Python's path, where the package's modules must not be found by their short names.
+In a checkout they lie beside the package. A wheel carries them inside of the package, in a folder of its own: Snakemake
+puts the Snakefile's folder on Python's path, where the package's modules must not be found by their short names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def snakefile() -> str:
 
 
 def environment() -> dict[str, str]:
-    """The variables by which `envs/perturb.post-deploy.sh` knows the project, and the package that pip is to install."""
+    """The variables that tell `envs/perturb.post-deploy.sh` where the project is, and what pip is to install."""
     place = folder()
     package = f"perturbations=={__version__}" if place == _INSTALLED else str(place)
     return {"PERTURBATIONS_PROJECT": str(place), "PERTURBATIONS_PACKAGE": package}
