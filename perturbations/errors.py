@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import reprlib
+from collections.abc import Iterable
 
 
 class PerturbationError(Exception):
@@ -73,3 +75,9 @@ def cut(text: str, length: int = 200) -> str:
     half = length // 2
     shown = text if len(text) <= length else f"{text[:half]}...{text[-half:]}"
     return shown if shown.isprintable() else repr(shown)[1:-1]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a mistyped name: `; did you mean a or b?`. Empty where no known name is close."""
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(near)}?" if near else ""

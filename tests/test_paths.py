@@ -109,8 +109,8 @@ def test_the_inputs_of_a_job_are_options_of_its_command() -> None:
     guided = paths.video_inputs(video("event_insertion"), "tiny", "s1", plans)
     cut = paths.video_inputs(video("rotate", "cooking", "msrvtt_p"), "cooking", "s1", plans)
     for inputs in (guided, cut):
-        command = ["videos", "--recipe", "{}", *paths.options(inputs), "--corpus", "corpora", "--output", "part"]
-        options = main._parser().parse_args(command)
+        command = ["rule", "videos", "--recipe", "{}", *paths.options(inputs)]
+        options = main.parser().parse_args([*command, "--corpus", "corpora", "--output", "part"])
         for name, value in inputs.items():
             expected = Path(value) if isinstance(value, str) else [Path(path) for path in value]
             assert getattr(options, name) == expected
@@ -285,13 +285,14 @@ def test_the_places_of_queries_are_options_of_the_command() -> None:
         words = evaluation_paths.query_options("tiny", job, inputs)
         paths_of = {name: inputs[name] for name in ("sources", "captions")}
         command = [
+            "rule",
             "evaluate",
             "--settings={}",
             *evaluation_paths.model_options(settings),
             *paths.options(paths_of),
             *words,
         ]
-        options = main._parser().parse_args([*command, "--output=a", "--ranks=b", "--pictures=c"])
+        options = main.parser().parse_args([*command, "--output=a", "--ranks=b", "--pictures=c"])
         for name in ("gallery", "bank_captions", "bank_gallery"):
             assert getattr(options, name) == (Path(str(inputs[name])) if name in inputs else None)
         for part in inputs["parts"]:

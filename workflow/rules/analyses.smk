@@ -25,7 +25,7 @@ rule analyses:
     message:
         "{wildcards.analysis} of {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb analyse --recipe {params.recipe:q} --sources {input.sources:q} {params.captions:q}"
+        "perturb rule analyse --recipe {params.recipe:q} --sources {input.sources:q} {params.captions:q}"
         " --folder {params.folder:q} --output {output:q} --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
 
 
@@ -54,6 +54,6 @@ rule analyses_manifest:
     message:
         "writing the {wildcards.analysis} manifest of {wildcards.dataset}"
     shell:
-        "perturb merge analyses --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
+        "perturb rule merge analyses --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
         " --parts work/{wildcards.dataset:q}/analyses/{wildcards.analysis:q} --sources work/{wildcards.dataset:q}/sources"
         " --recipe {params.recipe:q} --output {output:q} 2> {log:q}"

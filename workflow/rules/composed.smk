@@ -34,7 +34,7 @@ rule composed_split:
     message:
         "making the composed queries of {wildcards.dataset}"
     shell:
-        "perturb composed-split --settings {params.settings:q} --output {params.folder:q}"
+        "perturb rule composed-split --settings {params.settings:q} --output {params.folder:q}"
         " --instructions {output.instructions:q} --rejected {output.rejected:q} --device {resources.device:q} 2> {log:q}"
 
 
@@ -63,7 +63,7 @@ rule composed_clips:
     message:
         "encoding the clips of {wildcards.dataset} for composed retrieval"
     shell:
-        "perturb composed-features --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
+        "perturb rule composed-features --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
         " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
 
 
@@ -107,7 +107,7 @@ rule composed_queries:
     message:
         "encoding the query clips of {wildcards.dataset} under {wildcards.suite}, {wildcards.level}"
     shell:
-        "perturb composed-features --settings {params.settings:q} {params.model:q}"
+        "perturb rule composed-features --settings {params.settings:q} {params.model:q}"
         " --parts work/{wildcards.dataset:q}/{wildcards.suite:q} --names {params.names:q}"
         " --shards work/{wildcards.dataset:q}/shards --split {params.split:q}"
         " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
@@ -146,7 +146,7 @@ rule composed_evaluate:
     message:
         "composed retrieval on {wildcards.dataset}, query clips: {wildcards.corpus}, {wildcards.level}"
     shell:
-        "perturb composed-scenarios --settings {params.settings:q} {params.model:q} --split {params.split:q}"
+        "perturb rule composed-scenarios --settings {params.settings:q} {params.model:q} --split {params.split:q}"
         " {params.asking:q} --device {resources.device:q} --output {output:q} 2> {log:q}"
 
 
@@ -171,4 +171,4 @@ rule composed_results:
     message:
         "writing the results of composed retrieval on {wildcards.dataset}"
     shell:
-        "perturb composed-results --parts {input.parts:q} --split {params.folder:q} --output {output:q} 2> {log:q}"
+        "perturb rule composed-results --parts {input.parts:q} --split {params.folder:q} --output {output:q} 2> {log:q}"

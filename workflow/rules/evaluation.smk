@@ -33,7 +33,7 @@ rule demo_encoder:
     message:
         "training a small dual encoder on drawn scenes"
     shell:
-        "perturb train-encoder --seed {params.seed:q} --output {output:q} 2> {log:q}"
+        "perturb rule train-encoder --seed {params.seed:q} --output {output:q} 2> {log:q}"
 
 
 # Before all other jobs: a folder without its tokenizer would otherwise be found after hours, or never.
@@ -61,7 +61,7 @@ rule check_model:
     message:
         "checking that the model's tokenizer, image processor and weights fit each other"
     shell:
-        "perturb check-model --settings {params.settings:q} {params.model:q} --device {resources.device:q}"
+        "perturb rule check-model --settings {params.settings:q} {params.model:q} --device {resources.device:q}"
         " --output {output:q} 2> {log:q}"
 
 
@@ -90,7 +90,7 @@ rule gallery:
     message:
         "encoding the clean clips of {wildcards.dataset}"
     shell:
-        "perturb encode-gallery --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
+        "perturb rule encode-gallery --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
         " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
 
 
@@ -137,7 +137,7 @@ rule evaluate:
     message:
         "{wildcards.direction}, {wildcards.corpus}, {wildcards.level}: {wildcards.group}, on {wildcards.dataset}"
     shell:
-        "perturb evaluate --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
+        "perturb rule evaluate --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
         " --captions {input.captions:q} {params.asking:q} --device {resources.device:q} --reader {resources.reader:q}"
         " --output {output.results:q} --ranks {output.ranks:q} --pictures {output.pictures:q} 2> {log:q}"
 
@@ -165,4 +165,4 @@ rule results:
     message:
         "writing the results of {wildcards.dataset}"
     shell:
-        "perturb merge-results --parts {input.parts:q} --skipped {params.skipped:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
+        "perturb rule merge-results --parts {input.parts:q} --skipped {params.skipped:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"

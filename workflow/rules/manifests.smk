@@ -27,7 +27,7 @@ rule sources_manifest:
     message:
         "writing the sources manifest of {wildcards.dataset}"
     shell:
-        "perturb merge sources --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
+        "perturb rule merge sources --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
         " --parts work/{wildcards.dataset:q}/sources --rejected {input.rejected:q}"
         " --output {output:q} 2> {log:q}"
 
@@ -63,7 +63,7 @@ rule videos_manifest:
     message:
         "writing the manifest of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb merge-videos --dataset {params.dataset:q} --suite {wildcards.suite:q}"
+        "perturb rule merge-videos --dataset {params.dataset:q} --suite {wildcards.suite:q}"
         " --shards work/{wildcards.dataset:q}/shards --parts work/{wildcards.dataset:q}/{wildcards.suite:q}"
         " --recipes {input.recipes:q}"
         " --sources {input.sources:q} --quarantine {output.quarantine:q} --card {output.card:q}"
@@ -91,7 +91,7 @@ rule mixes:
     message:
         "mixing severities and types of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb mix --videos {input.videos:q} --sources {input.sources:q} --severities {output.severities:q}"
+        "perturb rule mix --videos {input.videos:q} --sources {input.sources:q} --severities {output.severities:q}"
         " --types {output.types:q} 2> {log:q}"
 
 
@@ -115,4 +115,4 @@ rule check_quarantine:
     message:
         "checking the quarantine of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb check {input:q} --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
+        "perturb rule check {input:q} --allowed {params.allowed:q} --output {output:q} 2> {log:q}"

@@ -24,5 +24,5 @@ rule sources:
     message:
         "reading the clips of {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb sources --dataset {params.dataset:q} --listed {input:q} {params.demo:q} --output {output:q}"
+        "perturb rule sources --dataset {params.dataset:q} --listed {input:q} {params.demo:q} --output {output:q}"
         " --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
