@@ -19,6 +19,7 @@ from perturbations.cli import (
     people_composed,
     people_export,
     people_show,
+    people_status,
     people_verify,
     rules_calibration,
     rules_captions,
@@ -34,6 +35,7 @@ from perturbations.system import limits, shown
 _GROUPS = (
     people_show,
     people_clips,
+    people_status,
     people_verify,
     people_export,
     people_composed,
