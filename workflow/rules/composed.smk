@@ -152,7 +152,7 @@ rule composed_evaluate:
 
 rule composed_results:
     input:
-        parts=lambda wildcards: composed_paths.result_parts(CONFIG, wildcards.dataset),
+        parts=lambda wildcards: composed_paths.planned_parts(CONFIG, wildcards.dataset),
         split=lambda wildcards: composed_paths.split_files(wildcards.dataset),
     output:
         "manifests/{dataset}/composed/results.parquet",

@@ -1,0 +1,28 @@
+"""The commands that show how far a run is, and what it did: status."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from perturbations.cli.arguments import Commands, add_command
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    parser = add_command(commands, "status", _status, "show how far the run in this folder is")
+    parser.add_argument("--json", action="store_true", help="print a JSON document, for programs")
+
+
+def _status(options: argparse.Namespace) -> int:
+    from perturbations.report import status, status_text
+
+    current = status.collect(Path())
+    if options.json:
+        import json
+        from dataclasses import asdict
+
+        print(json.dumps(asdict(current), indent=2))
+    else:
+        print(status_text.text(current))
+    return 0
