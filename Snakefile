@@ -11,7 +11,7 @@ from perturbations.plan import captions, composed, composed_paths, config_file, 
 from perturbations.plan import evaluation_paths, paths, recipe
 from perturbations.plan import config as configuration
 from perturbations.plan import sharding, targets
-from perturbations.system import limits, shown
+from perturbations.system import limits, project, shown
 
 min_version("9.0")
 

@@ -1,7 +1,7 @@
 """Perturbed benchmark corpora for video-text retrieval: exact, seeded, regenerable.
 
-The public names are `list_perturbations`, `perturb`, `perturb_text`, `read_manifest`, `read_captions` and
-`open_clip`. The command is `perturb`.
+The public names are `list_perturbations`, `perturb`, `perturb_text`, `read_manifest`, `read_captions`,
+`open_clip` and `snakefile`. The command is `perturb`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from perturbations.api import list_perturbations, open_clip, perturb, perturb_text
     from perturbations.manifest.files import read_captions, read_manifest
+    from perturbations.system.project import snakefile
 
 __version__ = "0.1.0"
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "perturb_text",
     "read_captions",
     "read_manifest",
+    "snakefile",
 ]
 
 _HOMES = {
@@ -31,6 +33,7 @@ _HOMES = {
     "perturb_text": "api",
     "read_captions": "manifest.files",
     "read_manifest": "manifest.files",
+    "snakefile": "system.project",
 }
 
 

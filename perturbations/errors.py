@@ -54,6 +54,9 @@ class ManifestError(PerturbationError):
     """A manifest is missing, unreadable, or does not follow its schema."""
 
 
+_LONGEST_NAME = 100
+"""Letters of a name that is compared with others: to compare megabytes takes hours."""
+
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel = 2
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 80
@@ -79,5 +82,8 @@ def cut(text: str, length: int = 200) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a message about a mistyped name: `; did you mean a or b?`. Empty where no known name is close."""
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    if len(name) > _LONGEST_NAME:
+        return ""
+    by_lower = {other.lower(): other for other in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(by_lower[other] for other in near)}?" if near else ""

@@ -81,6 +81,11 @@ def add_stall_limit(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add `--json`, the output that programs read."""
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
 def positive(text: str) -> int:
     """An integer of at least 1. Raises `argparse.ArgumentTypeError`."""
     value = int(text)

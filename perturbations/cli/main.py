@@ -16,8 +16,10 @@ from perturbations.cli import (
     people_calibration,
     people_catalogue,
     people_clips,
+    people_completion,
     people_composed,
     people_export,
+    people_init,
     people_report,
     people_show,
     people_status,
@@ -29,7 +31,7 @@ from perturbations.errors import PerturbationError
 from perturbations.system import limits, shown
 
 _SECTIONS = {
-    "look things up": (people_show,),
+    "start": (people_init, people_show, people_completion),
     "perturb one video": (people_clips,),
     "follow a run": (people_status,),
     "check, repair and use a corpus": (people_verify, people_export, people_report, people_calibration),

@@ -1,8 +1,3 @@
-localrules:
-    rejected_captions,
-    check_captions,
-
-
 # Captions, and the relevant clip per caption.
 rule captions:
     input:
@@ -43,6 +38,7 @@ rule rejected_captions:
         "work/logs/{dataset}/captions_quarantine.log",
     benchmark:
         "work/benchmarks/{dataset}/captions_quarantine.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -65,6 +61,7 @@ rule check_captions:
         "work/logs/{dataset}/captions_check.log",
     benchmark:
         "work/benchmarks/{dataset}/captions_check.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1

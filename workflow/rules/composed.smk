@@ -1,9 +1,5 @@
 # Retrieval by a clip and an instruction (composed_<dataset>, egocvr). Instructions are perturbed by the rules `texts` and
 # `texts_manifest`, as the captions of the collection <dataset>/composed.
-localrules:
-    composed_results,
-
-
 rule composed_split:
     input:
         lambda wildcards: planned(composed_paths.annotation_files, CONFIG, wildcards.dataset),
@@ -160,6 +156,7 @@ rule composed_results:
         "work/logs/{dataset}/composed/results.log",
     benchmark:
         "work/benchmarks/{dataset}/composed/results.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1

@@ -7,10 +7,6 @@ LOGS = f"work/logs/{{dataset}}/evaluation/{MODEL_KEY}"
 BENCHMARKS = f"work/benchmarks/{{dataset}}/evaluation/{MODEL_KEY}"
 
 
-localrules:
-    results,
-
-
 rule demo_encoder:
     output:
         directory(evaluation_paths.DEMO_ENCODER),
@@ -154,6 +150,7 @@ rule results:
         f"work/logs/{{dataset}}/{{kind}}/{MODEL_KEY}.log",
     benchmark:
         f"work/benchmarks/{{dataset}}/{{kind}}/{MODEL_KEY}.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1

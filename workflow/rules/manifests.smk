@@ -1,11 +1,4 @@
 # The parts of all shards are merged into one manifest. A run with too many failures fails at its end and lists them.
-localrules:
-    sources_manifest,
-    videos_manifest,
-    mixes,
-    check_quarantine,
-
-
 rule sources_manifest:
     input:
         parts=lambda wildcards: paths.source_parts(wildcards.dataset, shards_of(wildcards)),
@@ -16,6 +9,7 @@ rule sources_manifest:
         "work/logs/{dataset}/sources.log",
     benchmark:
         "work/benchmarks/{dataset}/sources.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -49,6 +43,7 @@ rule videos_manifest:
         "work/logs/{dataset}/{suite}/manifest.log",
     benchmark:
         "work/benchmarks/{dataset}/{suite}/manifest.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -82,6 +77,7 @@ rule mixes:
         "work/logs/{dataset}/{suite}/mixes.log",
     benchmark:
         "work/benchmarks/{dataset}/{suite}/mixes.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -104,6 +100,7 @@ rule check_quarantine:
         "work/logs/{dataset}/{suite}/check.log",
     benchmark:
         "work/benchmarks/{dataset}/{suite}/check.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
