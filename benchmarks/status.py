@@ -107,7 +107,6 @@ def _video_part(root: Path, kind: object, row: object, size: int, failed: int) -
         "fps": 25.0,
         "frame_count": 300,
         "duration_s": 12.0,
-        "source_frame_count": 300,
     }
     rows = [
         row(  # type: ignore[operator]

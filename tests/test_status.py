@@ -16,6 +16,7 @@ from perturbations.manifest import files
 from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS, CompleteSource, QuarantineRow, SourceRow, VideoRow
 from perturbations.plan import listed
 from perturbations.report import status, status_files, status_text
+from perturbations.system import console
 
 MEASURED = '{"frame_count":4,"stored_frames":4,"bytes":1000,"sha256":"ab"}\n'
 
@@ -194,22 +195,34 @@ def test_parts_of_captions_and_evaluations(root: Path) -> None:
 def test_what_snakemake_says(root: Path) -> None:
     log = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"
     log.parent.mkdir(parents=True)
-    log.write_text("1 of 30 steps (3%) done\n[Sun]\nError in rule videos:\n  x\n2 of 30 steps (7%) done\n3 of 3")
+    log.write_text(
+        "1 of 30 steps (3%) done\n[Sun]\nError in rule videos:\n    jobid: 7\n\n2 of 30 steps (7%) done\n3 of 3"
+    )
     (root / ".snakemake" / "locks").mkdir()
-    assert status_text.text(status.collect(root)).startswith("The last run has ended, 2 of 30 steps, 1 failed jobs.\n")
+    assert status_text.text(status.collect(root)).startswith("The last run has ended, 2 of 30 steps, 1 failed job.\n")
     (root / ".snakemake" / "locks" / "0.input.lock").touch()
     os.utime(log, (time.time(), time.time()))
     lines = status_text.text(status.collect(root)).splitlines()
-    assert lines[0] == "Running, 2 of 30 steps, 1 failed jobs, 1 jobs on clips, about 88 s left for clips."
+    assert lines[0] == "Running, 2 of 30 steps, 1 failed job, 1 job on clips, about 88 s left for clips."
 
 
-def test_jobs_that_stopped(root: Path) -> None:
+def test_failed_jobs_are_listed_until_another_try_has_done_them(root: Path) -> None:
     log = root / "work/logs/d/mlvp/fog/3/s2.log"
     log.parent.mkdir(parents=True)
     log.write_text("11:20:58 a line\nperturb: cannot write \x1b[31m x: no space\n")
-    (job,) = status.collect(root).stopped
-    assert job.log == "work/logs/d/mlvp/fog/3/s2.log"
-    assert r"cannot write \x1b[31m x: no space" in status_text.text(status.collect(root))
+    run = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"
+    run.parent.mkdir(parents=True)
+    of_job = f"    jobid: 1\n    output: OUT\n    log: {log.relative_to(root)} (check log file(s) for error details)\n"
+    done, missing = ("work/d/mlvp/fog/1/s2.parquet", "work/d/mlvp/fog/3/s2.parquet")
+    run.write_text(
+        "Job stats:\n"
+        + "".join(f"Error in rule videos:\n{of_job.replace('OUT', out)}\n" for out in (done, missing, missing))
+    )
+    collected = status.collect(root)
+    assert collected.run is not None
+    (job,) = collected.run.failed
+    assert (job.rule, job.log) == ("videos", "work/logs/d/mlvp/fog/3/s2.log")
+    assert r"  videos: cannot write \x1b[31m x: no space" in status_text.text(collected)
 
 
 def test_sources_are_counted_in_the_logs_of_their_jobs(root: Path) -> None:
@@ -220,7 +233,8 @@ def test_sources_are_counted_in_the_logs_of_their_jobs(root: Path) -> None:
     assert stage(status.collect(root), "sources").done == 3
     snakemake = root / ".snakemake"
     (snakemake / "log").mkdir(parents=True)
-    (snakemake / "log" / "2001-01-01T000000.000001.snakemake.log").touch()
+    (snakemake / "log" / "2001-01-01T000000.000001.snakemake.log").write_text("Job stats:\n")
+    (snakemake / "log" / "2001-01-02T000000.000001.snakemake.log").write_text("a report was written")
     (snakemake / "locks").mkdir()
     (snakemake / "locks" / "0.input.lock").touch()
     sources = stage(status.collect(root), "sources")
@@ -232,7 +246,7 @@ def test_json_is_a_document(root: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert main(["status", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["version"] == 1
-    assert set(document) == {"version", "run", "stages", "failures", "stopped", "jobs", "seconds_left"}
+    assert set(document) == {"version", "run", "stages", "failures", "jobs", "seconds_left"}
     assert {stage["stage"]: stage["done"] for stage in document["stages"]} == {"sources": 6, "videos": 6}
 
 
@@ -249,4 +263,4 @@ def test_a_part_says_its_statuses_in_its_last_bytes(tmp_path: Path) -> None:
     [(3, "3 s"), (600, "10 min"), (12_000, "3 h 20 min"), (7200, "2 h"), (190_800, "2 days 5 h")],
 )
 def test_times_in_words(seconds: float, expected: str) -> None:
-    assert status_text.duration(seconds) == expected
+    assert console.duration(seconds) == expected

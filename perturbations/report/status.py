@@ -77,14 +77,6 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Stopped:
-    """A job that ended with an error in the newest run: no clip's fault."""
-
-    log: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class Status:
     """The state of a workflow's folder.
 
@@ -93,7 +85,6 @@ class Status:
         run: what Snakemake's files say of the newest run.
         stages: in the order of work.
         failures: the most frequent first.
-        stopped: jobs that ended with an error.
         jobs: clip jobs that work now.
         seconds_left: until all planned clips are done, at the present number of jobs; None where it is not known.
     """
@@ -102,7 +93,6 @@ class Status:
     run: files.Run | None
     stages: tuple[Stage, ...]
     failures: tuple[Failure, ...]
-    stopped: tuple[Stopped, ...]
     jobs: int
     seconds_left: float | None
 
@@ -119,8 +109,7 @@ def collect(root: Path) -> Status:
         for stage in stages
     )
     failures = _grouped(failed for stage in counted for failed in stage.failures)
-    stopped = tuple(stopped for stage in counted for stopped in stage.stopped)
-    return Status(VERSION, run, stages, failures, stopped, jobs, None if unknown or not left else sum(left))
+    return Status(VERSION, run, stages, failures, jobs, None if unknown or not left else sum(left))
 
 
 def _rest(stage: Stage) -> int:
@@ -184,7 +173,6 @@ class _Counted:
     unit: Literal["clips", "parts"]
     counts: Mapping[str, _Count]
     failures: list[_Failed] = field(default_factory=list)
-    stopped: list[Stopped] = field(default_factory=list)
     planned: bool = True
 
     @property
@@ -353,9 +341,6 @@ class _Collection:
         if not is_new and not is_held:
             return
         said = files.log(log)
-        if said.error is not None and not is_held:
-            counted.stopped.append(Stopped(str(log.relative_to(self._root)), said.error.removeprefix("perturb: ")))
-            return
         if not is_held and not (counted.stage == "sources" and self._run is not None and self._run.running):
             return
         count.jobs += 1

@@ -163,6 +163,7 @@ def is_held(entry: Entry | None) -> bool:
     return True
 
 
+_OWN = "perturb: "  # the package's errors begin with it
 _DONE = re.compile(r"(\d+)/(\d+) \[(?:(\d+):)?(\d+):(\d+)<")
 _KEPT = re.compile(r"(\d+) of \d+ were finished before and are kept")
 
@@ -175,13 +176,11 @@ class Log:
         done: items that the job has passed, those that were kept too.
         kept: items that were finished before.
         seconds: the time until the last progress line.
-        error: the line with which the job ended, or None.
     """
 
     done: int
     kept: int
     seconds: int
-    error: str | None
 
 
 def log(path: str | Path) -> Log:
@@ -193,9 +192,7 @@ def log(path: str | Path) -> Log:
         done, seconds = int(match[1]), 3600 * hours + 60 * minutes + rest
     for match in _KEPT.finditer(text):
         kept = int(match[1])
-    last = [line for line in text.splitlines() if line.strip()][-1:]
-    error = last[0] if last and (last[0].startswith("perturb: ") or "Traceback (most recent" in text) else None
-    return Log(done, kept, seconds, error)
+    return Log(done, kept, seconds)
 
 
 def benchmark_seconds(path: str) -> float | None:
@@ -208,6 +205,15 @@ def benchmark_seconds(path: str) -> float | None:
 
 
 @dataclass(frozen=True)
+class FailedJob:
+    """A job that failed: its rule, its log, relative to the workflow's folder, and the log's last line."""
+
+    rule: str
+    log: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Run:
     """What Snakemake's own files say of the newest run.
 
@@ -216,7 +222,7 @@ class Run:
         log: its log, relative to the workflow's folder.
         age_s: seconds since the log's last line.
         steps_done, steps: its jobs; 0 before the first has ended.
-        failed_jobs: how many failed.
+        failed: the jobs that failed and whose results are not there.
     """
 
     running: bool
@@ -224,10 +230,12 @@ class Run:
     age_s: float
     steps_done: int
     steps: int
-    failed_jobs: int
+    failed: tuple[FailedJob, ...]
 
 
-_STEPS = re.compile(rb"(\d+) of (\d+) steps \(")
+_JOBS = "Job stats:"
+_STEPS = re.compile(r"(\d+) of (\d+) steps \(")
+_ERROR = re.compile(r"^Error in rule (\w+):\n((?:    .*\n)+)", re.MULTILINE)
 
 
 def snakemake(root: Path) -> Run | None:
@@ -236,13 +244,35 @@ def snakemake(root: Path) -> Run | None:
     names = sorted(name for name in logs if name.endswith(".snakemake.log"))
     if not names:
         return None
-    newest = logs[names[-1]]
-    text = content(newest.path)
+    # `snakemake --report` and others write logs too; that of a run has its jobs.
+    for name in reversed(names[-20:]):
+        text = content(logs[name].path).decode(errors="replace")
+        if _JOBS in text:
+            break
+    else:
+        return None
+    newest = logs[name]
     steps = [(int(match[1]), int(match[2])) for match in _STEPS.finditer(text)]
     done, total = steps[-1] if steps else (0, 0)
     running = any(name.endswith(".lock") for name in entries(root / ".snakemake" / "locks"))
     age = max(0.0, time.time() - newest.changed)
-    return Run(running, f".snakemake/log/{names[-1]}", age, done, total, text.count(b"\nError in rule "))
+    return Run(running, f".snakemake/log/{name}", age, done, total, tuple(_failed_jobs(root, text)))
+
+
+def _failed_jobs(root: Path, text: str) -> Iterator[FailedJob]:
+    """The jobs that a run's log calls failed, each once, without those that another try has done."""
+    jobs = {}
+    for match in _ERROR.finditer(text):
+        named = dict(line.strip().partition(": ")[::2] for line in match[2].splitlines())
+        output = named.get("output", "").split(", ")[0].removesuffix(" (send to storage)")
+        log = named.get("log", "").removesuffix(" (check log file(s) for error details)").split(", ")[0]
+        if not output or not (root / output).exists():
+            jobs[match[1], output] = log
+    for (rule, _), log_path in jobs.items():
+        written = [line for line in tail(root / log_path).splitlines() if line.strip()] if log_path else []
+        own = [line for line in written if line.startswith(_OWN)]
+        reason = (own or written or ["no line in its log"])[-1]
+        yield FailedJob(rule, log_path, reason.removeprefix(_OWN))
 
 
 def quarantined(path: str | Path) -> Iterator[tuple[str, str, str]]:

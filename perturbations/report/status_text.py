@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perturbations.report.status import Failure, Stage, Status
+from perturbations.report.status_files import FailedJob
 from perturbations.system import shown
+from perturbations.system.console import duration
 
 _MOST_FAILURES = 10
-_MOST_STOPPED = 3
+_MOST_JOBS = 3
 _LONGEST = 120  # letters of a reason
 
 
@@ -20,29 +22,24 @@ def text(status: Status) -> str:
     if status.failures:
         count = sum(failure.count for failure in status.failures)
         lines += ["", f"{count:,} quarantined or missing, by reason; `perturb retry` lets the next run try them again:"]
-        lines += [_failure(failure) for failure in status.failures[:_MOST_FAILURES]]
+        lines += [failure_line(failure) for failure in status.failures[:_MOST_FAILURES]]
         if len(status.failures) > _MOST_FAILURES:
             lines.append(f"  and {len(status.failures) - _MOST_FAILURES} more reasons")
-    if status.stopped:
-        lines += ["", f"{len(status.stopped):,} jobs stopped; the next run continues them:"]
-        lines += [f"  {shown.line(job.log)}: {_short(job.reason)}" for job in status.stopped[:_MOST_STOPPED]]
-        if len(status.stopped) > _MOST_STOPPED:
-            lines.append(f"  and {len(status.stopped) - _MOST_STOPPED} more")
+    if status.run and status.run.failed:
+        lines += ["", f"{plural(len(status.run.failed), 'failed job')}; finished clips are kept:"]
+        lines += failed_jobs(status.run.failed)
     return "\n".join(lines)
 
 
-def duration(seconds: float) -> str:
-    """A time in words: "40 s", "12 min", "3 h 20 min", "2 days 5 h"."""
-    minutes = round(seconds / 60)
-    if seconds < 90:
-        return f"{round(seconds)} s"
-    if minutes < 90:
-        return f"{minutes} min"
-    hours, rest = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {rest} min" if rest else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} days {hours} h" if hours else f"{days} days"
+def plural(number: int, noun: str) -> str:
+    """A number with its noun."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def failed_jobs(jobs: Sequence[FailedJob]) -> list[str]:
+    """A line per failed job; only the first are listed."""
+    lines = [f"  {job.rule}: {short(job.reason)} ({shown.line(job.log)})" for job in jobs[:_MOST_JOBS]]
+    return [*lines, f"  and {len(jobs) - _MOST_JOBS} more"] if len(jobs) > _MOST_JOBS else lines
 
 
 def size(count: int) -> str:
@@ -74,11 +71,11 @@ def _heading(status: Status) -> str:
     parts = []
     if run.steps:
         parts.append(f"{run.steps_done:,} of {run.steps:,} steps")
-    if run.failed_jobs:
-        parts.append(f"{run.failed_jobs:,} failed jobs")
+    if run.failed:
+        parts.append(plural(len(run.failed), "failed job"))
     if not run.running:
         return ", ".join(["The last run has ended", *parts]) + "."
-    parts.append(f"{status.jobs:,} jobs on clips")
+    parts.append(f"{plural(status.jobs, 'job')} on clips")
     if status.seconds_left is not None and status.jobs:
         parts.append(f"about {duration(status.seconds_left)} left for clips")
     if run.age_s > 600:
@@ -107,13 +104,15 @@ def _row(stage: Stage) -> list[str]:
     ]
 
 
-def _failure(failure: Failure) -> str:
+def failure_line(failure: Failure) -> str:
+    """A reason with the number of its items and the first of them."""
     where = " ".join(filter(None, (failure.dataset, failure.suite, failure.stage)))
     items = ", ".join(map(repr, failure.items))
     more = ", ..." if failure.count > len(failure.items) else ""
-    return shown.line(f"  {failure.count:,} x {where}: {_short(failure.reason)} ({items}{more})")
+    return shown.line(f"  {failure.count:,} x {where}: {short(failure.reason)} ({items}{more})")
 
 
-def _short(reason: str) -> str:
+def short(reason: str) -> str:
+    """A reason on one line, cut where it is long."""
     line = shown.line(" ".join(reason.split()))
     return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
