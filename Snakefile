@@ -31,6 +31,17 @@ try:
 except PerturbationError as error:
     raise WorkflowError(shown.lines(str(error))) from None
 
+SUMMARY = Path("manifests/run.html")
+
+# What `snakemake --report` opens on.
+if SUMMARY.is_file():
+
+    report: "workflow/report/run.rst"
+
+else:
+
+    report: "workflow/report/before.rst"
+
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/sources.smk"
@@ -61,3 +72,11 @@ for TARGET in targets.menu(CONFIG, plan_of, caption_shards):
             files_of(TARGET),
 
     describe(TARGET)
+
+
+onsuccess:
+    summarize_run()
+
+
+onerror:
+    summarize_run()

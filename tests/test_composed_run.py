@@ -551,7 +551,7 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
     assert verified.returncode == 0, verified.stdout
     # With a suite of clips, their corpora and features are planned, and nothing that exists is made again.
     project.config["composed"] |= {"suites": ["mm_robustness"], "both": ["mm_robustness/keyboard"]}
-    shown = project.snakemake("--dry-run", "composed_drawn").stdout
+    shown = project.snakemake("--dry-run", "--printshellcmds", "composed_drawn").stdout
     assert "mm_robustness/pixelate severity 5 on drawn" in shown
     assert "encoding the query clips of drawn under mm_robustness, digital" in shown
     assert "making the composed queries" not in shown

@@ -408,6 +408,7 @@ def test_dry_run_with_each_profile(finished: Project, tmp_path: Path, profile: s
     project = new_project(tmp_path)
     done = project.snakemake("--dry-run", "--workflow-profile", str(PROFILES / profile), "mlvp_tiny")
     assert "videos" in done.stdout
+    assert len((done.stdout + done.stderr).splitlines()) <= 40
     assert not (tmp_path / "corpora").exists()
 
 
@@ -431,7 +432,9 @@ def test_the_menu(finished: Project) -> None:
 
 def test_report(project: Project) -> None:
     project.snakemake("--report", "report.html", "mlvp_tiny")
-    assert "preview.png" in (project.root / "report.html").read_text()
+    text = (project.root / "report.html").read_text()
+    assert "preview.png" in text
+    assert "What there is" in text, "it opens on the summary of the last run"
 
 
 def test_the_default_target_is_the_demo(tmp_path: Path) -> None:

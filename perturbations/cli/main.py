@@ -22,6 +22,7 @@ from perturbations.cli import (
     people_init,
     people_report,
     people_show,
+    people_status,
     people_verify,
     rules,
 )
@@ -32,6 +33,7 @@ from perturbations.system import limits, shown
 _SECTIONS = {
     "start": (people_init, people_show, people_completion),
     "perturb one video": (people_clips,),
+    "follow a run": (people_status,),
     "check, repair and use a corpus": (people_verify, people_export, people_report, people_calibration),
     "composed retrieval, from features": (people_composed,),
     "the documentation's catalogue": (people_catalogue,),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from perturbations.composed import manifests
 from perturbations.datasets import registry as datasets
-from perturbations.plan import composed, evaluation_paths, sharding
+from perturbations.plan import composed, evaluation_paths, listed, sharding
 from perturbations.plan import config as configuration
 from perturbations.plan.paths import COMPOSED_SHARD, Inputs, Plans, options, without_braces
 
@@ -122,6 +123,13 @@ def result_parts(config: configuration.Config, dataset: str) -> list[str]:
     return [
         f"work/{sharding.composed(dataset)}/results/{'/'.join(job)}.parquet" for job in composed.jobs(config, dataset)
     ]
+
+
+def planned_parts(config: configuration.Config, dataset: str) -> list[str]:
+    """`result_parts`, and their list in a file, from which `perturb status` knows how many there will be."""
+    parts = result_parts(config, dataset)
+    listed.write_parts(Path("work", sharding.composed(dataset), "results.parts"), parts)
+    return parts
 
 
 def targets(config: configuration.Config, dataset: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from perturbations.errors import ConfigError
 from perturbations.manifest.skipped import as_json
-from perturbations.plan import captions, evaluation
+from perturbations.plan import captions, evaluation, listed
 from perturbations.plan import config as configuration
 from perturbations.plan.paths import CaptionShards, Inputs, Plans, options, without_braces
 
@@ -50,6 +50,13 @@ def result_parts(config: configuration.Config, dataset: str, kind: str, ending: 
         for job in evaluation.jobs(config, dataset)
         for group in groups(kind)
     ]
+
+
+def planned_parts(config: configuration.Config, dataset: str, kind: str) -> list[str]:
+    """`result_parts`, and their list in a file, from which `perturb status` knows how many there will be."""
+    parts = result_parts(config, dataset, kind)
+    listed.write_parts(Path(parts_folder(config, dataset)) / f"{kind}.parts", parts)
+    return parts
 
 
 def checked(config: configuration.Config) -> str:

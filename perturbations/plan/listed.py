@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TypeVar, get_args, get_type_hints
@@ -121,3 +121,8 @@ def read_recipes(path: Path) -> Recipes:
     except (OSError, ValueError, TypeError, IndexError) as error:
         raise ManifestError(f"{path} holds no recipes: {error}; snakemake writes it anew when it plans") from None
     return recipes
+
+
+def write_parts(path: Path, parts: Sequence[str]) -> None:
+    """Write the paths of parts that jobs will write, one per line, unless the file holds them already."""
+    storage.write_text_if_changed(path, "".join(f"{part}\n" for part in parts))

@@ -54,8 +54,7 @@ def adapt(
         lr: AdamW's learning rate; None takes the method's own.
         temperature: tau, the divisor of similarities in softmax.
         seed: of torch's generator during a batch. No method draws random numbers; a model may.
-        precision: "float32", or "bfloat16" for the query encoder's matrix products. Towers of a width of at most 64
-            work in double precision on the CPU instead of float32.
+        precision: "float32", or "bfloat16" for the query encoder's matrix products.
         bank: for methods that need one: training captions (t2v) or training videos (v2t), as a batch or as the
             gallery's kind.
         counts: counts the run's updates and skipped steps.
@@ -63,7 +62,8 @@ def adapt(
         unadapted: keeps the features of methods that do not change weights, for the next of them.
 
     Yields:
-        One B x N_G float32 tensor per batch, of the last forward pass before its update. `gives` of a method describes
+        One B x N_G tensor per batch, of the last forward pass before its update, in float32, or in float64 where the
+        model is. `gives` of a method describes
         its values. A method that needs all queries yields after the last of them.
 
     Raises:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from perturbations.tta import inputs
-from perturbations.tta.encoders import DualEncoder, evaluating, precise
+from perturbations.tta.encoders import DualEncoder, evaluating, wide
 from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.losses import unit
 from perturbations.tta.recording import Timings
@@ -48,14 +48,14 @@ def encode_gallery(model: DualEncoder, given: Batch | Iterator[Batch], direction
     Raises:
         ValueError: shapes do not fit, or there is no item.
     """
-    with torch.inference_mode(False), torch.no_grad(), evaluating(model), precise(model):
+    with torch.inference_mode(False), torch.no_grad(), evaluating(model):
         encoded = [
             model.encode_texts(part.ids, part.mask) if isinstance(part, inputs.Tokens) else model.encode_frames(part)
             for part in _parts(given, direction, model.device)
         ]
     if not encoded:
         raise ValueError("the gallery is empty")
-    return Gallery(direction, torch.cat([part.float() for part in encoded]))
+    return Gallery(direction, torch.cat([wide(part) for part in encoded]))
 
 
 def _parts(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from perturbations.tta import inputs
-from perturbations.tta.encoders import DualEncoder, evaluating, precise
+from perturbations.tta.encoders import DualEncoder, evaluating, wide
 from perturbations.tta.gallery import Comparison, Gallery
 from perturbations.tta.inputs import Batch
 from perturbations.tta.recording import Counts, Timings, Unadapted
@@ -74,11 +74,6 @@ class Task:
 
         Afterwards the caller's state is back: weights, gradients, modes, `requires_grad`, the global random generator.
         """
-        with precise(self.model) if self._autocast is None else nullcontext(), self._exchanged():
-            yield
-
-    @contextmanager
-    def _exchanged(self) -> Iterator[None]:
         model_parameters = [parameter for module in self.model.modules for parameter in module.parameters()]
         flags = [parameter.requires_grad for parameter in model_parameters]
         weights = [parameter.detach().clone() for parameter in self.parameters]
@@ -111,13 +106,13 @@ class Task:
                 parameter.requires_grad_(flag)
 
     def encode(self, batch: Batch) -> Tensor:
-        """Query features in float32: frames B x T x D (v2t) or texts B x D (t2v)."""
+        """Query features in float32 (float64 where the model is): frames B x T x D (v2t) or texts B x D (t2v)."""
         device = self.model.device
         cast = nullcontext() if self._autocast is None else torch.autocast(device.type, self._autocast)
         with self.timings.part("encode"), cast:
             if self.direction == "v2t":
-                return self.model.encode_frames(inputs.frames(batch, device)).float()
-            return self.model.encode_texts(*inputs.tokens(batch, device)).float()
+                return wide(self.model.encode_frames(inputs.frames(batch, device)))
+            return wide(self.model.encode_texts(*inputs.tokens(batch, device)))
 
     def score(self, batch: Batch, compare: Comparison) -> Tensor:
         """Similarities of a batch, B x N_G, for methods that never change the weights."""

@@ -1,3 +1,7 @@
+localrules:
+    analyses_manifest,
+
+
 # The information about a clip that guided perturbations need, once for all severities: motion, main object, embedding.
 rule analyses:
     input:
@@ -11,12 +15,16 @@ rule analyses:
         "work/logs/{dataset}/analyses/{analysis}/{shard}.log",
     benchmark:
         "work/benchmarks/{dataset}/analyses/{analysis}/{shard}.tsv"
+    priority: 10
     conda:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards: paths.analysis_memory_mb(CONFIG, wildcards.analysis),
+        mem_mb=lambda wildcards, attempt: paths.grown(
+            paths.analysis_memory_mb(CONFIG, wildcards.analysis), attempt
+        ),
         runtime=240,
+        gpu=lambda wildcards: paths.analysis_gpus(CONFIG, wildcards.analysis),
         stall_limit_s=CONFIG.stall_limit_s,
     params:
         recipe=lambda wildcards: paths.analysis_recipe(CONFIG, wildcards.analysis).text,

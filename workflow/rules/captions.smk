@@ -1,3 +1,10 @@
+# Jobs of seconds run where Snakemake does: on a cluster, each would wait in its queue and then for the next look at it.
+localrules:
+    captions,
+    rejected_captions,
+    check_captions,
+
+
 # Captions, and the relevant clip per caption.
 rule captions:
     input:
@@ -88,11 +95,13 @@ rule texts:
         "work/benchmarks/{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}.tsv"
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*(/composed)?",
+    # A target of captions alone takes minutes: it does not wait for the videos of another.
+    priority: 20
     conda:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards: paths.text_memory_mb(CONFIG),
+        mem_mb=lambda wildcards, attempt: paths.grown(paths.text_memory_mb(CONFIG), attempt),
         runtime=240,
     params:
         recipe=lambda wildcards: captions.from_config(
@@ -142,7 +151,7 @@ rule texts_manifest:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=3000,
+        mem_mb=lambda wildcards, attempt: paths.grown(3000, attempt),
         runtime=60,
     params:
         dataset=dataset_of,
@@ -173,7 +182,7 @@ rule multimodal:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=3000,
+        mem_mb=lambda wildcards, attempt: paths.grown(3000, attempt),
         runtime=30,
     message:
         "joining captions and videos of {wildcards.suite} on {wildcards.dataset}"

@@ -1,11 +1,22 @@
 # The code that needs Snakemake's own objects: wildcards, errors, output, and the path of the command `perturb`. All other
 # computations of rules are functions of perturbations/plan/paths.py, evaluation_paths.py and targets.py.
 import os
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
-from snakemake.settings.types import DeploymentMethod
+from snakemake.logging import logger
+from snakemake.settings.types import DeploymentMethod, ExecMode
+
+from perturbations.system import console
+
+# A dry run prints a table of jobs per rule, with -p every job. A run also prints how much time is left.
+if workflow.output_settings.dryrun and not workflow.output_settings.printshellcmds:
+    console.summarize(logger)
+    print("Jobs per rule; -n -p lists every job.", file=sys.stderr)
+elif workflow.exec_mode == ExecMode.DEFAULT:
+    logger.addHandler(console.Estimate())
 
 
 wildcard_constraints:
@@ -100,6 +111,12 @@ def describe(target):
     described = getattr(rules, target.name).rule
     described.docstring = target.text
     TARGETS[described.name] = target.name
+
+
+def summarize_run():
+    """Print the summary of the run that ends, and write its page. Whatever happens here changes nothing of the run."""
+    command = [sys.executable, "-m", "perturbations", "summary", "--output", str(SUMMARY)]
+    subprocess.run(command, stdout=sys.stderr, check=False)
 
 
 def shards_of(wildcards):

@@ -20,7 +20,9 @@ rule composed_split:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=composed_paths.split_memory_mib(CONFIG),
+        mem_mb=lambda wildcards, attempt: paths.grown(
+            composed_paths.split_memory_mib(CONFIG), attempt
+        ),
         runtime=composed_paths.split_minutes(CONFIG),
         gpu=composed_paths.split_gpus(CONFIG),
         device=lambda wildcards: composed_paths.split_device(CONFIG),
@@ -48,7 +50,7 @@ rule composed_clips:
         "../../envs/perturb.yaml"
     threads: evaluation_paths.readers(CONFIG)
     resources:
-        mem_mb=6000,
+        mem_mb=lambda wildcards, attempt: paths.grown(6000, attempt),
         runtime=480,
         gpu=evaluation_paths.gpus(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
@@ -88,7 +90,7 @@ rule composed_queries:
         "../../envs/perturb.yaml"
     threads: evaluation_paths.readers(CONFIG)
     resources:
-        mem_mb=6000,
+        mem_mb=lambda wildcards, attempt: paths.grown(6000, attempt),
         runtime=1440,
         gpu=evaluation_paths.gpus(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
@@ -126,7 +128,7 @@ rule composed_evaluate:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
+        mem_mb=lambda wildcards, attempt: paths.grown(4000, attempt),
         runtime=480,
         gpu=evaluation_paths.gpus(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
@@ -148,7 +150,7 @@ rule composed_evaluate:
 
 rule composed_results:
     input:
-        parts=lambda wildcards: composed_paths.result_parts(CONFIG, wildcards.dataset),
+        parts=lambda wildcards: composed_paths.planned_parts(CONFIG, wildcards.dataset),
         split=lambda wildcards: composed_paths.split_files(wildcards.dataset),
     output:
         "manifests/{dataset}/composed/results.parquet",

@@ -141,7 +141,7 @@ rule evaluate:
 rule results:
     input:
         parts=lambda wildcards: planned(
-            evaluation_paths.result_parts, CONFIG, wildcards.dataset, wildcards.kind
+            evaluation_paths.planned_parts, CONFIG, wildcards.dataset, wildcards.kind
         ),
     output:
         results=f"{RESULTS}/results.parquet",

@@ -1,4 +1,8 @@
 # Contact sheets of the corpora, and the page of results.
+localrules:
+    report,
+    preview,
+    main_object_preview,
 
 
 rule report:

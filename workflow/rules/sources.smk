@@ -9,11 +9,13 @@ rule sources:
         "work/logs/{dataset}/sources/{shard}.log",
     benchmark:
         "work/benchmarks/{dataset}/sources/{shard}.tsv"
+    # Before videos: a damaged file is named early, and what does not need videos can begin.
+    priority: 10
     conda:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=lambda wildcards, attempt: paths.grown(1000, attempt),
         runtime=240,
         stall_limit_s=CONFIG.stall_limit_s,
     params:

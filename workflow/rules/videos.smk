@@ -17,8 +17,11 @@ rule videos:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=lambda wildcards, attempt: paths.grown(
+            paths.video_memory_mb(recipe_of(wildcards)), attempt
+        ),
         runtime=240,
+        gpu=lambda wildcards: paths.video_gpus(CONFIG, recipe_of(wildcards)),
         stall_limit_s=CONFIG.stall_limit_s,
     params:
         recipe=lambda wildcards: recipe_of(wildcards).text,

@@ -1,0 +1,42 @@
+"""The commands that show how far a run is, and what it did: status, summary."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from perturbations.cli.arguments import Commands, add_command
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    parser = add_command(commands, "status", _status, "show how far the run in this folder is")
+    parser.add_argument("--json", action="store_true", help="print a JSON document, for programs")
+
+    parser = add_command(
+        commands, "summary", _summary, "print what the run in this folder made, and write a page of it"
+    )
+    parser.add_argument("-o", "--output", type=Path, help="the page, .html; default: manifests/run.html")
+
+
+def _status(options: argparse.Namespace) -> int:
+    from perturbations.report import status, status_text
+
+    current = status.collect(Path())
+    if options.json:
+        import json
+        from dataclasses import asdict
+
+        print(json.dumps(asdict(current), indent=2))
+    else:
+        print(status_text.text(current))
+    return 0
+
+
+def _summary(options: argparse.Namespace) -> int:
+    from perturbations.report import summary
+
+    collected = summary.collect(Path())
+    summary.write(options.output or summary.PAGE, collected)
+    print(summary.text(collected))
+    return 0

@@ -1,0 +1,404 @@
+"""How far a run is: per dataset, suite and stage, from the files in the workflow's folder. Read only; no locks.
+
+It reads the list files that planning writes, the parts and journals of jobs, and merged manifests where the parts are
+gone or older. Files of a run that another configuration asked for count as long as their lists are there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from perturbations.report import status_files as files
+
+VERSION = 1
+"""Of the JSON document; it changes when a key changes its meaning or goes."""
+
+_MOST_ITEMS = 3
+_MOST_PARTS = 5000
+"""Parts that are read one by one, although a manifest holds their rows: loading a Parquet library takes as long."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Items of one perturbation at one severity; `name` is PERTURBATION/SEVERITY."""
+
+    name: str
+    done: int
+    failed: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a dataset needs in one stage.
+
+    Attributes:
+        dataset: its name, or that of its whole videos (`NAME/whole`) or composed queries (`NAME/composed`).
+        suite: None in stages that serve all suites; of evaluations the model's key.
+        stage: sources, the name of an analysis, videos, captions, adaptation, evaluation or composed.
+        unit: what is counted: clips, or parts (the files of jobs).
+        done, failed, total: finished, quarantined or missing, and all; `total` is None where no plan says it.
+        bytes: of the finished files.
+        jobs: jobs that work on it now.
+        per_minute: what these jobs finish; None where nothing was measured.
+        seconds_left: at the number of all jobs that run now; None without a job or a measurement.
+        scenarios: of videos, per perturbation and severity.
+    """
+
+    dataset: str
+    suite: str | None
+    stage: str
+    unit: Literal["clips", "parts"]
+    done: int
+    failed: int
+    total: int | None
+    bytes: int = 0
+    jobs: int = 0
+    per_minute: float | None = None
+    seconds_left: float | None = None
+    scenarios: tuple[Scenario, ...] = ()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Items that failed for one reason; `items` are the first of them."""
+
+    dataset: str
+    suite: str | None
+    stage: str
+    reason: str
+    count: int
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a workflow's folder.
+
+    Attributes:
+        version: `VERSION`.
+        run: what Snakemake's files say of the newest run.
+        stages: in the order of work.
+        failures: the most frequent first.
+        jobs: clip jobs that work now.
+        seconds_left: until all planned clips are done, at the present number of jobs; None where it is not known.
+    """
+
+    version: int
+    run: files.Run | None
+    stages: tuple[Stage, ...]
+    failures: tuple[Failure, ...]
+    jobs: int
+    seconds_left: float | None
+
+
+def collect(root: Path) -> Status:
+    """The state of the workflow in the folder `root`; a folder without any run has no stages."""
+    run = files.snakemake(root)
+    counted = [stage for collection in _collections(root) for stage in _Collection(root, collection, run).stages()]
+    jobs = sum(stage.jobs for stage in counted)
+    stages = tuple(stage.finished(jobs) for stage in counted)
+    left = [stage.seconds_left for stage in stages if stage.seconds_left is not None]
+    unknown = any(
+        stage.seconds_left is None and stage.total is not None and stage.unit == "clips" and _rest(stage)
+        for stage in stages
+    )
+    failures = _grouped(failed for stage in counted for failed in stage.failures)
+    return Status(VERSION, run, stages, failures, jobs, None if unknown or not left else sum(left))
+
+
+def _rest(stage: Stage) -> int:
+    return max(0, (stage.total or 0) - stage.done - stage.failed)
+
+
+@dataclass(frozen=True)
+class _Failed:
+    dataset: str
+    suite: str | None
+    stage: str
+    item_id: str
+    reason: str
+
+
+_DIGITS = re.compile(r"\d+")
+
+
+def _grouped(failed: Iterator[_Failed]) -> tuple[Failure, ...]:
+    """Failures that differ only in numbers and the item's id have one reason: the first one's."""
+    groups: dict[tuple[str, str | None, str, str], list[_Failed]] = {}
+    for failure in failed:
+        pattern = _DIGITS.sub("#", failure.reason.replace(failure.item_id, "*") if failure.item_id else failure.reason)
+        groups.setdefault((failure.dataset, failure.suite, failure.stage, pattern), []).append(failure)
+    failures = [
+        Failure(*key[:3], same[0].reason, len(same), tuple(sorted({failure.item_id for failure in same})[:_MOST_ITEMS]))
+        for key, same in groups.items()
+    ]
+    return tuple(sorted(failures, key=lambda failure: (-failure.count, failure.dataset, failure.reason)))
+
+
+@dataclass
+class _Count:
+    """What the files of a stage, or of one of its scenarios, hold."""
+
+    done: int = 0
+    failed: int = 0
+    total: int = 0
+    bytes: int = 0
+    jobs: int = 0
+    seconds: float = 0.0  # of jobs, and the items that they finished in this time
+    items: int = 0
+    complete: dict[str, int] = field(default_factory=dict)  # finished items per shard
+
+    @property
+    def rest(self) -> int:
+        return max(0, self.total - self.done - self.failed)
+
+    def cost(self, otherwise: float | None = None) -> float | None:
+        """Seconds of one job per item; None where nothing was measured."""
+        return self.seconds / self.items if self.items and self.seconds else otherwise
+
+
+@dataclass
+class _Counted:
+    """A stage before the number of all jobs is known."""
+
+    dataset: str
+    suite: str | None
+    stage: str
+    unit: Literal["clips", "parts"]
+    counts: Mapping[str, _Count]
+    failures: list[_Failed] = field(default_factory=list)
+    planned: bool = True
+
+    @property
+    def jobs(self) -> int:
+        return sum(count.jobs for count in self.counts.values())
+
+    def finished(self, jobs: int) -> Stage:
+        counts = self.counts.values()
+        seconds, items = sum(count.seconds for count in counts), sum(count.items for count in counts)
+        mean = seconds / items if items and seconds else None
+        work = [(count.rest, count.cost(mean)) for count in counts if count.rest]
+        known = all(cost is not None for _, cost in work) and self.unit == "clips"
+        left = sum(rest * (cost or 0.0) for rest, cost in work) / jobs if known and jobs else None
+        speeds = [60 * count.jobs / cost for count in counts if count.jobs and (cost := count.cost(mean))]
+        return Stage(
+            dataset=self.dataset,
+            suite=self.suite,
+            stage=self.stage,
+            unit=self.unit,
+            done=sum(count.done for count in counts),
+            failed=sum(count.failed for count in counts),
+            total=sum(count.total for count in counts) if self.planned else None,
+            bytes=sum(count.bytes for count in counts),
+            jobs=self.jobs,
+            per_minute=round(sum(speeds), 2) if speeds else None,
+            seconds_left=round(left, 1) if left is not None else 0.0 if not work and self.planned else None,
+            scenarios=tuple(
+                Scenario(name, count.done, count.failed, count.total) for name, count in self.counts.items() if name
+            ),
+        )
+
+
+_ID = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def _collections(root: Path) -> list[str]:
+    """The datasets of `work` and `manifests`, and what is made of each beside its clips."""
+    places = [root / "work", root / "manifests"]
+    names = {name for place in places for name in files.folders(place) if _ID.fullmatch(name)}
+    return [
+        name + ending
+        for name in sorted(names - {"logs", "benchmarks", "models", "demo_encoder"})
+        for ending in ("", "/whole", "/composed")
+        if any((place / (name + ending)).is_dir() for place in places)
+    ]
+
+
+class _Collection:
+    def __init__(self, root: Path, name: str, run: files.Run | None) -> None:
+        self._root = root
+        self._name = name
+        self._run = run
+        self._began = _began(run)
+        self._work, self._manifests = root / "work" / name, root / "manifests" / name
+
+    def stages(self) -> Iterator[_Counted]:
+        shards = files.listed(self._work / "shards")
+        sources = self._sources(shards)
+        complete = {shard: sources.counts[""].complete.get(shard, count) for shard, count in shards.items()}
+        if shards or sources.counts[""].total:
+            yield sources
+        for analysis in files.folders(self._work / "analyses"):
+            yield self._of_clips(None, analysis, {"": self._work / "analyses" / analysis}, complete)
+        suites = sorted({*files.folders(self._work), *files.folders(self._manifests)})
+        for suite in filter(_ID.fullmatch, suites):
+            recipes = self._work / suite / "recipes.jsonl"
+            if recipes.is_file() or (self._manifests / suite / "videos.parquet").is_file():
+                names = files.scenarios(recipes)
+                places = {name: self._work / suite / name for name in names}
+                yield self._of_clips(suite, "videos", places, complete)
+        for suite in filter(_ID.fullmatch, suites):
+            yield from self._captions(suite)
+        yield from self._evaluations()
+
+    # --- clips --------------------------------------------------------------------------------------------------------
+
+    def _sources(self, shards: Mapping[str, int]) -> _Counted:
+        manifest = self._manifests / "sources.parquet"
+        counted = _Counted(self._name, None, "sources", "clips", {"": _Count()})
+        if not shards:
+            if held := files.statuses(str(manifest)):
+                counted.counts = {"": _of_statuses(held)}
+                counted.failures += self._failures(None, "sources", manifest)
+            return counted
+        count = self._count(counted, self._work / "sources", shards)
+        rejected = [line for line in files.lines(self._work / "rejected.jsonl") if line.strip()]
+        count.failed += len(rejected)
+        count.total += len(rejected)
+        counted.failures += [self._rejected(line) for line in rejected]
+        counted.counts = {"": count}
+        return counted
+
+    def _rejected(self, line: bytes) -> _Failed:
+        import json
+
+        try:
+            item = json.loads(line)
+            return _Failed(self._name, None, "annotation", str(item["item_id"]), str(item["error"]))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return _Failed(self._name, None, "annotation", "", "the list of rejected items is damaged")
+
+    def _of_clips(
+        self, suite: str | None, stage: str, places: Mapping[str, Path], shards: Mapping[str, int]
+    ) -> _Counted:
+        counted = _Counted(self._name, suite, stage, "clips", {})
+        manifest = self._manifests / suite / "videos.parquet" if suite else self._manifests / f"{stage}.parquet"
+        if self._is_merged(manifest, places, shards) and (held := files.statuses(str(manifest))):
+            counted.counts = {"": _of_statuses(held, files.bytes_of(manifest))}
+            if counted.counts[""].failed:
+                counted.failures += self._failures(suite, stage, manifest)
+            return counted
+        counted.counts = {name: self._count(counted, place, shards) for name, place in places.items()}
+        return counted
+
+    def _is_merged(self, manifest: Path, places: Mapping[str, Path], shards: Mapping[str, int]) -> bool:
+        """Whether to count a manifest's rows: there are no lists of parts, or many parts, all older than it."""
+        if shards and len(places) * len(shards) < _MOST_PARTS:
+            return False
+        try:
+            written = manifest.stat().st_mtime
+        except OSError:
+            return False
+        for place in places.values():
+            parts = files.entries(place)
+            for shard in shards:
+                part = parts.get(f"{shard}.parquet")
+                if part is None or part.changed > written:
+                    return False
+        return True
+
+    def _count(self, counted: _Counted, place: Path, shards: Mapping[str, int]) -> _Count:
+        count = _Count(total=sum(shards.values()))
+        held = files.entries(place)
+        relative = place.relative_to(self._root / "work")
+        logs, benchmarks = (self._root / "work" / name / relative for name in ("logs", "benchmarks"))
+        for shard, listed in shards.items():
+            part, journal = held.get(f"{shard}.parquet"), held.get(f"{shard}.jsonl")
+            statuses = files.statuses(part.path) if part else None
+            made, size = files.journal(journal.path) if journal else (0, 0)
+            count.bytes += size
+            if part is None or statuses is None:
+                self._add_unfinished(counted, count, logs / f"{shard}.log", held.get(f"{shard}.lock"), listed, made)
+                continue
+            complete = statuses.get("complete", 0)
+            count.complete[shard] = complete
+            count.done += complete
+            count.failed += sum(statuses.values()) - complete
+            seconds = files.benchmark_seconds(f"{benchmarks}/{shard}.tsv")
+            if seconds is not None:
+                count.seconds += seconds
+                count.items += complete
+            if complete < sum(statuses.values()):
+                counted.failures += self._failures(counted.suite, counted.stage, Path(part.path))
+        return count
+
+    def _add_unfinished(
+        self, counted: _Counted, count: _Count, log: Path, lock: files.Entry | None, listed: int, made: int
+    ) -> None:
+        """Count a shard that has no part: from its journal, and from the log of the job that works on it."""
+        count.done += min(made, listed)
+        is_held = files.is_held(lock)
+        try:
+            is_new = log.stat().st_mtime >= self._began
+        except OSError:
+            is_new = False
+        if not is_new and not is_held:
+            return
+        said = files.log(log)
+        if not is_held and not (counted.stage == "sources" and self._run is not None and self._run.running):
+            return
+        count.jobs += 1
+        if counted.stage == "sources":
+            count.done += min(said.done, listed)  # it has no journal
+        if said.done > said.kept and said.seconds:
+            count.seconds += said.seconds
+            count.items += said.done - said.kept
+
+    def _failures(self, suite: str | None, stage: str, path: Path) -> list[_Failed]:
+        return [
+            _Failed(self._name, suite, place or stage, item_id, reason)
+            for item_id, place, reason in files.quarantined(path)
+        ]
+
+    # --- captions and evaluations: parts done of all -----------------------------------------------------------------
+
+    def _captions(self, suite: str) -> Iterator[_Counted]:
+        folder = self._work / suite / "captions"
+        names = files.scenarios(folder / "recipes.jsonl")
+        if not names:
+            return
+        lists = files.entries(self._work / "captions")
+        shards = [name.removesuffix(".jsonl") for name in lists if name.endswith(".jsonl") and name[0] == "s"]
+        counts = {}
+        for name in names:
+            held = files.entries(folder / name)
+            done = sum(f"{shard}.parquet" in held for shard in shards)
+            counts[name] = _Count(done=done, total=len(shards))
+        yield _Counted(self._name, suite, "captions", "parts", counts)
+
+    def _evaluations(self) -> Iterator[_Counted]:
+        for key in files.folders(self._work / "evaluation"):
+            for kind in ("adaptation", "evaluation"):
+                plan = self._work / "evaluation" / key / f"{kind}.parts"
+                yield from self._of_plan(key, kind, plan)
+        yield from self._of_plan(None, "composed", self._work / "results.parts")
+
+    def _of_plan(self, suite: str | None, stage: str, plan: Path) -> Iterator[_Counted]:
+        """Count the files that a list names; the list lies in `work`, and so do they."""
+        names = [line.decode(errors="replace") for line in files.lines(plan)]
+        names = [name for name in names if name.startswith("work/") and ".." not in name and "\0" not in name]
+        if names:
+            done = sum((self._root / name).is_file() for name in names)
+            yield _Counted(self._name, suite, stage, "parts", {"": _Count(done=done, total=len(names))})
+
+
+def _of_statuses(statuses: Mapping[str, int], size: int = 0) -> _Count:
+    total, complete = sum(statuses.values()), statuses.get("complete", 0)
+    return _Count(done=complete, failed=total - complete, total=total, bytes=size)
+
+
+def _began(run: files.Run | None) -> float:
+    """When the newest run began, in seconds since 1970: its log is named after it."""
+    if run is None:
+        return 0.0
+    stem: Sequence[str] = Path(run.log).name.split(".")
+    try:
+        return datetime.strptime(stem[0], "%Y-%m-%dT%H%M%S").timestamp()
+    except ValueError:
+        return 0.0

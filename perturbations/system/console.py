@@ -1,0 +1,69 @@
+"""What Snakemake prints, made shorter or added to. Standard library only: Snakemake imports it.
+
+Snakemake sends all its output as records of one logger; a record's `event` says what it is about.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import TextIO
+
+_EVERY_S = 60.0
+
+
+def summarize(logger: logging.Logger) -> None:
+    """Leave out what a dry run says of each single job, and of the machine: a table of jobs per rule stays."""
+    for handler in logger.handlers:
+        handler.addFilter(_Summary())
+
+
+class _Summary(logging.Filter):
+    """Passes neither records of single jobs nor the table of jobs a second time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_told = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        event = getattr(record, "event", None)
+        is_again = event == "run_info" and self._is_told
+        self._is_told |= event == "run_info"
+        return not is_again and event not in ("workflow_started", "job_info", "group_info", "shellcmd")
+
+
+class Estimate(logging.Handler):
+    """Prints how much time is left, at most once a minute: a guess from the time that the steps so far have taken."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        super().__init__()
+        self._stream = stream or sys.stderr
+        self._start = self._last = time.monotonic()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a line after a record of progress."""
+        done, total = getattr(record, "done", 0), getattr(record, "total", 0)
+        now = time.monotonic()
+        if getattr(record, "event", None) != "progress" or not 0 < done < total or now - self._last < _EVERY_S:
+            return
+        self._last = now
+        spent = now - self._start
+        left = duration(spent * (total - done) / done)
+        print(
+            f"{done} of {total} steps in {duration(spent)}, about {left} left; see `perturb status`", file=self._stream
+        )
+
+
+def duration(seconds: float) -> str:
+    """A time in words: "40 s", "12 min", "3 h 20 min", "2 days 5 h"."""
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{round(seconds)} s"
+    if minutes < 90:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {rest} min" if rest else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} days {hours} h" if hours else f"{days} days"

@@ -1,0 +1,266 @@
+"""`perturb status`: how far a run is, from files that a run may be writing."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perturbations.cli.main import main
+from perturbations.manifest import files
+from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS, CompleteSource, QuarantineRow, SourceRow, VideoRow
+from perturbations.plan import listed
+from perturbations.report import status, status_files, status_text
+from perturbations.system import console
+
+MEASURED = '{"frame_count":4,"stored_frames":4,"bytes":1000,"sha256":"ab"}\n'
+
+
+def recipe_id(number: int) -> str:
+    return f"{number:032x}"
+
+
+def source(item_id: str, **changed: Any) -> SourceRow:
+    known: dict[str, Any] = {"dataset": "d", "split": "test", "item_id": item_id, "path": "v.mp4", "bytes": 1}
+    known |= dict.fromkeys(("sha256", "frames_sha256", "codec", "pix_fmt"), "0")
+    known |= {"width": 8, "height": 8, "fps": 25.0, "frame_count": 4, "duration_s": 1.0, "rotation": 0}
+    return CompleteSource(**{**known, "status": "complete", **changed})
+
+
+def video(item_id: str, name: str = "fog", severity: int = 1, **changed: Any) -> VideoRow:
+    known: dict[str, Any] = {"dataset": "d", "item_id": item_id, "suite": "mlvp", "perturbation": name}
+    known |= {"severity": severity, "level": "low", "variant": "released", "calibrated": False, "draw": "clip"}
+    known |= {"params": "{}", "backend": "none", "recipe": "{}", "recipe_id": "0", "seed": 0, "storage": "video/high"}
+    known |= {"width": 8, "height": 8, "fps": 25.0, "frame_count": 4, "duration_s": 1.0, "source_path": "v.mp4"}
+    known |= {"source_sha256": "0", "source_frame_count": 4, "bytes": 1000, "status": "complete"}
+    return VideoRow(**{**known, **changed})
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A run: 2 shards of 3 clips; one perturbation is done but for a clip, one is being made, one not begun."""
+    work = tmp_path / "work" / "d"
+    for shard in ("s1", "s2"):
+        (work / "shards").mkdir(parents=True, exist_ok=True)
+        (work / "shards" / f"{shard}.jsonl").write_text("{}\n" * 3)
+        files.write_part(work / "sources" / f"{shard}.parquet", SOURCES, [source(f"{shard}{n}") for n in range(3)])
+    (work / "rejected.jsonl").write_text('{"error":"no video file","item_id":"x","missing":true,"split":""}\n')
+    listed.write_recipes(work / "mlvp" / "recipes.jsonl", {f"fog/{severity}": "{}" for severity in (1, 2, 3)})
+    for shard in ("s1", "s2"):
+        broken = {"status": "quarantined", "stage": "video", "error": "no frame 7 of 's10'", "path": None}
+        rows = [video(f"{shard}{n}", **(broken if (shard, n) == ("s1", 0) else {})) for n in range(3)]
+        files.write_part(work / "mlvp" / "fog" / "1" / f"{shard}.parquet", VIDEOS, rows)
+        made = 3 - (shard == "s1")
+        text = "".join(recipe_id(n) + MEASURED for n in range(made))
+        (work / "mlvp" / "fog" / "1" / f"{shard}.jsonl").write_text(text)
+        benchmark = tmp_path / "work" / "benchmarks" / "d" / "mlvp" / "fog" / "1" / f"{shard}.tsv"
+        benchmark.parent.mkdir(parents=True, exist_ok=True)
+        benchmark.write_text("s\th:m:s\n20.0\t0:00:20\n")
+    folder = work / "mlvp" / "fog" / "2"
+    folder.mkdir()
+    (folder / "s1.jsonl").write_text(recipe_id(1) + MEASURED + recipe_id(1) + MEASURED + recipe_id(2) + MEASURED[:30])
+    (folder / "s1.lock").write_text(f"{os.getpid()} on {platform.node()}")
+    return tmp_path
+
+
+def stage(collected: status.Status, name: str) -> status.Stage:
+    (found,) = (stage for stage in collected.stages if stage.stage == name)
+    return found
+
+
+def test_clips_done_failed_and_left(root: Path) -> None:
+    collected = status.collect(root)
+    sources, videos = stage(collected, "sources"), stage(collected, "videos")
+    assert (sources.done, sources.failed, sources.total) == (6, 1, 7)
+    assert (videos.done, videos.failed, videos.total, videos.bytes) == (5 + 1, 1, 18, 5000 + 1000)
+    assert [(entry.name, entry.done, entry.failed) for entry in videos.scenarios] == [
+        ("fog/1", 5, 1),
+        ("fog/2", 1, 0),
+        ("fog/3", 0, 0),
+    ]
+
+
+def test_the_time_left_is_what_finished_jobs_took(root: Path) -> None:
+    collected = status.collect(root)
+    # 40 s for 5 clips, one job; 5 clips of fog/2 and 6 of fog/3 are left.
+    assert collected.jobs == 1
+    assert stage(collected, "videos").per_minute == pytest.approx(60 / 8)
+    assert collected.seconds_left == pytest.approx(11 * 8)
+
+
+def test_a_dead_process_holds_nothing(root: Path) -> None:
+    (root / "work/d/mlvp/fog/2/s1.lock").write_text(f"{2**22 + 1} on {platform.node()}")
+    assert status.collect(root).jobs == 0
+    assert status.collect(root).seconds_left is None
+    (root / "work/d/mlvp/fog/2/s1.lock").write_text("17 on another-node")
+    assert status.collect(root).jobs == 1
+
+
+def test_failures_are_grouped_by_reason(root: Path) -> None:
+    for name, stage, reason, count, items in [
+        ("d", "annotation", "no video file", 1, ("x",)),
+        ("d", "video", "no frame 7 of 's10'", 1, ("s10",)),
+    ]:
+        failures = [failure for failure in status.collect(root).failures if failure.stage == stage]
+        (failure,) = failures
+        assert (failure.dataset, failure.reason, failure.count, failure.items) == (name, reason, count, items)
+    rows = [video(f"s2{n}", status="quarantined", stage="video", error=f"no frame {n} of 's2{n}'") for n in range(3)]
+    files.write_part(root / "work/d/mlvp/fog/1/s2.parquet", VIDEOS, rows)
+    assert [failure.count for failure in status.collect(root).failures] == [4, 1]
+
+
+def test_nothing_is_written(root: Path) -> None:
+    def everything() -> dict[Path, tuple[int, int]]:
+        return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in root.rglob("*")}
+
+    before = everything()
+    status_text.text(status.collect(root))
+    assert everything() == before
+
+
+def test_damaged_missing_and_foreign_files(root: Path) -> None:
+    fog = root / "work/d/mlvp/fog"
+    (fog / "1" / "s1.parquet").write_bytes(b"PAR1 no manifest PAR1")
+    (fog / "1" / "s2.parquet").write_bytes(b"")
+    (fog / "1" / "s2.jsonl").write_bytes(os.urandom(999))
+    (fog / "2" / "s1.lock").write_bytes(b"\xff\xfe what")
+    (fog / "notes.txt").write_text("mine")
+    (fog / "2" / "s9.parquet").mkdir()
+    (root / "work" / "d" / "rejected.jsonl").write_text("[")
+    (root / "work" / "my files").mkdir()
+    (root / "work" / "d" / "mlvp" / "recipes.jsonl").open("a").write('["../../x/1","{}"]\n[1]\n{')
+    collected = status.collect(root)
+    assert stage(collected, "videos").done == 2 + 0 + 1  # the journals'
+    assert stage(collected, "videos").total == 18
+    assert stage(collected, "sources").failed == 1
+
+
+def test_no_run_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["status"]) == 0
+    assert "Nothing was planned here yet" in capsys.readouterr().out
+
+
+def test_only_manifests_are_left(tmp_path: Path) -> None:
+    folder = tmp_path / "manifests" / "d"
+    broken: dict[str, Any] = {"status": "quarantined", "stage": "video", "error": "no frames"}
+    files.write(folder / "sources.parquet", SOURCES, [source("a"), source("b")])
+    files.write(folder / "mlvp" / "videos.parquet", VIDEOS, [video("a"), video("b", **broken, bytes=None)])
+    row = QuarantineRow(dataset="d", item_id="b", **broken)
+    files.write(folder / "mlvp" / "quarantine.parquet", QUARANTINE, [row])
+    collected = status.collect(tmp_path)
+    videos = stage(collected, "videos")
+    assert (videos.done, videos.failed, videos.total, videos.bytes) == (1, 1, 2, 1000)
+    assert collected.failures == (status.Failure("d", "mlvp", "video", "no frames", 1, ("b",)),)
+
+
+def test_many_finished_parts_are_counted_in_their_manifest(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for severity in (2, 3):
+        folder = root / "work/d/mlvp/fog" / str(severity)
+        for shard in ("s1", "s2"):
+            rows = [video(f"{shard}{n}", severity=severity) for n in range(3)]
+            files.write_part(folder / f"{shard}.parquet", VIDEOS, rows)
+    rows = [video(f"s{shard}{n}", severity=severity) for shard in (1, 2) for n in range(3) for severity in (1, 2, 3)]
+    manifest = root / "manifests" / "d" / "mlvp" / "videos.parquet"
+    files.write(manifest, VIDEOS, rows)
+    monkeypatch.setattr(status, "_MOST_PARTS", 1)
+    assert stage(status.collect(root), "videos").done == 18
+    os.utime(manifest, (0, 0))  # a part is newer
+    assert stage(status.collect(root), "videos").done == 17
+
+
+def test_parts_of_captions_and_evaluations(root: Path) -> None:
+    work = root / "work" / "d"
+    for shard in ("s1", "s2", "s3"):
+        (work / "captions").mkdir(exist_ok=True)
+        (work / "captions" / f"{shard}.jsonl").write_text("{}\n")
+    listed.write_recipes(work / "msrvtt_p" / "captions" / "recipes.jsonl", {"typos/1": "{}", "typos/2": "{}"})
+    (work / "msrvtt_p" / "captions" / "typos" / "1").mkdir(parents=True)
+    (work / "msrvtt_p" / "captions" / "typos" / "1" / "s2.parquet").touch()
+    parts = [f"work/d/evaluation/key/v2t/clean/clean/{name}.parquet" for name in ("none", "adapted")]
+    listed.write_parts(work / "evaluation" / "key" / "adaptation.parts", [*parts, "/etc/passwd"])
+    (root / parts[0]).parent.mkdir(parents=True)
+    (root / parts[0]).touch()
+    collected = status.collect(root)
+    captions, adaptation = stage(collected, "captions"), stage(collected, "adaptation")
+    assert (captions.suite, captions.done, captions.total, captions.unit) == ("msrvtt_p", 1, 6, "parts")
+    assert (adaptation.suite, adaptation.done, adaptation.total) == ("key", 1, 2)
+
+
+def test_what_snakemake_says(root: Path) -> None:
+    log = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(
+        "1 of 30 steps (3%) done\n[Sun]\nError in rule videos:\n    jobid: 7\n\n2 of 30 steps (7%) done\n3 of 3"
+    )
+    (root / ".snakemake" / "locks").mkdir()
+    assert status_text.text(status.collect(root)).startswith("The last run has ended, 2 of 30 steps, 1 failed job.\n")
+    (root / ".snakemake" / "locks" / "0.input.lock").touch()
+    os.utime(log, (time.time(), time.time()))
+    lines = status_text.text(status.collect(root)).splitlines()
+    assert lines[0] == "Running, 2 of 30 steps, 1 failed job, 1 job on clips, about 88 s left for clips."
+
+
+def test_failed_jobs_are_listed_until_another_try_has_done_them(root: Path) -> None:
+    log = root / "work/logs/d/mlvp/fog/3/s2.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("11:20:58 a line\nperturb: cannot write \x1b[31m x: no space\n")
+    run = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"
+    run.parent.mkdir(parents=True)
+    of_job = f"    jobid: 1\n    output: OUT\n    log: {log.relative_to(root)} (check log file(s) for error details)\n"
+    done, missing = ("work/d/mlvp/fog/1/s2.parquet", "work/d/mlvp/fog/3/s2.parquet")
+    run.write_text(
+        "Job stats:\n"
+        + "".join(f"Error in rule videos:\n{of_job.replace('OUT', out)}\n" for out in (done, missing, missing))
+    )
+    collected = status.collect(root)
+    assert collected.run is not None
+    (job,) = collected.run.failed
+    assert (job.rule, job.log) == ("videos", "work/logs/d/mlvp/fog/3/s2.log")
+    assert r"  videos: cannot write \x1b[31m x: no space" in status_text.text(collected)
+
+
+def test_sources_are_counted_in_the_logs_of_their_jobs(root: Path) -> None:
+    (root / "work/d/sources/s2.parquet").unlink()
+    log = root / "work/logs/d/sources/s2.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("11:20:58  67% 2/3 [01:00<00:30,  0.03 clips/s]\n")
+    assert stage(status.collect(root), "sources").done == 3
+    snakemake = root / ".snakemake"
+    (snakemake / "log").mkdir(parents=True)
+    (snakemake / "log" / "2001-01-01T000000.000001.snakemake.log").write_text("Job stats:\n")
+    (snakemake / "log" / "2001-01-02T000000.000001.snakemake.log").write_text("a report was written")
+    (snakemake / "locks").mkdir()
+    (snakemake / "locks" / "0.input.lock").touch()
+    sources = stage(status.collect(root), "sources")
+    assert (sources.done, sources.jobs, sources.per_minute) == (5, 1, 2.0)
+
+
+def test_json_is_a_document(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(root)
+    assert main(["status", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["version"] == 1
+    assert set(document) == {"version", "run", "stages", "failures", "jobs", "seconds_left"}
+    assert {stage["stage"]: stage["done"] for stage in document["stages"]} == {"sources": 6, "videos": 6}
+
+
+def test_a_part_says_its_statuses_in_its_last_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "s1.parquet"
+    files.write_part(path, SOURCES, [source("a"), source("b"), source("c", status="quarantined", stage="source")])
+    assert status_files.statuses(str(path)) == {"complete": 2, "quarantined": 1}
+    path.write_bytes(path.read_bytes()[:-1])
+    assert status_files.statuses(str(path)) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(3, "3 s"), (600, "10 min"), (12_000, "3 h 20 min"), (7200, "2 h"), (190_800, "2 days 5 h")],
+)
+def test_times_in_words(seconds: float, expected: str) -> None:
+    assert console.duration(seconds) == expected
