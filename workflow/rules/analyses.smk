@@ -1,7 +1,3 @@
-localrules:
-    analyses_manifest,
-
-
 # The information about a clip that guided perturbations need, once for all severities: motion, main object, embedding.
 rule analyses:
     input:
@@ -50,6 +46,7 @@ rule analyses_manifest:
         "work/logs/{dataset}/analyses/{analysis}.log",
     benchmark:
         "work/benchmarks/{dataset}/analyses/{analysis}.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1

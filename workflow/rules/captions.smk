@@ -1,10 +1,4 @@
 # Jobs of seconds run where Snakemake does: on a cluster, each would wait in its queue and then for the next look at it.
-localrules:
-    captions,
-    rejected_captions,
-    check_captions,
-
-
 # Captions, and the relevant clip per caption.
 rule captions:
     input:
@@ -17,6 +11,7 @@ rule captions:
         "work/logs/{dataset}/captions.log",
     benchmark:
         "work/benchmarks/{dataset}/captions.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1

@@ -1,10 +1,4 @@
 # Contact sheets of the corpora, and the page of results.
-localrules:
-    report,
-    preview,
-    main_object_preview,
-
-
 rule report:
     input:
         results=lambda wildcards: evaluation_paths.report_results(reported()),
@@ -17,6 +11,7 @@ rule report:
         "work/logs/report.log",
     benchmark:
         "work/benchmarks/report.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -45,6 +40,7 @@ rule preview:
         "work/logs/{dataset}/{suite}/preview.log",
     benchmark:
         "work/benchmarks/{dataset}/{suite}/preview.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -70,6 +66,7 @@ rule main_object_preview:
         "work/logs/{dataset}/main_object_preview.log",
     benchmark:
         "work/benchmarks/{dataset}/main_object_preview.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
