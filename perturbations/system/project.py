@@ -6,9 +6,9 @@ puts the Snakefile's folder on Python's path, where the package's modules must n
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
-from perturbations import __version__
 from perturbations.errors import ConfigError
 
 _PACKAGE = Path(__file__).parents[1]
@@ -31,7 +31,7 @@ def snakefile() -> str:
 def environment() -> dict[str, str]:
     """The variables that tell `envs/perturb.post-deploy.sh` where the project is, and what pip is to install."""
     place = folder()
-    package = f"perturbations=={__version__}" if place == _INSTALLED else str(place)
+    package = f"perturbations=={version('perturbations')}" if place == _INSTALLED else str(place)
     return {"PERTURBATIONS_PROJECT": str(place), "PERTURBATIONS_PACKAGE": package}
 
 
