@@ -68,10 +68,10 @@ def write(
             named = f"{scenario['suite']}/{scenario['perturbation']}"
             draw = rng.generator(place, dataset, f"{scenario['direction']} {scenario['severity']}", named)
             severity = int(str(scenario["severity"]))
-            hardness = draw.exponential(1.0, queries) * (2.0 + 6 * place + 9 * severity)
+            hardness = draw.exponential(1.6 + 0.4 * place + draw.uniform(0.3, 0.9) * severity, queries)
             for at, method in enumerate(methods):
                 for seed in seeds:
-                    own = hardness * (1 - 0.015 * at) * np.exp(draw.normal(0, 0.25 * (at > 0), queries))
+                    own = hardness * (1 - 0.02 * at) * np.exp(draw.normal(0, 0.25 * (at > 0), queries))
                     rank = np.minimum(1 + own.astype(np.int64), gallery)
                     about = {"dataset": dataset, "model": "clip4clip", "model_key": model_key}
                     columns = {**about, **scenario, "method": method, "seed": seed}

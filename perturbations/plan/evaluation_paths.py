@@ -177,7 +177,6 @@ class Reported:
         """The manifest of results."""
         return f"manifests/{self.dataset}/{self.kind}/{self.model_key}/results.parquet"
 
-
     @property
     def ranks(self) -> str:
         """The manifest of the ranks of its queries."""

@@ -97,13 +97,13 @@ def _table(
             cell = column_cells[place]
             cells.append(_placed(cell, first=several and at % len(names) == 0, average=at % len(names) == last))
         body.append(Line(methods.title_of(method), cells))
-    baseline = methods.baseline().title
     return Table(
         f"{_NAMES.get(metric, METRICS[metric])}: {where}",
         head,
         body,
         stacked=True,
-        note=wording.format(baseline=baseline),
+        grouped="model" if several else "",
+        note=wording.format(baseline=methods.baseline().title),
     )
 
 

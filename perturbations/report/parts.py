@@ -61,6 +61,7 @@ class Table:
         body: its rows.
         stacked: whether the parts of a cell may stand below each other, to fit a small screen.
         left: whether it holds words and not numbers.
+        grouped: what the groups of columns are ("model"), where each has the same columns; CSV has rows for them.
         note: how to read it.
     """
 
@@ -69,6 +70,7 @@ class Table:
     body: Sequence[Line]
     stacked: bool = False
     left: bool = False
+    grouped: str = ""
     note: str = ""
     kind: str = "table"
 
@@ -158,6 +160,14 @@ class Folded:
 
 
 @dataclass(frozen=True)
+class Row:
+    """Parts that stand side by side where the screen is wide enough."""
+
+    parts: Sequence[Part]
+    kind: str = "row"
+
+
+@dataclass(frozen=True)
 class Text:
     """A paragraph between parts."""
 
@@ -175,7 +185,7 @@ class Panel:
     kind: str = "panel"
 
 
-Part = Table | Figure | Plots | Pictures | Folded | Text | Panel
+Part = Table | Figure | Plots | Pictures | Folded | Row | Text | Panel
 
 
 @dataclass(frozen=True)
@@ -193,35 +203,49 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_of(table: Table) -> str:
-    """A table as CSV: headings of both rows in one; a line's group (such as the model) in a column of its own.
+    """A table as CSV. Headings of two rows become one, and a group of rows or columns a column of its own.
 
-    A column with changes or intervals is followed by columns of these. A name that a spreadsheet would compute is
-    quoted with an apostrophe.
+    A number with a change or an interval is followed by columns of these. A name that a spreadsheet would compute gets
+    an apostrophe.
     """
-    grouped = any(not line.cells for line in table.body)
-    names = _headings(table)
-    cells = [line.cells for line in table.body if line.cells]
-    has_change = [any(row[place].change for row in cells if place < len(row)) for place in range(len(names) - 1)]
-    has_interval = [any(row[place].interval for row in cells if place < len(row)) for place in range(len(names) - 1)]
-    head = ["group"] * grouped + [names[0] or "name"]
-    for place, name in enumerate(names[1:]):
-        head += [name] + [f"{name}: change"] * has_change[place]
-        head += [f"{name}: {end}" for end in ("low", "high")] * has_interval[place]
+    names, rows = _rows_of(table)
+    cells = [own for _, _, own in rows]
+    changes = [any(own[place].change for own in cells) for place in range(len(names) - 1)]
+    intervals = [any(own[place].interval for own in cells) for place in range(len(names) - 1)]
+    in_groups = any(group for group, _, _ in rows)
+    head = [table.grouped or "group"] * in_groups + [names[0] or "name"]
+    for name, has_change, has_interval in zip(names[1:], changes, intervals, strict=True):
+        head += [name] + [f"{name} change"] * has_change
+        head += [f"{name} {end}" for end in ("low", "high")] * has_interval
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(map(_plain, head))
-    group = ""
-    for line in table.body:
-        if not line.cells:
-            group = line.name
-            continue
-        row = [_plain(group)] * grouped + [_plain(line.name)]
-        for place, cell in enumerate(line.cells):
+    for group, name, own in rows:
+        row = [_plain(group)] * in_groups + [_plain(name)]
+        for cell, has_change, has_interval in zip(own, changes, intervals, strict=True):
             row += [cell.text if _is_number(cell.text) else _plain(cell.text)]
-            row += [cell.change] * has_change[place]
-            row += list(cell.interval or ("", "")) * has_interval[place]
+            row += [cell.change] * has_change
+            row += list(cell.interval or ("", "")) * has_interval
         writer.writerow(row)
     return buffer.getvalue()
+
+
+def _rows_of(table: Table) -> tuple[list[str], list[tuple[str, str, Sequence[Cell]]]]:
+    """The headings of a table's CSV, and the group, the name and the cells of each row."""
+    rows: list[tuple[str, str, Sequence[Cell]]] = []
+    if table.grouped:
+        start = 0
+        for group in table.head[0][1:]:
+            rows += [(group.text, line.name, line.cells[start : start + group.span]) for line in table.body]
+            start += group.span
+        return [cell.text for cell in table.head[1][: 1 + table.head[0][1].span]], rows
+    of_rows = ""
+    for line in table.body:
+        if line.cells:
+            rows.append((of_rows, line.name, line.cells))
+        else:
+            of_rows = line.name
+    return _headings(table), rows
 
 
 def _headings(table: Table) -> list[str]:

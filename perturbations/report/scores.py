@@ -17,12 +17,12 @@ from perturbations.report.parts import (
     Panel,
     Part,
     Plots,
+    Row,
     Section,
     Table,
     Text,
     declared_by,
     label,
-    order,
     titled,
 )
 from perturbations.report.views import METRICS, Views
@@ -52,7 +52,7 @@ class Sections:
         for scores in models:
             name = scores.model if several else ""
             self._severity += severities(scores, name, self._views)
-            self._robustness += robustness(scores, name, self._views)
+        self._robustness += robustness(models, self._views)
 
     def done(self) -> list[Section]:
         """The sections."""
@@ -233,45 +233,70 @@ def _lines(scores: Scores, scenarios: Sequence[Scenario]) -> dict[str, dict[int,
 # --- robustness ------------------------------------------------------------------------------------------------------
 
 
-def robustness(scores: Scores, model: str, views: Views) -> list[Part]:
-    """Robustness scores of each method and category: one table per score."""
-    plain = scores.rows[scores.rows["mix"].isna()]
-    scored = robustness_scores(plain)
-    if scored.empty:
-        return []
-    means = aggregate(scored, ["suite", "level", "method"]).sort_values("method", key=order, kind="stable")
-    asked = {suite: scores.scenarios(suite) for suite in sorted(map(str, means["suite"].unique()))}
-    columns = [(suite, level) for suite, levels in asked.items() for level in levels]
-    head = [Cell("method"), *(Cell(suite, span=len(levels), first=True) for suite, levels in asked.items())]
-    second = [Cell(""), *(Cell(level, first=level == next(iter(asked[suite]))) for suite, level in columns)]
-    where = titled(scores.dataset, model, DIRECTIONS[scores.direction])
-    known = {(row["suite"], row["level"], row["method"]): row for row in means.to_dict("records")}
+def robustness(models: Sequence[Scores], views: Views) -> list[Part]:
+    """Robustness scores of each method and category: a table per score and model; models stand side by side."""
+    first = models[0]
+    suites = sorted({str(suite) for scores in models for suite in scores.rows["suite"] if suite != "clean"})
     parts: list[Part] = []
-    for score, title in _SCORES.items():
-        of_columns = []
-        for suite, level in columns:
-            column = mean_column(level, asked[suite][level])
-            rows = [known.get((suite, level, method)) for method in scores.methods]
-            values = [float("nan") if row is None else float(row[f"{score}_mean"]) for row in rows]
-            spreads = [float("nan") if row is None else float(row[f"{score}_std"]) for row in rows]
-            samples = [_robustness_samples(scores, score, method, column) for method in scores.methods]
-            marked = marks(values, samples, ".2f", lower=score == "mmi")
-            of_columns.append(
-                [
-                    Cell(
-                        "" if np.isnan(value) else f"{value:.2f} ± {spread:.2f}",
-                        mark=mark,
-                        interval=overview.ends(span_of(own), ".2f"),
-                    )
-                    for value, spread, own, mark in zip(values, spreads, samples, marked, strict=True)
-                ]
-            )
-        body = [
-            Line(methods.title_of(method), [cells[place] for cells in of_columns])
-            for place, method in enumerate(scores.methods)
-        ]
-        parts.append(Table(f"{where}: {title}", [head, second], body, stacked=True))
-    return [Panel(views.of(scores.dataset, scores.direction), parts)]
+    for suite in suites:
+        means = [_means(scores, suite) for scores in models]
+        rows: list[Part] = []
+        for score, title in _SCORES.items():
+            tables: list[Part] = []
+            for scores, own in zip(models, means, strict=True):
+                name = scores.model if len(models) > 1 else ""
+                which = suite if len(suites) > 1 else ""
+                where = titled(scores.dataset, name, DIRECTIONS[scores.direction], which)
+                tables += [_robustness_table(f"{where}: {title}", scores, suite, score, own)] if own else []
+            row = Row(tables)
+            rows += [row if not rows else Folded(title.capitalize(), [row])] if tables else []
+        parts.append(Panel(views.of(first.dataset, first.direction, suite), rows))
+    return parts
+
+
+def _means(scores: Scores, suite: str) -> dict[tuple[str, str, str], tuple[float, float]]:
+    """Mean and standard deviation over a category's perturbations, by score, category and method."""
+    rows = scores.rows
+    scored = robustness_scores(rows[rows["mix"].isna() & rows["suite"].isin(["clean", suite])])
+    if scored.empty:
+        return {}
+    means = aggregate(scored, ["level", "method"])
+    return {
+        (score, str(level), str(method)): (float(mean), float(spread))
+        for score in _SCORES
+        for level, method, mean, spread in zip(
+            means["level"], means["method"], means[f"{score}_mean"], means[f"{score}_std"], strict=True
+        )
+    }
+
+
+def _robustness_table(
+    caption: str, scores: Scores, suite: str, score: str, means: Mapping[tuple[str, str, str], tuple[float, float]]
+) -> Table:
+    asked = scores.scenarios(suite)
+    columns = []
+    for level, scenarios in asked.items():
+        column = mean_column(level, scenarios)
+        known = [means.get((score, level, method), (np.nan, np.nan)) for method in scores.methods]
+        samples = [_robustness_samples(scores, score, method, column) for method in scores.methods]
+        marked = marks([value for value, _ in known], samples, ".2f", lower=score == "mmi")
+        columns.append(
+            [
+                Cell(
+                    "" if np.isnan(value) else f"{value:.2f} ± {spread:.2f}",
+                    mark=mark,
+                    interval=overview.ends(span_of(own), ".2f"),
+                )
+                for (value, spread), own, mark in zip(known, samples, marked, strict=True)
+            ]
+        )
+    head = [Cell("method"), Cell(suite, span=len(asked), first=True)]
+    second = [Cell(""), *(Cell(level, first=place == 0) for place, level in enumerate(asked))]
+    body = [
+        Line(methods.title_of(method), [cells[place] for cells in columns])
+        for place, method in enumerate(scores.methods)
+    ]
+    return Table(caption, [head, second], body, stacked=True)
 
 
 def _robustness_samples(scores: Scores, score: str, method: str, column: Column) -> Samples | None:
