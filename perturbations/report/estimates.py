@@ -214,14 +214,16 @@ def marks(
         return [""] * len(texts)
     present = [place for place, text in enumerate(texts) if text]
     leader = (min if lower else max)(present, key=lambda place: values[place])
-    own = samples[leader]
     inseparable = {leader}
-    if own is not None:
-        for place in present:
-            other = samples[place]
-            span = None if other is None or place == leader else span_of(own - other)
-            inseparable |= {place} if span is not None and span.holds_zero else set()
+    if any(own is not None for own in samples):
+        inseparable |= {place for place in present if not _separable(samples[leader], samples[place])}
     if len(inseparable) > 1:
         return ["tie" if place in inseparable else "" for place in range(len(texts))]
     names = {places[0]: "best", places[1]: "second"}
     return [names.get(float(text), "") if text else "" for text in texts]
+
+
+def _separable(best: Samples | None, other: Samples | None) -> bool:
+    """Whether the interval of a difference is off zero; without resamples nobody knows."""
+    span = None if best is None or other is None else span_of(best - other)
+    return span is not None and not span.holds_zero

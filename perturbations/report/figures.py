@@ -14,9 +14,9 @@ import numpy as np
 
 from perturbations.report.parts import Curve, Plot, Tick
 
-WIDTH, HEIGHT = 210, 132
+WIDTH, HEIGHT = 210, 160
 """Pixels of a small plot."""
-LEFT, RIGHT, TOP, BOTTOM = 30, 8, 8, 22
+LEFT, RIGHT, TOP, BOTTOM = 30, 12, 8, 22
 """Pixels around its axes."""
 DASHES = (
     ("#1b1d21", ""),

@@ -18,6 +18,7 @@ from perturbations.report.parts import (
     Part,
     Pictures,
     Plots,
+    Row,
     Section,
     groups,
     of_models,
@@ -26,6 +27,10 @@ from perturbations.report.parts import (
 )
 from perturbations.report.views import Views
 from perturbations.tta.methods import registry as methods
+
+_READING = (
+    "0 is a gallery whose items are retrieved equally often. Bold and underlined: lowest and second; no intervals."
+)
 
 
 def hubs(frame: pd.DataFrame, pictures: Sequence[Picture], views: Views) -> list[Section]:
@@ -56,6 +61,7 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture], views: Views) -> list
         maps.append(Panel(shown, [Pictures(caption, alt, figures.heatmaps(heat))]))
     hubness = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
     for (dataset, direction), of_dataset in groups(frame, "dataset", "direction"):
+        tables: list[Part] = []
         for model, rows in of_models(of_dataset):
             perturbed = rows[rows["suite"] != "clean"]
             chosen = perturbed if len(perturbed) else rows
@@ -69,10 +75,11 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture], views: Views) -> list
                 for name in renamed.columns
             }
             table = plain_table(caption, renamed, formats, map(methods.title_of, renamed.index), best)
-            histograms.append(Panel(views.of(dataset, direction), [table]))
+            tables.append(table)
+        histograms.append(Panel(views.of(dataset, direction), [Row(tables)]))
     empty = ["No evaluation yet."]
     return [
-        Section("hubness", "Hubness", [] if histograms else empty, histograms),
+        Section("hubness", "Hubness", [_READING] if histograms else empty, histograms),
         Section("similarities", "Similarities", [] if maps else empty, maps),
     ]
 

@@ -156,7 +156,9 @@ def _severities(scenarios: Sequence[dict[str, list[Scenario]]]) -> str:
     asked = sorted({entry[2] for of_model in scenarios for level in of_model.values() for entry in level if entry[2]})
     if not asked:
         return "unperturbed queries"
-    return f"severit{'y' if len(asked) == 1 else 'ies'} {', '.join(map(str, asked))}"
+    if len(asked) > 2 and asked == list(range(asked[0], asked[-1] + 1)):
+        return f"mean over severities {asked[0]} to {asked[-1]}"
+    return f"severity {asked[0]}" if len(asked) == 1 else f"mean over severities {', '.join(map(str, asked))}"
 
 
 def _notes(models: Sequence[Scores], suite: str, scenarios: Sequence[dict[str, list[Scenario]]]) -> list[str]:

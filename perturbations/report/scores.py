@@ -46,7 +46,7 @@ class Sections:
 
     def add(self, models: Sequence[Scores]) -> None:
         """Add the models of one dataset and direction."""
-        several = any(scores.model != models[0].model for scores in models)
+        several = len(models) > 1
         self._recall += overview.tables(models, self._views)
         self._recall += recall(models, self._views)
         for scores in models:
@@ -249,7 +249,7 @@ def robustness(models: Sequence[Scores], views: Views) -> list[Part]:
                 where = titled(scores.dataset, name, DIRECTIONS[scores.direction], which)
                 tables += [_robustness_table(f"{where}: {title}", scores, suite, score, own)] if own else []
             row = Row(tables)
-            rows += [row if not rows else Folded(title.capitalize(), [row])] if tables else []
+            rows += [row if not rows else Folded(title[0].upper() + title[1:], [row])] if tables else []
         parts.append(Panel(views.of(first.dataset, first.direction, suite), rows))
     return parts
 
