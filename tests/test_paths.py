@@ -382,6 +382,20 @@ def test_a_report_shows_the_results_that_there_are_and_those_that_are_made(
     assert evaluation_paths.report_pictures(evaluated(), wanted) == expected
 
 
+def test_a_report_takes_the_ranks_that_there_are_and_those_that_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results of an older run without ranks are shown without them: they are not evaluated again."""
+    monkeypatch.chdir(tmp_path)
+    whole, old, planned = (evaluation_paths.Reported(name, "adaptation", KEY) for name in ("whole", "old", "planned"))
+    for path in (whole.results, whole.ranks, old.results):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    assert evaluation_paths.report_ranks([whole, old, planned]) == [
+        f"manifests/{name}/adaptation/{KEY}/ranks.parquet" for name in ("whole", "planned")
+    ]
+
+
 def test_every_model_has_its_own_key(tmp_path: Path) -> None:
     for folder in ("msrvtt", "lsmdc"):
         (tmp_path / folder).mkdir()

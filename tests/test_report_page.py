@@ -153,13 +153,15 @@ class Tables(html.parser.HTMLParser):
         self._text, self._mark = "", ""
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag in ("th", "td", "tr", "tbody"):  # they end the cell before
+            self._end_cell()
         if tag == "table":
             self._rows = []
         elif tag == "tr":
             self._rows.append([])
         elif tag in ("caption", "th", "td", "h2"):
             self._open, self._text, self._mark = tag, "", ""
-        elif tag in ("strong", "u"):
+        elif tag in ("strong", "u", "i"):
             self._mark = tag
 
     def handle_data(self, data: str) -> None:
@@ -168,10 +170,17 @@ class Tables(html.parser.HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag == "caption":
             self.tables[self._text] = self._rows
+            self._open = None
         elif tag == "h2":
             self.headings.append(self._text)
-        elif tag in ("th", "td") and self._rows:
-            self._rows[-1].append((self._text, self._mark))
+            self._open = None
+        elif tag == "table":
+            self._end_cell()
+
+    def _end_cell(self) -> None:
+        if self._open in ("th", "td"):
+            self._rows[-1].append((self._text.strip(), self._mark))
+        self._open = None
 
 
 def read(path: Path) -> Tables:
@@ -327,7 +336,9 @@ def test_every_section_is_there(report: Path) -> None:
     wanted = ["Results", "R@1 against severity", "Robustness scores", "Hubness", "Similarities", "Cost"]
     assert content.headings == [*wanted, "Perturbed clips", "Captions and the gate", "Quarantine", "How it was made"]
     text = report.read_text()
-    assert text.count("<img ") == 2 + 1 + 1 + 1  # severities, histograms, heat maps, a contact sheet
+    assert text.count("<img ") == 3 + 1  # the heat map of each method, and a contact sheet
+    severities = 4 + 4  # the categories of both suites, and all
+    assert text.count('<svg viewBox="0 0 210') == severities + 3  # and a histogram of each method
     assert "0.948" in text
     assert "a small encoder that the workflow trained on drawn scenes" in text
 

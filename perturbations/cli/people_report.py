@@ -14,6 +14,9 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "report", _report, "write one HTML page of the results")
     parser.add_argument("--results", nargs="*", default=[], type=Path, help="manifests of results")
     parser.add_argument(
+        "--ranks", nargs="*", default=[], type=Path, help="manifests of their ranks; results without have no intervals"
+    )
+    parser.add_argument(
         "--pictures", nargs="*", default=[], type=Path, help="the data of the pictures, .json, from the jobs"
     )
     parser.add_argument(
@@ -30,6 +33,7 @@ def _report(options: argparse.Namespace) -> int:
     page.write(
         options.output,
         results=options.results,
+        ranks=options.ranks,
         pictures=options.pictures,
         statistics=[path for folder in folders for path in sorted(folder.glob("*/caption_statistics.parquet"))],
         quarantine=[

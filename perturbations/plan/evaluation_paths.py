@@ -184,6 +184,11 @@ class Reported:
         """The manifest of results."""
         return f"manifests/{self.dataset}/{self.kind}/{self.model_key}/results.parquet"
 
+    @property
+    def ranks(self) -> str:
+        """The manifest of the ranks of its queries."""
+        return f"manifests/{self.dataset}/{self.kind}/{self.model_key}/ranks.parquet"
+
 
 _TARGETS = {"adaptation": "tta_{}", "evaluation": "evaluate_{}"}
 """The targets that make each of `KINDS`."""
@@ -212,6 +217,14 @@ def reported(config: configuration.Config, requested: Collection[str] = ()) -> l
 def report_results(shown: Sequence[Reported]) -> list[str]:
     """The manifests of results that the report shows."""
     return [entry.results for entry in shown]
+
+
+def report_ranks(shown: Sequence[Reported]) -> list[str]:
+    """The manifests of ranks that the report takes its intervals from.
+
+    Results that lie there without ranks are not evaluated again for them.
+    """
+    return [entry.ranks for entry in shown if Path(entry.ranks).exists() or not Path(entry.results).exists()]
 
 
 def report_pictures(config: configuration.Config, shown: Sequence[Reported]) -> list[str]:

@@ -2,6 +2,7 @@
 rule report:
     input:
         results=lambda wildcards: evaluation_paths.report_results(reported()),
+        ranks=lambda wildcards: evaluation_paths.report_ranks(reported()),
         pictures=lambda wildcards: evaluation_paths.report_pictures(CONFIG, reported()),
     output:
         report(
@@ -23,8 +24,8 @@ rule report:
     message:
         "writing manifests/report.html"
     shell:
-        "perturb report --results {input.results:q} --pictures {input.pictures:q} --datasets {params.datasets:q}"
-        " --output {output:q} 2> {log:q}"
+        "perturb report --results {input.results:q} --ranks {input.ranks:q} --pictures {input.pictures:q}"
+        " --datasets {params.datasets:q} --output {output:q} 2> {log:q}"
 
 
 rule preview:
