@@ -263,7 +263,7 @@ def _pictures(
     scenarios = len({(row.perturbation, row.severity) for row in rows})
     root = locations.root_of(path, about)
     shown_items = crops.chosen(by_item, scenarios)
-    clips = [list(crops.strips([_located(row, root) for row in by_item[item]], names)) for item in shown_items]
+    clips = [list(crops.strips([_located(row, root) for row in by_item[item]], names, root)) for item in shown_items]
     drawn = crops.drawn(clips)
     return [
         (item, members)

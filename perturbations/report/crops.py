@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -14,7 +15,6 @@ from perturbations.errors import ManifestError, MediaError
 from perturbations.manifest.kinds import VideoRow
 from perturbations.report import preview
 from perturbations.suites import registry
-from perturbations.system import shown
 
 SIDE = 160
 """Pixels of a crop's side."""
@@ -63,8 +63,11 @@ Drawn = list[tuple[Strip, list[Picture]]]
 """Strips with their pictures."""
 
 
-def strips(rows: Sequence[VideoRow], names: Sequence[str]) -> Iterator[Strip]:
-    """The strips of one clip; `rows` are its complete rows with absolute paths, `names` the perturbations in order."""
+def strips(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> Iterator[Strip]:
+    """The strips of one clip; `rows` are its complete rows with absolute paths, `names` the perturbations in order.
+
+    `root` is left out where a reason names a file below it, so that a page does not tell where it was made.
+    """
     clean: Image | None = None
     by_name: dict[str, list[VideoRow]] = {name: [] for name in names}
     for row in sorted(rows, key=lambda row: row.severity):
@@ -74,19 +77,19 @@ def strips(rows: Sequence[VideoRow], names: Sequence[str]) -> Iterator[Strip]:
             continue
         first = members[0]
         if registry.get(f"{first.suite}/{name}").method == "temporal":
-            crops = [_tiles("clean", preview.several_clean, first)]
-            crops += [_tiles(_label(row), preview.several, row) for row in members]
+            crops = [_tiles("clean", preview.several_clean, first, root)]
+            crops += [_tiles(_label(row), preview.several, row, root) for row in members]
         else:
             if clean is None:
-                clean, note = _image(preview.clean_middle, first)
+                clean, note = _image(preview.clean_middle, first, root)
             place = (0.5, 0.5) if clean is None else _busiest(clean)
             crops = [Crop("clean", None if clean is None else crop(clean, place), "" if clean is not None else note)]
-            crops += [_of_row(row, clean, place) for row in members]
+            crops += [_of_row(row, clean, place, root) for row in members]
         yield Strip(first.item_id, name, tuple(crops))
 
 
-def _of_row(row: VideoRow, clean: Image | None, place: tuple[float, float]) -> Crop:
-    image, note = _image(preview.middle, row)
+def _of_row(row: VideoRow, clean: Image | None, place: tuple[float, float], root: Path) -> Crop:
+    image, note = _image(preview.middle, row, root)
     if image is None:
         return Crop(_label(row), None, note)
     if clean is not None and image.shape != clean.shape:
@@ -98,16 +101,16 @@ def _label(row: VideoRow) -> str:
     return f"severity {row.severity}"
 
 
-def _image(drawn: Callable[[VideoRow], Image], row: VideoRow) -> tuple[Image | None, str]:
+def _image(drawn: Callable[[VideoRow], Image], row: VideoRow, root: Path) -> tuple[Image | None, str]:
     """A picture of a row; where a file is missing or damaged, the reason. A page of the others is still of use."""
     try:
         return drawn(row), ""
     except (MediaError, ManifestError, IndexError) as error:
-        return None, shown.line(" ".join(str(error).split()))[:120]
+        return None, " ".join(str(error).replace(f"{root}/", "").split())[:120]
 
 
-def _tiles(label: str, drawn: Callable[[VideoRow], Image], row: VideoRow) -> Crop:
-    image, note = _image(drawn, row)
+def _tiles(label: str, drawn: Callable[[VideoRow], Image], row: VideoRow, root: Path) -> Crop:
+    image, note = _image(drawn, row, root)
     if image is not None and image.shape[1] > _TILED_WIDTH:
         size = _TILED_WIDTH, max(1, round(image.shape[0] * _TILED_WIDTH / image.shape[1]))
         image = np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
@@ -127,7 +130,7 @@ def crop(image: Image, place: tuple[float, float]) -> Image:
 
 
 def _busiest(image: Image) -> tuple[float, float]:
-    """The middle, in shares of height and width, of the crop with the strongest edges, which most likely shows a thing."""
+    """The middle, in shares of height and width, of the crop with the strongest edges."""
     grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
     edges = np.abs(cv2.Laplacian(grey, cv2.CV_32F)).astype(np.float64)
     sums = np.pad(edges.cumsum(0).cumsum(1), ((1, 0), (1, 0)))
