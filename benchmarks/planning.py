@@ -1,6 +1,7 @@
 """CPU seconds and peak resident memory of planning large collections, each in a process of its own.
 
     python benchmarks/planning.py [--case captions] [--repeat 1] [--keep FOLDER]
+    python benchmarks/planning.py --snakemake   # dry runs of whole corpora instead, before and after everything is made
 
 Other code is measured with PYTHONPATH set to its folder. `sha256` is over all files written, names and bytes, so that
 two programs can be compared.
@@ -12,6 +13,7 @@ import argparse
 import csv
 import hashlib
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -27,6 +29,14 @@ CASES = {
     "videos with 20 captions each": ("make", 1_000_000, 50_000, True),
     "60,000 videos": ("make", 60_000, 60_000, True),
     "300,000 videos": ("make", 300_000, 300_000, True),
+    "1,000,000 videos": ("make", 1_000_000, 1_000_000, True),
+}
+
+RUNS = {
+    # name: suite, videos; each is made at 5 severities
+    "60,000 outputs: MLVP of 1,000 videos": ("mlvp", 1_000),
+    "90,000 outputs: MSRVTT-P of 1,000 videos": ("msrvtt_p", 1_000),
+    "MLVP of 10,000 videos": ("mlvp", 10_000),
 }
 
 
@@ -45,12 +55,84 @@ def measure(kind: str, folder: Path) -> None:
     """In the child: plan, and print what it took."""
     from perturbations.plan import config, sharding
 
-    dataset = {"adapter": "folder", "annotations": str(folder / "captions.csv"), "videos": str(folder / "videos")}
-    parsed = config.parse({"datasets": {"d": dataset}, "suites": {"mlvp": {}}})
+    parsed = config.parse({"datasets": {"d": dataset_in(folder)}, "suites": {"mlvp": {}}})
     before = time.process_time()
     (sharding.captions if kind == "captions" else sharding.make)("d", parsed, folder / "work")
     spent = time.process_time() - before
     print(json.dumps([spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+
+
+# --- dry runs ---------------------------------------------------------------------------------------------------------
+
+
+def dry_run(folder: Path, target: str) -> tuple[float, int]:
+    """CPU seconds (user and system, with child processes) of a dry run, and the number of jobs that it would start."""
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(Path(__file__).parents[1] / "Snakefile")]
+    command += [
+        "--workflow-profile",
+        str(Path(__file__).parents[1] / "workflow/profiles/default"),
+        "--cores",
+        "2",
+        "-n",
+    ]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([*command, target], cwd=folder, capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    totals = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("total ")]
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, (totals or [0])[0]
+
+
+def make_everything(folder: Path, suite: str) -> None:
+    """In the child: write empty files in place of all results, in the order of work, so that nothing is left to do."""
+    from perturbations.guides import registry as guides
+    from perturbations.plan import config, paths, targets
+
+    parsed = config.parse({"datasets": {"d": dataset_in(folder)}, "suites": {suite: {}}})
+    shards = paths.plan(parsed, "d").shards
+    corpus = targets.corpus(parsed, suite, "d", lambda name: paths.plan(parsed, name)).files
+    paths.video_recipes(parsed, "d", suite)
+    analyses = [part for name in guides.analyses() for part in paths.analysis_parts("d", name, shards)]
+    stages = [
+        paths.source_parts("d", shards),
+        ["manifests/d/sources.parquet"],
+        analyses,
+        [f"manifests/d/{name}.parquet" for name in guides.analyses()],
+        paths.video_parts(parsed, "d", suite, shards),
+        [f"manifests/d/{suite}/{name}" for name in ("videos.parquet", "quarantine.parquet", "README.md")],
+        [name for name in corpus if not Path(name).exists()],
+    ]
+    for number, stage in enumerate(stages):
+        for name in stage:
+            path = Path(name)
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+                moment = time.time() + number
+                os.utime(path, (moment, moment))
+
+
+def dataset_in(folder: Path) -> dict[str, str]:
+    return {"adapter": "folder", "annotations": str(folder / "captions.csv"), "videos": str(folder / "videos")}
+
+
+def measure_runs(repeat: int) -> None:
+    print("| dry run | jobs | CPU s, first | CPU s, again | nothing to do, CPU s |\n|---|---|---|---|---|")
+    for name, (suite, videos) in RUNS.items():
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            write_dataset(folder, videos, videos, present=True)
+            suites = {suite: {}}
+            (folder / "config.yaml").write_text(json.dumps({"datasets": {"d": dataset_in(folder)}, "suites": suites}))
+            target = f"{suite}_d"
+            first, jobs = dry_run(folder, target)
+            again = min(dry_run(folder, target)[0] for _ in range(repeat))
+            subprocess.run([sys.executable, __file__, "--everything", suite, temporary], cwd=folder, check=True)
+            idle = [dry_run(folder, target) for _ in range(repeat)]
+            assert {left for _, left in idle} == {0}, idle
+            print(
+                f"| {name} | {jobs:,} | {first:.1f} | {again:.1f} | {min(seconds for seconds, _ in idle):.1f} |",
+                flush=True,
+            )
 
 
 def digest(folder: Path) -> str:
@@ -65,10 +147,18 @@ def main() -> None:
     parser.add_argument("--case", choices=CASES, action="append", help="which cases; the default is all of them")
     parser.add_argument("--repeat", type=int, default=1, help="runs per case, of which the quickest counts")
     parser.add_argument("--keep", type=Path, help="make the datasets here once, and use them again")
+    parser.add_argument("--snakemake", action="store_true", help="dry runs of whole corpora instead")
+    parser.add_argument("--everything", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         measure(options.measure[0], Path(options.measure[1]))
+        return
+    if options.everything:
+        make_everything(Path(options.everything[1]), options.everything[0])
+        return
+    if options.snakemake:
+        measure_runs(options.repeat)
         return
     print("| case | CPU s | again | peak MB | sha256 |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as temporary:

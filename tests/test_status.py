@@ -196,7 +196,8 @@ def test_what_snakemake_says(root: Path) -> None:
     log = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"
     log.parent.mkdir(parents=True)
     log.write_text(
-        "1 of 30 steps (3%) done\n[Sun]\nError in rule videos:\n    jobid: 7\n\n2 of 30 steps (7%) done\n3 of 3"
+        "Job stats:\n1 of 30 steps (3%) done\n[Sun]\nError in rule videos:\n    jobid: 7\n"
+        "\n2 of 30 steps (7%) done\n3 of 3"
     )
     (root / ".snakemake" / "locks").mkdir()
     assert status_text.text(status.collect(root)).startswith("The last run has ended, 2 of 30 steps, 1 failed job.\n")

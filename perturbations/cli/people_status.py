@@ -1,4 +1,4 @@
-"""The commands that show how far a run is, and what it did: status, summary."""
+"""The commands that show how far a run is, and what it did: status, summary, corpus-page."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ def add(commands: Commands) -> None:
         commands, "summary", _summary, "print what the run in this folder made, and write a page of it"
     )
     parser.add_argument("-o", "--output", type=Path, help="the page, .html; default: manifests/run.html")
+
+    parser = add_command(
+        commands, "corpus-page", _corpus_page, "write the page of a corpus: counts, failures, distortion, crops"
+    )
+    parser.add_argument(
+        "videos", type=Path, metavar="MANIFEST", help="a manifest of videos; quarantine.parquet beside it"
+    )
+    parser.add_argument("-o", "--output", type=Path, help="the page, .html; default: corpus.html beside the manifest")
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -39,4 +47,13 @@ def _summary(options: argparse.Namespace) -> int:
     collected = summary.collect(Path())
     summary.write(options.output or summary.PAGE, collected)
     print(summary.text(collected))
+    return 0
+
+
+def _corpus_page(options: argparse.Namespace) -> int:
+    from perturbations.report import corpus
+
+    output = options.output or options.videos.with_name("corpus.html")
+    corpus.write(options.videos, output)
+    print(output)
     return 0

@@ -158,7 +158,14 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
             f"work/{collection}/{suite}/checked.txt",
         )
     ]
-    names = ("videos.parquet", "quarantine.parquet", "mixed_severity.parquet", "mixed_types.parquet", "preview.png")
+    names = (
+        "videos.parquet",
+        "quarantine.parquet",
+        "mixed_severity.parquet",
+        "mixed_types.parquet",
+        "preview.png",
+        "corpus.html",
+    )
     files = [
         *paths.main_objects(config, suite, dataset),
         *whole,

@@ -17,16 +17,16 @@ from perturbations.system import shown
 
 def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = ()) -> str:
     """Whether results on these rows, of videos or captions, are comparable with published ones, in one sentence."""
-    stand_ins = {(row.perturbation, role) for row in videos for role in offline_roles(row.backend)}
+    pairs = {(row.perturbation, role) for row in videos for role in offline_roles(row.backend)}
     for text in {row.recipe for row in texts}:
         parsed = recipe.parse_text(text)
         offline = (role for role in registry.get(parsed.key).makers if parsed.players.get(role) in models.stand_ins())
-        stand_ins |= {(parsed.perturbation, role) for role in offline}
+        pairs |= {(parsed.perturbation, role) for role in offline}
     limits = {
         row.perturbation: entry.not_comparable
         for row in texts
         if (entry := registry.get(f"{row.suite}/{row.perturbation}")).not_comparable
-        and row.perturbation in {name for name, _ in stand_ins}
+        and row.perturbation in {name for name, _ in pairs}
     }
     rows: list[VideoRow | TextRow] = [*videos, *texts]
     calibrated = any(row.calibrated for row in videos)
@@ -37,8 +37,8 @@ def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = ()) -> 
     }
     own = {row.perturbation for row in scenarios.values() if not recipe.is_published(row)}
     reasons = []
-    if stand_ins:
-        listed = ", ".join(f"{shown.name(name)} ({shown.name(role)})" for name, role in sorted(stand_ins))
+    if pairs:
+        listed = ", ".join(f"{shown.name(name)} ({shown.name(role)})" for name, role in sorted(pairs))
         reasons.append(f"offline backends made {listed}")
     reasons += [f"offline, {shown.name(name)} {limit}" for name, limit in sorted(limits.items())]
     if calibrated:
@@ -104,10 +104,14 @@ def card(
         if not any(row.perturbation == entry.name for row in rows):
             continue
         members = [row for row in complete if row.perturbation == entry.name]
-        roles = sorted({role for row in members for role in offline_roles(row.backend)})
-        stand_ins = ", ".join(map(shown.name, roles)) or "none"
-        lines.append(f"| {entry.name} | {entry.level} | {len(members)} | {stand_ins} | {_psnr(members)} |")
+        roles = ", ".join(map(shown.name, stand_ins(members))) or "none"
+        lines.append(f"| {entry.name} | {entry.level} | {len(members)} | {roles} | {_psnr(members)} |")
     return "\n".join(lines) + "\n"
+
+
+def stand_ins(rows: Sequence[VideoRow]) -> list[str]:
+    """The roles that offline backends played in these rows, sorted."""
+    return sorted({role for row in rows for role in offline_roles(row.backend)})
 
 
 def _loss(rows: Sequence[VideoRow]) -> str:

@@ -108,15 +108,15 @@ def from_manifest(
         by_name[row.perturbation][row.severity] = row
     shown = sorted({row.severity for row in chosen})
     in_order = [entry.name for entry in registry.perturbations(first.suite)]
-    clean = _clean(chosen[0])
+    clean = clean_middle(chosen[0])
     lines = []
     for name in sorted(by_name, key=in_order.index):
         by_severity = by_name[name]
         if registry.get(f"{first.suite}/{name}").method == "temporal":
-            images = [_several(by_severity[severity]) if severity in by_severity else None for severity in shown]
-            lines.append((name, [_several_clean(chosen[0]), *images]))
+            images = [several(by_severity[severity]) if severity in by_severity else None for severity in shown]
+            lines.append((name, [several_clean(chosen[0]), *images]))
         else:
-            images = [_middle(by_severity[severity]) if severity in by_severity else None for severity in shown]
+            images = [middle(by_severity[severity]) if severity in by_severity else None for severity in shown]
             lines.append((name, [clean, *images]))
     columns = ["clean", *(f"severity {severity}" for severity in shown)]
     write_png(contact_sheet(lines, columns, title=f"{first.dataset}: {first.item_id}"), output)
@@ -135,12 +135,14 @@ def tiled(images: Sequence[Image]) -> Image:
     return np.asarray(np.vstack(rows), np.uint8)
 
 
-def _several(row: VideoRow) -> Image:
+def several(row: VideoRow) -> Image:
+    """Six frames of a perturbed clip, tiled. The row's paths are absolute. Raises `MediaError`."""
     held = row.stored_frames or row.frame_count
     return tiled(list(api.open_clip(row, uniform_indices(_ROWS * _COLUMNS, held))))
 
 
-def _several_clean(row: VideoRow) -> Image:
+def several_clean(row: VideoRow) -> Image:
+    """Six frames of the clean clip of a row, tiled. Raises `MediaError`."""
     return tiled(_decoded(_source_clip(row), row.source_frame_count))
 
 
@@ -154,14 +156,15 @@ def _decoded(clip: Clip, num_frames: int) -> list[Image]:
     return [images[position] for position in positions]
 
 
-def _middle(row: VideoRow) -> Image:
+def middle(row: VideoRow) -> Image:
+    """The middle frame of a perturbed clip. The row's paths are absolute. Raises `MediaError`."""
     held = row.stored_frames or row.frame_count
     image: Image = api.open_clip(row, [held // 2])[0]
     return image
 
 
-def _clean(row: VideoRow) -> Image:
-    """The clean clip's frame at the position that `_middle` shows."""
+def clean_middle(row: VideoRow) -> Image:
+    """The clean clip's frame at the position that `middle` shows. Raises `MediaError`."""
     stored = recipe.parse(row.recipe).storage
     position = row.source_frame_count // 2
     if isinstance(stored, recipe.StoredFrames):

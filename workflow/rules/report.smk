@@ -54,6 +54,32 @@ rule preview:
         "perturb preview {input:q} --output {output:q} 2> {log:q}"
 
 
+rule corpus_page:
+    input:
+        videos="manifests/{dataset}/{suite}/videos.parquet",
+        quarantine="manifests/{dataset}/{suite}/quarantine.parquet",
+    output:
+        report(
+            "manifests/{dataset}/{suite}/corpus.html",
+            category="{suite}",
+            labels={"dataset": "{dataset}", "picture": "page of the corpus"},
+        ),
+    log:
+        "work/logs/{dataset}/{suite}/corpus_page.log",
+    benchmark:
+        "work/benchmarks/{dataset}/{suite}/corpus_page.tsv"
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    message:
+        "writing the page of {wildcards.suite} on {wildcards.dataset}"
+    shell:
+        "perturb corpus-page {input.videos:q} --output {output:q} 2> {log:q}"
+
+
 rule main_object_preview:
     input:
         "manifests/{dataset}/main_object.parquet",

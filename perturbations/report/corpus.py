@@ -1,0 +1,279 @@
+"""The page of a corpus: one self-contained HTML file of counts, failures, sizes, measured distortion and crops.
+
+It loads no other file, runs no script, and is identical for identical manifests and files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from perturbations.errors import ManifestError
+from perturbations.manifest import files, locations, sets
+from perturbations.manifest.kinds import COMPLETE, QUARANTINE, VIDEOS, QuarantineRow, VideoRow
+from perturbations.report import crops
+from perturbations.report.card import stand_ins
+from perturbations.report.status_text import size
+from perturbations.suites import registry
+from perturbations.system import shown, storage
+
+_MOST_REASONS = 100
+_MOST_ITEMS = 5
+
+
+@dataclass(frozen=True)
+class Shade:
+    """A number of a table: `share` 0 to 1 is how strongly the clip is perturbed, None where nothing was measured."""
+
+    text: str
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A table of one number by perturbation and severity; a row is a perturbation's name and one cell per severity."""
+
+    title: str
+    note: str
+    severities: tuple[int, ...]
+    rows: tuple[tuple[str, tuple[Shade, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Perturbed:
+    """A perturbation's line: its clips at all severities together."""
+
+    name: str
+    level: str
+    complete: int
+    quarantined: int
+    size: str
+    stand_ins: str
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A reason for which items lack, with the first of them."""
+
+    where: str
+    count: int
+    reason: str
+    items: tuple[str, ...]
+    more: bool
+
+
+def write(path: Path, output: Path, quarantine: Path | None = None) -> None:
+    """Write the page of a `videos` manifest; `quarantine` is that beside it by default.
+
+    A clip whose file is missing or damaged has no crop, but the reason. Raises `ManifestError`.
+    """
+    import jinja2
+
+    rows = files.read_rows(path, VIDEOS)
+    about = files.read_metadata(path)
+    quarantine = quarantine or path.with_name("quarantine.parquet")
+    failed = files.read_rows(quarantine, QUARANTINE) if quarantine.is_file() else []
+    names = _in_order(rows)
+    complete = [row for row in rows if row.status == COMPLETE]
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("perturbations.report", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: shown.line(value) if type(value) is str else value,
+    )
+    text = environment.get_template("corpus.html.j2").render(
+        title=_title(rows, about),
+        facts=_facts(path, rows, about),
+        perturbed=[_line(name, [row for row in rows if row.perturbation == name]) for name in names],
+        tables=[table for table in _tables(complete, names) if table.rows],
+        reasons=_reasons(failed)[:_MOST_REASONS],
+        number_of_reasons=len(_reasons(failed)),
+        pictures=_pictures(complete, names, path, about),
+        side=crops.SIDE,
+    )
+    storage.write_text(output, text)
+
+
+def _in_order(rows: Sequence[VideoRow]) -> list[str]:
+    """The perturbations of the rows, in their suite's order."""
+    present = {row.perturbation for row in rows}
+    suites = {row.suite for row in rows}
+    order = [entry.name for suite in sorted(suites) for entry in registry.perturbations(suite, "video")]
+    return [name for name in order if name in present]
+
+
+def _title(rows: Sequence[VideoRow], about: Mapping[str, object]) -> str:
+    suite = str(about.get("suite") or (rows[0].suite if rows else ""))
+    title = registry.suite(suite).title if suite in registry.suites() else suite
+    return f"{title} on {about.get('dataset') or (rows[0].dataset if rows else 'no dataset')}"
+
+
+def _facts(path: Path, rows: Sequence[VideoRow], about: Mapping[str, object]) -> list[str]:
+    listed = sets.read_listed(path)
+    facts = [f"{listed.sentence('clips')}."] if listed else []
+    complete = [row for row in rows if row.status == COMPLETE]
+    if rows:
+        total = sum(row.bytes or 0 for row in complete)
+        variants = ", ".join(sorted({row.variant for row in rows}))
+        severities = ", ".join(map(str, sorted({row.severity for row in rows})))
+        stored = ", ".join(sorted({row.storage for row in rows}))
+        facts.append(
+            f"{len(complete):,} of {len(rows):,} videos complete, {size(total)} in all; severities {severities}."
+        )
+        facts.append(f"Variant {variants}; seed {rows[0].seed}; storage {stored}{_loss(complete)}.")
+    else:
+        facts.append("No clip could be perturbed.")
+    if comparability := about.get("comparability"):
+        facts.append(f"Results are {comparability}.")
+    facts.append(
+        f"Made by perturbations {about.get('package_version', 'of an unknown version')}, "
+        f"configuration {about.get('config_digest', 'unknown')}."
+    )
+    return facts
+
+
+def _loss(rows: Sequence[VideoRow]) -> str:
+    values = [row.storage_psnr_db for row in rows if row.storage_psnr_db is not None and row.storage_psnr_db < math.inf]
+    return f", at {min(values):.1f} to {max(values):.1f} dB from the intended frames" if values else ""
+
+
+def _line(name: str, rows: Sequence[VideoRow]) -> Perturbed:
+    complete = [row for row in rows if row.status == COMPLETE]
+    return Perturbed(
+        name=name,
+        level=rows[0].level,
+        complete=len(complete),
+        quarantined=len(rows) - len(complete),
+        size=size(sum(row.bytes or 0 for row in complete)),
+        stand_ins=", ".join(stand_ins(complete)),
+    )
+
+
+# --- what was measured ------------------------------------------------------------------------------------------------
+
+
+def _tables(rows: Sequence[VideoRow], names: Sequence[str]) -> list[Measured]:
+    return [
+        _measured(
+            "PSNR against the clean clip, dB",
+            "Means over clips. ∞: equal frames; -: frames of another size, which cannot be compared.",
+            rows,
+            names,
+            lambda row: row.psnr_db,
+            lambda value: "∞" if value == math.inf else f"{value:.1f}",
+            lambda value: (40 - value) / 32,
+        ),
+        _measured(
+            "SSIM against the clean clip",
+            "Means over clips.",
+            rows,
+            names,
+            lambda row: row.ssim,
+            lambda value: f"{value:.3f}",
+            lambda value: 1 - value,
+        ),
+        _measured(
+            "Length, of the clean clip's",
+            "Frames, in percent of the source's; means over clips.",
+            [row for row in rows if row.source_frame_count],
+            [name for name in names if any(row.frame_count != row.source_frame_count for row in _of(rows, name))],
+            lambda row: 100 * row.frame_count / row.source_frame_count,
+            lambda value: f"{value:.0f}",
+            None,
+        ),
+        _measured(
+            "Size of the stored file, kB",
+            "Means over clips.",
+            rows,
+            names,
+            lambda row: None if row.bytes is None else row.bytes / 1000,
+            lambda value: f"{value:,.0f}" if value >= 10 else f"{value:.1f}",
+            None,
+        ),
+    ]
+
+
+def _of(rows: Sequence[VideoRow], name: str) -> list[VideoRow]:
+    return [row for row in rows if row.perturbation == name]
+
+
+def _measured(
+    title: str,
+    note: str,
+    rows: Sequence[VideoRow],
+    names: Sequence[str],
+    value: Callable[[VideoRow], float | None],
+    text: Callable[[float], str],
+    share: Callable[[float], float] | None,
+) -> Measured:
+    """A table; it has no rows where nothing was measured."""
+    severities = tuple(sorted({row.severity for row in rows}))
+    lines = []
+    for name in names:
+        means = [_mean([value(row) for row in _of(rows, name) if row.severity == severity]) for severity in severities]
+        lines.append(
+            (
+                name,
+                tuple(
+                    Shade("-")
+                    if mean is None
+                    else Shade(text(mean), None if share is None else min(1.0, max(0.0, share(mean))))
+                    for mean in means
+                ),
+            )
+        )
+    if all(cell.text == "-" for _, cells in lines for cell in cells):
+        lines = []
+    return Measured(title, note, severities, tuple(lines))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    measured = [value for value in values if value is not None and not math.isnan(value)]
+    return math.fsum(measured) / len(measured) if measured else None
+
+
+# --- what lacks -------------------------------------------------------------------------------------------------------
+
+
+def _reasons(rows: Sequence[QuarantineRow]) -> list[Reason]:
+    """The reasons, the most frequent first; a clip that failed in several scenarios counts once per reason."""
+    groups: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        where = row.stage or row.status
+        groups.setdefault((where, row.error or "no reason was kept"), set()).add(row.item_id)
+    reasons = [
+        Reason(where, len(items), reason, tuple(sorted(items)[:_MOST_ITEMS]), len(items) > _MOST_ITEMS)
+        for (where, reason), items in groups.items()
+    ]
+    return sorted(reasons, key=lambda reason: (-reason.count, reason.where, reason.reason))
+
+
+# --- crops ------------------------------------------------------------------------------------------------------------
+
+
+def _pictures(
+    rows: Sequence[VideoRow], names: Sequence[str], path: Path, about: Mapping[str, object]
+) -> list[tuple[str, crops.Drawn]]:
+    """The strips of each shown clip, under its id."""
+    by_item: dict[str, list[VideoRow]] = {}
+    for row in rows:
+        by_item.setdefault(row.item_id, []).append(row)
+    scenarios = len({(row.perturbation, row.severity) for row in rows})
+    root = locations.root_of(path, about)
+    shown_items = crops.chosen(by_item, scenarios)
+    clips = [list(crops.strips([_located(row, root) for row in by_item[item]], names, root)) for item in shown_items]
+    drawn = crops.drawn(clips)
+    return [
+        (item, members)
+        for item in shown_items
+        if (members := [(strip, pictures) for strip, pictures in drawn if strip.item_id == item])
+    ]
+
+
+def _located(row: VideoRow, root: Path) -> VideoRow:
+    try:
+        return locations.located(row, root)
+    except ManifestError as error:
+        raise ManifestError(f"the row of {row.item_id!r} under {row.perturbation}: {error}") from error
