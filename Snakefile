@@ -10,6 +10,7 @@ from perturbations.errors import PerturbationError
 from perturbations.plan import captions, composed, composed_paths, config_file, evaluation
 from perturbations.plan import evaluation_paths, paths, places, recipe
 from perturbations.plan import config as configuration
+from perturbations.plan import preflight as preflight_jobs
 from perturbations.plan import sharding, targets
 from perturbations.system import limits, shown
 
@@ -42,6 +43,10 @@ include: "workflow/rules/manifests.smk"
 include: "workflow/rules/evaluation.smk"
 include: "workflow/rules/composed.smk"
 include: "workflow/rules/report.smk"
+
+
+onstart:
+    check_before()
 
 
 rule all:

@@ -212,7 +212,9 @@ def test_captions_that_cannot_be_used_are_listed_counted_and_stop_the_run(finish
     verified = finished.perturb("verify", "--fast")
     assert verified.returncode == 0, verified.stdout
     assert "captions_quarantine.parquet: 1 rows, 1 of them quarantined or missing; 0 problems" in verified.stdout
-    check = finished.perturb("check", str(place), "--captions", "--allowed", "0", "--output", str(tmp_path / "x"))
+    check = finished.perturb(
+        "check-quarantine", str(place), "--captions", "--allowed", "0", "--output", str(tmp_path / "x")
+    )
     assert check.returncode != 0
     assert "1 listed captions cannot be used, max_quarantine allows 0" in check.stderr
     assert f"'three': {reason}" in check.stderr

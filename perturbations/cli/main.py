@@ -15,6 +15,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 from perturbations import __version__
 from perturbations.cli import (
     people_catalogue,
+    people_check,
     people_clips,
     people_composed,
     people_export,
@@ -33,6 +34,7 @@ from perturbations.system import limits, shown
 
 _GROUPS = (
     people_show,
+    people_check,
     people_clips,
     people_verify,
     people_export,

@@ -45,7 +45,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--severities", type=Path, required=True, help="mixed_severity to write")
     parser.add_argument("--types", type=Path, required=True, help="mixed_types to write")
 
-    parser = add_command(commands, "check", _check, "(rule) fail when more items are quarantined than allowed")
+    parser = add_command(
+        commands, "check-quarantine", _check, "(rule) fail when more items are quarantined than allowed"
+    )
     parser.add_argument("quarantine", type=Path)
     parser.add_argument("--captions", action="store_true", help="count captions, of which an item may have several")
     parser.add_argument("--allowed", type=int, required=True)

@@ -76,7 +76,7 @@ rule check_captions:
     message:
         "checking the quarantined captions of {wildcards.dataset}"
     shell:
-        "perturb check {input:q} --captions --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
+        "perturb check-quarantine {input:q} --captions --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
 
 
 # Perturbed captions: one shard under one perturbation at one severity. No video is needed.

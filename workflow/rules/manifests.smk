@@ -115,4 +115,4 @@ rule check_quarantine:
     message:
         "checking the quarantine of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb check {input:q} --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
+        "perturb check-quarantine {input:q} --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
