@@ -15,6 +15,7 @@ from perturbations import __version__
 from perturbations.cli import (
     people_calibration,
     people_catalogue,
+    people_check,
     people_clips,
     people_completion,
     people_composed,
@@ -33,7 +34,7 @@ from perturbations.system import limits, shown
 _SECTIONS = {
     "start": (people_init, people_show, people_completion),
     "perturb one video": (people_clips,),
-    "follow a run": (people_status,),
+    "before and during a run": (people_check, people_status),
     "check, repair and use a corpus": (people_verify, people_export, people_report, people_calibration),
     "composed retrieval, from features": (people_composed,),
     "the documentation's catalogue": (people_catalogue,),

@@ -139,3 +139,19 @@ def job_of(wildcards):
 
 def composed_job_of(wildcards):
     return wildcards.corpus, wildcards.level
+
+
+def check_before():
+    """Before the first job: what cannot succeed stops the run, with one message. `--no-hooks` leaves it out."""
+    if workflow.touch:
+        return
+    from perturbations.engine import preflight
+
+    jobs = [(job.rule.name, job.wildcards_dict) for job in workflow.dag.needrun_jobs()]
+    uses_conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
+    cores = workflow.cores if workflow.local_exec else None
+    local = workflow.local_exec and not uses_conda
+    summary = planned(preflight.check, CONFIG, preflight_jobs.of_jobs(jobs), cores, local)
+    for line in summary.text():
+        say(shown.line(line))
+    planned(summary.raise_errors)
