@@ -26,13 +26,13 @@ def first_captions(path: Path, names: Mapping[str, str]) -> dict[str, dict[str, 
     if kind != TEXTS:
         raise ManifestError(f"{path} is a manifest of {kind.name}; captions are exported from texts")
     scenarios: dict[str, dict[str, str]] = defaultdict(dict)
-    for row in sorted(files.read_rows(path, TEXTS), key=lambda row: _numbered(row.caption_id)):
+    for row in sorted(files.read_rows(path, TEXTS), key=lambda row: numbered(row.caption_id)):
         text = row.text if row.accepted else row.source_text
         scenarios[scenario(row, names)].setdefault(row.item_id, text)
     return scenarios
 
 
-def _numbered(caption_id: str) -> list[tuple[int, str]]:
+def numbered(caption_id: str) -> list[tuple[int, str]]:
     """An order in which `it#2` comes before `it#10`."""
     return [(int(digits or -1), text) for text, digits in re.findall(r"([^0-9]*)([0-9]*)", caption_id)]
 
