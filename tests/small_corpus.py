@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import clips
@@ -24,6 +26,9 @@ def make(root: Path) -> Path:
     dataset, suite = root / "manifests/data", root / "manifests/data/mlvp"
     sources = _sources(root / "clean")
     videos = _videos(root, [row for row in sources if row.status == "complete"])
+    # As where config.yaml names the videos by a path from the working directory.
+    videos = [replace(row, source_path=os.path.relpath(row.source_path, root)) for row in videos]
+    sources = [replace(row, path=row.path and os.path.relpath(row.path, root)) for row in sources]
     files.write(dataset / "sources.parquet", SOURCES, sources, {"root": "../.."})
     files.write(dataset / "captions.parquet", CAPTIONS, clean_captions(), {"root": "../.."})
     files.write(suite / "videos.parquet", VIDEOS, videos, {"root": "../../..", "dataset": "data"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from perturbations.errors import ManifestError
 from perturbations.exporting.filenames import scenario
 from perturbations.manifest import files
+from perturbations.manifest.companions import numbered
 from perturbations.manifest.kinds import TEXTS
 
 
@@ -30,11 +30,6 @@ def first_captions(path: Path, names: Mapping[str, str]) -> dict[str, dict[str, 
         text = row.text if row.accepted else row.source_text
         scenarios[scenario(row, names)].setdefault(row.item_id, text)
     return scenarios
-
-
-def numbered(caption_id: str) -> list[tuple[int, str]]:
-    """An order in which `it#2` comes before `it#10`."""
-    return [(int(digits or -1), text) for text, digits in re.findall(r"([^0-9]*)([0-9]*)", caption_id)]
 
 
 def split_order(path: Path) -> list[str]:

@@ -11,10 +11,10 @@ from typing import Any
 from perturbations.api import typed_row
 from perturbations.errors import ManifestError, short
 from perturbations.exporting import clips, layout
-from perturbations.exporting.captions import numbered
 from perturbations.exporting.clips import ListedRow, UsableRow
 from perturbations.exporting.records import Request
-from perturbations.manifest import files, locations
+from perturbations.manifest import files
+from perturbations.manifest.companions import companion, texts_of
 from perturbations.manifest.kinds import (
     CAPTIONS,
     COMPLETE,
@@ -30,9 +30,6 @@ from perturbations.manifest.kinds import (
     TextRow,
 )
 from perturbations.verify.findings import Finding
-
-_LEVELS = 3
-"""How many folders above a manifest the dataset's own may be: manifests/DATASET/whole/SUITE/videos.parquet."""
 
 
 @dataclass(frozen=True)
@@ -123,23 +120,6 @@ def _sources_of(path: Path, rows: Sequence[ListedRow], *, needed: bool) -> list[
     return sources
 
 
-def companion(path: Path, kind: Kind[Any]) -> list[Any]:
-    """The rows of a dataset's own manifest (`sources.parquet`, `captions.parquet`), beside another or above; or none.
-
-    Their paths are absolute. Raises `ManifestError` where the manifest is damaged.
-    """
-    folder = path.resolve().parent
-    for place in (folder, *folder.parents)[:_LEVELS]:
-        manifest = place / f"{kind.name}.parquet"
-        if manifest.is_file() and files.kind_of(manifest) == kind:
-            rows = files.read_rows(manifest, kind)
-            if kind != SOURCES:
-                return rows
-            root = locations.root_of(manifest, files.read_metadata(manifest))
-            return [locations.located(row, root) for row in rows]
-    return []
-
-
 def check_tiers(path: Path, rows: Iterable[UsableRow]) -> None:
     """Raise `ManifestError` for clips of which only sampled frames are stored: no video can be made of those."""
     stored = {row.storage for row in rows if isinstance(row, ClipRow) and row.storage.startswith("frames/")}
@@ -172,14 +152,6 @@ def _check_twice(path: Path, names: Iterable[tuple[str, str]]) -> None:
     twice = [f"{short(item_id)} in {name}" for (name, item_id), count in Counter(names).items() if count > 1]
     if twice:
         raise ManifestError(f"{path} has complete rows more than once: {', '.join(twice[:5])}")
-
-
-def texts_of(captions: Iterable[CaptionRow]) -> dict[str, tuple[str, ...]]:
-    """The captions per item, `it#2` before `it#10`."""
-    texts: dict[str, list[str]] = defaultdict(list)
-    for row in sorted(captions, key=lambda row: numbered(row.caption_id)):
-        texts[row.item_id].append(row.text)
-    return {item_id: tuple(members) for item_id, members in texts.items()}
 
 
 @dataclass(frozen=True)
