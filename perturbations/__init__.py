@@ -1,7 +1,7 @@
 """Perturbed benchmark corpora for video-text retrieval: exact, seeded, regenerable.
 
-The public names are `list_perturbations`, `perturb`, `perturb_text`, `read_manifest`, `read_captions`,
-`open_clip` and `snakefile`. The command is `perturb`.
+The public names are `list_perturbations`, `perturb`, `perturb_text`, `read_manifest`, `read_captions`, `open_clip`,
+`Corpus`, `Transform` and `snakefile`. The command is `perturb`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from perturbations.api import list_perturbations, open_clip, perturb, perturb_text
+    from perturbations.loading.corpus import Corpus
+    from perturbations.loading.transform import Transform
     from perturbations.manifest.files import read_captions, read_manifest
     from perturbations.system.project import snakefile
 
 __version__ = "0.1.0"
 __all__ = [
+    "Corpus",
+    "Transform",
     "__version__",
     "list_perturbations",
     "open_clip",
@@ -27,6 +31,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Corpus": "loading.corpus",
+    "Transform": "loading.transform",
     "list_perturbations": "api",
     "open_clip": "api",
     "perturb": "api",
