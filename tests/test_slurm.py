@@ -20,6 +20,7 @@ from test_workflow import Project
 from waiting import wait_for
 
 from perturbations import read_manifest
+from perturbations.system import storage
 
 PATIENCE_S = 400.0
 CLIPS = 12
@@ -37,6 +38,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 def new_project(root: Path, **config: Any) -> Project:
     datasets = {"demo": {"adapter": "demo", "clips": CLIPS}}
+    root.mkdir(exist_ok=True)
     project = Project(root, {"datasets": datasets, "backends": {"device": "cpu"}, **config})
     project.write_config()
     return project
@@ -88,8 +90,10 @@ def journal_of(project: Project) -> list[str]:
 
 
 def clips_of(project: Project) -> dict[str, int]:
-    """When each clip was written."""
-    return {path.name: path.stat().st_mtime_ns for path in (project.root / "corpora").rglob("*.mp4")}
+    """When each finished clip was written: its hash is in the journal."""
+    journal = "".join(journal_of(project))
+    paths = (project.root / "corpora").rglob("[!.]*.mp4")
+    return {path.name: path.stat().st_mtime_ns for path in paths if storage.sha256(path) in journal}
 
 
 def running(run: Run, project: Project, clips: int) -> dict[str, str]:
@@ -147,7 +151,10 @@ def test_videos_captions_and_an_evaluation(cluster: Cluster, tmp_path: Path) -> 
     """In small shards, with partitions named on the command line and a GPU for what runs models."""
     project = new_project(
         tmp_path / "project",
-        suites={"mlvp": {"perturbations": ["fog", "gaussian_noise"], "severities": [1]}, "mm_robustness": {}},
+        suites={
+            "mlvp": {"perturbations": ["fog", "gaussian_noise"], "severities": [1]},
+            "mm_robustness": {"captions": {"perturbations": ["keyboard"], "severities": [1]}},
+        },
         shard_size=6,
         evaluation={
             "pretrained": str(tiny_models.save_clip(tmp_path / "clip")),
@@ -155,14 +162,12 @@ def test_videos_captions_and_an_evaluation(cluster: Cluster, tmp_path: Path) -> 
             "severities": [1],
         },
     )
-    project.config["suites"]["mm_robustness"] = {"perturbations": ["keyboard", "swap_char"], "severities": [1]}
-    project.write_config()
     run = Run(
         cluster,
         project,
         *("--default-resources", "slurm_partition=main"),
         *("--set-resources", "evaluate:slurm_partition=gpu", "evaluate:gpu=1"),
-        *("--", "mlvp_demo", "mm_robustness_demo", "evaluate_demo"),
+        *("--", "mlvp_demo", "text_mm_robustness_demo", "evaluate_demo"),
     )
     log = run.wait()
     jobs = run.jobs()
