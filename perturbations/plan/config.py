@@ -238,7 +238,10 @@ class Evaluation(Strict):
     steps: Whole = Field(3, ge=1, le=10_000, description="of the optimizer, per batch")
     device: Device = Field("cpu", description="cpu, cuda, cuda:1, mps")
     reader: Reader = Field("pyav", description="what decodes clips: pyav, decord; the frames are the same")
-    precision: Literal["float32", "bfloat16"] = Field("float32", description="of the query encoder")
+    precision: Literal["float32", "tf32", "bfloat16"] = Field(
+        "float32", description="of the query encoder's matrix products; tf32 on an NVIDIA GPU alone"
+    )
+    jobs_per_gpu: Whole = Field(1, ge=1, le=100, description="jobs that share one GPU; it never changes a result")
 
     @field_validator("directions", "suites", "severities", "mixes", "methods", "seeds")
     @classmethod

@@ -111,6 +111,8 @@ def of_evaluation(config: Config) -> list[str]:
         ]
     if wanted.bank is not None and wanted.bank not in config.datasets:
         problems.append(f"evaluation.bank: {short(wanted.bank)} is not among `datasets`: {', '.join(config.datasets)}")
+    if wanted.precision == "tf32" and not wanted.device.startswith("cuda"):
+        problems.append(f"evaluation.precision: tf32 needs an NVIDIA GPU, and `device` is {short(wanted.device)}")
     if wanted.model == "xpool" and wanted.checkpoint is None:
         problems.append(
             "evaluation.checkpoint: `xpool` needs the weights of its pooling: a published X-Pool checkpoint"
