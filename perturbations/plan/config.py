@@ -216,6 +216,11 @@ class Evaluation(Strict):
         description="qs: the model knows the dataset, queries are perturbed; qgs_cross: it was trained on another "
         "dataset; qgs_zero_shot: on none. In the last two unperturbed queries are asked too, and alone if no suite is",
     )
+    continual: bool = Field(
+        False,
+        description="true: a method keeps what it learned from one scenario of a job to the next, in their order; "
+        "false: it starts anew in each",
+    )
     directions: tuple[Literal["v2t", "t2v"], ...] = Field(
         ("v2t", "t2v"), min_length=1, description="v2t: videos ask for captions; t2v: captions ask for videos"
     )
