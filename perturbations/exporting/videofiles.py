@@ -90,9 +90,9 @@ def place(
     """Put each clip's video to its `target`; without one, a stored file stays where it is and is only checked.
 
     A stored file is linked (a hard link; copied where the file systems differ), after its hash was compared with the
-    row's. Another clip is rendered and encoded without loss. Files that are there and complete are kept; those that were
-    encoded are compared with `known`, what an earlier export's tables say. A clip that cannot be read, or makes no progress for
-    `stall_limit_s` seconds, becomes a finding.
+    row's. Another clip is rendered and encoded without loss. Files that are there and complete are kept; those that
+    were encoded are compared with `known`, what the tables of an earlier export say. A clip that cannot be read, or
+    makes no progress for `stall_limit_s` seconds, becomes a finding.
 
     Raises `OutputError` when the disk refuses.
     """
