@@ -120,8 +120,14 @@ def cost(entry: registry.Perturbation, severity: int, tier: str) -> Cost:
     for variant in (entry.variant, first):
         if measured := _by_severity().get((entry.key, variant, tier)):
             return measured[min(measured, key=lambda other: (abs(other - severity), other))]
+    return _typical(entry.method, tier)
+
+
+@cache
+def _typical(method: str, tier: str) -> Cost:
+    """The median of the measured perturbations of a method."""
     methods = {other.key: other.method for other in registry.perturbations(kind="video")}
-    return _median([value for key, value in table().items() if methods.get(key[0]) == entry.method and key[3] == tier])
+    return _median([value for key, value in table().items() if methods.get(key[0]) == method and key[3] == tier])
 
 
 def _median(costs: list[Cost]) -> Cost:
