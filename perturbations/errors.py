@@ -80,10 +80,15 @@ def cut(text: str, length: int = 200) -> str:
     return shown if shown.isprintable() else repr(shown)[1:-1]
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about a mistyped name: `; did you mean a or b?`. Empty where no known name is close."""
+def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """The known names that a mistyped one may have meant, the nearest first; upper and lower case are the same."""
     if len(name) > _LONGEST_NAME:
-        return ""
+        return []
     by_lower = {other.lower(): other for other in known}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)
-    return f"; did you mean {' or '.join(by_lower[other] for other in near)}?" if near else ""
+    return [by_lower[other] for other in difflib.get_close_matches(name.lower(), by_lower, n=most, cutoff=0.6)]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a mistyped name: `; did you mean a or b?`. Empty where no known name is near."""
+    near = nearest(name, known)
+    return f"; did you mean {' or '.join(near)}?" if near else ""

@@ -47,7 +47,7 @@ LINES: list[tuple[str, ...]] = [
     ("  msrvtt_p:",),
     ("    perturbations:",),
     ("      - jpeg",),
-    ("      - freeze", "      - freezes", "suites.msrvtt_p.perturbations", "unknown 'freezes'.*did you mean 'freeze'"),
+    ("      - freeze", "      - freexe", "suites.msrvtt_p.perturbations", "unknown 'freexe'.*did you mean 'freeze'"),
     ("    severities: [1, 5]", "    severities: [1, 9]", "suites.msrvtt_p.severities.1", "equal to 5, not 9"),
     ("  transmission:",),
     ("    perturbations: [rain]",),

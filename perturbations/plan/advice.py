@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from perturbations.errors import cut
+from perturbations.errors import cut, nearest
 
 Schema = Mapping[str, Any]
 """A part of a JSON schema."""
 
 _SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps", "apple": "mps", "png": "frames", "mp4": "video"}
-_LONGEST = 100
-"""Letters of a text that is compared: a comparison of megabytes takes hours."""
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
     """`; did you mean 'fog'?`, or nothing where no known name resembles what is given."""
-    if not isinstance(given, str) or len(given) > _LONGEST:
+    if not isinstance(given, str):
         return ""
     names = list(known)
     folded = given.strip().lower().replace("-", "_").replace(" ", "_")
     near = [_SYNONYMS[folded]] if _SYNONYMS.get(folded) in names else []
-    lowered = {name.lower(): name for name in names}
-    near += [lowered[name] for name in difflib.get_close_matches(folded, lowered, n=1, cutoff=0.6)]
+    near += nearest(folded, names, most=1)
     return f"; did you mean {near[0]!r}?" if near and near[0] != given else ""
 
 
