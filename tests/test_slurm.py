@@ -22,7 +22,7 @@ from waiting import wait_for
 from perturbations import read_manifest
 from perturbations.system import storage
 
-PATIENCE_S = 400.0
+PATIENCE_S = 900.0
 CLIPS = 12
 
 
