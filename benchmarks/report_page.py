@@ -169,11 +169,12 @@ def main() -> None:
             paths = write(folder, queries=options.queries, models=MODELS[: options.models], seeds=seeds)
         written = sum(pq.ParquetFile(path).metadata.num_rows for path in paths["ranks"])
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        started = time.perf_counter()
+        started, cpu = time.perf_counter(), time.process_time()
         page.write(options.page, **paths)
-        seconds = time.perf_counter() - started
+        seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{written:,} ranks: {seconds:.1f} s, peak {peak:,.0f} MiB (before: {before / 1024:,.0f} MiB)")
+    print(f"{written:,} ranks: {seconds:.1f} s, {cpu:.1f} s of CPU time")
+    print(f"peak {peak:,.0f} MiB, before {before / 1024:,.0f} MiB")
     print(f"{options.page}: {options.page.stat().st_size:,} bytes")
 
 

@@ -116,7 +116,7 @@ def _range(values: Sequence[float]) -> tuple[float, float, list[float]]:
 
 
 def _x(value: float, low: float, high: float) -> float:
-    return round(LEFT + (value - low) / (high - low) * (WIDTH - LEFT - RIGHT), 1)
+    return round(LEFT + (value - low) / (high - low) * (WIDTH - LEFT - RIGHT))
 
 
 def _y(value: float, low: float, high: float) -> float:

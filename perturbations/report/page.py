@@ -100,8 +100,10 @@ def _summary(frame: pd.DataFrame) -> str:
         return "Nothing was evaluated yet: snakemake tta_<dataset>, then snakemake report."
     columns = ["dataset", "direction", "suite", "perturbation", "severity", "mix", "share"]
     scenarios = len(frame[columns].drop_duplicates())
+    models = sorted(set(frame["model_name"]))
+    name = f" ({models[0]})" if len(models) == 1 else ""  # tables name only several
     return (
-        f"{plural(frame['dataset'].nunique(), 'dataset')}, {plural(frame['model_key'].nunique(), 'model')}, "
+        f"{plural(frame['dataset'].nunique(), 'dataset')}, {plural(len(models), 'model')}{name}, "
         f"{plural(scenarios, 'scenario')}, {plural(frame['method'].nunique(), 'method')}."
     )
 

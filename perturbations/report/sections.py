@@ -39,7 +39,7 @@ from perturbations.tta.methods import registry as methods
 
 _SHEET_FORMS = ((1600, 80), (1200, 75), (900, 70), (700, 60), (500, 50))
 """Pixels and quality of a contact sheet, the best first; a wider sheet shows no more detail on the page."""
-_SHEETS_BYTES = 90_000  # of all sheets together: a page is passed on by mail
+_SHEETS_BYTES = 70_000  # of all sheets together: a page is passed on by mail
 _MOST_LISTED = 200  # quarantined rows
 
 
