@@ -8,7 +8,7 @@ from snakemake.utils import min_version
 
 from perturbations.errors import PerturbationError
 from perturbations.plan import captions, composed, composed_paths, config_file, evaluation
-from perturbations.plan import evaluation_paths, paths, recipe
+from perturbations.plan import evaluation_paths, evaluation_sizes, paths, recipe
 from perturbations.plan import config as configuration
 from perturbations.plan import sharding, targets
 from perturbations.system import limits, shown
