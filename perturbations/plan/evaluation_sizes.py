@@ -139,9 +139,8 @@ def _sizes(direction: str, plan: Plan) -> tuple[int, int]:
 
 def _process_mib(config: configuration.Config) -> int:
     """A process with its libraries and the model, while it is loaded."""
-    if config.evaluation.pretrained is None:
-        return 1000
-    return 2500 if _on_cpu(config) else 5000
+    on_gpu = 0 if _on_cpu(config) else 2500  # CUDA's libraries; not measured
+    return on_gpu + (1000 if config.evaluation.pretrained is None else 2500)
 
 
 def _tower(config: configuration.Config, direction: str) -> _Tower:
