@@ -20,7 +20,7 @@ rule demo_encoder:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=3000,
+        mem_mb=lambda wildcards, attempt: 1500 * attempt,
         runtime=60,
     params:
         # `version` changes when the training does.
@@ -47,7 +47,7 @@ rule check_model:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=6000,
+        mem_mb=lambda wildcards, attempt: evaluation_sizes.model_memory_mb(CONFIG, attempt),
         runtime=30,
         gpu=evaluation_paths.gpus(CONFIG),
         gpu_share=evaluation_paths.gpu_share(CONFIG),
@@ -76,8 +76,12 @@ rule gallery:
         "../../envs/perturb.yaml"
     threads: evaluation_paths.readers(CONFIG)
     resources:
-        mem_mb=6000,
-        runtime=240,
+        mem_mb=lambda wildcards, attempt: evaluation_sizes.gallery_memory_mb(
+            CONFIG, plan_of(wildcards.dataset), attempt
+        ),
+        runtime=lambda wildcards, attempt: evaluation_sizes.gallery_minutes(
+            CONFIG, plan_of(wildcards.dataset), attempt
+        ),
         gpu=evaluation_paths.gpus(CONFIG),
         gpu_share=evaluation_paths.gpu_share(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
@@ -119,8 +123,24 @@ rule evaluate:
         "../../envs/perturb.yaml"
     threads: evaluation_paths.readers(CONFIG)
     resources:
-        mem_mb=6000,
-        runtime=1440,
+        mem_mb=lambda wildcards, attempt: planned(
+            evaluation_sizes.job_memory_mb,
+            CONFIG,
+            wildcards.dataset,
+            job_of(wildcards),
+            wildcards.group,
+            plan_of(wildcards.dataset),
+            attempt,
+        ),
+        runtime=lambda wildcards, attempt: planned(
+            evaluation_sizes.job_minutes,
+            CONFIG,
+            wildcards.dataset,
+            job_of(wildcards),
+            wildcards.group,
+            plan_of(wildcards.dataset),
+            attempt,
+        ),
         gpu=evaluation_paths.gpus(CONFIG),
         gpu_share=evaluation_paths.gpu_share(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,

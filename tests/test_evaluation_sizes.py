@@ -1,0 +1,95 @@
+"""What the jobs of an evaluation ask a cluster for, against what they were measured to take."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perturbations.plan import config, evaluation, evaluation_sizes
+from perturbations.plan.sharding import Plan
+
+V2T, T2V = ("v2t", "clean", "clean"), ("t2v", "clean", "clean")
+THOUSAND = Plan((), {}, listed=1000, rejected=0, captions=1000)
+
+
+def wanted(**evaluated: Any) -> config.Config:
+    raw = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
+    return config.parse({**raw, "evaluation": {"pretrained": "openai/clip-vit-base-patch32", **evaluated}})
+
+
+def memory(given: config.Config, job: Any, group: str = evaluation.ADAPTED, plan: Plan = THOUSAND, **more: Any) -> int:
+    return evaluation_sizes.job_memory_mb(given, "demo", job, group, plan, **more)
+
+
+@pytest.mark.parametrize(
+    ("job", "group", "batch_size", "measured_mib"),
+    [
+        (V2T, "adapted", 16, 6144),
+        (V2T, "adapted", 8, 2875),
+        (V2T, "adapted", 4, 2334),
+        (V2T, "none", 4, 1096),
+        (T2V, "adapted", 16, 1580),
+    ],
+)
+def test_a_job_asks_for_more_than_it_takes_and_not_for_much_more(
+    job: Any, group: str, batch_size: int, measured_mib: int
+) -> None:
+    asked = memory(wanted(batch_size=batch_size), job, group) * 10**6 / 2**20
+    assert measured_mib * 1.05 < asked < measured_mib * 1.3 + 2500
+
+
+def test_memory_follows_what_a_job_does() -> None:
+    plain = memory(wanted(), V2T)
+    assert memory(wanted(), T2V) < plain
+    assert memory(wanted(), V2T, evaluation.AS_IT_IS) < plain
+    assert memory(wanted(num_frames=24), V2T) > 1.5 * plain
+    assert memory(wanted(device="cuda"), V2T) < plain
+    assert memory(wanted(pretrained=None), V2T) < 2000
+    many = Plan((), {}, listed=20_000, rejected=0, captions=400_000)
+    assert memory(wanted(), V2T, plan=many) > plain + 4 * 20_000 * 400_000 / 10**6
+    every = {name: wanted(severities=severities) for name, severities in (("one", [5]), ("all", [1, 2, 3, 4, 5]))}
+    one, all_severities = (memory(given, ("v2t", "mlvp", "low")) for given in every.values())
+    assert one < all_severities
+    assert [memory(wanted(), V2T, attempt=attempt) for attempt in (2, 3)] == [2 * plain, 4 * plain]
+
+
+def test_time_follows_the_methods_and_scenarios_and_ends_at_a_day() -> None:
+    def minutes(given: config.Config, job: Any, group: str = evaluation.ADAPTED, attempt: int = 1) -> int:
+        return evaluation_sizes.job_minutes(given, "demo", job, group, THOUSAND, attempt)
+
+    one, all_methods = wanted(methods=["tcr"], steps=1), wanted()
+    assert 30 < minutes(one, V2T, evaluation.AS_IT_IS) < minutes(one, V2T) < minutes(all_methods, V2T)
+    assert minutes(all_methods, T2V) < minutes(all_methods, V2T)
+    assert minutes(wanted(device="cuda"), V2T) <= 60 < minutes(all_methods, V2T)
+    assert minutes(wanted(severities=[1, 2, 3, 4, 5]), ("v2t", "mlvp", "low")) == 1440
+    assert minutes(wanted(severities=[1, 2, 3, 4, 5]), ("v2t", "mlvp", "low"), attempt=2) == 2880
+    assert minutes(wanted(pretrained=None), V2T) < 60
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"vision_config": 3}', '{"vision_config": {"image_size": "x"}}'])
+def test_a_folder_that_describes_nothing_counts_as_the_usual_model(text: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(text)
+    assert memory(wanted(pretrained=str(tmp_path)), V2T) == memory(wanted(), V2T)
+
+
+def test_a_model_of_more_patches_asks_for_more(tmp_path: Path) -> None:
+    tower = {"image_size": 224, "patch_size": 16, "hidden_size": 768, "num_hidden_layers": 12}
+    (tmp_path / "config.json").write_text(json.dumps({"vision_config": tower}))
+    finer = wanted(pretrained=str(tmp_path), batch_size=2)
+    assert memory(finer, V2T) * 10**6 / 2**20 > 2824 * 1.05
+    assert memory(finer, V2T) > memory(wanted(batch_size=2), V2T)
+    assert memory(finer, T2V) == memory(wanted(batch_size=2), T2V)
+
+
+def test_the_gallery_and_the_check_of_the_model() -> None:
+    few, many = THOUSAND, Plan((), {}, listed=100_000, rejected=0, captions=1)
+    for given in (wanted(), wanted(pretrained=None), wanted(device="cuda")):
+        sizes = [evaluation_sizes.gallery_memory_mb(given, plan) for plan in (few, many)]
+        assert evaluation_sizes.model_memory_mb(given) < sizes[0] < sizes[1]
+        times = [evaluation_sizes.gallery_minutes(given, plan) for plan in (few, many)]
+        assert 30 < times[0] < times[1] <= 1440
+    assert evaluation_sizes.gallery_memory_mb(wanted(pretrained=None), few) > 563  # the demo's, measured
+    assert evaluation_sizes.model_memory_mb(wanted(), 2) == 2 * evaluation_sizes.model_memory_mb(wanted())
