@@ -201,6 +201,9 @@ def analysed(wanted: object, rows: Sequence[CompleteSource], tier: str, root: Pa
 CLIP_S = {"pixel": 0.1, "temporal": 0.2, "codec": 0.45}
 """CPU seconds per clip that do not grow with its length, by method: `measure` on 1.5 s and on 9 s of one clip."""
 
+OF_SAMPLED_FRAMES = ("analyses/main_object",)
+"""Analyses that look at as many frames of every clip."""
+
 TABLE = REPOSITORY / "perturbations/plan/costs.csv"
 
 
@@ -225,6 +228,8 @@ def fitted(key: tuple[str, str, int, str], lines: list[dict[str, str]]) -> costs
     entry = None if key[0].startswith((costs.SOURCES, costs.DEMO, "analyses/")) else registry.get(key[0], key[1])
     names = ("frames", "pixels", "seconds", "clean_bytes", "bytes", "cpu_s")
     frames, pixels, seconds, clean, sizes, used = (np.array([float(line[name]) for line in lines]) for name in names)
+    if key[0] in OF_SAMPLED_FRAMES:
+        return costs.Cost(clip_s=float(used.sum() / len(lines)))
     stored = pixels / frames * 12 if key[3] == "frames" else pixels
     clip_s = CLIP_S[entry.method] if entry else 0.0
     # A part of the shortest clips' time at least: what does not grow is not known to the millisecond.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import resources
 
@@ -110,8 +110,8 @@ def _by_severity() -> Mapping[tuple[str, str, str], dict[int, Cost]]:
 def cost(entry: registry.Perturbation, severity: int, tier: str) -> Cost:
     """The cost of a scenario: measured, or else that of its nearest measured relative.
 
-    A severity that was not measured costs what the nearest one does, another variant what the first one does, and a
-    perturbation without any figure the median of those of its method.
+    A severity that was not measured costs what the nearest one does, another variant what the first one does. A profile
+    without a figure has that of the usual profile, scaled; a perturbation without any has the median of its method.
     """
     if tier == _UNSTORED:  # the frames are made and hashed
         made = cost(entry, severity, _USUAL)
@@ -120,7 +120,14 @@ def cost(entry: registry.Perturbation, severity: int, tier: str) -> Cost:
     for variant in (entry.variant, first):
         if measured := _by_severity().get((entry.key, variant, tier)):
             return measured[min(measured, key=lambda other: (abs(other - severity), other))]
+    if tier != _USUAL and (scale := _SCALES.get(tier)):
+        made = cost(entry, severity, _USUAL)
+        return replace(made, per_pixel=made.per_pixel * scale)
     return _typical(entry.method, tier)
+
+
+_SCALES = {"lossless": 3.0, "compatible": 0.3, "released": 0.3}
+"""Bytes that a perturbation adds in a profile, per byte that it adds in the usual one: of those that were measured."""
 
 
 @cache
