@@ -8,17 +8,18 @@ from snakemake.utils import min_version
 
 from perturbations.errors import PerturbationError
 from perturbations.plan import captions, composed, composed_paths, config_file, evaluation
-from perturbations.plan import evaluation_paths, paths, recipe
+from perturbations.plan import evaluation_paths, paths, places, recipe
 from perturbations.plan import config as configuration
+from perturbations.plan import preflight as preflight_jobs
 from perturbations.plan import sharding, targets
-from perturbations.system import limits, shown
+from perturbations.system import limits, project, shown
 
 min_version("9.0")
 
 
 try:
-    for FILE in ("config.yaml", *workflow.overwrite_configfiles):
-        config_file.check(Path(FILE))
+    CONFIG_FILES = [Path("config.yaml"), *map(Path, workflow.overwrite_configfiles)]
+    config_file.load(CONFIG_FILES)
 except PerturbationError as error:
     raise WorkflowError(str(error)) from None
 
@@ -27,7 +28,7 @@ configfile: "config.yaml"
 
 
 try:
-    CONFIG = configuration.parse(config)
+    CONFIG = configuration.parse(config, places.read(CONFIG_FILES, workflow.config_settings.config))
 except PerturbationError as error:
     raise WorkflowError(shown.lines(str(error))) from None
 
@@ -53,6 +54,10 @@ include: "workflow/rules/manifests.smk"
 include: "workflow/rules/evaluation.smk"
 include: "workflow/rules/composed.smk"
 include: "workflow/rules/report.smk"
+
+
+onstart:
+    check_before()
 
 
 rule all:

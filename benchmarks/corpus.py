@@ -2,8 +2,9 @@
 
     python benchmarks/corpus.py VIDEO [VIDEO ...] [--shard 50] [--severities 1 3 5]
 
-Every job is the workflow's own command (`perturb videos`), imports and process start included, on a shard in which the
-given videos take turns. `checked` decodes every stored file again (the default of the workflow), `unchecked` does not.
+Every job is the workflow's own command (`perturb rule videos`), imports and process start included, on a shard in which
+the given videos take turns. `checked` decodes every stored file again (the default of the
+workflow), `unchecked` does not.
 The peers' seconds are those of MLVP's released code for its own output, 12 frames per video, without its imports.
 """
 
@@ -115,7 +116,7 @@ def _analysed(name: str, tier: recipe.Storage, folder: Path) -> float:
     """CPU seconds of an analysis of the whole shard, whose part then lies in `folder`."""
     job_recipe = recipe.analysis(name, config.Backends(), tier)
     part = f"{name}-{tier.tier}"
-    command = [sys.executable, "-m", "perturbations", "analyse", "--recipe", job_recipe.text]
+    command = [sys.executable, "-m", "perturbations", "rule", "analyse", "--recipe", job_recipe.text]
     command += ["--sources", "sources.parquet", "--folder", part, "--output", f"{part}.parquet"]
     return cpu_of(command, folder)
 
@@ -128,7 +129,7 @@ def _line(key: str, severity: int, videos: list[Path], folder: Path, shard: int)
     def job(tier: recipe.Storage, *flags: str) -> tuple[float, float]:
         job_recipe = recipe.make(registry.get(key), severity, seed=0, storage=tier, donors="bench")
         work = Path(tempfile.mkdtemp(dir=folder))
-        command = [sys.executable, "-m", "perturbations", "videos", "--recipe", job_recipe.text]
+        command = [sys.executable, "-m", "perturbations", "rule", "videos", "--recipe", job_recipe.text]
         command += ["--sources", "../sources.parquet", "--corpus", "corpus", "--output", "part.parquet", *flags]
         if job_recipe.analysis is not None:
             name = f"{job_recipe.analysis.analysis}-{tier.tier}"

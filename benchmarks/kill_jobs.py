@@ -79,20 +79,21 @@ def prepare(root: Path, recipes: Sequence[recipe.VideoRecipe]) -> list[Job]:
     finish(fork(root, lambda: draw_clips(root / "base" / "videos")))
     write_lists(root / "base")
     sources = ("--sources", "base/sources.parquet")
-    run_perturb(root, "sources", "--dataset", "drawn", "--listed", "base/listed.jsonl", "--output", sources[1])
+    run_perturb(root, "rule", "sources", "--dataset", "drawn", "--listed", "base/listed.jsonl", "--output", sources[1])
     needed = {job_recipe.analysis.text: job_recipe.analysis for job_recipe in recipes if job_recipe.analysis}
     for name in ANALYSES:
         own = recipe.analysis(name, config.Backends(), recipe.Unstored())
         needed[own.text] = own
     jobs = []
     for text, analysis in needed.items():
-        command = ("analyse", "--recipe", text, *sources, "--folder")
+        command = ("rule", "analyse", "--recipe", text, *sources, "--folder")
         run_perturb(root, *command, f"{part_of(analysis)}.files", "--output", f"{part_of(analysis)}.parquet")
         name = f"{analysis.analysis} {getattr(analysis, 'num_frames', None) or ''}".strip()
         jobs.append(Job("analyses", name, (*command, "corpus", "--output", "parts/s1.parquet"), KINDS[:3]))
     for key in TEXTS:
         job_recipe = captions.make(registry.get(key), 1)
-        command = ("texts", "--dataset", "drawn", "--recipe", job_recipe.text, "--captions", "base/captions.jsonl")
+        command = ("rule", "texts", "--dataset", "drawn", "--recipe", job_recipe.text)
+        command += ("--captions", "base/captions.jsonl")
         jobs.append(Job("captions", key, (*command, "--output", "parts/s1.parquet"), ("main",)))
     return jobs
 
@@ -117,7 +118,7 @@ def video_recipes(tiers: Sequence[str]) -> dict[tuple[str, str], recipe.VideoRec
 
 
 def video_job(tier: str, key: str, job_recipe: recipe.VideoRecipe) -> Job:
-    command = ["videos", "--recipe", job_recipe.text, "--sources", "base/sources.parquet"]
+    command = ["rule", "videos", "--recipe", job_recipe.text, "--sources", "base/sources.parquet"]
     if job_recipe.analysis:
         command += ["--donors" if job_recipe.donors else "--analysis", f"{part_of(job_recipe.analysis)}.parquet"]
     command += ["--corpus", "corpus", "--output", "parts/s1.parquet"]

@@ -2,8 +2,8 @@
 
     python benchmarks/kill_workers.py --kills 100
 
-A round is a shard's job (`perturb videos`) in an empty folder, run again when it stops, until it ends well. Its rows
-and files are compared with those of a job that nobody disturbed.
+A round is a shard's job (`perturb rule videos`) in an empty folder, run again when it stops, until it ends well. Its
+rows and files are compared with those of a job that nobody disturbed.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def run_round(
     with tempfile.TemporaryDirectory(dir=root) as folder:
         name = Path(folder).name
         part = f"{name}/s1.parquet"
-        command = [*perturb("videos"), "--recipe", job_recipe.text, "--sources", "sources.parquet"]
+        command = [*perturb("rule", "videos"), "--recipe", job_recipe.text, "--sources", "sources.parquet"]
         command += ["--corpus", f"{name}/corpus", "--output", part]
         while True:
             with open(root / "job.log", "w") as log, subprocess.Popen(command, cwd=root, stderr=log) as job:

@@ -2,7 +2,7 @@
 
     python benchmarks/kills.py --kills 1000 --snakemake-kills 100 --seed 0
 
-Jobs are `perturb videos` of every visual perturbation in every storage tier, `perturb analyse` and `perturb texts` on a
+Jobs are `perturb rule videos` of every visual perturbation in every storage tier, and `analyse` and `texts` on a
 few drawn clips, forked from a process that has imported everything. A kill is a SIGKILL of all of a job's processes at
 once, of its main process, of its worker, or of the worker's ffmpeg. Snakemake is killed alone or with all of its
 session, and then run again as the README says. Prints a table; exit status 1 where anything differs, is left behind,

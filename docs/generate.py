@@ -139,25 +139,29 @@ def of_commands(*, rules: bool) -> Callable[[], str]:
     """The block of the commands that people type, or of those that only the workflow's rules call."""
 
     def block() -> str:
-        return "\n".join(_command(name, parser) for name, parser in _commands() if _is_rule(parser) == rules)
+        return "\n".join(_command(name, parser) for name, parser in _commands() if name.startswith("rule ") == rules)
 
     return block
 
 
 def _commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     installed = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["scripts"]["perturb"]
-    parser: argparse.ArgumentParser = resolve(installed.replace(":main", ":_parser"))()
+    for name, parser in _choices(resolve(installed.replace(":main", ":parser"))()):
+        inner = list(_choices(parser))
+        yield from ((f"{name} {inner_name}", inner_parser) for inner_name, inner_parser in inner)
+        if not inner:
+            yield name, parser
+
+
+def _choices(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """The subcommands of a command."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             yield from action.choices.items()
 
 
-def _is_rule(parser: argparse.ArgumentParser) -> bool:
-    return (parser.description or "").startswith("(rule) ")
-
-
 def _command(name: str, parser: argparse.ArgumentParser) -> str:
-    text = (parser.description or "").removeprefix("(rule) ")
+    text = parser.description or ""
     rows = [_argument(action) for action in parser._actions if not isinstance(action, argparse._HelpAction)]
     heading = f"### perturb {name}\n\n{text[:1].upper()}{text[1:]}.\n"
     notes = f"\n{' '.join(parser.epilog.split())}\n" if parser.epilog else ""

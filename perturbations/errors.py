@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import reprlib
+from collections.abc import Iterable
 
 
 class PerturbationError(Exception):
@@ -52,6 +54,9 @@ class ManifestError(PerturbationError):
     """A manifest is missing, unreadable, or does not follow its schema."""
 
 
+_LONGEST_NAME = 100
+"""Letters of a name that is compared with others: to compare megabytes takes hours."""
+
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel = 2
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 80
@@ -73,3 +78,17 @@ def cut(text: str, length: int = 200) -> str:
     half = length // 2
     shown = text if len(text) <= length else f"{text[:half]}...{text[-half:]}"
     return shown if shown.isprintable() else repr(shown)[1:-1]
+
+
+def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """The known names that a mistyped one may have meant, the nearest first; upper and lower case are the same."""
+    if len(name) > _LONGEST_NAME:
+        return []
+    by_lower = {other.lower(): other for other in known}
+    return [by_lower[other] for other in difflib.get_close_matches(name.lower(), by_lower, n=most, cutoff=0.6)]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a mistyped name: `; did you mean a or b?`. Empty where no known name is near."""
+    near = nearest(name, known)
+    return f"; did you mean {' or '.join(near)}?" if near else ""

@@ -5,10 +5,9 @@ To add a thing is to add a file that declares it; nothing else is edited.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
 from perturbations.errors import ShelfError
@@ -57,9 +56,3 @@ def named(what: str, declared: Mapping[str, NamedThing]) -> dict[str, NamedThing
             raise ShelfError(f"two {what}s are called {thing.name!r}; one of them in {file}.py")
         by_name[thing.name] = thing
     return by_name
-
-
-def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """The known names closest to a mistyped `name`: up to three, or all where none is close."""
-    names = list(known)
-    return difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names

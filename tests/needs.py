@@ -21,6 +21,7 @@ REFERENCE = "the reference data, which hold datasets' clips: not published; PERT
 ROOT = "root, to mount a disk: run pytest as root"
 NO_ROOT = "a user whom permissions bind: run pytest as another user than root"
 DECORD = "decord, which has no wheel for this machine: pip install 'decord>=0.6,<0.7'"
+READERS = "sh envs/install.sh dev,exports"
 LIBRARIES = {"torchvision": "pip install torchvision", "ultralytics": "pip install ultralytics"}
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -36,6 +37,12 @@ def library(name: str) -> ModuleType:
     """An optional library, imported; skips where it is not installed or does not load."""
     reason = f"{REASON}{name}, of a version that fits torch: .venv/bin/{LIBRARIES[name]}"
     module: ModuleType = pytest.importorskip(name, reason=reason, exc_type=Exception)
+    return module
+
+
+def reader(name: str) -> ModuleType:
+    """A library that reads what `perturb export` writes, imported; skips where it is not installed."""
+    module: ModuleType = pytest.importorskip(name, reason=f"{REASON}{name}: {READERS}", exc_type=Exception)
     return module
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +14,9 @@ import numpy as np
 import pytest
 from test_pipeline import scene, write_clip
 
-from perturbations.cli.main import main
+from perturbations.cli.main import main, parser
+from perturbations.manifest import files
+from perturbations.manifest.kinds import SOURCES
 from perturbations.plan import config
 from perturbations.suites import registry
 
@@ -43,6 +48,81 @@ def test_a_wrong_name_is_one_line_with_the_nearest_names(capsys: pytest.CaptureF
     message = capsys.readouterr().err
     assert "mlvp/snow" in message
     assert message.count("\n") == 1
+
+
+def test_the_help_lists_what_people_type_in_sections(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        run("--help")
+    assert done.value.code == 0
+    listed = re.findall(r"^  ([a-z][a-z-]*) +\S", capsys.readouterr().out, re.MULTILINE)
+    (commands,) = (action.choices for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    assert sorted(listed) == sorted(commands)
+    assert {"init", "list", "verify", "rule"} <= set(commands)
+    assert "merge-videos" not in commands
+
+
+def test_every_rule_calls_a_command_that_there_is() -> None:
+    text = "".join(path.read_text() for path in (REPOSITORY / "workflow" / "rules").glob("*.smk"))
+    called = set(re.findall(r'"perturb ((?:rule )?[a-z-]+)', text))
+    assert len(called) > 20
+    for name in called:
+        with pytest.raises(SystemExit) as done:
+            run(*name.split(), "--help")
+        assert done.value.code == 0, name
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["shoow"], "did you mean show?"),
+        (["rule", "merge-video"], "did you mean merge-videos"),
+        (["export", "x", "--format", "vtr-tta", "-o", "y"], "did you mean vtr_tta?"),
+        (["show", "mlvp/fgo"], "did you mean mlvp/fog"),
+        (["show", "impulse_noise"], "did you mean mlvp/impulse_noise or mm_robustness/impulse_noise or"),
+        (["video", "x.mp4", "y.mp4", "-p", "mlvp/fogg", "-s", "1"], "did you mean mlvp/fog"),
+        (["list", "MLPV"], "did you mean mlvp?"),
+    ],
+)
+def test_a_mistyped_name_brings_what_it_may_have_meant(
+    typed: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        assert run(*typed) == 1
+    except SystemExit as done:
+        assert done.code == 2
+    assert meant in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["zzzzzzz", "x" * 10_000_000, "\x1b[2J"])
+def test_a_name_like_none_brings_none(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("show", name) == 1
+    message = capsys.readouterr().err
+    assert "did you mean" not in message
+    assert "See `perturb list`" in message
+    assert len(message) < 300
+    assert "\x1b" not in message
+
+
+def test_list_and_show_print_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("list", "mlvp", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["key"] for row in rows] == [entry.key for entry in registry.perturbations("mlvp")]
+    assert run("show", "mlvp/fog", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    entry = registry.get("mlvp/fog")
+    for form in entry.forms():
+        for severity in form.severities:
+            assert shown["variants"][form.variant]["parameters"][str(severity)] == dict(form.parameters(severity))
+
+
+def test_verify_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, damaged = tmp_path / "good" / "sources.parquet", tmp_path / "damaged.parquet"
+    files.write(good, SOURCES, [])
+    damaged.write_bytes(b"PAR1")
+    assert run("verify", "--json", str(good), str(damaged)) == 1
+    by_name = {Path(entry["manifest"]).name: entry for entry in json.loads(capsys.readouterr().out)}
+    assert by_name["sources.parquet"]["rows"] == 0
+    assert [Path(entry["file"]).name for entry in by_name["damaged.parquet"]["problems"]] == ["damaged.parquet"]
 
 
 def test_video_writes_a_video(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

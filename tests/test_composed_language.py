@@ -203,7 +203,7 @@ def test_the_configured_model_writes_the_split_of_a_dataset(folder: Path, tmp_pa
         "--rejected",
         str(tmp_path / "rejected.jsonl"),
     ]
-    assert main(["composed-split", *arguments]) == 0
+    assert main(["rule", "composed-split", *arguments]) == 0
     split, _ = manifests.read(output)
     (query,) = split.queries
     source = language_model.load(str(folder)).source

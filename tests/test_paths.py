@@ -109,8 +109,8 @@ def test_the_inputs_of_a_job_are_options_of_its_command() -> None:
     guided = paths.video_inputs(video("event_insertion"), "tiny", "s1", plans)
     cut = paths.video_inputs(video("rotate", "cooking", "msrvtt_p"), "cooking", "s1", plans)
     for inputs in (guided, cut):
-        command = ["videos", "--recipe", "{}", *paths.options(inputs), "--corpus", "corpora", "--output", "part"]
-        options = main._parser().parse_args(command)
+        command = ["rule", "videos", "--recipe", "{}", *paths.options(inputs)]
+        options = main.parser().parse_args([*command, "--corpus", "corpora", "--output", "part"])
         for name, value in inputs.items():
             expected = Path(value) if isinstance(value, str) else [Path(path) for path in value]
             assert getattr(options, name) == expected
@@ -285,13 +285,14 @@ def test_the_places_of_queries_are_options_of_the_command() -> None:
         words = evaluation_paths.query_options("tiny", job, inputs)
         paths_of = {name: inputs[name] for name in ("sources", "captions")}
         command = [
+            "rule",
             "evaluate",
             "--settings={}",
             *evaluation_paths.model_options(settings),
             *paths.options(paths_of),
             *words,
         ]
-        options = main._parser().parse_args([*command, "--output=a", "--ranks=b", "--pictures=c"])
+        options = main.parser().parse_args([*command, "--output=a", "--ranks=b", "--pictures=c"])
         for name in ("gallery", "bank_captions", "bank_gallery"):
             assert getattr(options, name) == (Path(str(inputs[name])) if name in inputs else None)
         for part in inputs["parts"]:
@@ -379,6 +380,20 @@ def test_a_report_shows_the_results_that_there_are_and_those_that_are_made(
             folder = f"work/{entry.dataset}/evaluation/{OTHER}/v2t/clean/clean"
             expected.append(f"{folder}/adapted.pictures.json")
     assert evaluation_paths.report_pictures(evaluated(), wanted) == expected
+
+
+def test_a_report_takes_the_ranks_that_there_are_and_those_that_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results of an older run without ranks are shown without them: they are not evaluated again."""
+    monkeypatch.chdir(tmp_path)
+    whole, old, planned = (evaluation_paths.Reported(name, "adaptation", KEY) for name in ("whole", "old", "planned"))
+    for path in (whole.results, whole.ranks, old.results):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    assert evaluation_paths.report_ranks([whole, old, planned]) == [
+        f"manifests/{name}/adaptation/{KEY}/ranks.parquet" for name in ("whole", "planned")
+    ]
 
 
 def test_every_model_has_its_own_key(tmp_path: Path) -> None:

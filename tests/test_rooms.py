@@ -27,6 +27,7 @@ FLOORS = [
     ["engine", "captions"],
     ["verify"],
     ["api"],
+    ["loading"],
     ["__init__"],
     ["exporting"],
     ["exports", "report", "evaluation", "calibration"],

@@ -86,7 +86,7 @@ def test_the_configuration_and_its_schema_know_it(copy: Path) -> None:
 
 def test_the_workflow_plans_it(copy: Path) -> None:
     planned = run(copy, "-m", "snakemake", "--dry-run", "--printshellcmds", "--cores", "1", "tta_demo")
-    jobs = [line for line in planned.splitlines() if "perturb evaluate " in line and "/adapted.parquet" in line]
+    jobs = [line for line in planned.splitlines() if "perturb rule evaluate " in line and "/adapted.parquet" in line]
     assert jobs
     assert all('"methods":["none","tent","centred"]' in line for line in jobs)
 

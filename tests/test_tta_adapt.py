@@ -268,30 +268,15 @@ def test_a_large_gallery_is_pooled_in_pieces(direction: str, monkeypatch: pytest
     assert not torch.allclose(pieces[1] * 0.02, plain[1], atol=1e-4)
 
 
-@pytest.mark.parametrize("stop", ["pause", "error", "close"])
-def test_double_precision_is_not_seen(stop: str) -> None:
-    model = model_of("xpool")
-    inside: set[torch.dtype] = set()
-    hook = model.vision.register_forward_hook(lambda module, given, output: inside.add(next(module.parameters()).dtype))
-    for parameter in model.vision.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    before = {name: value.clone() for module in model.modules for name, value in module.state_dict().items()}
-    broken = torch.randn(4, 4, 3, 32, 31)  # another size than the model's
-    results = tta.adapt(model, "tcr", [random_videos(4), broken], random_texts(20), direction="v2t", steps=1)
-    first = next(results)
-    if stop == "close":
-        results.close()
-    elif stop == "error":
-        with pytest.raises(ValueError, match="31"):
-            next(results)
-    hook.remove()
-    assert inside == {torch.float64}
-    assert first.dtype == torch.float32
-    after = {name: value for module in model.modules for name, value in module.state_dict().items()}
-    assert all(torch.equal(value, before[name]) and value.dtype == before[name].dtype for name, value in after.items())
-    assert all(
-        parameter.grad is not None and parameter.grad.dtype == torch.float32 for parameter in model.vision.parameters()
-    )
+@pytest.mark.parametrize("method", EVERY)
+@pytest.mark.parametrize("direction", tta.DIRECTIONS)
+def test_a_model_in_double_precision_is_computed_in_it(direction: str, method: str) -> None:
+    clip = tiny_clip()
+    single = torch.cat(run(model_of("xpool", clip), method, direction, [5, 3]))
+    double = torch.cat(run(model_of("xpool", clip.double()), method, direction, [5, 3]))
+    assert (single.dtype, double.dtype) == (torch.float32, torch.float64)
+    assert not torch.equal(single, double.float())
+    assert torch.allclose(single.double(), double, atol=1e-5 * float(double.abs().max()))
 
 
 def test_inference_mode_and_no_grad_around_it_do_no_harm() -> None:

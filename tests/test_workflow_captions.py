@@ -212,7 +212,8 @@ def test_captions_that_cannot_be_used_are_listed_counted_and_stop_the_run(finish
     verified = finished.perturb("verify", "--fast")
     assert verified.returncode == 0, verified.stdout
     assert "captions_quarantine.parquet: 1 rows, 1 of them quarantined or missing; 0 problems" in verified.stdout
-    check = finished.perturb("check", str(place), "--captions", "--allowed", "0", "--output", str(tmp_path / "x"))
+    allowed = ("--captions", "--allowed", "0")
+    check = finished.perturb("rule", "check", str(place), *allowed, "--output", str(tmp_path / "x"))
     assert check.returncode != 0
     assert "1 listed captions cannot be used, max_quarantine allows 0" in check.stderr
     assert f"'three': {reason}" in check.stderr
@@ -249,7 +250,7 @@ def test_what_is_skipped_is_in_the_manifest_and_on_the_page_and_no_problem(proje
     folder = "manifests/tiny/msrvtt_p"
     left_out = [Skipped("back_trans", (1,), "no `apertium`"), Skipped("tense", (1,), "no `apertium`")]
     merged = project.perturb(
-        *("merge-texts", "--dataset", "tiny", "--captions", "work/tiny/captions", "--config-digest", "x"),
+        *("rule", "merge-texts", "--dataset", "tiny", "--captions", "work/tiny/captions", "--config-digest", "x"),
         *("--parts", "work/tiny/msrvtt_p/captions", "--recipes", "work/tiny/msrvtt_p/captions/recipes.jsonl"),
         *("--rejected", "work/tiny/rejected_captions.jsonl"),
         *("--skipped", skipped.as_json(left_out), "--output", f"{folder}/captions.parquet"),

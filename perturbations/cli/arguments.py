@@ -1,19 +1,69 @@
-"""The declaration of commands, and the arguments that several commands share."""
+"""The parser and the declaration of commands, and the arguments that several commands share."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+from perturbations.errors import did_you_mean, short
+
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """The object to which subcommands are added."""
 
 Command = Callable[[argparse.Namespace], int]
 """The function of a command; it returns 0 for success and 1 for a problem."""
 
 
-def add_command(commands: Commands, name: str, command: Command, text: str) -> argparse.ArgumentParser:
+_NAMES_WIDTH = 24
+"""Columns of a command's name in the help, so that its line stands beside it."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that lists its commands in sections, and says what a mistyped word may have meant."""
+
+    sections: Mapping[str, list[argparse.Action]] = {}
+
+    def format_help(self) -> str:
+        """The help: one line per command, below the title of its section."""
+        if not self.sections:
+            return super().format_help()
+        formatter = argparse.HelpFormatter(self.prog, max_help_position=_NAMES_WIDTH)
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for title, actions in (*self.sections.items(), ("options", self._get_optional_actions())):
+            formatter.start_section(title)
+            formatter.add_arguments(actions)
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse what is none of an argument's choices. argparse has no public place for this."""
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices]
+            allowed = "" if isinstance(action, argparse._SubParsersAction) else f"; allowed: {', '.join(known)}"
+            raise argparse.ArgumentError(action, f"unknown: {short(value)}{allowed}{did_you_mean(str(value), known)}")
+
+
+class Group(Protocol):
+    """A module that declares commands."""
+
+    def add(self, commands: Commands) -> None: ...  # noqa: D102
+
+
+def add_sections(parser: Parser, commands: Commands, sections: Mapping[str, Iterable[Group]]) -> None:
+    """Add the commands of some modules to a parser, and list them in its help by section."""
+    listed = {}
+    for title, groups in sections.items():
+        before = len(commands._get_subactions())
+        for group in groups:
+            group.add(commands)
+        listed[title] = list(commands._get_subactions())[before:]
+    parser.sections = listed
+
+
+def add_command(commands: Commands, name: str, command: Command, text: str) -> Parser:
     """Declare a command, with its one line of help."""
     parser = commands.add_parser(name, help=text, description=text)
     parser.set_defaults(command=command)
@@ -29,6 +79,11 @@ def add_stall_limit(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="give up on a clip without progress for this time",
     )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add `--json`, the output that programs read."""
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
 def positive(text: str) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from perturbations import __version__
 from perturbations.errors import ConfigError
+from perturbations.system import project
 
 if TYPE_CHECKING:
     from perturbations.manifest.kinds import CompleteSource
@@ -39,4 +40,5 @@ def need_models() -> None:
     """Raise `ConfigError` when a library that evaluations need is not installed."""
     missing = [name for name in ("torch", "transformers", "safetensors", "scipy") if find_spec(name) is None]
     if missing:
-        raise ConfigError(f"{', '.join(missing)} not installed; evaluations need them: sh envs/install.sh models")
+        install = project.installation("models")
+        raise ConfigError(f"{', '.join(missing)} not installed; evaluations need them: {install}")

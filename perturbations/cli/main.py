@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import sys
@@ -14,45 +13,39 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 from perturbations import __version__
 from perturbations.cli import (
+    people_calibration,
     people_catalogue,
+    people_check,
     people_clips,
+    people_completion,
     people_composed,
     people_export,
+    people_init,
+    people_report,
     people_show,
     people_status,
     people_verify,
-    rules_calibration,
-    rules_captions,
-    rules_clips,
-    rules_composed,
-    rules_evaluation,
-    rules_manifests,
+    rules,
 )
-from perturbations.cli.arguments import Command
+from perturbations.cli.arguments import Command, Parser, add_sections
 from perturbations.errors import PerturbationError
 from perturbations.system import limits, shown
 
-_GROUPS = (
-    people_show,
-    people_clips,
-    people_status,
-    people_verify,
-    people_export,
-    people_composed,
-    people_catalogue,
-    rules_clips,
-    rules_captions,
-    rules_manifests,
-    rules_calibration,
-    rules_evaluation,
-    rules_composed,
-)
-"""First the commands for people, then the commands of the workflow's rules. Each module declares its own commands."""
+_SECTIONS = {
+    "start": (people_init, people_show, people_completion),
+    "perturb one video": (people_clips,),
+    "before and during a run": (people_check, people_status),
+    "check, repair and use a corpus": (people_verify, people_export, people_report, people_calibration),
+    "composed retrieval, from features": (people_composed,),
+    "the documentation's catalogue": (people_catalogue,),
+    "the workflow": (rules,),
+}
+"""The modules that declare commands, by the sections of `perturb --help`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns 0 for success, 1 for a problem, and 2 for wrong arguments."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -77,17 +70,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> Parser:
+    """The parser of all commands."""
+    command_line = Parser(
         prog="perturb",
         description="Perturb videos and captions like the robustness benchmarks for video-text retrieval.",
+        epilog="perturb COMMAND --help explains a command. Corpora are made by snakemake.",
     )
-    parser.add_argument("--version", action="version", version=f"perturb {__version__}")
+    command_line.add_argument("--version", action="version", version=f"perturb {__version__}")
     given = os.environ.get(limits.ENVIRONMENT, "{}")
-    parser.add_argument(
+    command_line.add_argument(
         "--limits", default=given, metavar="JSON", help="limits on the size of one file: `limits` of config.yaml"
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for group in _GROUPS:
-        group.add(commands)
-    return parser
+    commands = command_line.add_subparsers(metavar="COMMAND", required=True)
+    add_sections(command_line, commands, _SECTIONS)
+    return command_line

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from perturbations.cli.arguments import Commands, add_command, positive
 from perturbations.cli.common import need_models
-from perturbations.errors import AnnotationError, ConfigError
+from perturbations.errors import AnnotationError, ConfigError, did_you_mean
 from perturbations.system import shown
 
 if TYPE_CHECKING:
@@ -87,9 +87,10 @@ def _evaluate(options: argparse.Namespace) -> int:
     for comparison in compared(split):
         print(shown.line(comparison.words()))
     asked = options.gallery or [*galleries.NAMES, *split.galleries]
+    known = (*galleries.NAMES, *split.galleries)
     for name in asked:
-        if name not in (*galleries.NAMES, *split.galleries):
-            raise ConfigError(f"no gallery {name!r}; choose of {', '.join((*galleries.NAMES, *split.galleries))}")
+        if name not in known:
+            raise ConfigError(f"no gallery {name!r}; choose of {', '.join(known)}{did_you_mean(name, known)}")
     words = _words(split, options.words)
     models = [_model(given, split, words, options.frames) for given in options.model]
     if len(models) > 2 or len({model.name for model in models}) < len(models):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
 from perturbations.cli.common import need_models
-from perturbations.exporting.records import Request
+from perturbations.exporting.records import MEGABYTE, Request
 from perturbations.exports import registry
 from perturbations.system import shown
 
@@ -16,7 +16,9 @@ def add(commands: Commands) -> None:
     """Declare the commands of this file."""
     parser = add_command(commands, "export", _export, "write a corpus in the layout of another program")
     parser.add_argument(
-        "manifest", type=Path, help="a manifest of sources, videos, texts (perturbed captions) or composed queries"
+        "manifest",
+        type=Path,
+        help="a manifest of sources, videos, mixes, texts (perturbed captions) or composed queries",
     )
     formats = registry.exports()
     parser.epilog = " ".join(export.describe() for export in formats.values())
@@ -29,6 +31,12 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument(
         "--global", dest="global_gallery", action="store_true", help="composed queries: the global gallery too"
+    )
+    parser.add_argument(
+        "--clean", action="store_true", help="hub, webdataset, mteb, croissant: the clean clips and captions too"
+    )
+    parser.add_argument(
+        "--shard-size", type=positive, default=1000, metavar="MB", help="webdataset, mteb: of a shard; default: 1000"
     )
     parser.add_argument("-o", "--output", type=Path, required=True, help="a folder")
     add_stall_limit(parser)
@@ -50,6 +58,8 @@ def _export(options: argparse.Namespace) -> int:
         stall_limit_s=options.stall_limit,
         gallery=options.gallery,
         global_gallery=options.global_gallery,
+        clean=options.clean,
+        shard_bytes=options.shard_size * MEGABYTE,
     )
     kind = files.kind_of(options.manifest)
     if kind == COMPOSED_QUERIES:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 from typing import TYPE_CHECKING
 
-from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.arguments import Commands, add_command, add_json
 
 if TYPE_CHECKING:
     from perturbations.suites.registry import Perturbation
@@ -15,9 +16,11 @@ def add(commands: Commands) -> None:
     """Declare the commands of this file."""
     parser = add_command(commands, "list", _list, "list the perturbations, one per line")
     parser.add_argument("suite", nargs="?", help="only this suite")
+    add_json(parser)
 
     parser = add_command(commands, "show", _show, "show one perturbation: its parameters, its source, its kernel")
     parser.add_argument("perturbation", metavar="SUITE/NAME")
+    add_json(parser)
 
     add_command(commands, "schema", _schema, "print the JSON schema of config.yaml")
 
@@ -26,6 +29,9 @@ def _list(options: argparse.Namespace) -> int:
     from perturbations.suites import registry
 
     entries = registry.perturbations(options.suite)
+    if options.json:
+        print(json.dumps([_described(entry) for entry in entries], indent=2))
+        return 0
     keys = max(len(entry.key) for entry in entries)
     levels = max(len(entry.level) for entry in entries)
     for entry in entries:
@@ -39,6 +45,10 @@ def _show(options: argparse.Namespace) -> int:
     from perturbations.suites import registry
 
     entry = registry.get(options.perturbation)
+    if options.json:
+        variants = {form.variant: _form(form) for form in entry.forms()}
+        print(json.dumps({**_described(entry), "source": entry.source, "variants": variants}, indent=2))
+        return 0
     rows = [
         ("what", entry.summary),
         ("level", entry.level),
@@ -68,6 +78,28 @@ def _show(options: argparse.Namespace) -> int:
             numbers = ", ".join(f"{name} {value}" for name, value in form.parameters(severity).items())
             print(f"  {form.variant} {severity:<3} {numbers}")
     return 0
+
+
+def _described(entry: Perturbation) -> dict[str, object]:
+    """A perturbation's line of `perturb list`, as JSON."""
+    return {
+        "key": entry.key,
+        "kind": entry.kind,
+        "level": entry.level,
+        "severities": list(entry.severities),
+        "summary": entry.summary,
+    }
+
+
+def _form(form: Perturbation) -> dict[str, object]:
+    """What a variant does, as JSON."""
+    return {
+        "kernel": form.kernel,
+        "version": form.version,
+        "draw": form.draw,
+        "differences": form.differences,
+        "parameters": {str(severity): dict(form.parameters(severity)) for severity in form.severities},
+    }
 
 
 def _realization(entry: Perturbation) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
+from perturbations.cli.arguments import Commands, add_command, add_json, add_stall_limit, positive
 from perturbations.system import shown
 
 if TYPE_CHECKING:
-    from perturbations.verify.run import Options
+    from perturbations.verify.run import Options, Summary
 
 _MOST_SHOWN = 100
 
@@ -26,6 +27,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("-j", "--jobs", type=positive, default=1, help="number of rows to check in parallel")
     parser.add_argument("--fast", action="store_true", help="check hashes and membership only; make nothing again")
     parser.add_argument("--repair", action="store_true", help="repair files and rows that can be made again")
+    add_json(parser)
     add_stall_limit(parser)
 
     parser = add_command(
@@ -57,11 +59,37 @@ def _verify(options: argparse.Namespace) -> int:
     from perturbations.verify import run
 
     wanted = run.Options(jobs=options.jobs, stall_limit_s=options.stall_limit, fast=options.fast, repair=options.repair)
+    after = dataclasses.replace(wanted, fast=True, repair=False)
+    if options.json:
+        summaries = list(run.verify(options.paths, wanted))
+        if options.repair and any(summary.findings for summary in summaries):
+            repaired = {summary.path: summary.mended for summary in summaries}
+            summaries = list(run.verify(options.paths, after))
+            for summary in summaries:
+                summary.mended = repaired.get(summary.path, 0)
+        print(json.dumps([_as_json(summary) for summary in summaries], indent=2))
+        return 1 if any(summary.findings for summary in summaries) else 0
     problems = _print_findings(options.paths, wanted)
     if problems and options.repair:
         print("After the repair:")
-        problems = _print_findings(options.paths, dataclasses.replace(wanted, fast=True, repair=False))
+        problems = _print_findings(options.paths, after)
     return 1 if problems else 0
+
+
+def _as_json(summary: Summary) -> dict[str, object]:
+    """The result of one manifest, with all of its findings."""
+    return {
+        "manifest": str(summary.path),
+        "rows": summary.rows,
+        "incomplete": summary.incomplete,
+        "repaired": summary.mended,
+        "problems": [
+            {"file": str(finding.place), "row": finding.subject, "problem": finding.problem}
+            for finding in summary.findings
+        ],
+        "remarks": summary.remarks,
+        "notes": summary.notes,
+    }
 
 
 def _print_findings(paths: Sequence[Path], wanted: Options) -> int:

@@ -11,7 +11,7 @@ from perturbations.cli.common import provenance
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "captions", _captions, "(rule) write the captions and qrels manifests")
+    parser = add_command(commands, "captions", _captions, "write the captions and qrels manifests")
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--captions", type=Path, required=True)
     parser.add_argument("--sources", type=Path, required=True)
@@ -19,14 +19,14 @@ def add(commands: Commands) -> None:
     parser.add_argument("--qrels", type=Path, required=True)
 
     parser = add_command(
-        commands, "reject-captions", _reject_captions, "(rule) write the manifest of captions that cannot be used"
+        commands, "reject-captions", _reject_captions, "write the manifest of captions that cannot be used"
     )
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--captions", type=Path, required=True, help="folder of the shards' list files")
     parser.add_argument("--rejected", type=Path, required=True, help="the listed captions that cannot be used")
     parser.add_argument("--output", type=Path, required=True)
 
-    parser = add_command(commands, "texts", _texts, "(rule) perturb the captions of a shard by one recipe")
+    parser = add_command(commands, "texts", _texts, "perturb the captions of a shard by one recipe")
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--recipe", required=True, help="the recipe's JSON")
     parser.add_argument("--captions", type=Path, required=True, help="the shard's list file")
@@ -35,9 +35,7 @@ def add(commands: Commands) -> None:
         "--similarities", type=Path, help="a folder that jobs on the same shard share; it changes no result"
     )
 
-    parser = add_command(
-        commands, "merge-texts", _merge_texts, "(rule) merge perturbed captions, and write their statistics"
-    )
+    parser = add_command(commands, "merge-texts", _merge_texts, "merge perturbed captions, and write their statistics")
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--captions", type=Path, required=True, help="folder of the shards' list files")
     parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, PERTURBATION/SEVERITY/SHARD")
@@ -49,7 +47,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--statistics", type=Path, required=True)
     parser.add_argument("--page", type=Path, required=True, help="Markdown: their statistics, with examples")
 
-    parser = add_command(commands, "combine", _combine, "(rule) join perturbed captions with perturbed videos")
+    parser = add_command(commands, "combine", _combine, "join perturbed captions with perturbed videos")
     parser.add_argument("--videos", type=Path, required=True)
     parser.add_argument("--texts", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "sources", _sources, "(rule) decode and describe the clips of a shard")
+    parser = add_command(commands, "sources", _sources, "decode and describe the clips of a shard")
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--listed", type=Path, required=True, help="the shard's list file")
     parser.add_argument("--demo", action="store_true", help="draw the demo's clips first")
     parser.add_argument("--output", type=Path, required=True)
     add_stall_limit(parser)
 
-    parser = add_command(commands, "videos", _videos, "(rule) perturb the clips of a shard by one recipe")
+    parser = add_command(commands, "videos", _videos, "perturb the clips of a shard by one recipe")
     parser.add_argument("--recipe", required=True, help="the recipe's JSON")
     parser.add_argument("--sources", type=Path, required=True, help="the shard's part of the sources manifest")
     parser.add_argument("--analysis", type=Path, help="the shard's part of the analysis that the recipe needs")
@@ -36,7 +36,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--no-check", action="store_true", help="do not decode the stored files (for benchmarks)")
     add_stall_limit(parser)
 
-    parser = add_command(commands, "analyse", _analyse, "(rule) analyse the clips of a shard")
+    parser = add_command(commands, "analyse", _analyse, "analyse the clips of a shard")
     parser.add_argument("--recipe", required=True, help="the analysis's JSON")
     parser.add_argument("--sources", type=Path, required=True, help="the shard's part of the sources manifest")
     parser.add_argument("--captions", type=Path, help="the shard's main objects, whose captions are embedded")

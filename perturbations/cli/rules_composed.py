@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "composed-split", _split, "(rule) read or build a split for composed retrieval")
+    parser = add_command(commands, "composed-split", _split, "read or build a split for composed retrieval")
     parser.add_argument("--settings", required=True, help="JSON: what the split depends on")
     parser.add_argument("--output", type=Path, required=True, help="the folder of its manifests")
     parser.add_argument("--instructions", type=Path, required=True, help="the list of instructions, .jsonl")
@@ -27,7 +27,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--device", default="cpu", help="of a language model that writes parts of the split")
 
     parser = add_command(
-        commands, "composed-features", _features, "(rule) encode clips for composed retrieval, one vector per clip"
+        commands, "composed-features", _features, "encode clips for composed retrieval, one vector per clip"
     )
     _add_model(parser)
     parser.add_argument("--sources", type=Path, help="the clean clips, all of them")
@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--split", type=Path, help="the folder of the split's manifests")
     parser.add_argument("--output", type=Path, required=True, help="a .safetensors")
 
-    parser = add_command(commands, "composed-scenarios", _evaluate, "(rule) run some scenarios of composed retrieval")
+    parser = add_command(commands, "composed-scenarios", _evaluate, "run some scenarios of composed retrieval")
     _add_model(parser)
     parser.add_argument("--split", type=Path, required=True, help="the folder of the split's manifests")
     parser.add_argument("--clips", type=Path, required=True, help="features of the clean clips")
@@ -45,7 +45,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--texts", type=Path, help="the folder of the parts of perturbed instructions")
     parser.add_argument("--output", type=Path, required=True)
 
-    parser = add_command(commands, "composed-results", _results, "(rule) merge the results of composed retrieval")
+    parser = add_command(commands, "composed-results", _results, "merge the results of composed retrieval")
     parser.add_argument("--parts", nargs="+", type=Path, required=True)
     parser.add_argument("--split", type=Path, required=True, help="the folder of the split's manifests")
     parser.add_argument("--output", type=Path, required=True)

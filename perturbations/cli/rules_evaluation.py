@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(
-        commands, "train-encoder", _train_encoder, "(rule) train the small dual encoder on the demo's scenes"
-    )
+    parser = add_command(commands, "train-encoder", _train_encoder, "train the small dual encoder on the demo's scenes")
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--output", type=Path, required=True, help="the model's folder")
 
@@ -27,17 +25,17 @@ def add(commands: Commands) -> None:
         commands,
         "encode-gallery",
         _encode_gallery,
-        "(rule) encode a dataset's clean clips, the gallery for caption queries",
+        "encode a dataset's clean clips, the gallery for caption queries",
     )
     _add_model(parser)
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True, help="a .safetensors")
 
-    parser = add_command(commands, "check-model", _check_model, "(rule) check that a model's parts fit each other")
+    parser = add_command(commands, "check-model", _check_model, "check that a model's parts fit each other")
     _add_model(parser)
     parser.add_argument("--output", type=Path, required=True, help="what was checked, .json")
 
-    parser = add_command(commands, "evaluate", _evaluate, "(rule) run some scenarios of an evaluation")
+    parser = add_command(commands, "evaluate", _evaluate, "run some scenarios of an evaluation")
     _add_model(parser)
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--captions", type=Path, required=True)
@@ -53,21 +51,11 @@ def add(commands: Commands) -> None:
     parser.add_argument("--ranks", type=Path, required=True)
     parser.add_argument("--pictures", type=Path, required=True, help="the data of the report's pictures, .json")
 
-    parser = add_command(commands, "merge-results", _merge_results, "(rule) merge the scenarios of an evaluation")
+    parser = add_command(commands, "merge-results", _merge_results, "merge the scenarios of an evaluation")
     parser.add_argument("--skipped", default="[]", help="the perturbations of captions that cannot be made, JSON")
     parser.add_argument("--parts", nargs="+", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=Path, required=True)
-
-    parser = add_command(commands, "report", _report, "write one HTML page of the results")
-    parser.add_argument("--results", nargs="*", default=[], type=Path, help="manifests of results")
-    parser.add_argument(
-        "--pictures", nargs="*", default=[], type=Path, help="the data of the pictures, .json, from the jobs"
-    )
-    parser.add_argument(
-        "--datasets", nargs="*", default=[], help="datasets whose contact sheets, statistics and quarantine are shown"
-    )
-    parser.add_argument("-o", "--output", type=Path, required=True, help="the page, .html")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
@@ -163,24 +151,4 @@ def _merge_results(options: argparse.Namespace) -> int:
     ranks = [path.with_suffix(".ranks.parquet") for path in options.parts]
     sets.check_parts(ranks, RANKS)
     files.concatenate(ranks, options.ranks, RANKS, about)
-    return 0
-
-
-def _report(options: argparse.Namespace) -> int:
-    need_models()
-    from perturbations.report import page
-
-    folders = [Path("manifests") / name for name in options.datasets]
-    page.write(
-        options.output,
-        results=options.results,
-        pictures=options.pictures,
-        statistics=[path for folder in folders for path in sorted(folder.glob("*/caption_statistics.parquet"))],
-        quarantine=[
-            path
-            for folder in folders
-            for path in sorted([*folder.glob("*/quarantine.parquet"), *folder.glob("captions_quarantine.parquet")])
-        ],
-        sheets=[path for folder in folders for path in sorted(folder.glob("*/preview.png"))],
-    )
     return 0

@@ -12,7 +12,7 @@ from perturbations.errors import ManifestError
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "merge", _merge, "(rule) merge the parts of a manifest of sources or analyses")
+    parser = add_command(commands, "merge", _merge, "merge the parts of a manifest of sources or analyses")
     parser.add_argument("kind", choices=("sources", "analyses"))
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--shards", type=Path, required=True, help="folder of the shards' list files")
@@ -22,9 +22,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--recipe", help="analyses: the analysis's JSON")
     parser.add_argument("--output", type=Path, required=True)
 
-    parser = add_command(
-        commands, "merge-videos", _merge_videos, "(rule) merge the parts of a corpus, and write its card"
-    )
+    parser = add_command(commands, "merge-videos", _merge_videos, "merge the parts of a corpus, and write its card")
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--suite", required=True)
     parser.add_argument("--shards", type=Path, required=True, help="folder of the shards' list files")
@@ -39,13 +37,13 @@ def add(commands: Commands) -> None:
     parser.add_argument("--config-digest", required=True, help="the configuration's hash")
     parser.add_argument("--output", type=Path, required=True)
 
-    parser = add_command(commands, "mix", _mix, "(rule) write the mixed manifests: views of a videos manifest")
+    parser = add_command(commands, "mix", _mix, "write the mixed manifests: views of a videos manifest")
     parser.add_argument("--videos", type=Path, required=True)
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--severities", type=Path, required=True, help="mixed_severity to write")
     parser.add_argument("--types", type=Path, required=True, help="mixed_types to write")
 
-    parser = add_command(commands, "check", _check, "(rule) fail when more items are quarantined than allowed")
+    parser = add_command(commands, "check", _check, "fail when more items are quarantined than allowed")
     parser.add_argument("quarantine", type=Path)
     parser.add_argument("--captions", action="store_true", help="count captions, of which an item may have several")
     parser.add_argument("--allowed", type=int, required=True)

@@ -64,6 +64,7 @@ ADAPTER = Adapter(
     reference="",
     annotations="a .csv, .tsv, .json, .jsonl or .parquet file of captions",
     published="",
+    takes=("columns",),
     spans=has_spans,
     composed=OF_SPANS,
     read=read,

@@ -167,7 +167,7 @@ class Adapter:
             reason why it cannot be used.
         split: the split's name for the manifests, where the configuration has none.
         needs: paths that the configuration must have.
-        takes: further paths that it may have; all others are refused.
+        takes: further keys that it may have, of `ids` and `columns`; the others refuse them.
         settings: the keys that `config.yaml` may have: a subclass of `Dataset` adds keys.
         spans: whether items are parts of longer videos, or a function of the dataset that returns it.
         gender: whether captions mention men and women. YouCook2's instructions do not (Schiappa et al.).

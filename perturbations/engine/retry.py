@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from perturbations.errors import ConfigError
+from perturbations.errors import ConfigError, did_you_mean
 from perturbations.system import storage
 
 _COLUMNS = ["item_id", "stage", "error", "status"]
@@ -136,7 +136,8 @@ def _part(root: Path, path: Path) -> Part | None:
 
 def _check_names(kind: str, given: Collection[str], known: Collection[str]) -> None:
     if unknown := sorted(set(given) - set(known)):
-        raise ConfigError(f"no {kind} {', '.join(map(repr, unknown))} was made here; there are: {sorted(known)}")
+        near = "".join(dict.fromkeys(did_you_mean(name, known) for name in unknown))
+        raise ConfigError(f"no {kind} {', '.join(map(repr, unknown))} was made here; there are: {sorted(known)}{near}")
 
 
 def _quarantined(part: Part) -> Iterator[Asked]:

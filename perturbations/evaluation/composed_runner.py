@@ -87,18 +87,6 @@ def evaluate(
         log.info("%s: %d of %d queries", _name(scenario), len(part.queries), len(split.queries))
         if not part.queries:
             raise ManifestError(f"{_name(scenario)}: no query is left: clips are quarantined, or words not accepted")
-        model = _model(settings, part, encoded, asked, scenario)
-        wanted = [
-            setting
-            for setting in composed_scores.settings(
-                [model],
-                strategies=settings.strategies,
-                words=settings.words,
-                averages=settings.average,
-                shortlist_strategies=settings.first_stage,
-            )
-            if _is_affected(setting, scenario)
-        ]
         shared = {
             **_perturbed(scenario),
             "dataset": dataset,
@@ -111,13 +99,31 @@ def evaluate(
             "checkpoint_sha256": encoded.checkpoint,
             "tools": tools,
         }
-        names = names_of(split, settings.galleries)
-        for as_released in (True, False):
-            galleries = [name for name in names if (name in AS_RELEASED) is as_released]
-            if not galleries:
-                continue
-            scores = composed_scores.evaluate(
-                part,
+        model = _model(settings, part, encoded, asked, scenario)
+        for score in _scores(settings, part, names_of(split, settings.galleries), model, scenario):
+            yield row_from(COMPOSED_RESULTS, {**shared, **_measured(score, settings.shortlist)})
+
+
+def _scores(
+    settings: Settings, split: Split, names: Sequence[str], model: Model, scenario: ScenarioSettings
+) -> Iterator[Score]:
+    """The scores of a scenario in every gallery of `names`; unanswerable queries count in the released galleries."""
+    wanted = [
+        setting
+        for setting in composed_scores.settings(
+            [model],
+            strategies=settings.strategies,
+            words=settings.words,
+            averages=settings.average,
+            shortlist_strategies=settings.first_stage,
+        )
+        if _is_affected(setting, scenario)
+    ]
+    for as_released in (True, False):
+        galleries = [name for name in names if (name in AS_RELEASED) is as_released]
+        if galleries:
+            yield from composed_scores.evaluate(
+                split,
                 [model],
                 wanted,
                 galleries,
@@ -125,8 +131,6 @@ def evaluate(
                 answerable_only=not as_released,
                 shortlist=settings.shortlist,
             )
-            for score in scores:
-                yield row_from(COMPOSED_RESULTS, {**shared, **_measured(score, settings.shortlist)})
 
 
 def _measured(score: Score, shortlist: int) -> dict[str, object]:

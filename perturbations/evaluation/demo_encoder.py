@@ -95,8 +95,8 @@ def _processor(size: int) -> str:
 
 _CARD = """# A small dual encoder of drawn scenes
 
-Trained by `perturb train-encoder` on the scenes 4000 to {last} that the adapter `demo` draws, seed {seed}. It knows
-nothing else: for trying the evaluation, not for measuring robustness.
+Trained by `perturb rule train-encoder` on the scenes 4000 to {last} that the adapter `demo` draws, seed {seed}. It
+knows nothing else: for trying the evaluation, not for measuring robustness.
 """
 
 

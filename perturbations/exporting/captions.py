@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from perturbations.errors import ManifestError
 from perturbations.exporting.filenames import scenario
 from perturbations.manifest import files
+from perturbations.manifest.companions import numbered
 from perturbations.manifest.kinds import TEXTS
 
 
@@ -26,15 +26,10 @@ def first_captions(path: Path, names: Mapping[str, str]) -> dict[str, dict[str, 
     if kind != TEXTS:
         raise ManifestError(f"{path} is a manifest of {kind.name}; captions are exported from texts")
     scenarios: dict[str, dict[str, str]] = defaultdict(dict)
-    for row in sorted(files.read_rows(path, TEXTS), key=lambda row: _numbered(row.caption_id)):
+    for row in sorted(files.read_rows(path, TEXTS), key=lambda row: numbered(row.caption_id)):
         text = row.text if row.accepted else row.source_text
         scenarios[scenario(row, names)].setdefault(row.item_id, text)
     return scenarios
-
-
-def _numbered(caption_id: str) -> list[tuple[int, str]]:
-    """An order in which `it#2` comes before `it#10`."""
-    return [(int(digits or -1), text) for text, digits in re.findall(r"([^0-9]*)([0-9]*)", caption_id)]
 
 
 def split_order(path: Path) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from perturbations.errors import ManifestError, MediaError
 from perturbations.exporting.filenames import scenario
 from perturbations.exporting.records import Exported
 from perturbations.manifest import files, locations
-from perturbations.manifest.kinds import COMPLETE, SOURCES, VIDEOS, ClipRow, CompleteSource, SourceRow
+from perturbations.manifest.kinds import COMPLETE, SOURCES, VIDEOS, ClipRow, CompleteSource, Kind, SourceRow
 from perturbations.media.clip import uniform_indices
 from perturbations.progress import logged
 from perturbations.system import storage
@@ -25,14 +26,15 @@ ListedRow = ClipRow | SourceRow
 UsableRow = ClipRow | CompleteSource
 
 
-def read(path: Path) -> list[ListedRow]:
-    """The rows of a `videos` or `sources` manifest, with the current paths of their files.
+def read(path: Path, kinds: Sequence[Kind[Any]] = (VIDEOS, SOURCES)) -> list[ListedRow]:
+    """The rows of a manifest of clips, with the current paths of their files.
 
-    Raises `ManifestError` for another kind of manifest.
+    Raises `ManifestError` for another kind of manifest than `kinds`.
     """
     kind = files.kind_of(path)
-    if kind not in (VIDEOS, SOURCES):
-        raise ManifestError(f"{path} is a manifest of {kind.name}; frames are exported from videos or sources")
+    if kind not in kinds:
+        names = " or ".join(known.name for known in kinds)
+        raise ManifestError(f"{path} is a manifest of {kind.name}; frames are exported from {names}")
     root = locations.root_of(path, files.read_metadata(path))
     return [locations.located(row, root) for row in files.read_rows(path, kind)]
 
@@ -73,14 +75,15 @@ def write_each(
     for outcome in logged(outcomes, len(tasks), "videos exported"):
         written += bool(outcome.result)
         if outcome.error is not None:
-            failed.append(_finding(path, outcome.task, outcome.error))
+            failed.append(finding(path, outcome.task, outcome.error))
     quarantined = [
-        _finding(path, row, f"{row.status}: {row.stage}: {row.error}") for row in rows if row.status != COMPLETE
+        finding(path, row, f"{row.status}: {row.stage}: {row.error}") for row in rows if row.status != COMPLETE
     ]
     return Exported(written, len(tasks) - written - len(failed), tuple(failed), tuple(quarantined))
 
 
-def _finding(path: Path, row: ListedRow, problem: str) -> Finding:
+def finding(path: Path, row: ListedRow, problem: str) -> Finding:
+    """A row's problem."""
     key = ("item_id", "perturbation", "severity") if isinstance(row, ClipRow) else ("item_id",)
     return Finding(path, name_of(row, key), problem)
 
@@ -92,11 +95,16 @@ def sampled(row: UsableRow, num_frames: int) -> NDArray[np.uint8]:
     """
     tier = row.storage.partition("/")[0] if isinstance(row, ClipRow) else ""
     if tier in ("video", "frames"):
-        stored = Path(row.path or "")
-        if not stored.is_file():
-            raise MediaError(f"the file is missing: {stored}; perturb verify --repair makes it again")
-        if storage.sha256(stored) != row.sha256:
-            raise MediaError(f"{stored} changed since it was made; perturb verify --repair makes it again")
+        check_stored(row)
     if tier == "frames":
         return open_clip(row)
     return open_clip(row, uniform_indices(num_frames, row.frame_count))
+
+
+def check_stored(row: UsableRow) -> None:
+    """Raise `MediaError` when the file of a stored clip is missing or was changed."""
+    stored = Path(row.path or "")
+    if not stored.is_file():
+        raise MediaError(f"the file is missing: {stored}; perturb verify --repair makes it again")
+    if storage.sha256(stored) != row.sha256:
+        raise MediaError(f"{stored} changed since it was made; perturb verify --repair makes it again")

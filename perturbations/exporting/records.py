@@ -7,13 +7,15 @@ from pathlib import Path
 
 from perturbations.verify.findings import Finding
 
+MEGABYTE = 1_000_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """What to export, and how. A format ignores the fields that do not apply to it.
 
     Attributes:
-        manifest: a manifest of sources, videos, texts or composed queries.
+        manifest: a manifest of sources, videos, mixes, texts or composed queries.
         output: the folder to write to.
         num_frames: frames per video.
         size: side of the pictures, in pixels.
@@ -21,6 +23,8 @@ class Request:
         stall_limit_s: seconds without progress after which a clip fails.
         gallery: composed queries: the local gallery's name; None: the dataset's own, else the default.
         global_gallery: composed queries: whether the global gallery is written too.
+        clean: whether the clean clips (of texts: the clean captions and clips) are written too.
+        shard_bytes: the size above which a new shard is begun.
     """
 
     manifest: Path
@@ -31,6 +35,8 @@ class Request:
     stall_limit_s: float = 120.0
     gallery: str | None = None
     global_gallery: bool = False
+    clean: bool = False
+    shard_bytes: int = 1000 * MEGABYTE
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from perturbations import shelf
-from perturbations.errors import ConfigError
+from perturbations.errors import ConfigError, did_you_mean, short
 from perturbations.exporting.records import Exported, Request
 
 
@@ -79,5 +79,6 @@ def exports() -> dict[str, Export]:
 def get(name: str) -> Export:
     """The format called `name`; raises `ConfigError`, which lists the known formats."""
     if name not in exports():
-        raise ConfigError(f"no format '{name}' to export to; known: {', '.join(exports())}")
+        known = ", ".join(exports())
+        raise ConfigError(f"no format {short(name)} to export to; known: {known}{did_you_mean(name, exports())}")
     return exports()[name]

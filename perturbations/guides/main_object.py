@@ -26,7 +26,7 @@ from perturbations.guides.registry import (
 )
 from perturbations.progress import ticking_on
 from perturbations.system.records import Record, canonical, parse_record
-from perturbations.system.settings import Strict
+from perturbations.system.settings import ModelName, Strict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,11 +54,13 @@ class PretrainedMainObject(Strict):
     """A captioner, a noun extractor and an open-vocabulary detector, as in the paper."""
 
     backend: Literal["pretrained"]
-    captioner: str = Field("Qwen/Qwen2.5-VL-7B-Instruct", description="a Qwen2.5-VL model: its name or its folder")
+    captioner: ModelName = Field(
+        "Qwen/Qwen2.5-VL-7B-Instruct", description="a Qwen2.5-VL model: its name or its folder"
+    )
     captioner_revision: str | None = Field(None, description="its commit")
-    nouns: str = Field("en_core_web_sm", description="a spaCy pipeline: its name or its folder")
+    nouns: ModelName = Field("en_core_web_sm", description="a spaCy pipeline: its name or its folder")
     detector: Literal["owlv2", "yolo_world"] = Field("owlv2", description="which model looks for the nouns")
-    owlv2: str = Field(
+    owlv2: ModelName = Field(
         "google/owlv2-base-patch16-ensemble",
         description="an OWLv2 model: its name or its folder; with yolo_world it still describes the boxes' contents",
     )

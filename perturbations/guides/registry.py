@@ -171,6 +171,10 @@ class GuideRecipe(Record):
         """The dataset from whose clips it takes frames, and the analysis that compares them."""
         return None
 
+    def is_offline(self) -> bool:
+        """Whether its kernel needs no weights."""
+        return True
+
     def antialiases(self) -> bool:
         """Whether those frames are averaged where they are made smaller."""
         return True

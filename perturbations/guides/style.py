@@ -62,6 +62,10 @@ class StyleGuide(GuideRecipe):
     dtype: str | None = None
     files: StyleFiles
 
+    def is_offline(self) -> bool:
+        """Whether the package itself paints."""
+        return self.backend == "offline"
+
     def chooses_files(self) -> bool:
         """Whether a style's image is chosen from a folder."""
         return self.files.images is not None

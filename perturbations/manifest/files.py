@@ -86,7 +86,9 @@ def _write_table(path: Path, kind: Kind[Row], table: pa.Table, about: About | No
 
 def _encode(table: pa.Table, described: About, target: Path | pa.BufferOutputStream) -> None:
     table = table.replace_schema_metadata({"perturbations": json.dumps(described, sort_keys=True)})
-    pq.write_table(table, target, compression="zstd", write_page_checksum=True)
+    with pq.ParquetWriter(target, table.schema, compression="zstd", write_page_checksum=True) as writer:
+        if table.num_rows:  # Hugging Face's reader fails at a row group without rows
+            writer.write_table(table)
 
 
 def changed_parts(path: Path, kind: Kind[Row], rows: Sequence[Row]) -> list[str]:
@@ -98,7 +100,8 @@ def changed_parts(path: Path, kind: Kind[Row], rows: Sequence[Row]) -> list[str]
     about, table = read_metadata(path), table_of(kind, rows)
     names = [name for name, value in describe(kind, table).items() if about.get(name) != value]
     tools = about.get("tools")
-    if not names and isinstance(tools, dict) and tools.get("pyarrow") == pa.__version__:
+    # Without rows there is nothing to skip, and earlier versions wrote an empty row group.
+    if table.num_rows and not names and isinstance(tools, dict) and tools.get("pyarrow") == pa.__version__:
         buffer = pa.BufferOutputStream()
         _encode(table, about, buffer)
         names += [] if buffer.getvalue().to_pybytes() == path.read_bytes() else ["bytes"]

@@ -28,15 +28,19 @@ def root_of(path: Path, described: Mapping[str, object]) -> Path:
 
     Raises `ManifestError` where the manifest names any other folder than that or its own.
     """
-    folder = Path(path).resolve().parent
     relative = PurePosixPath(str(described.get("root", ".")))
+    # As it is named first: `manifests` may be a link to another disk. Then as it lies: the name may be a link to it.
+    named, real = Path(os.path.abspath(path)).parent, Path(path).resolve().parent
     levels = len(relative.parts)
-    if set(relative.parts) - {".."} or levels > len(folder.parents):
+    if set(relative.parts) - {".."} or levels > len(real.parents):
         raise ManifestError(f"{path} says that its root is {str(relative)[:80]!r}, which is no folder above it")
-    root = folder.parents[levels - 1] if levels else folder
-    if levels and folder.relative_to(root).parts[0] not in _TOP_FOLDERS:
-        raise ManifestError(f"{path} says that its root is {root}, but does not lie in that folder's `manifests`")
-    return root
+    if not levels:
+        return real
+    for folder in (named, real):
+        if len(folder.parents) >= levels and folder.parts[-levels] in _TOP_FOLDERS:
+            return folder.parents[levels - 1]
+    root = real.parents[levels - 1]
+    raise ManifestError(f"{path} says that its root is {root}, but does not lie in that folder's `manifests`")
 
 
 def confined(root: Path, relative: str) -> Path:

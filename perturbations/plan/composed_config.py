@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import AfterValidator, Field, WithJsonSchema, field_validator
 
 from perturbations.composed import galleries
-from perturbations.system.settings import AnySeverity, Strict, Whole, distinct
+from perturbations.system.settings import AnySeverity, ModelName, Strict, Whole, distinct
 
 Value = TypeVar("Value")
 
@@ -28,7 +28,7 @@ GalleryName = Annotated[
 class Writer(Strict):
     """A causal language model of transformers that writes parts of splits with the prompts of EgoCVR's authors."""
 
-    model: str = Field(description="its name, which was downloaded before, or its folder")
+    model: ModelName = Field(description="its name, which was downloaded before, or its folder")
     revision: str | None = Field(None, description="its commit, or the `sha256:...` of a folder's weights")
     dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of its weights")
     parts: tuple[Literal["instruction", "kind", "modified_caption"], ...] = Field(

@@ -5,13 +5,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
-from pydantic import AfterValidator, Field, ValidationError, WithJsonSchema, create_model, field_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+    field_validator,
+    model_validator,
+)
 from pydantic.config import JsonDict
 
 from perturbations.bounds import SEEDS
@@ -19,11 +26,13 @@ from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.errors import ConfigError, cut
 from perturbations.guides import registry as guides
-from perturbations.plan import problems
+from perturbations.plan import problems, pruning
 from perturbations.plan.composed_config import Composed
+from perturbations.plan.places import NOWHERE, Places
+from perturbations.plan.problems import Problem
 from perturbations.suites import registry
 from perturbations.system import limits
-from perturbations.system.settings import MOST_ITEMS, AnySeverity, Reader, Strict, Whole, distinct
+from perturbations.system.settings import MOST_ITEMS, AnySeverity, ModelName, Reader, Strict, Whole, distinct
 from perturbations.tta.methods import registry as methods
 
 if TYPE_CHECKING:
@@ -38,11 +47,14 @@ Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
 Seed = Annotated[int, Field(strict=True, ge=SEEDS.low, le=SEEDS.high)]
 
 
+Profile = Literal["lossless", "high", "compatible", "released"]
+
+
 class VideoStorage(Strict):
     """Full-length files."""
 
     tier: Literal["video"]
-    profile: Literal["lossless", "high", "compatible", "released"] = Field(
+    profile: Profile = Field(
         "high",
         description="lossless: exact; high: >= 40 dB; compatible: 4:2:0, plays everywhere, lossy; released: as "
         "MSRVTT-P's authors stored, the `mp4v` of OpenCV, very lossy",
@@ -54,6 +66,7 @@ class FramesStorage(Strict):
 
     tier: Literal["frames"]
     num_frames: Whole = Field(12, ge=1, le=4096, description="how many uniformly sampled frames to keep, lossless")
+    profile: Profile | None = Field(None, exclude=True, description="of the tier video; without effect here")
 
 
 class RecipeStorage(Strict):
@@ -204,7 +217,7 @@ class Evaluation(Strict):
     """Who is asked, and how it adapts."""
 
     model: Literal["clip4clip", "xpool"] = Field("clip4clip", description="how frames are pooled")
-    pretrained: str | None = Field(
+    pretrained: ModelName | None = Field(
         None,
         description="a CLIP or BLIP model of transformers: its name or its folder; the default is the small encoder "
         "that the workflow trains on the demo's own scenes",
@@ -215,6 +228,11 @@ class Evaluation(Strict):
         "qs",
         description="qs: the model knows the dataset, queries are perturbed; qgs_cross: it was trained on another "
         "dataset; qgs_zero_shot: on none. In the last two unperturbed queries are asked too, and alone if no suite is",
+    )
+    continual: bool = Field(
+        False,
+        description="true: a method keeps what it learned from one scenario of a job to the next, in their order; "
+        "false: it starts anew in each",
     )
     directions: tuple[Literal["v2t", "t2v"], ...] = Field(
         ("v2t", "t2v"), min_length=1, description="v2t: videos ask for captions; t2v: captions ask for videos"
@@ -238,7 +256,10 @@ class Evaluation(Strict):
     steps: Whole = Field(3, ge=1, le=10_000, description="of the optimizer, per batch")
     device: Device = Field("cpu", description="cpu, cuda, cuda:1, mps")
     reader: Reader = Field("pyav", description="what decodes clips: pyav, decord; the frames are the same")
-    precision: Literal["float32", "bfloat16"] = Field("float32", description="of the query encoder")
+    precision: Literal["float32", "tf32", "bfloat16"] = Field(
+        "float32", description="of the query encoder's matrix products; tf32 on an NVIDIA GPU alone"
+    )
+    jobs_per_gpu: Whole = Field(1, ge=1, le=100, description="jobs that share one GPU; it never changes a result")
 
     @field_validator("directions", "suites", "severities", "mixes", "methods", "seeds")
     @classmethod
@@ -266,6 +287,10 @@ class Limits(Strict):
 def _with_suites(schema: JsonDict) -> None:
     """Let the JSON schema list the suites."""
     schema["propertyNames"] = {"enum": list(registry.suites())}
+    schema["additionalProperties"] = {"anyOf": [schema["additionalProperties"], {"type": "null"}]}
+
+
+_SECTIONS = ("backends", "evaluation", "composed", "storage", "limits")
 
 
 class Config(Strict):
@@ -293,6 +318,17 @@ class Config(Strict):
     )
     limits: Limits = Field(default_factory=Limits, description="what one file may ask for before its item is refused")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_default(cls, raw: object) -> object:
+        """A section or a suite that is named and left empty has its defaults: YAML reads `mlvp:` as null."""
+        if not isinstance(raw, dict):
+            return raw
+        filled = {key: value for key, value in raw.items() if value is not None or key not in _SECTIONS}
+        if isinstance(suites := filled.get("suites"), dict):
+            filled["suites"] = {name: {} if wanted is None else wanted for name, wanted in suites.items()}
+        return filled
+
     @field_validator("suites")
     @classmethod
     def _first_variant(cls, suites: dict[str, Suite]) -> dict[str, Suite]:
@@ -318,35 +354,49 @@ class Config(Strict):
         return self.datasets[dataset].donors or dataset
 
 
-def parse(raw: dict[str, Any]) -> Config:
-    """Check a configuration and give it types.
+def parse(raw: dict[str, Any], places: Places = NOWHERE) -> Config:
+    """Check a configuration and give it types; `places` is where its keys stand.
 
-    Raises `ConfigError` with one line per mistake, each naming its key, all mistakes at once.
+    Raises `ConfigError` with one line per mistake, each naming its place and key, all mistakes at once.
     """
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
-        problems.raise_all([*problems.of_types(error), *problems.of_suites(_readable(raw))])
-    problems.raise_all(
-        [
-            *problems.of_suites(config.suites),
-            *problems.of_datasets(config),
-            *problems.of_backends(config),
-            *problems.of_evaluation(config),
-            *problems.of_composed(config),
-        ]
-    )
+        wrong = problems.of_types(error, Config.model_json_schema)
+        rest = _of_the_rest(raw, error) if len(wrong) < problems.MOST_PROBLEMS else []
+        problems.raise_all([*wrong, *rest], places=places)
+        raise AssertionError("an invalid configuration has a problem") from error
+    problems.raise_all(_of_meaning(config), places=places)
     return config
 
 
-def _readable(raw: object) -> dict[str, Suite]:
-    """The suites of a configuration that is not valid elsewhere, so that their mistakes are named at once too."""
-    suites = raw.get("suites") if isinstance(raw, dict) else None
-    readable = {}
-    for name, wanted in suites.items() if isinstance(suites, dict) else ():
-        with contextlib.suppress(ValidationError):
-            readable[str(name)] = Suite.model_validate(wanted)
-    return readable
+def _of_meaning(config: Config) -> list[Problem]:
+    """The mistakes of a configuration whose values all have the right types."""
+    return [
+        *problems.of_suites(config.suites),
+        *problems.of_datasets(config),
+        *problems.of_backends(config),
+        *problems.of_evaluation(config),
+        *problems.of_composed(config),
+    ]
+
+
+def _of_the_rest(raw: object, error: ValidationError) -> list[Problem]:
+    """The mistakes of meaning in what is left of a configuration without the values that have wrong types."""
+    rest = pruning.Rest(raw)
+    for _ in range(_MOST_ROUNDS):
+        rest.leave_out(error)
+        try:
+            config = Config.model_validate(rest.raw)
+        except ValidationError as further:
+            error = further
+        else:
+            return [problem for problem in _of_meaning(config) if not rest.concerns(problem.key + problem.inner)]
+    return []
+
+
+_MOST_ROUNDS = 5
+"""Leaving a value out may show another mistake around it: a list that is then empty."""
 
 
 def json_schema() -> str:
@@ -360,9 +410,10 @@ def check_paths(name: str, dataset: Dataset) -> None:
     for key in ("annotations", "ids"):
         path = getattr(dataset, key)
         if path is not None and not os.path.isfile(path):
-            missing.append(f"datasets.{name}.{key}: no such file: {cut(str(path))}")
+            missing.append(Problem(("datasets", name, key), f"no such file: {cut(str(path))}"))
     if dataset.videos is not None and not os.path.isdir(dataset.videos):
-        missing.append(f"datasets.{name}.videos: no such directory: {cut(str(dataset.videos))}")
+        text = f"no such directory: {cut(str(dataset.videos))}"
+        missing.append(Problem(("datasets", name, "videos"), text))
     problems.raise_all(missing, "config.yaml names what is not there")
 
 
@@ -373,5 +424,5 @@ def check_backend_files(backends: Backends) -> None:
         for name, path in settings:
             if isinstance(path, Path) and not os.path.exists(path):
                 kind = "directory" if name == "images" else "file"
-                missing.append(f"backends.{role}.{name}: no such {kind}: {cut(str(path))}")
+                missing.append(Problem(("backends", role, name), f"no such {kind}: {cut(str(path))}"))
     problems.raise_all(missing, "config.yaml names what is not there")

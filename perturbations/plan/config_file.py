@@ -8,9 +8,10 @@ Nested aliases (an alias of an alias of an alias) grow to any size as soon as th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -48,6 +49,46 @@ def check(path: Path) -> None:
     # JSON first, as Snakemake does: it may contain tabs.
     if not _is_json(path, text):
         _check_yaml(path, text)
+
+
+def load(paths: Iterable[Path]) -> dict[str, Any]:
+    """The configuration of checked files, later ones over earlier ones, as Snakemake merges them.
+
+    A file that does not exist is left out. Raises `ConfigError` as `check` does, and for a file that is no mapping.
+    """
+    merged: dict[str, Any] = {}
+    for path in paths:
+        check(path)
+        if not path.exists():
+            continue
+        text = path.read_text(encoding="utf-8-sig")
+        loaded = _constructed(path, text)
+        if not isinstance(loaded, dict | None):
+            raise ConfigError(f"{path}: keys are expected at the top, as in `seed: 0`")
+        _update(merged, loaded or {})
+    return merged
+
+
+def _constructed(path: Path, text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.MarkedYAMLError as error:  # such as a list that is a key
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{path}{line}: {cut(str(error.problem))}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:  # of PyYAML, such as for "!!int"
+        raise ConfigError(f"{path} has a value that cannot be read: {cut(str(error))}") from None
+
+
+def _update(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if isinstance(value, dict) and isinstance(merged.get(name), dict):
+            _update(merged[name], value)
+        else:
+            merged[name] = value
 
 
 def _is_json(path: Path, text: str) -> bool:
@@ -106,9 +147,20 @@ def _check_yaml(path: Path, text: str) -> None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f", line {mark.line + 1}" if mark else ""
-        raise ConfigError(f"{path}{place}: this is not YAML: {cut(str(error.problem or error.context))}") from None
+        column = f" (column {mark.column + 1})" if mark else ""
+        words = cut(str(error.problem or error.context))
+        raise ConfigError(f"{path}{place}: this is not YAML: {words}{column}") from None
     except yaml.YAMLError as error:  # characters that YAML does not allow
-        raise ConfigError(f"{path} is not YAML: {cut(str(error))}") from None
+        raise ConfigError(f"{path}{_of_character(text)}: this is not YAML: {cut(str(error))}") from None
+
+
+def _of_character(text: str) -> str:
+    """The line and column of the first character that YAML does not allow."""
+    match = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    if match is None:
+        return ""
+    before = text[: match.start()]
+    return f", line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
 
 
 def _events(text: str) -> Iterator[yaml.Event]:

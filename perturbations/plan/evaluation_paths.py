@@ -156,6 +156,11 @@ def gpus(config: configuration.Config) -> int:
     return 1 if config.evaluation.device.startswith("cuda") else 0
 
 
+def gpu_share(config: configuration.Config) -> int:
+    """How many percent of a GPU a job takes."""
+    return gpus(config) * 100 // config.evaluation.jobs_per_gpu
+
+
 def readers(config: configuration.Config) -> int:
     """How many threads a job takes.
 
@@ -183,6 +188,11 @@ class Reported:
     def results(self) -> str:
         """The manifest of results."""
         return f"manifests/{self.dataset}/{self.kind}/{self.model_key}/results.parquet"
+
+    @property
+    def ranks(self) -> str:
+        """The manifest of the ranks of its queries."""
+        return f"manifests/{self.dataset}/{self.kind}/{self.model_key}/ranks.parquet"
 
 
 _TARGETS = {"adaptation": "tta_{}", "evaluation": "evaluate_{}"}
@@ -212,6 +222,14 @@ def reported(config: configuration.Config, requested: Collection[str] = ()) -> l
 def report_results(shown: Sequence[Reported]) -> list[str]:
     """The manifests of results that the report shows."""
     return [entry.results for entry in shown]
+
+
+def report_ranks(shown: Sequence[Reported]) -> list[str]:
+    """The manifests of ranks that the report takes its intervals from.
+
+    Results that lie there without ranks are not evaluated again for them.
+    """
+    return [entry.ranks for entry in shown if Path(entry.ranks).exists() or not Path(entry.results).exists()]
 
 
 def report_pictures(config: configuration.Config, shown: Sequence[Reported]) -> list[str]:

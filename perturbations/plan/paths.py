@@ -75,6 +75,21 @@ def options(inputs: Mapping[str, str | Sequence[str]]) -> list[str]:
     return words
 
 
+# --- resources -------------------------------------------------------------------------------------------------------
+
+_WEIGHTS_MB = 4000
+"""The memory of a job that loads a network of some hundred megabytes."""
+
+
+def grown(memory_mb: int, attempt: int) -> int:
+    """The memory of a job's attempt, in MB: doubled each time, because what is killed for memory needs more."""
+    return memory_mb << (attempt - 1)
+
+
+def _gpus(config: configuration.Config) -> int:
+    return 1 if config.backends.device.startswith("cuda") else 0
+
+
 # --- clips -----------------------------------------------------------------------------------------------------------
 
 
@@ -133,6 +148,16 @@ def _written(path: Path, recipes: Mapping[str, str]) -> str:
     return str(path)
 
 
+def video_memory_mb(wanted: recipe.VideoRecipe) -> int:
+    """The memory of a job that makes videos, in MB: large where weights are loaded."""
+    return guides.OFFLINE_MB if wanted.guide is None or wanted.guide.is_offline() else _WEIGHTS_MB
+
+
+def video_gpus(config: configuration.Config, wanted: recipe.VideoRecipe) -> int:
+    """How many GPUs a job that makes videos takes."""
+    return 0 if wanted.guide is None or wanted.guide.is_offline() else _gpus(config)
+
+
 # --- analyses --------------------------------------------------------------------------------------------------------
 
 ANALYSES = tuple(guides.analyses())
@@ -166,6 +191,11 @@ def main_objects(config: configuration.Config, suite: str, dataset: str) -> list
     pictured = {guides.get(entry.guide).pictured for entry in entries if entry.guide}
     names = sorted(name for name in pictured if name)
     return [f"manifests/{dataset}/{name}.{suffix}" for name in names for suffix in ("parquet", "png")]
+
+
+def analysis_gpus(config: configuration.Config, analysis: str) -> int:
+    """How many GPUs an analysis's job takes."""
+    return 0 if analysis_recipe(config, analysis).is_offline else _gpus(config)
 
 
 # --- captions --------------------------------------------------------------------------------------------------------

@@ -11,11 +11,29 @@ from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import ResultRow
 from perturbations.manifest.pictures import Picture
 from perturbations.report import figures
-from perturbations.report.parts import DIRECTIONS, Figure, Part, Section, groups, of_models, plain_table, titled
+from perturbations.report.estimates import marks
+from perturbations.report.parts import (
+    DIRECTIONS,
+    Panel,
+    Part,
+    Pictures,
+    Plots,
+    Row,
+    Section,
+    groups,
+    of_models,
+    plain_table,
+    titled,
+)
+from perturbations.report.views import Views
 from perturbations.tta.methods import registry as methods
 
+_READING = (
+    "0 is a gallery whose items are retrieved equally often. Bold and underlined: lowest and second; no intervals."
+)
 
-def hubs(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[Section]:
+
+def hubs(frame: pd.DataFrame, pictures: Sequence[Picture], views: Views) -> list[Section]:
     """The sections of hubness and of similarities, for the scenarios with the lowest R@1."""
     histograms: list[Part] = []
     maps: list[Part] = []
@@ -24,25 +42,26 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[Section]:
         heat = {methods.title_of(picture.method): picture.heatmap for picture in group}
         where = titled(dataset, model, DIRECTIONS[direction], title)
         never = {name: float(np.mean(np.asarray(counts) == 0)) for name, counts in occurrence.items()}
-        histograms.append(
-            Figure(
-                figures.histograms(occurrence),
-                "Histograms of k-occurrence; never retrieved: "
-                + ", ".join(f"{name} {share:.0%}" for name, share in never.items()),
-                f"{where}: number of gallery items by how often they are among the top 15, "
-                f"before adaptation ({methods.baseline().title}) and after.",
-            )
+        spoken = ", ".join(f"{name} {share:.0%}" for name, share in never.items())
+        plots = Plots(
+            f"{where}: number of gallery items by how often they are among the top 15, "
+            f"before adaptation ({methods.baseline().title}) and after.",
+            f"Histograms of k-occurrence; never retrieved: {spoken}",
+            figures.histograms(occurrence),
+            "times among the top 15",
+            "gallery items",
         )
-        maps.append(
-            Figure(
-                figures.heatmaps(heat),
-                "Similarities of the first queries (rows) and gallery items (columns), one square per method",
-                f"{where}: the first {len(next(iter(heat.values())))} queries and gallery items. "
-                "Each row has its own scale, from white (lowest) to black; dark columns are hubs.",
-            )
+        caption = (
+            f"{where}: the first {len(next(iter(heat.values())))} queries (rows) and gallery items (columns). "
+            "Each row has its own scale, from white (lowest) to black; dark columns are hubs."
         )
+        alt = "Similarities of the first queries and gallery items, one square per method"
+        shown = views.of(dataset, direction)
+        histograms.append(Panel(shown, [plots]))
+        maps.append(Panel(shown, [Pictures(caption, alt, figures.heatmaps(heat))]))
     hubness = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
     for (dataset, direction), of_dataset in groups(frame, "dataset", "direction"):
+        tables: list[Part] = []
         for model, rows in of_models(of_dataset):
             perturbed = rows[rows["suite"] != "clean"]
             chosen = perturbed if len(perturbed) else rows
@@ -51,10 +70,16 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[Section]:
             what = "mean over perturbed scenarios" if len(perturbed) else "clean queries"
             caption = f"{titled(dataset, model, DIRECTIONS[direction])}: hubness of the k-occurrence, k = 15, {what}"
             formats = dict.fromkeys(renamed.columns, ".3f")
-            histograms.append(plain_table(caption, renamed, formats, map(methods.title_of, renamed.index)))
+            best = {
+                name: marks(renamed[name].tolist(), [None] * len(renamed), ".3f", lower=True)
+                for name in renamed.columns
+            }
+            table = plain_table(caption, renamed, formats, map(methods.title_of, renamed.index), best)
+            tables.append(table)
+        histograms.append(Panel(views.of(dataset, direction), [Row(tables)]))
     empty = ["No evaluation yet."]
     return [
-        Section("hubness", "Hubness", [] if histograms else empty, histograms),
+        Section("hubness", "Hubness", [_READING] if histograms else empty, histograms),
         Section("similarities", "Similarities", [] if maps else empty, maps),
     ]
 

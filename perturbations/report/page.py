@@ -16,9 +16,10 @@ from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import QUARANTINE, RESULTS, ResultRow
 from perturbations.manifest.pictures import read as read_pictures
 from perturbations.manifest.results import check
-from perturbations.models import registry as models
-from perturbations.report import hubs, scores, sections
+from perturbations.models import registry as models_shelf
+from perturbations.report import estimates, figures, hubs, scores, sections, views
 from perturbations.report.parts import model_names, order, plural
+from perturbations.report.ranks import read as read_ranks
 from perturbations.system import shown, storage
 
 
@@ -26,6 +27,7 @@ def write(
     output: Path,
     *,
     results: Sequence[Path] = (),
+    ranks: Sequence[Path] = (),
     pictures: Sequence[Path] = (),
     statistics: Sequence[Path] = (),
     quarantine: Sequence[Path] = (),
@@ -36,23 +38,27 @@ def write(
     Args:
         output: the .html.
         results: `results` manifests, one per dataset and model.
+        ranks: `ranks` manifests of these results; results without them have no intervals.
         pictures: files of `perturbations.manifest.pictures`, .json.
         statistics: `text_statistics` manifests.
         quarantine: `quarantine` manifests.
         sheets: contact sheets, .png.
 
-    Raises `ManifestError` when a file is not of its kind, or when means of the results would mix models.
+    Raises `ManifestError` when a file is not of its kind, when means of the results would mix models, or when ranks
+    and results are of different runs.
     """
     import jinja2
 
     frame = _read(results)
     failed = [row for path in quarantine for row in files.read_rows(path, QUARANTINE)]
+    shown_views = views.of(frame)
+    of_scores = scores.Sections(shown_views)
+    for models in estimates.of(frame, read_ranks(ranks)):
+        of_scores.add(models)
     parts = [
-        scores.recall(frame),
-        scores.severities(frame),
-        scores.robustness(frame),
-        *hubs.hubs(frame, [picture for path in pictures for picture in read_pictures(path)]),
-        sections.costs(frame),
+        *of_scores.done(),
+        *hubs.hubs(frame, [picture for path in pictures for picture in read_pictures(path)], shown_views),
+        sections.costs(frame, shown_views),
         sections.sheets(sheets),
         sections.gate(statistics, results),
         sections.quarantined(failed, [text for path in quarantine if (text := sections.corpus_sentence(path))]),
@@ -66,7 +72,14 @@ def write(
         finalize=lambda value: shown.line(value) if type(value) is str else value,
     )
     text = environment.get_template("page.html.j2").render(
-        title="Retrieval under perturbation", summary=_summary(frame), banner=_banner(frame), sections=parts
+        title="Retrieval under perturbation",
+        summary=_summary(frame),
+        banner=_banner(frame),
+        sections=parts,
+        views=shown_views,
+        metrics=views.METRICS,
+        styles=figures.STYLES,
+        size=figures,
     )
     storage.write_text(output, text)
 
@@ -89,8 +102,7 @@ def _summary(frame: pd.DataFrame) -> str:
     scenarios = len(frame[columns].drop_duplicates())
     return (
         f"{plural(frame['dataset'].nunique(), 'dataset')}, {plural(frame['model_key'].nunique(), 'model')}, "
-        f"{plural(scenarios, 'scenario')}, {plural(frame['method'].nunique(), 'method')}; R@1 in percent, "
-        "of each model the best of a column bold, the second best underlined."
+        f"{plural(scenarios, 'scenario')}, {plural(frame['method'].nunique(), 'method')}."
     )
 
 
@@ -99,7 +111,7 @@ def _banner(frame: pd.DataFrame) -> list[str]:
     for backend in frame["backend"].dropna().unique():
         for role, player in json.loads(backend).items():
             stands_in = player in ("offline", "demo_encoder") or role == "severities"
-            if stands_in or (role == "captions" and models.stand_ins() & set(player.split(" + "))):
+            if stands_in or (role == "captions" and models_shelf.stand_ins() & set(player.split(" + "))):
                 offline.setdefault(role, set()).add(player)
     lines = []
     if offline.pop("retrieval", None):

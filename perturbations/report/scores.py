@@ -2,201 +2,309 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from perturbations.report import figures
+from perturbations.report import figures, overview
+from perturbations.report.estimates import CLEAN, Column, Scenario, Scores, marks, mean_column, spans_of
 from perturbations.report.parts import (
     DIRECTIONS,
     Cell,
-    Figure,
-    Heading,
+    Folded,
     Line,
+    Panel,
     Part,
+    Plots,
+    Row,
     Section,
     Table,
-    groups,
+    Text,
+    declared_by,
     label,
-    of_models,
-    order,
+    number,
     titled,
 )
-from perturbations.retrieval import aggregate, robustness_scores
-from perturbations.suites import registry
+from perturbations.report.views import METRICS, Views
+from perturbations.retrieval import aggregate, gamma_a, gamma_r, mmi, robustness_scores
+from perturbations.retrieval.bootstrap import Samples
 from perturbations.tta.methods import registry as methods
 
-_KINDS = {"v2t": "video", "t2v": "text"}
 _SCORES = {"gamma_a": "absolute robustness", "gamma_r": "relative robustness", "mmi": "MultiModal Impact"}
+_FORMULAS = {"gamma_a": gamma_a, "gamma_r": gamma_r, "mmi": mmi}
+_CLEAN = Column("clean", ((CLEAN, 1.0),))
 
 
-def recall(frame: pd.DataFrame) -> Section:
-    """R@1 of each method under each perturbation, as in the papers' tables, and of mixed queries."""
-    parts: list[Part] = []
-    for (dataset, direction), group in groups(frame, "dataset", "direction"):
-        parts.append(Heading(f"{dataset}: {DIRECTIONS[direction]}"))
-        clean = group[group["suite"] == "clean"]
-        plain = group[(group["suite"] != "clean") & group["mix"].isna()]
-        if plain.empty:
-            parts.append(_table("unperturbed queries", {}, clean, pd.DataFrame()))
-        for (suite,), of_suite in groups(plain, "suite"):
-            for severity, scenario in of_suite.groupby(of_suite["severity"].astype(int), sort=True):
-                players = dict(zip(scenario["perturbation"], scenario["backend"], strict=True))
-                labels = {name: label(suite, name, backend) for name, backend in players.items()}
-                levels = {
-                    level: [labels[name] for name in names]
-                    for level, names in _levels(suite, _KINDS[direction], set(labels)).items()
-                }
-                title = f"{suite} at severity {severity}: R@1"
-                parts.append(_table(title, levels, clean, scenario.assign(column=scenario["perturbation"].map(labels))))
-        for (suite, mix), mixed in groups(group[group["mix"].notna()], "suite", "mix"):
-            named = [
-                f"{share:.0%} perturbed" if pd.notna(share) else name
-                for name, share in zip(mixed["perturbation"], mixed["share"], strict=True)
+class Sections:
+    """The sections of scores; results are added dataset by dataset, as the resamples of all need too much memory."""
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+        self._recall: list[Part] = []
+        self._severity: list[Part] = []
+        self._robustness: list[Part] = []
+
+    def add(self, models: Sequence[Scores]) -> None:
+        """Add the models of one dataset and direction."""
+        several = len(models) > 1
+        self._recall += overview.tables(models, self._views)
+        self._recall += recall(models, self._views)
+        for scores in models:
+            name = scores.model if several else ""
+            self._severity += severities(scores, name, self._views)
+        self._robustness += robustness(models, self._views)
+
+    def done(self) -> list[Section]:
+        """The sections."""
+        if not self._views.there:
+            nothing = "Nothing was evaluated yet: snakemake tta_<dataset>."
+            return [
+                Section("results", "Results", [nothing]),
+                Section("severity", "R@1 against severity", ["No perturbed query yet."]),
+                Section("robustness", "Robustness scores", ["No perturbed query yet."]),
             ]
-            levels = {mix.replace("_", " "): list(dict.fromkeys(named))}
-            parts.append(_table(f"{suite}, {mix.replace('_', ' ')}: R@1", levels, clean, mixed.assign(column=named)))
-    texts = [] if parts else ["Nothing was evaluated yet: snakemake tta_<dataset>."]
-    return Section("results", "Results", texts, parts)
+        absent = "This dataset was not evaluated with such queries."
+        self._recall += [Panel(self._views.empty, [Text(absent)])] if self._views.empty else []
+        text = (
+            "Absolute robustness is 1 - (clean - perturbed) / 100, relative robustness 1 - (clean - perturbed) / "
+            "clean, MultiModal Impact (clean - perturbed) / clean, of R@1; mean and standard deviation over a "
+            "category's perturbations, and the 95 % interval of the mean over queries. A method is compared with its "
+            "own clean result."
+        )
+        axes = "Each small plot is one category, and all plots of a model have the same axes. Severity 0 is clean."
+        empty = ["No perturbed query yet."]
+        return [
+            Section("results", "Results", [], self._recall),
+            Section("severity", "R@1 against severity", [axes] if self._severity else empty, self._severity),
+            Section("robustness", "Robustness scores", [text] if self._robustness else empty, self._robustness),
+        ]
 
 
-def _levels(suite: str, kind: str, names: set[str]) -> dict[str, list[str]]:
-    """The named perturbations of a suite by category, in the paper's order."""
-    levels: dict[str, list[str]] = {}
-    for entry in registry.suite(suite).perturbations:
-        if entry.kind == kind and entry.name in names:
-            levels.setdefault(entry.level, []).append(entry.name)
-    return levels
+# --- recall per perturbation -----------------------------------------------------------------------------------------
 
 
-def _table(title: str, levels: dict[str, list[str]], clean: pd.DataFrame, scenario: pd.DataFrame) -> Table:
+def recall(models: Sequence[Scores], views: Views) -> list[Part]:
+    """R@1 of each method under each perturbation, as in the papers' tables, and of mixed queries; folded."""
+    first = models[0]
+    rows = pd.concat([scores.rows for scores in models])
+    parts: list[Part] = []
+    perturbed = rows[rows["suite"] != "clean"]
+    if perturbed.empty:
+        parts.append(Panel(views.of(first.dataset, first.direction), [Folded("All metrics", [_unperturbed(models)])]))
+    for suite, of_suite in perturbed.groupby("suite", sort=True):
+        folded: list[Part] = []
+        plain = of_suite[of_suite["mix"].isna()]
+        for severity, at in plain.groupby(plain["severity"].astype(int), sort=True):
+            folded.append(_folded(models, f"{suite} at severity {severity}: R@1", _levels(str(suite), at)))
+        for mix, mixed in of_suite[of_suite["mix"].notna()].groupby("mix", sort=True):
+            spoken = str(mix).replace("_", " ")
+            folded.append(_folded(models, f"{suite}, {spoken}: R@1", {spoken: _mixed(mixed)}))
+        parts.append(Panel(views.of(first.dataset, first.direction, str(suite)), folded))
+    return parts
+
+
+def _levels(suite: str, rows: pd.DataFrame) -> dict[str, list[Column]]:
+    """The perturbations at one severity by category, in the paper's order."""
+    places = {entry.name: place for place, entry in enumerate(declared_by(suite))}
+    named = sorted(
+        zip(rows["perturbation"], rows["level"], rows["severity"], rows["backend"], strict=True),
+        key=lambda row: (places.get(row[0], len(places)), row[0]),
+    )
+    levels: dict[str, dict[str, Column]] = {}
+    for name, level, severity, backend in named:
+        scenario = (suite, name, int(severity), None, None)
+        levels.setdefault(level, {})[name] = Column(label(suite, name, backend), ((scenario, 1.0),))
+    return {level: list(columns.values()) for level, columns in levels.items()}
+
+
+def _mixed(rows: pd.DataFrame) -> list[Column]:
+    columns: dict[Scenario, Column] = {}
+    for suite, name, severity, mix, share in zip(
+        *(rows[column] for column in ("suite", "perturbation", "severity", "mix", "share")), strict=True
+    ):
+        known = None if pd.isna(share) else float(share)
+        scenario = (suite, name, None if pd.isna(severity) else int(severity), mix, known)
+        heading = name if known is None else f"{known:.0%} perturbed"
+        columns.setdefault(scenario, Column(heading, ((scenario, 1.0),)))
+    return list(columns.values())
+
+
+def _folded(models: Sequence[Scores], title: str, levels: Mapping[str, Sequence[Column]]) -> Folded:
+    return Folded(title, [_table(title, models, levels)])
+
+
+def _table(title: str, models: Sequence[Scores], levels: Mapping[str, Sequence[Column]]) -> Table:
     """Methods x perturbations, grouped by category, with averages; several models one below the other."""
-    keys = ["model_name", "method"]
-    both = pd.concat([clean, scenario])[keys] if len(scenario) else clean[keys]
-    names = sorted(dict.fromkeys(both.itertuples(index=False, name=None)), key=lambda name: name[0])
-    columns: list[tuple[pd.Series, bool]] = [(clean.groupby(keys)["r1"].mean(), False)]
+    columns = [_CLEAN]
     head, second = [Cell("method"), Cell("clean")], [Cell(""), Cell("")]
-    table = scenario.groupby([*keys, "column"])["r1"].mean().unstack() if len(scenario) else pd.DataFrame()
     for level, members in levels.items():
         several = len(members) > 1
-        head.append(Cell(level, span=len(members) + several))
-        for name in members:
-            columns.append((table[name], False))
-            second.append(Cell(name))
+        head.append(Cell(level, span=len(members) + several, first=True))
+        columns += members
+        second += [Cell(member.name, first=place == 0) for place, member in enumerate(members)]
         if several:
-            columns.append((table[members].mean(axis=1, skipna=False), True))
+            columns.append(_average(members))
             second.append(Cell("average", average=True))
     if len(levels) > 1:
         head.append(Cell("all"))
         second.append(Cell("average", average=True))
-        columns.append(
-            (table[[name for members in levels.values() for name in members]].mean(axis=1, skipna=False), True)
-        )
+        columns.append(_average([member for members in levels.values() for member in members]))
     body: list[Line] = []
-    models = list(dict.fromkeys(model for model, _ in names))
-    for model in models:
-        own = [name for name in names if name[0] == model]
-        marked = [_marks([values.get(name, np.nan) for name in own], average) for values, average in columns]
-        body += [Line(model, [])] if len(models) > 1 else []
+    for scores in models:
+        marked = [_marked(scores, column) for column in columns]
+        body += [Line(scores.model, [])] if len(models) > 1 else []
         body += [
-            Line(methods.title_of(method), [cells[place] for cells in marked]) for place, (_, method) in enumerate(own)
+            Line(methods.title_of(method), [cells[place] for cells in marked])
+            for place, method in enumerate(scores.methods)
         ]
     return Table(title, [head, second] if levels else [head], body)
 
 
-def _marks(values: Sequence[float], average: bool = False) -> list[Cell]:
-    """The cells of a column. Values with the same text are ties; no cell is marked where all texts are the same."""
-    shown = ["" if pd.isna(value) else f"{value:.1f}" for value in values]
-    places = sorted({float(text) for text in shown if text}, reverse=True)
-    several = len(places) > 1
-    return [
-        Cell(
-            text,
-            best=several and bool(text) and float(text) == places[0],
-            second=several and bool(text) and float(text) == places[1],
-            average=average,
+def _average(columns: Sequence[Column]) -> Column:
+    return Column("average", tuple((column.weights[0][0], 1 / len(columns)) for column in columns))
+
+
+def _marked(scores: Scores, column: Column, metric: str = "r1", form: str = ".1f") -> list[Cell]:
+    """The cells of a column, one per method."""
+    values = [scores.value(metric, method, column) for method in scores.methods]
+    samples = [scores.samples(metric, method, column) for method in scores.methods]
+    marked = marks(values, samples, form, lower=metric in overview.LOWER)
+    return [Cell(number(value, form), mark=mark) for value, mark in zip(values, marked, strict=True)]
+
+
+def _unperturbed(models: Sequence[Scores]) -> Table:
+    """Methods x metrics, where only unperturbed queries were asked."""
+    body: list[Line] = []
+    for scores in models:
+        columns = [_marked(scores, _CLEAN, metric=metric, form=overview.form_of(metric)) for metric in METRICS]
+        body += [Line(scores.model, [])] if len(models) > 1 else []
+        body += [
+            Line(methods.title_of(method), [cells[place] for cells in columns])
+            for place, method in enumerate(scores.methods)
+        ]
+    return Table("unperturbed queries", [[Cell("method"), *map(Cell, METRICS.values())]], body)
+
+
+# --- severity --------------------------------------------------------------------------------------------------------
+
+
+def severities(scores: Scores, model: str, views: Views) -> list[Part]:
+    """Mean R@1 of each method against severity: a small plot per category, and for all."""
+    plain = scores.rows[(scores.rows["suite"] != "clean") & scores.rows["mix"].isna()]
+    parts: list[Part] = []
+    for suite in sorted(map(str, plain["suite"].unique())):
+        levels = scores.scenarios(suite)
+        every = [scenario for members in levels.values() for scenario in members]
+        shown = {**levels, **({"all": every} if len(levels) > 1 else {})}
+        lines = {level: _lines(scores, members) for level, members in shown.items()}
+        where = titled(scores.dataset, model, suite, DIRECTIONS[scores.direction])
+        styles = {method: f"k{methods.place_of(method) % figures.STYLES}" for method in scores.methods}
+        plots = Plots(
+            f"{where}: mean R@1 over the perturbations at each severity.",
+            f"R@1 of each method against severity, {'; '.join(lines)}; the tables of results hold the numbers",
+            figures.lines(lines, styles),
+            "severity",
+            "R@1, %",
+            [(style, methods.title_of(method)) for method, style in styles.items()],
         )
-        for text in shown
-    ]
+        parts.append(Panel(views.of(scores.dataset, scores.direction, suite), [plots]))
+    return parts
 
 
-def severities(frame: pd.DataFrame) -> Section:
-    """Mean R@1 of each method against severity, as figures."""
+def _lines(scores: Scores, scenarios: Sequence[Scenario]) -> dict[str, dict[int, float]]:
+    """Mean R@1 by severity of each method."""
+    at: dict[int, list[Scenario]] = {}
+    for scenario in scenarios:
+        at.setdefault(scenario[2], []).append(scenario)
+    columns = {0: _CLEAN, **{severity: mean_column("", at[severity]) for severity in sorted(at)}}
+    values = {
+        method: {severity: scores.value("r1", method, column) for severity, column in columns.items()}
+        for method in scores.methods
+    }
+    return {
+        method: {severity: value for severity, value in points.items() if not np.isnan(value)}
+        for method, points in values.items()
+    }
+
+
+# --- robustness ------------------------------------------------------------------------------------------------------
+
+
+def robustness(models: Sequence[Scores], views: Views) -> list[Part]:
+    """Robustness scores of each method and category: a table per score and model; models stand side by side."""
+    first = models[0]
+    suites = sorted({str(suite) for scores in models for suite in scores.rows["suite"] if suite != "clean"})
     parts: list[Part] = []
-    plain = frame[frame["mix"].isna() & (frame["suite"] != "clean")]
-    for (dataset, direction, suite), of_suite in groups(plain, "dataset", "direction", "suite"):
-        clean = frame[(frame["dataset"] == dataset) & (frame["direction"] == direction) & (frame["suite"] == "clean")]
-        for model, group in of_models(of_suite):
-            lines = _lines(group, clean[clean["model_key"].isin(group["model_key"])])
-            where = titled(dataset, model, suite, DIRECTIONS[direction])
-            parts.append(
-                Figure(
-                    figures.lines(lines, "severity (0: clean)", "R@1, %"),
-                    f"R@1 of each method against severity: {_spoken(lines)}",
-                    f"{where}: mean R@1 over the perturbations at each severity.",
-                    640,
+    for suite in suites:
+        means = [_means(scores, suite) for scores in models]
+        rows: list[Part] = []
+        for score, title in _SCORES.items():
+            tables: list[Part] = []
+            for scores, own in zip(models, means, strict=True):
+                name = scores.model if len(models) > 1 else ""
+                which = suite if len(suites) > 1 else ""
+                where = titled(scores.dataset, name, DIRECTIONS[scores.direction], which)
+                tables += [_robustness_table(f"{where}: {title}", scores, suite, score, own)] if own else []
+            row = Row(tables)
+            rows += [row if not rows else Folded(title[0].upper() + title[1:], [row])] if tables else []
+        parts.append(Panel(views.of(first.dataset, first.direction, suite), rows))
+    return parts
+
+
+def _means(scores: Scores, suite: str) -> dict[tuple[str, str, str], tuple[float, float]]:
+    """Mean and standard deviation over a category's perturbations, by score, category and method."""
+    rows = scores.rows
+    scored = robustness_scores(rows[rows["mix"].isna() & rows["suite"].isin(["clean", suite])])
+    if scored.empty:
+        return {}
+    means = aggregate(scored, ["level", "method"])
+    return {
+        (score, str(level), str(method)): (float(mean), float(spread))
+        for score in _SCORES
+        for level, method, mean, spread in zip(
+            means["level"], means["method"], means[f"{score}_mean"], means[f"{score}_std"], strict=True
+        )
+    }
+
+
+def _robustness_table(
+    caption: str, scores: Scores, suite: str, score: str, means: Mapping[tuple[str, str, str], tuple[float, float]]
+) -> Table:
+    asked = scores.scenarios(suite)
+    columns = []
+    for level, scenarios in asked.items():
+        column = mean_column(level, scenarios)
+        known = [means.get((score, level, method), (np.nan, np.nan)) for method in scores.methods]
+        samples = [_robustness_samples(scores, score, method, column) for method in scores.methods]
+        marked = marks([value for value, _ in known], samples, ".2f", lower=score == "mmi")
+        columns.append(
+            [
+                Cell(
+                    number(value, ".2f"),
+                    mark=mark,
+                    spread=number(spread, ".2f"),
+                    interval=overview.ends(span, ".2f"),
                 )
-            )
-    return Section("severity", "R@1 against severity", [] if parts else ["No perturbed query yet."], parts)
-
-
-def _lines(group: pd.DataFrame, clean: pd.DataFrame) -> dict[str, dict[int, float]]:
-    """Mean R@1 by severity of each method of one model."""
-    lines = {}
-    for method in dict.fromkeys(group["method"]):
-        at = group[group["method"] == method].groupby("severity")["r1"].mean()
-        start = clean[clean["method"] == method]["r1"].mean()
-        means = {int(severity): float(value) for severity, value in at.items()}
-        lines[methods.title_of(method)] = {0: float(start), **means}
-    return lines
-
-
-def _spoken(lines: dict[str, dict[int, float]]) -> str:
-    return "; ".join(
-        f"{method} " + ", ".join(f"{value:.1f} at {severity}" for severity, value in values.items())
-        for method, values in lines.items()
-    )
-
-
-def robustness(frame: pd.DataFrame) -> Section:
-    """Robustness scores of each method and category."""
-    text = (
-        "Absolute robustness is 1 - (clean - perturbed) / 100, relative robustness 1 - (clean - perturbed) / clean, "
-        "MultiModal Impact (clean - perturbed) / clean, of R@1; "
-        "mean and standard deviation over a category's perturbations. A method is compared with its own clean result."
-    )
-    plain = frame[frame["mix"].isna()]
-    parts: list[Part] = []
-    for (dataset, direction), of_dataset in groups(plain, "dataset", "direction"):
-        for model, group in of_models(of_dataset):
-            scored = robustness_scores(group)
-            if not scored.empty:
-                parts += _robustness_tables(titled(dataset, model, DIRECTIONS[direction]), scored)
-    return Section("robustness", "Robustness scores", [text] if parts else ["No perturbed query yet."], parts)
-
-
-def _robustness_tables(where: str, scored: pd.DataFrame) -> list[Table]:
-    """One table per score: methods x categories."""
-    scores = aggregate(scored, ["suite", "level", "method"])
-    scored_columns = set(scores[["suite", "level"]].itertuples(index=False, name=None))
-    columns = [
-        column
-        for suite in sorted({suite for suite, _ in scored_columns})
-        for column in dict.fromkeys((suite, entry.level) for entry in registry.suite(suite).perturbations)
-        if column in scored_columns
+                for (value, spread), span, mark in zip(known, spans_of(samples), marked, strict=True)
+            ]
+        )
+    head = [Cell("method"), Cell(suite, span=len(asked), first=True)]
+    second = [Cell(""), *(Cell(level, first=place == 0) for place, level in enumerate(asked))]
+    body = [
+        Line(methods.title_of(method), [cells[place] for cells in columns])
+        for place, method in enumerate(scores.methods)
     ]
-    suites = list(dict.fromkeys(suite for suite, _ in columns))
-    head = [Cell("method"), *(Cell(name, span=sum(suite == name for suite, _ in columns)) for name in suites)]
-    second = [Cell(""), *(Cell(level) for _, level in columns)]
-    tables = []
-    for score, title in _SCORES.items():
-        body = []
-        for method, own in scores.sort_values("method", key=order, kind="stable").groupby("method", sort=False):
-            cell = {
-                (row["suite"], row["level"]): f"{row[f'{score}_mean']:.2f} ± {row[f'{score}_std']:.2f}"
-                for row in own.to_dict("records")
-            }
-            body.append(Line(methods.title_of(str(method)), [Cell(cell.get(column, "")) for column in columns]))
-        tables.append(Table(f"{where}: {title}", [head, second], body))
-    return tables
+    return Table(caption, [head, second], body, stacked=True)
+
+
+def _robustness_samples(scores: Scores, score: str, method: str, column: Column) -> Samples | None:
+    """A robustness score of a category in each resample: of each seed, then the mean."""
+    clean = scores.seed_samples("r1", method, _CLEAN)
+    perturbed = scores.seed_samples("r1", method, column)
+    if clean is None or perturbed is None:
+        return None
+    formula = _FORMULAS[score]
+    of_seeds = [np.asarray(formula(before, after)) for before, after in zip(clean, perturbed, strict=True)]
+    mean: Samples = np.mean(of_seeds, axis=0)
+    return mean

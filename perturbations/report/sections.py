@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import cv2
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from perturbations.errors import ManifestError
 from perturbations.manifest import files, sets
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import TEXT_STATISTICS, QuarantineRow, TextStatisticsRow
 from perturbations.manifest.skipped import of_manifest, sentences
+from perturbations.report.estimates import marks
 from perturbations.report.parts import (
     DIRECTIONS,
     Cell,
     Figure,
     Line,
+    Panel,
+    Part,
     Section,
     Table,
     groups,
@@ -28,13 +34,16 @@ from perturbations.report.parts import (
     plural,
     titled,
 )
+from perturbations.report.views import Views
 from perturbations.tta.methods import registry as methods
 
-_SHEET_WIDTH = 1600  # pixels; a wider sheet shows no more detail on the page
+_SHEET_FORMS = ((1600, 80), (1200, 75), (900, 70), (700, 60), (500, 50))
+"""Pixels and quality of a contact sheet, the best first; a wider sheet shows no more detail on the page."""
+_SHEETS_BYTES = 90_000  # of all sheets together: a page is passed on by mail
 _MOST_LISTED = 200  # quarantined rows
 
 
-def costs(frame: pd.DataFrame) -> Section:
+def costs(frame: pd.DataFrame, views: Views) -> Section:
     """Milliseconds, memory and steps of each method."""
     formats = {
         **{f"{part}_ms_p50": ".2f" for part in ("encode", "adapt", "rerank", "total")},
@@ -44,36 +53,58 @@ def costs(frame: pd.DataFrame) -> Section:
         "empty": ".0f",
         "non_finite": ".0f",
     }
-    parts = []
+    measured = [name for name in formats if "_ms_" in name or name == "peak_memory_mib"]
+    parts: list[Part] = []
     for (dataset, direction), of_dataset in groups(frame, "dataset", "direction"):
         for model, group in of_models(of_dataset):
             medians = group.groupby("method", sort=False)[list(formats)].median()
+            adapted = [name != methods.baseline().name for name in medians.index]
+            marked = {name: _least(medians[name].tolist(), adapted, formats[name]) for name in measured}
             where = titled(dataset, model, DIRECTIONS[direction])
             title = f"{where}: milliseconds per query, medians over scenarios"
-            parts.append(plain_table(title, medians, formats, map(methods.title_of, medians.index)))
+            table = plain_table(title, medians, formats, map(methods.title_of, medians.index), marked)
+            parts.append(Panel(views.of(dataset, direction), [table]))
     text = (
         "Encode: forward passes of the query encoder; adapt: losses, backward passes, optimizer; rerank: similarities. "
         "Steps: done (updates), skipped because no query passed the method's filter (empty), "
-        "skipped because of NaN or infinite values (non finite)."
+        "skipped because of NaN or infinite values (non finite). Marked is the least cost of a method that is not "
+        f"{methods.baseline().title}."
     )
     return Section("cost", "Cost", [text] if parts else ["No evaluation yet."], parts)
 
 
+def _least(values: Sequence[float], counted: Sequence[bool], form: str) -> list[str]:
+    """The marks of a column of costs, without the methods that do not count."""
+    kept = [value if own else float("nan") for value, own in zip(values, counted, strict=True)]
+    return marks(kept, [None] * len(kept), form.replace(",", ""), lower=True)
+
+
 def sheets(paths: Sequence[Path]) -> Section:
     """The contact sheets of the corpora."""
-    parts = []
+    parts: list[Part] = []
     for path in paths:
         image = cv2.imread(str(path), cv2.IMREAD_COLOR)
         if image is None:
             raise ManifestError(f"{path} is not a readable image")
-        if image.shape[1] > _SHEET_WIDTH:
-            size = _SHEET_WIDTH, round(image.shape[0] * _SHEET_WIDTH / image.shape[1])
-            image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
-        _, data = cv2.imencode(".webp", image, [cv2.IMWRITE_WEBP_QUALITY, 85])
-        source = "data:image/webp;base64," + base64.b64encode(data.tobytes()).decode()
+        source = "data:image/webp;base64," + base64.b64encode(_small(image, _SHEETS_BYTES // len(paths))).decode()
         suite, dataset = path.parent.name, path.parent.parent.name
         parts.append(Figure(source, f"Contact sheet of {suite} on {dataset}", f"{suite} on {dataset}."))
     return Section("sheets", "Perturbed clips", [] if parts else ["No corpus of videos yet."], parts)
+
+
+def _small(image: NDArray[np.integer | np.floating], most: int) -> bytes:
+    """An image as WebP of at most `most` bytes, in the best form that allows; the least one may be larger."""
+    data = b""
+    for width, quality in _SHEET_FORMS:
+        smaller = image
+        if image.shape[1] > width:
+            size = width, max(1, round(image.shape[0] * width / image.shape[1]))
+            smaller = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+        _, encoded = cv2.imencode(".webp", smaller, [cv2.IMWRITE_WEBP_QUALITY, quality])
+        data = encoded.tobytes()
+        if len(data) <= most:
+            break
+    return data
 
 
 _SHARES = ("changed", "effectively_changed", "accepted")
@@ -81,7 +112,7 @@ _SHARES = ("changed", "effectively_changed", "accepted")
 
 def gate(paths: Sequence[Path], results: Sequence[Path] = ()) -> Section:
     """Perturbed captions, the share that the fidelity gate accepted, and what is left out of them and of `results`."""
-    parts = []
+    parts: list[Part] = []
     left_out = [
         f"{' on '.join(reversed(path.parts[-3:-1]))}: {line}."
         for path in (*paths, *results)
@@ -111,7 +142,7 @@ def gate(paths: Sequence[Path], results: Sequence[Path] = ()) -> Section:
         corpus = f"{statistics['suite'].iloc[0]} on {statistics['dataset'].iloc[0]}"
         of_rows = zip(statistics["suite"], statistics["perturbation"], statistics["backend"], strict=True)
         names = [label(*row) for row in of_rows]
-        parts.append(plain_table(f"{corpus}; changed and accepted in percent", shown, formats, names))
+        parts.append(plain_table(f"{corpus}; changed and accepted in percent", shown, formats, names, {}))
     text = (
         "Perturbed captions, and the share that the fidelity gate accepted, which asks for the same topic, not for the "
         "same meaning. Effectively changed: after lower-casing and stripping punctuation. Fluency: change of the mean "
@@ -156,26 +187,52 @@ def quarantined(rows: Sequence[QuarantineRow], corpora: Sequence[str]) -> Sectio
 
 
 def provenance(frame: pd.DataFrame, paths: Sequence[Path]) -> Section:
-    """What the results depend on."""
+    """What the results depend on: a column per model, a line per fact and setting."""
     if frame.empty:
         return Section("provenance", "How it was made", ["Nothing was evaluated yet."])
-    facts = {
-        "model": frame["model_key"],
-        "setting": frame["setting"],
-        "seeds": frame["seed"].astype(str),
-        "checkpoint (sha256)": frame["checkpoint_sha256"],
-        "settings": frame["settings"],
-        "tools": frame["tools"],
-    }
-    values_of = {name: sorted(set(values.dropna())) for name, values in facts.items()}
-    about = [files.read_metadata(path) for path in paths]
-    values_of["package"] = sorted(
-        {str(metadata["package_version"]) for metadata in about if "package_version" in metadata}
+    models = [(str(name), rows) for name, rows in frame.groupby("model_name", sort=True)]
+    facts = [_facts(rows) for _, rows in models]
+    names = list(dict.fromkeys(name for own in facts for name in own))
+    body = [Line(name, [Cell("; ".join(own.get(name, ()))) for own in facts]) for name in names]
+    packages = sorted(
+        {str(about["package_version"]) for about in map(files.read_metadata, paths) if "package_version" in about}
     )
-    body = [Line(name, [Cell("; ".join(map(str, values)))]) for name, values in values_of.items() if values]
-    return Section(
-        "provenance",
-        "How it was made",
-        [],
-        [Table("what the results depend on", [[Cell("name"), Cell("value")]], body)],
-    )
+    texts = [f"Made by version {', '.join(packages)} of this package."] if packages else []
+    head = [Cell("name"), *(Cell(name if len(models) > 1 else "value") for name, _ in models)]
+    table = Table("what the results depend on", [head], body, left=True)
+    return Section("provenance", "How it was made", texts, [table])
+
+
+def _facts(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """The distinct values of each fact of one model's results; JSON becomes one fact per key."""
+    facts: dict[str, list[str]] = {}
+    columns = {"model": "model_key", "setting": "setting", "seeds": "seed", "checkpoint (sha256)": "checkpoint_sha256"}
+    for name, column in columns.items():
+        facts[name] = sorted(set(rows[column].dropna().astype(str)))
+    for column in ("settings", "tools", "backend"):
+        for text in sorted(set(rows[column].dropna())):
+            for name, value in _flat(column, text):
+                values = facts.setdefault(name, [])
+                values += [] if value in values else [value]
+    return facts
+
+
+def _flat(name: str, text: str) -> Iterator[tuple[str, str]]:
+    """The values of a JSON object by name, also of objects in it; other text as it is."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    stack = [(name, value)]
+    while stack:
+        name, value = stack.pop()
+        if isinstance(value, dict):
+            stack += [(f"{name}: {key}", own) for key, own in sorted(value.items(), reverse=True)]
+        elif isinstance(value, list) and not any(isinstance(entry, dict | list) for entry in value):
+            yield name, ", ".join(map(_spoken, value))
+        else:
+            yield name, _spoken(value)
+
+
+def _spoken(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -1,10 +1,11 @@
-"""How good a matrix of similarities is: recall and ranks, robustness scores, hubness, composed retrieval.
+"""How good a matrix of similarities is: recall and ranks, robustness scores, intervals, hubness, composed retrieval.
 
 Needs NumPy and SciPy (robustness tables: pandas); similarities may be NumPy arrays or torch tensors.
 """
 
 from __future__ import annotations
 
+from perturbations.retrieval.bootstrap import draws, interval, resampled_recall
 from perturbations.retrieval.composed import composed_places, composed_recall
 from perturbations.retrieval.hubs import hubness, hubness_of, k_occurrence
 from perturbations.retrieval.metrics import ranks, recall_at_k, summary, summary_of_ranks
@@ -14,14 +15,17 @@ __all__ = [
     "aggregate",
     "composed_places",
     "composed_recall",
+    "draws",
     "gamma_a",
     "gamma_r",
     "hubness",
     "hubness_of",
+    "interval",
     "k_occurrence",
     "mmi",
     "ranks",
     "recall_at_k",
+    "resampled_recall",
     "robustness_scores",
     "summary",
     "summary_of_ranks",

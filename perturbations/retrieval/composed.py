@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from perturbations.retrieval.arrays import Values, as_array
+from perturbations.retrieval.bootstrap import share_interval
 
 Half = Literal["text", "visual", "average"]
 Strategy = Literal["text", "visual", "average", "two_stage"]
@@ -178,9 +178,8 @@ def composed_recall(places: Values, ks: Sequence[int] = GLOBAL_KS) -> dict[str, 
             result |= dict.fromkeys((f"r{k}", f"r{k}_low", f"r{k}_high"), float("nan"))
             continue
         share = float(np.mean((counted >= 1) & (counted <= k)))
-        # To draw n queries again and count the hits is to draw from a binomial distribution, whose quantiles are known.
-        low, high = stats.binom.ppf([0.025, 0.975], counted.size, share) / counted.size
-        result |= {f"r{k}": 100 * share, f"r{k}_low": 100 * float(low), f"r{k}_high": 100 * float(high)}
+        low, high = share_interval(share, counted.size)
+        result |= {f"r{k}": 100 * share, f"r{k}_low": 100 * low, f"r{k}_high": 100 * high}
     return result | {"queries": int(counted.size), "skipped": int(known.size - counted.size)}
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from perturbations import shelf
 from perturbations.bounds import Bounds, Joint, problem_of
-from perturbations.errors import UnknownPerturbationError, short
+from perturbations.errors import UnknownPerturbationError, did_you_mean, short
 from perturbations.kernels import Kernel, Method
 from perturbations.strengths import Path, Value, along, between
 from perturbations.text.scripts import Languages
@@ -340,7 +340,8 @@ def suites() -> dict[str, Suite]:
 def suite(name: str) -> Suite:
     """The suite called `name`; raises `UnknownPerturbationError` when there is none."""
     if name not in suites():
-        raise UnknownPerturbationError(f"no suite '{name}'; known: {', '.join(suites())}")
+        known = ", ".join(suites())
+        raise UnknownPerturbationError(f"no suite {short(name)}; known: {known}{did_you_mean(name, suites())}")
     return suites()[name]
 
 
@@ -357,14 +358,25 @@ def get(key: str, variant: str | None = None) -> Perturbation:
     """
     known = _by_key()
     if key not in known:
-        near = ", ".join(shelf.nearest(key, known))
-        raise UnknownPerturbationError(f"no perturbation '{key}'; did you mean {near}? See `perturb list`.")
+        raise UnknownPerturbationError(f"no perturbation {short(key)}{_near(key)} See `perturb list`.")
     by_variant = known[key]
     if variant is None:
         return next(iter(by_variant.values()))
     if variant not in by_variant:
         raise UnknownPerturbationError(f"{key} has no variant '{variant}'; choose one of {list(by_variant)}")
     return by_variant[variant]
+
+
+def _near(key: str) -> str:
+    """The keys closest to a mistyped one; for a name without its suite, those of every suite that has it."""
+    known = _by_key()
+    if "/" not in key:
+        of_name: dict[str, list[str]] = {}
+        for entry in perturbations():
+            of_name.setdefault(entry.name, []).append(entry.key)
+        if key in of_name:
+            return f"; did you mean {' or '.join(of_name[key])}?"
+    return did_you_mean(key, known) or "."
 
 
 @cache

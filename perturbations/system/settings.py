@@ -2,17 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar, get_args
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
-from perturbations.errors import short
+from perturbations.errors import cut, short
 
 
 class Strict(BaseModel):
     """A part of `config.yaml`: unknown keys are refused, and nothing changes after it was read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*")
+    @classmethod
+    def _expand(cls, value: Any) -> Any:
+        """Paths may begin with `~` and hold variables."""
+        return Path(expanded(str(value))) if isinstance(value, Path) else value
+
+
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
+
+
+def expanded(path: str) -> str:
+    """A path with `~`, `$VAR` and `${VAR}` replaced, unless it exists as it is written.
+
+    Raises `ValueError`, for pydantic, naming a variable that is not defined.
+    """
+    if not path.startswith("~") and "$" not in path:
+        return path
+    try:
+        if os.path.lexists(path):
+            return path
+    except ValueError:  # a NUL
+        return path
+    names = [plain or braced for plain, braced in _VARIABLE.findall(path)]
+    if missing := [name for name in dict.fromkeys(names) if name not in os.environ]:
+        listed = ", ".join(f"${name}" for name in missing)
+        plural = "variables are" if len(missing) > 1 else "variable is"
+        raise ValueError(f"{short(path)}: the environment {plural} not defined: {cut(listed)}")
+    return os.path.expanduser(_VARIABLE.sub(lambda match: os.environ[match[1] or match[2]], path))
+
+
+ModelName = Annotated[str, AfterValidator(expanded)]
+"""A model of a hub, or a folder, whose path may begin with `~` and hold variables."""
 
 
 Whole = Annotated[int, Field(strict=True)]

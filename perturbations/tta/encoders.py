@@ -16,9 +16,6 @@ from perturbations.errors import ConfigError
 from perturbations.tta import towers
 from perturbations.tta.pooling import XPool, load_xpool
 
-PRECISE_WIDTH = 64
-"""The largest width of a tower for which double precision costs almost nothing."""
-
 
 @dataclass(frozen=True)
 class DualEncoder:
@@ -32,7 +29,6 @@ class DualEncoder:
         encode_texts: token ids B x L (int64) and attention mask B x L (or None) -> features B x D.
         pooling: X-Pool's, or None for the mean over frames.
         modules: all modules with weights or modes that the functions above use.
-        casts: whether the towers convert their inputs to the precision of their weights.
     """
 
     vision: nn.Module
@@ -41,37 +37,11 @@ class DualEncoder:
     encode_texts: Callable[[Tensor, Tensor | None], Tensor]
     pooling: XPool | None
     modules: tuple[nn.Module, ...]
-    casts: bool = False
 
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.vision.parameters()).device
-
-
-@contextmanager
-def precise(model: DualEncoder) -> Iterator[None]:
-    """Inside, very small towers of float32 on the CPU work in double precision; afterwards in float32 again.
-
-    Rounding differs between processors. Two things enlarge it: logits of raw features are divided by a temperature, and
-    AdamW's first steps have the same length for a tiny gradient as for a large one. With a tiny CLIP it grows to 3e-5
-    of the similarities within four batches.
-    """
-    towers_only = [module for module in model.modules if module is not model.pooling]
-    tensors = [tensor for module in towers_only for tensor in (*module.parameters(), *module.buffers())]
-    kinds = {(tensor.device.type, tensor.dtype) for tensor in tensors if tensor.is_floating_point()}
-    norms = [module for module in model.vision.modules() if isinstance(module, nn.LayerNorm)]
-    small = all(max(norm.normalized_shape) <= PRECISE_WIDTH for norm in norms)
-    if not (model.casts and small and kinds == {("cpu", torch.float32)}):
-        yield
-        return
-    try:
-        for module in towers_only:
-            module.double()
-        yield
-    finally:
-        for module in towers_only:
-            module.float()
 
 
 @contextmanager
@@ -115,7 +85,8 @@ def xpool(
     """
     pooling = load_xpool(pooling_state)
     encoder = _dual_encoder(clip_model, pooling)
-    pooling.to(encoder.device)
+    weight = next(encoder.vision.parameters())
+    pooling.to(weight.device, torch.promote_types(weight.dtype, torch.float32))
     return encoder
 
 
@@ -128,7 +99,7 @@ def _dual_encoder(model: DualEncoder | nn.Module, pooling: XPool | None) -> Dual
     if all(hasattr(model, name) for name in ("vision_model", "text_encoder", "vision_proj", "text_proj")):
         blip = cast(_BlipItm, model)  # BlipForImageTextRetrieval
         images, texts = _blip_itm(blip)
-        return DualEncoder(blip.vision_model, blip.text_encoder, images, texts, pooling, modules, casts=True)
+        return DualEncoder(blip.vision_model, blip.text_encoder, images, texts, pooling, modules)
     needed = ("vision_model", "text_model", "get_image_features", "get_text_features")
     lacking = [name for name in needed if not hasattr(model, name)]
     if lacking:
@@ -145,7 +116,7 @@ def _dual_encoder(model: DualEncoder | nn.Module, pooling: XPool | None) -> Dual
     def encode_texts(ids: Tensor, mask: Tensor | None) -> Tensor:
         return towers.features_of(clip.get_text_features(input_ids=ids, attention_mask=mask))
 
-    return DualEncoder(clip.vision_model, clip.text_model, encode_frames, encode_texts, pooling, modules, casts=True)
+    return DualEncoder(clip.vision_model, clip.text_model, encode_frames, encode_texts, pooling, modules)
 
 
 class _BlipItm(Protocol):

@@ -17,8 +17,17 @@ def unit(x: Tensor) -> Tensor:
 
 def entropy(logits: Tensor) -> Tensor:
     """Shannon entropy in nats of each row's softmax: ... x N -> ..."""
-    log_p = logits.log_softmax(-1)
-    return -(log_p.exp() * log_p).sum(-1)
+    return entropy_terms(logits).sum(-1)
+
+
+def entropy_terms(logits: Tensor) -> Tensor:
+    """-p log p of each element, p each row's softmax: ... x N -> ... x N.
+
+    The softmax is computed as such, not as exp(log p), which rounds otherwise. Queries whose k nearest items are one
+    hub have the entropy log k, all of them; which of these are at most the memory's largest entropy is up to the last
+    bit, and this form has the released code's.
+    """
+    return -(logits.softmax(-1) * logits.log_softmax(-1))
 
 
 def scatter(x: Tensor, center: Tensor) -> Tensor:

@@ -11,12 +11,16 @@ rule analyses:
         "work/logs/{dataset}/analyses/{analysis}/{shard}.log",
     benchmark:
         "work/benchmarks/{dataset}/analyses/{analysis}/{shard}.tsv"
+    priority: 10
     conda:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards: paths.analysis_memory_mb(CONFIG, wildcards.analysis),
+        mem_mb=lambda wildcards, attempt: paths.grown(
+            paths.analysis_memory_mb(CONFIG, wildcards.analysis), attempt
+        ),
         runtime=240,
+        gpu=lambda wildcards: paths.analysis_gpus(CONFIG, wildcards.analysis),
         stall_limit_s=CONFIG.stall_limit_s,
     params:
         recipe=lambda wildcards: paths.analysis_recipe(CONFIG, wildcards.analysis).text,
@@ -25,7 +29,7 @@ rule analyses:
     message:
         "{wildcards.analysis} of {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb analyse --recipe {params.recipe:q} --sources {input.sources:q} {params.captions:q}"
+        "perturb rule analyse --recipe {params.recipe:q} --sources {input.sources:q} {params.captions:q}"
         " --folder {params.folder:q} --output {output:q} --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
 
 
@@ -42,6 +46,7 @@ rule analyses_manifest:
         "work/logs/{dataset}/analyses/{analysis}.log",
     benchmark:
         "work/benchmarks/{dataset}/analyses/{analysis}.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -54,6 +59,6 @@ rule analyses_manifest:
     message:
         "writing the {wildcards.analysis} manifest of {wildcards.dataset}"
     shell:
-        "perturb merge analyses --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
+        "perturb rule merge analyses --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
         " --parts work/{wildcards.dataset:q}/analyses/{wildcards.analysis:q} --sources work/{wildcards.dataset:q}/sources"
         " --recipe {params.recipe:q} --output {output:q} 2> {log:q}"

@@ -19,7 +19,7 @@ rule calibration:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
+        mem_mb=lambda wildcards, attempt: paths.grown(2000, attempt),
         runtime=480,
     params:
         seed=CONFIG.seed,

@@ -1,8 +1,4 @@
-localrules:
-    rejected_captions,
-    check_captions,
-
-
+# Jobs of seconds run where Snakemake does: on a cluster, each would wait in its queue and then for the next look at it.
 # Captions, and the relevant clip per caption.
 rule captions:
     input:
@@ -15,6 +11,7 @@ rule captions:
         "work/logs/{dataset}/captions.log",
     benchmark:
         "work/benchmarks/{dataset}/captions.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -26,7 +23,7 @@ rule captions:
     message:
         "writing the captions of {wildcards.dataset}"
     shell:
-        "perturb captions --dataset {params.dataset:q} --captions {input.captions:q} --sources {input.sources:q}"
+        "perturb rule captions --dataset {params.dataset:q} --captions {input.captions:q} --sources {input.sources:q}"
         " --output {output.captions:q} --qrels {output.qrels:q} 2> {log:q}"
 
 
@@ -43,6 +40,7 @@ rule rejected_captions:
         "work/logs/{dataset}/captions_quarantine.log",
     benchmark:
         "work/benchmarks/{dataset}/captions_quarantine.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -52,7 +50,7 @@ rule rejected_captions:
     message:
         "listing the captions of {wildcards.dataset} that cannot be used"
     shell:
-        "perturb reject-captions --dataset {wildcards.dataset:q} --captions work/{wildcards.dataset:q}/captions"
+        "perturb rule reject-captions --dataset {wildcards.dataset:q} --captions work/{wildcards.dataset:q}/captions"
         " --rejected {input.rejected:q} --output {output:q} 2> {log:q}"
 
 
@@ -65,6 +63,7 @@ rule check_captions:
         "work/logs/{dataset}/captions_check.log",
     benchmark:
         "work/benchmarks/{dataset}/captions_check.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -76,7 +75,7 @@ rule check_captions:
     message:
         "checking the quarantined captions of {wildcards.dataset}"
     shell:
-        "perturb check {input:q} --captions --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
+        "perturb rule check {input:q} --captions --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
 
 
 # Perturbed captions: one shard under one perturbation at one severity. No video is needed.
@@ -91,11 +90,13 @@ rule texts:
         "work/benchmarks/{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}.tsv"
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*(/composed)?",
+    # A target of captions alone takes minutes: it does not wait for the videos of another.
+    priority: 20
     conda:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards: paths.text_memory_mb(CONFIG),
+        mem_mb=lambda wildcards, attempt: paths.grown(paths.text_memory_mb(CONFIG), attempt),
         runtime=240,
     params:
         recipe=lambda wildcards: captions.from_config(
@@ -110,7 +111,7 @@ rule texts:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on the captions of"
         " {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb texts --dataset {params.dataset:q} --recipe {params.recipe:q} --captions {input:q} --output {output:q}"
+        "perturb rule texts --dataset {params.dataset:q} --recipe {params.recipe:q} --captions {input:q} --output {output:q}"
         " --similarities work/{wildcards.dataset:q}/similarities/{wildcards.shard:q} 2> {log:q}"
 
 
@@ -145,7 +146,7 @@ rule texts_manifest:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=3000,
+        mem_mb=lambda wildcards, attempt: paths.grown(3000, attempt),
         runtime=60,
     params:
         dataset=dataset_of,
@@ -155,7 +156,7 @@ rule texts_manifest:
     message:
         "writing the perturbed captions of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb merge-texts --dataset {params.dataset:q} --captions work/{wildcards.dataset:q}/captions"
+        "perturb rule merge-texts --dataset {params.dataset:q} --captions work/{wildcards.dataset:q}/captions"
         " --parts work/{wildcards.dataset:q}/{wildcards.suite:q}/captions --recipes {input.recipes:q}"
         " --rejected {input.rejected:q} --skipped {params.skipped:q}"
         " --config-digest {params.config_digest:q} --output {output.texts:q} --statistics {output.statistics:q} --page {output.page:q} 2> {log:q}"
@@ -176,9 +177,9 @@ rule multimodal:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=3000,
+        mem_mb=lambda wildcards, attempt: paths.grown(3000, attempt),
         runtime=30,
     message:
         "joining captions and videos of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb combine --videos {input.videos:q} --texts {input.texts:q} --output {output:q} 2> {log:q}"
+        "perturb rule combine --videos {input.videos:q} --texts {input.texts:q} --output {output:q} 2> {log:q}"

@@ -1,5 +1,6 @@
 # The code that needs Snakemake's own objects: wildcards, errors, output, and the path of the command `perturb`. All other
 # computations of rules are functions of perturbations/plan/paths.py, evaluation_paths.py and targets.py.
+import os
 import subprocess
 import sys
 from functools import cache
@@ -41,11 +42,21 @@ def planned(function, *arguments):
 
 planned(paths.without_braces, "the working directory", Path.cwd())
 
+# As a module: names of rules may change (`use rule * from corpora as perturbed_*`), but paths are also parts of commands
+# and of lists that are written before any job, where Snakemake does not change them.
+if workflow.modifier.path_modifier.prefix or workflow.modifier.path_modifier.modifies_prefixes:
+    raise WorkflowError(
+        "`prefix` and `replace_prefix` of a module change paths, and perturbations does not allow it: for other names of "
+        "rules, write `use rule * from ... as perturbed_*`; for another folder, run Snakemake with --directory."
+    )
+
 # Every value in a command is quoted (`{params.x:q}`; a list item by item). Values from config.yaml are passed through a
 # function, because Snakemake reads braces in a plain string of `params` as wildcards.
 # With conda, the command is in the rule's environment; otherwise it is next to the Python that runs Snakemake.
 if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
     shell.prefix(paths.shell_prefix(Path(sys.executable)))
+else:
+    os.environ.update(planned(project.environment) | os.environ)
 
 # Limits decide when a file is given up, but never change a result. So jobs read them from the environment, not from params.
 limits.use(limits.parse(CONFIG.limits.model_dump_json()))
@@ -67,9 +78,14 @@ def scenario_recipe(collection, suite, perturbation, severity):
     return planned(recipe.from_config, CONFIG, collection, suite, perturbation, int(severity))
 
 
+# The name that each target has here -> its own name. In a module that is used `as perturbed_*` they differ.
+TARGETS = {}
+
+
 @cache
 def reported():
-    return evaluation_paths.reported(CONFIG, workflow.dag_settings.targets)
+    requested = [TARGETS.get(name, name) for name in workflow.dag_settings.targets]
+    return evaluation_paths.reported(CONFIG, requested)
 
 
 @cache
@@ -91,7 +107,10 @@ def files_of(target):
 
 def describe(target):
     """Give a target its line in `snakemake --list-target-rules`."""
-    workflow.get_rule(target.name).docstring = target.text
+    # Found by the name that it has in this file, whatever a module's user calls it, and also where it is left out.
+    described = getattr(rules, target.name).rule
+    described.docstring = target.text
+    TARGETS[described.name] = target.name
 
 
 def summarize_run():
@@ -120,3 +139,19 @@ def job_of(wildcards):
 
 def composed_job_of(wildcards):
     return wildcards.corpus, wildcards.level
+
+
+def check_before():
+    """Before the first job: what cannot succeed stops the run, with one message. `--no-hooks` leaves it out."""
+    if workflow.touch:
+        return
+    from perturbations.engine import preflight
+
+    jobs = [(job.rule.name, job.wildcards_dict) for job in workflow.dag.needrun_jobs()]
+    uses_conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
+    cores = workflow.cores if workflow.local_exec else None
+    local = workflow.local_exec and not uses_conda
+    summary = planned(preflight.check, CONFIG, preflight_jobs.of_jobs(jobs), cores, local)
+    for line in summary.text():
+        say(shown.line(line))
+    planned(summary.raise_errors)

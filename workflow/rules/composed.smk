@@ -1,9 +1,5 @@
 # Retrieval by a clip and an instruction (composed_<dataset>, egocvr). Instructions are perturbed by the rules `texts` and
 # `texts_manifest`, as the captions of the collection <dataset>/composed.
-localrules:
-    composed_results,
-
-
 rule composed_split:
     input:
         lambda wildcards: planned(composed_paths.annotation_files, CONFIG, wildcards.dataset),
@@ -24,7 +20,9 @@ rule composed_split:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=composed_paths.split_memory_mib(CONFIG),
+        mem_mb=lambda wildcards, attempt: paths.grown(
+            composed_paths.split_memory_mib(CONFIG), attempt
+        ),
         runtime=composed_paths.split_minutes(CONFIG),
         gpu=composed_paths.split_gpus(CONFIG),
         device=lambda wildcards: composed_paths.split_device(CONFIG),
@@ -34,7 +32,7 @@ rule composed_split:
     message:
         "making the composed queries of {wildcards.dataset}"
     shell:
-        "perturb composed-split --settings {params.settings:q} --output {params.folder:q}"
+        "perturb rule composed-split --settings {params.settings:q} --output {params.folder:q}"
         " --instructions {output.instructions:q} --rejected {output.rejected:q} --device {resources.device:q} 2> {log:q}"
 
 
@@ -52,7 +50,7 @@ rule composed_clips:
         "../../envs/perturb.yaml"
     threads: evaluation_paths.readers(CONFIG)
     resources:
-        mem_mb=6000,
+        mem_mb=lambda wildcards, attempt: paths.grown(6000, attempt),
         runtime=480,
         gpu=evaluation_paths.gpus(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
@@ -63,7 +61,7 @@ rule composed_clips:
     message:
         "encoding the clips of {wildcards.dataset} for composed retrieval"
     shell:
-        "perturb composed-features --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
+        "perturb rule composed-features --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
         " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
 
 
@@ -92,7 +90,7 @@ rule composed_queries:
         "../../envs/perturb.yaml"
     threads: evaluation_paths.readers(CONFIG)
     resources:
-        mem_mb=6000,
+        mem_mb=lambda wildcards, attempt: paths.grown(6000, attempt),
         runtime=1440,
         gpu=evaluation_paths.gpus(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
@@ -107,7 +105,7 @@ rule composed_queries:
     message:
         "encoding the query clips of {wildcards.dataset} under {wildcards.suite}, {wildcards.level}"
     shell:
-        "perturb composed-features --settings {params.settings:q} {params.model:q}"
+        "perturb rule composed-features --settings {params.settings:q} {params.model:q}"
         " --parts work/{wildcards.dataset:q}/{wildcards.suite:q} --names {params.names:q}"
         " --shards work/{wildcards.dataset:q}/shards --split {params.split:q}"
         " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
@@ -130,7 +128,7 @@ rule composed_evaluate:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
+        mem_mb=lambda wildcards, attempt: paths.grown(4000, attempt),
         runtime=480,
         gpu=evaluation_paths.gpus(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
@@ -146,7 +144,7 @@ rule composed_evaluate:
     message:
         "composed retrieval on {wildcards.dataset}, query clips: {wildcards.corpus}, {wildcards.level}"
     shell:
-        "perturb composed-scenarios --settings {params.settings:q} {params.model:q} --split {params.split:q}"
+        "perturb rule composed-scenarios --settings {params.settings:q} {params.model:q} --split {params.split:q}"
         " {params.asking:q} --device {resources.device:q} --output {output:q} 2> {log:q}"
 
 
@@ -160,6 +158,7 @@ rule composed_results:
         "work/logs/{dataset}/composed/results.log",
     benchmark:
         "work/benchmarks/{dataset}/composed/results.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -171,4 +170,4 @@ rule composed_results:
     message:
         "writing the results of composed retrieval on {wildcards.dataset}"
     shell:
-        "perturb composed-results --parts {input.parts:q} --split {params.folder:q} --output {output:q} 2> {log:q}"
+        "perturb rule composed-results --parts {input.parts:q} --split {params.folder:q} --output {output:q} 2> {log:q}"

@@ -7,10 +7,6 @@ LOGS = f"work/logs/{{dataset}}/evaluation/{MODEL_KEY}"
 BENCHMARKS = f"work/benchmarks/{{dataset}}/evaluation/{MODEL_KEY}"
 
 
-localrules:
-    results,
-
-
 rule demo_encoder:
     output:
         directory(evaluation_paths.DEMO_ENCODER),
@@ -33,7 +29,7 @@ rule demo_encoder:
     message:
         "training a small dual encoder on drawn scenes"
     shell:
-        "perturb train-encoder --seed {params.seed:q} --output {output:q} 2> {log:q}"
+        "perturb rule train-encoder --seed {params.seed:q} --output {output:q} 2> {log:q}"
 
 
 # Before all other jobs: a folder without its tokenizer would otherwise be found after hours, or never.
@@ -54,6 +50,7 @@ rule check_model:
         mem_mb=6000,
         runtime=30,
         gpu=evaluation_paths.gpus(CONFIG),
+        gpu_share=evaluation_paths.gpu_share(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
     params:
         settings=lambda wildcards: recipe.canonical(evaluation.model_settings(CONFIG)),
@@ -61,7 +58,7 @@ rule check_model:
     message:
         "checking that the model's tokenizer, image processor and weights fit each other"
     shell:
-        "perturb check-model --settings {params.settings:q} {params.model:q} --device {resources.device:q}"
+        "perturb rule check-model --settings {params.settings:q} {params.model:q} --device {resources.device:q}"
         " --output {output:q} 2> {log:q}"
 
 
@@ -82,6 +79,7 @@ rule gallery:
         mem_mb=6000,
         runtime=240,
         gpu=evaluation_paths.gpus(CONFIG),
+        gpu_share=evaluation_paths.gpu_share(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
         reader=lambda wildcards: CONFIG.evaluation.reader,
     params:
@@ -90,7 +88,7 @@ rule gallery:
     message:
         "encoding the clean clips of {wildcards.dataset}"
     shell:
-        "perturb encode-gallery --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
+        "perturb rule encode-gallery --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
         " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
 
 
@@ -124,6 +122,7 @@ rule evaluate:
         mem_mb=6000,
         runtime=1440,
         gpu=evaluation_paths.gpus(CONFIG),
+        gpu_share=evaluation_paths.gpu_share(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
         reader=lambda wildcards: CONFIG.evaluation.reader,
     params:
@@ -137,7 +136,7 @@ rule evaluate:
     message:
         "{wildcards.direction}, {wildcards.corpus}, {wildcards.level}: {wildcards.group}, on {wildcards.dataset}"
     shell:
-        "perturb evaluate --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
+        "perturb rule evaluate --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
         " --captions {input.captions:q} {params.asking:q} --device {resources.device:q} --reader {resources.reader:q}"
         " --output {output.results:q} --ranks {output.ranks:q} --pictures {output.pictures:q} 2> {log:q}"
 
@@ -154,6 +153,7 @@ rule results:
         f"work/logs/{{dataset}}/{{kind}}/{MODEL_KEY}.log",
     benchmark:
         f"work/benchmarks/{{dataset}}/{{kind}}/{MODEL_KEY}.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -165,4 +165,4 @@ rule results:
     message:
         "writing the results of {wildcards.dataset}"
     shell:
-        "perturb merge-results --parts {input.parts:q} --skipped {params.skipped:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
+        "perturb rule merge-results --parts {input.parts:q} --skipped {params.skipped:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"

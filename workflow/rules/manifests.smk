@@ -1,11 +1,4 @@
 # The parts of all shards are merged into one manifest. A run with too many failures fails at its end and lists them.
-localrules:
-    sources_manifest,
-    videos_manifest,
-    mixes,
-    check_quarantine,
-
-
 rule sources_manifest:
     input:
         parts=lambda wildcards: paths.source_parts(wildcards.dataset, shards_of(wildcards)),
@@ -16,6 +9,7 @@ rule sources_manifest:
         "work/logs/{dataset}/sources.log",
     benchmark:
         "work/benchmarks/{dataset}/sources.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -27,7 +21,7 @@ rule sources_manifest:
     message:
         "writing the sources manifest of {wildcards.dataset}"
     shell:
-        "perturb merge sources --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
+        "perturb rule merge sources --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
         " --parts work/{wildcards.dataset:q}/sources --rejected {input.rejected:q}"
         " --output {output:q} 2> {log:q}"
 
@@ -49,6 +43,7 @@ rule videos_manifest:
         "work/logs/{dataset}/{suite}/manifest.log",
     benchmark:
         "work/benchmarks/{dataset}/{suite}/manifest.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -63,7 +58,7 @@ rule videos_manifest:
     message:
         "writing the manifest of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb merge-videos --dataset {params.dataset:q} --suite {wildcards.suite:q}"
+        "perturb rule merge-videos --dataset {params.dataset:q} --suite {wildcards.suite:q}"
         " --shards work/{wildcards.dataset:q}/shards --parts work/{wildcards.dataset:q}/{wildcards.suite:q}"
         " --recipes {input.recipes:q}"
         " --sources {input.sources:q} --quarantine {output.quarantine:q} --card {output.card:q}"
@@ -82,6 +77,7 @@ rule mixes:
         "work/logs/{dataset}/{suite}/mixes.log",
     benchmark:
         "work/benchmarks/{dataset}/{suite}/mixes.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -91,7 +87,7 @@ rule mixes:
     message:
         "mixing severities and types of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb mix --videos {input.videos:q} --sources {input.sources:q} --severities {output.severities:q}"
+        "perturb rule mix --videos {input.videos:q} --sources {input.sources:q} --severities {output.severities:q}"
         " --types {output.types:q} 2> {log:q}"
 
 
@@ -104,6 +100,7 @@ rule check_quarantine:
         "work/logs/{dataset}/{suite}/check.log",
     benchmark:
         "work/benchmarks/{dataset}/{suite}/check.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -115,4 +112,4 @@ rule check_quarantine:
     message:
         "checking the quarantine of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb check {input:q} --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
+        "perturb rule check {input:q} --allowed {params.allowed:q} --output {output:q} 2> {log:q}"

@@ -1,9 +1,8 @@
 # Contact sheets of the corpora, and the page of results.
-
-
 rule report:
     input:
         results=lambda wildcards: evaluation_paths.report_results(reported()),
+        ranks=lambda wildcards: evaluation_paths.report_ranks(reported()),
         pictures=lambda wildcards: evaluation_paths.report_pictures(CONFIG, reported()),
     output:
         report(
@@ -13,6 +12,7 @@ rule report:
         "work/logs/report.log",
     benchmark:
         "work/benchmarks/report.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -24,8 +24,8 @@ rule report:
     message:
         "writing manifests/report.html"
     shell:
-        "perturb report --results {input.results:q} --pictures {input.pictures:q} --datasets {params.datasets:q}"
-        " --output {output:q} 2> {log:q}"
+        "perturb report --results {input.results:q} --ranks {input.ranks:q} --pictures {input.pictures:q}"
+        " --datasets {params.datasets:q} --output {output:q} 2> {log:q}"
 
 
 rule preview:
@@ -41,6 +41,7 @@ rule preview:
         "work/logs/{dataset}/{suite}/preview.log",
     benchmark:
         "work/benchmarks/{dataset}/{suite}/preview.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -92,6 +93,7 @@ rule main_object_preview:
         "work/logs/{dataset}/main_object_preview.log",
     benchmark:
         "work/benchmarks/{dataset}/main_object_preview.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1

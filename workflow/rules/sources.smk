@@ -9,11 +9,13 @@ rule sources:
         "work/logs/{dataset}/sources/{shard}.log",
     benchmark:
         "work/benchmarks/{dataset}/sources/{shard}.tsv"
+    # Before videos: a damaged file is named early, and what does not need videos can begin.
+    priority: 10
     conda:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=lambda wildcards, attempt: paths.grown(1000, attempt),
         runtime=240,
         stall_limit_s=CONFIG.stall_limit_s,
     params:
@@ -24,5 +26,5 @@ rule sources:
     message:
         "reading the clips of {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb sources --dataset {params.dataset:q} --listed {input:q} {params.demo:q} --output {output:q}"
+        "perturb rule sources --dataset {params.dataset:q} --listed {input:q} {params.demo:q} --output {output:q}"
         " --stall-limit {resources.stall_limit_s:q} 2> {log:q}"

@@ -17,8 +17,11 @@ rule videos:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=lambda wildcards, attempt: paths.grown(
+            paths.video_memory_mb(recipe_of(wildcards)), attempt
+        ),
         runtime=240,
+        gpu=lambda wildcards: paths.video_gpus(CONFIG, recipe_of(wildcards)),
         stall_limit_s=CONFIG.stall_limit_s,
     params:
         recipe=lambda wildcards: recipe_of(wildcards).text,
@@ -28,5 +31,5 @@ rule videos:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on {wildcards.dataset},"
         " shard {wildcards.shard}"
     shell:
-        "perturb videos --recipe {params.recipe:q} {params.inputs:q} --corpus {params.corpus:q} --output {output:q}"
+        "perturb rule videos --recipe {params.recipe:q} {params.inputs:q} --corpus {params.corpus:q} --output {output:q}"
         " --stall-limit {resources.stall_limit_s:q} 2> {log:q}"

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from perturbations import shelf
-from perturbations.errors import ConfigError, ShelfError, short
+from perturbations.errors import ConfigError, ShelfError, did_you_mean, short
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -89,9 +89,8 @@ def method(name: str) -> Method:
     """The method called `name`; raises `ConfigError` with the known and the nearest names when there is none."""
     known = methods()
     if name not in known:
-        near = shelf.nearest(name, known)
-        hint = f"; did you mean {' or '.join(near)}?" if len(near) < len(known) else ""
-        raise ConfigError(f"method {short(name)} is unknown; allowed: {', '.join(known)}{hint}")
+        allowed = ", ".join(known)
+        raise ConfigError(f"method {short(name)} is unknown; allowed: {allowed}{did_you_mean(name, known)}")
     return known[name]
 
 

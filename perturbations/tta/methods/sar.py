@@ -28,15 +28,16 @@ def sar(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     compare = task.comparison()
     for batch in batches:
         with task.adapting():
+            given = task.on_device(batch)
             for _ in range(task.steps):
-                logits = _step(task, batch, compare)
+                logits = _step(task, given, compare)
         yield task.finish(logits)
 
 
 def _step(task: Task, batch: Batch, compare: Comparison) -> Tensor:
     import torch
 
-    from perturbations.tta.losses import entropy, fraction
+    from perturbations.tta.losses import entropy, entropy_terms, fraction
 
     features = task.encode(batch)
     with task.timings.part("adapt"):
@@ -53,8 +54,7 @@ def _step(task: Task, batch: Batch, compare: Comparison) -> Tensor:
             for parameter, gradient in zip(task.parameters, gradients, strict=True):
                 parameter.add_(gradient * (RHO / (length + 1e-12)))
         worst = task.encode(batch)
-        log_p = (compare(worst)[certain] / task.temperature).log_softmax(-1)
-        terms = -log_p.exp() * log_p
+        terms = entropy_terms(compare(worst)[certain] / task.temperature)
         kept = terms[terms < threshold]
         usable = task.backward(kept.mean() if len(kept) else None)
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The command of the rule that solves severities of even distortion."""
+"""The command that solves severities of even distortion: calibrate."""
 
 from __future__ import annotations
 

@@ -1,0 +1,55 @@
+"""The command that starts a project of one's own: init."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from perturbations.cli.arguments import Commands, add_command
+from perturbations.errors import ConfigError
+from perturbations.system import project, shown
+
+_HEADER = """# What to make. Where it runs (cores, cluster) is a matter of profiles/.
+# Pages named docs/... are pages of the documentation; `perturb schema` prints a JSON schema of this file, for editors.
+"""
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    parser = add_command(
+        commands, "init", _init, "write a Snakefile, a config.yaml and profiles into a folder of your own"
+    )
+    parser.add_argument("folder", type=Path, help="the new project's folder; files that are there are kept")
+
+
+def _init(options: argparse.Namespace) -> int:
+    from perturbations.plan import paths
+    from perturbations.system import storage
+
+    folder: Path = options.folder
+    paths.without_braces("the folder", folder.resolve())
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file, not a folder")
+    files = {folder / name: text for name, text in _files().items()}
+    if there := [path for path in files if path.exists() or path.is_symlink()]:
+        raise ConfigError(f"nothing was written, because there is already: {', '.join(map(str, there))}")
+    for path, text in files.items():
+        storage.write_text(path, text)
+        print(shown.line(str(path)))
+    return 0
+
+
+def _files() -> dict[str, str]:
+    """Path in the new project -> content."""
+    source = project.folder()
+    workflow = source / "workflow"
+    config = (source / "config.yaml").read_text(encoding="utf-8")
+    comment, _, settings = config.partition("\n\n")
+    if any(not line.startswith("#") for line in comment.splitlines()):
+        raise ConfigError(f"{source / 'config.yaml'} does not begin with a comment")
+    profiles = sorted((workflow / "profiles").glob("*/config.yaml"))
+    return {
+        "Snakefile": (workflow / "init" / "Snakefile").read_text(encoding="utf-8"),
+        "config.yaml": f"{_HEADER}\n{settings}",
+        **{f"profiles/{path.parent.name}/config.yaml": path.read_text(encoding="utf-8") for path in profiles},
+    }

@@ -1,0 +1,16 @@
+"""The command `perturb rule`: the commands that only the workflow's rules call, apart from those that people type."""
+
+from __future__ import annotations
+
+from perturbations.cli import rules_captions, rules_clips, rules_composed, rules_evaluation, rules_manifests
+from perturbations.cli.arguments import Commands
+
+_TEXT = "what the workflow's rules call, one job each; nobody needs to type these"
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of all modules `rules_*`."""
+    parser = commands.add_parser("rule", help=_TEXT, description=f"{_TEXT[:1].upper()}{_TEXT[1:]}.")
+    of_rules = parser.add_subparsers(metavar="COMMAND", required=True)
+    for group in (rules_clips, rules_captions, rules_manifests, rules_evaluation, rules_composed):
+        group.add(of_rules)

@@ -1,0 +1,201 @@
+"""A quick look at a dataset's clips before a run: which files cannot be videos, and how much video the others are.
+
+Nothing is decoded but a few frames of a few clips.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perturbations.plan.costs import Volume
+from perturbations.plan.listed import ListedClip
+from perturbations.system.storage import PROFILES, sha256_of
+
+if TYPE_CHECKING:
+    from perturbations.arrays import Image
+
+MOST_SAMPLED = 20
+"""Clips whose header is read, and of which a few frames are decoded and encoded."""
+_MOST_PIXELS = 16_000_000
+"""Of all decoded frames: about a second."""
+_FRAMES = 8
+"""Frames in a row that are encoded: a key frame, and frames that are predicted."""
+_GROUP = {"released": 12}
+_LONGEST_GROUP = 250
+"""Frames from one key frame to the next, in the other profiles."""
+
+# --- files that are no videos -----------------------------------------------------------------------------------------
+
+_HEAD = 64
+_TEXTS_OF_VIDEOS = (b"YUV4MPEG2", b"nut/multimedia")
+
+
+def unreadable(clips: Sequence[ListedClip]) -> dict[str, str]:
+    """Path -> why a file is surely no video: by its size and its first bytes. It may be damaged all the same."""
+    reasons = {}
+    for clip in {clip.path: clip for clip in clips}.values():
+        if clip.bytes is None:
+            continue  # not drawn yet
+        if reason := _problem(clip.path):
+            reasons[clip.path] = reason
+    return reasons
+
+
+def _problem(path: str) -> str | None:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            head = file.read(_HEAD)
+    except OSError as error:
+        return str(error.strerror)
+    if not head:
+        return "the file is empty"
+    if not any(head):
+        return "the file begins with zeros"
+    is_text = all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in head)
+    if is_text and not head.startswith(_TEXTS_OF_VIDEOS):
+        return "the file is a text"
+    return None
+
+
+# --- how much video ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the sampled clips of a collection are like.
+
+    Attributes:
+        seconds_per_byte: of their files.
+        pixels_per_second: of their frames.
+        pixels_per_frame: the mean over clips.
+        clean: bytes per pixel of a clip that is stored unchanged in the tier; None where none could be decoded.
+    """
+
+    seconds_per_byte: float
+    pixels_per_second: float
+    pixels_per_frame: float
+    clean: float | None
+
+    def volume(self, clip: ListedClip, stored_frames: int | None) -> Volume:
+        """How much video a clip probably is."""
+        seconds = (clip.bytes or 0) * self.seconds_per_byte
+        if clip.end_s is not None:
+            seconds = clip.end_s - (clip.start_s or 0.0)
+        pixels = seconds * self.pixels_per_second
+        stored = pixels if stored_frames is None else self.pixels_per_frame * stored_frames
+        return Volume(1, pixels, seconds, stored)
+
+
+@dataclass(frozen=True)
+class _Clip:
+    seconds: float
+    file_seconds: float
+    file_bytes: int
+    pixels_per_frame: int
+    rate: float
+    clean: float | None
+
+    @property
+    def pixels(self) -> float:
+        return self.seconds * self.rate * self.pixels_per_frame
+
+
+def look(
+    clips: Sequence[ListedClip], tier: str, folder: Path, *, seed: int = 0, most: int = MOST_SAMPLED
+) -> Look | None:
+    """Sample clips, the same ones in each run; None where none could be read. `folder` takes temporary files."""
+    chosen = sorted(clips, key=lambda clip: sha256_of(f"{seed} {clip.item_id!r} {clip.path!r}".encode()))
+    sampled: list[_Clip] = []
+    pixels = 0
+    for clip in chosen[:most]:
+        positions = max(1, min(6, MOST_SAMPLED // max(1, len(chosen[:most]))))
+        if seen := _look_at(clip, tier, folder, positions, decodes=pixels < _MOST_PIXELS):
+            sampled.append(seen)
+            pixels += seen.pixels_per_frame * _FRAMES * positions
+    total = sum(clip.seconds for clip in sampled)
+    if not total:
+        return None
+    encoded = [clip for clip in sampled if clip.clean is not None]
+    weights = sum(clip.pixels for clip in encoded)
+    return Look(
+        sum(clip.file_seconds for clip in sampled) / sum(clip.file_bytes for clip in sampled),
+        sum(clip.pixels for clip in sampled) / total,
+        sum(clip.pixels_per_frame for clip in sampled) / len(sampled),
+        sum((clip.clean or 0.0) * clip.pixels for clip in encoded) / weights if weights else None,
+    )
+
+
+def _look_at(clip: ListedClip, tier: str, folder: Path, positions: int, *, decodes: bool) -> _Clip | None:
+    from perturbations.errors import MediaError
+    from perturbations.media import opening
+
+    path = Path(clip.path)
+    try:
+        with opening.opened(path) as container:
+            stream = opening.video_stream(path, container)
+            rate = stream.average_rate or stream.guessed_rate or Fraction(25)
+            length = opening.declared_duration_s(stream) or (container.duration or 0) / 1e6
+            if not length and opening.declared_frames(stream):
+                length = float(opening.declared_frames(stream) / rate)
+            size = stream.codec_context.width * stream.codec_context.height
+            start = clip.start_s or 0.0
+            seconds = max(0.0, min(clip.end_s or math.inf, length) - start)
+            if not seconds or not size:
+                return None
+            clean = None
+            if decodes and tier != "recipe":
+                places = [start + seconds * (2 * place + 1) / (2 * positions) for place in range(positions)]
+                snippets = [_frames(container, stream, at if positions > 1 else start) for at in places]
+                clean = _clean(snippets, tier, rate, round(seconds * rate), folder / "sample.mp4")
+            return _Clip(seconds, length, path.stat().st_size, size, float(rate), clean)
+    except (MediaError, OSError, ValueError):
+        return None
+
+
+def _frames(container: Any, stream: Any, at: float) -> list[Image]:
+    """A few frames from the key frame at or before a time."""
+    time_base = stream.time_base or Fraction(1, 1000)
+    container.seek(int(at / time_base) + (stream.start_time or 0), stream=stream)
+    decoded: Iterator[Any] = islice(container.decode(stream), _FRAMES)
+    return [frame.to_ndarray(format="rgb24") for frame in decoded]
+
+
+def _clean(snippets: list[list[Image]], tier: str, rate: Fraction, frames: int, path: Path) -> float | None:
+    """Bytes per pixel of a clip of `frames` frames that is stored unchanged, by snippets of it."""
+    import numpy as np
+
+    from perturbations.media import encoding, framefile
+    from perturbations.media.clip import Frame, Timing
+
+    snippets = [snippet for snippet in snippets if snippet]
+    if not snippets:
+        return None
+    if tier == "frames":
+        stack = np.stack([image for snippet in snippets for image in (snippet[0], snippet[-1])])
+        framefile.write(path, stack)
+        return path.stat().st_size / (stack.size / 3)
+    key_frame, predicted, pixels = 0.0, [], snippets[0][0].size / 3
+    for snippet in snippets:
+        clock = Timing(1 / rate, rate)
+        encoding.encode(
+            (Frame(image, place, place) for place, image in enumerate(snippet)), path, PROFILES[tier], clock
+        )
+        sizes = _packet_sizes(path)
+        key_frame += sizes[0] / len(snippets)
+        predicted += sizes[1:]
+    keys = math.ceil(frames / _GROUP.get(tier, _LONGEST_GROUP))
+    mean = sum(predicted) / len(predicted) if predicted else key_frame
+    return (keys * key_frame + max(0, frames - keys) * mean) / (frames * pixels)
+
+
+def _packet_sizes(path: Path) -> list[int]:
+    import av
+
+    with av.open(str(path)) as container:
+        return [packet.size for packet in container.demux(video=0) if packet.size]

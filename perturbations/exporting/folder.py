@@ -1,0 +1,84 @@
+"""The folder of an export: whose it is, what an earlier export left in it, and the list of what was left out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from perturbations import __version__
+from perturbations.errors import OutputError
+from perturbations.exporting.filenames import for_spreadsheets
+from perturbations.system import storage
+from perturbations.verify.findings import Finding
+
+MARKER = "perturbations.json"
+"""The file that says which export a folder holds."""
+
+LEFT_OUT = "left_out.csv"
+"""The file that lists the rows without a clip."""
+
+DATA = "data"
+"""The folder of all exported clips and captions: what no export names is deleted from it."""
+
+
+def claim(output: Path, form: str, manifest: Path, parts: Iterable[str], folders: Iterable[Path]) -> None:
+    """Make the folder of an export, or take one of the same export.
+
+    `parts` say what is exported (dataset, kind, suites); `folders` hold the corpus' files.
+    Raises `OutputError` for a folder with other files or with another export, and for one that holds the corpus.
+    """
+    described = {"format": form, "corpus": "/".join(parts), "perturbations": __version__}
+    _check_place(output, manifest, folders)
+    with storage.output_errors(output):
+        output.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(output.iterdir())
+    held = _read(output / MARKER)
+    if held is None and not is_empty:
+        raise OutputError(f"{output} holds files that no export made; choose a new folder")
+    if held is not None and [held.get(name) for name in ("format", "corpus")] != [form, described["corpus"]]:
+        other = f"{held.get('corpus')} in the format {held.get('format')}"
+        raise OutputError(f"{output} holds the export of {other[:200]!r}; choose another folder, or delete it")
+    storage.write_text_if_changed(output / MARKER, json.dumps(described, indent=1, sort_keys=True) + "\n")
+
+
+def _check_place(output: Path, manifest: Path, folders: Iterable[Path]) -> None:
+    if output.is_symlink() or (output / DATA).is_symlink():
+        raise OutputError(f"{output} is a link to another folder, or holds one; choose another folder")
+    place = output.resolve()
+    corpus = {folder.resolve() for folder in folders} | {manifest.resolve().parent}
+    if any(place == held or held in place.parents or place in held.parents for held in corpus):
+        raise OutputError(f"{output} is within the corpus that is exported, or around it; choose another folder")
+
+
+def _read(marker: Path) -> dict[str, object] | None:
+    try:
+        described = json.loads(marker.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return described if isinstance(described, dict) else None
+
+
+def prune(output: Path, kept: Collection[Path]) -> None:
+    """Delete the files below `data` that this export did not write, and folders that are empty then."""
+    names = {str(path) for path in kept}
+    for path in sorted((output / DATA).rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            with suppress(OSError):
+                path.rmdir()
+        elif str(path) not in names:
+            path.unlink(missing_ok=True)
+
+
+def write_left_out(output: Path, findings: Iterable[Finding]) -> None:
+    """List the rows without a clip, or delete the list of an earlier export where there is none."""
+    lines = [[for_spreadsheets(finding.subject), for_spreadsheets(finding.problem)] for finding in findings]
+    if not lines:
+        (output / LEFT_OUT).unlink(missing_ok=True)
+        return
+    content = io.StringIO()
+    csv.writer(content, lineterminator="\n").writerows([["row", "problem"], *lines])
+    storage.write_text_if_changed(output / LEFT_OUT, content.getvalue())

@@ -1,0 +1,33 @@
+"""The layout `hub` with a description in Croissant's vocabulary, which `mlcroissant` and search engines read."""
+
+from __future__ import annotations
+
+from perturbations.exporting.records import Exported, Request
+from perturbations.exports.registry import Export
+
+
+def write_videos(request: Request) -> Exported:
+    """Write the videos, their tables, the card and `croissant.json`. Errors as of `hubfiles.write_clips`."""
+    from perturbations.exporting import croissantfile, hubfiles
+
+    written = hubfiles.write_clips(request, "croissant")
+    croissantfile.write(request, written)
+    return written.exported
+
+
+def write_captions(request: Request) -> int:
+    """Write perturbed captions as Parquet, the card and `croissant.json`; returns the number of tables."""
+    from perturbations.exporting import croissantfile, hubfiles
+
+    written = hubfiles.write_captions(request, "croissant")
+    croissantfile.write(request, written)
+    return len(written.tables)
+
+
+EXPORT = Export(
+    name="croissant",
+    summary="the layout hub with a Croissant description",
+    refuses="what hub refuses",
+    videos=write_videos,
+    captions=write_captions,
+)

@@ -1,0 +1,29 @@
+"""Retrieval tasks for `mteb`: corpus, queries and qrels as Parquet with the videos in it, and `tasks.py`."""
+
+from __future__ import annotations
+
+from perturbations.exporting.records import Exported, Request
+from perturbations.exports.registry import Export
+
+
+def write_videos(request: Request) -> Exported:
+    """Write the tasks of videos as queries, among captions. Errors as of `taskfiles.write_clips`."""
+    from perturbations.exporting import taskfiles
+
+    return taskfiles.write_clips(request)
+
+
+def write_captions(request: Request) -> int:
+    """Write the tasks of perturbed captions as queries, among clean videos; returns the number of scenarios."""
+    from perturbations.exporting import taskfiles
+
+    return taskfiles.write_captions(request)
+
+
+EXPORT = Export(
+    name="mteb",
+    summary="retrieval tasks for mteb",
+    refuses="frames without video, clips without captions",
+    videos=write_videos,
+    captions=write_captions,
+)

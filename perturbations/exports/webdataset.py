@@ -1,0 +1,29 @@
+"""Tar files of samples, which `webdataset` and `datasets` read in order from disk or over the network."""
+
+from __future__ import annotations
+
+from perturbations.exporting.records import Exported, Request
+from perturbations.exports.registry import Export
+
+
+def write_videos(request: Request) -> Exported:
+    """Write the shards of every scenario, and the card. Errors as of `shardfiles.write_clips`."""
+    from perturbations.exporting import shardfiles
+
+    return shardfiles.write_clips(request)
+
+
+def write_captions(request: Request) -> int:
+    """Write the shards of perturbed captions, with `--clean` also of clean ones; returns the number of shards."""
+    from perturbations.exporting import shardfiles
+
+    return shardfiles.write_captions(request)
+
+
+EXPORT = Export(
+    name="webdataset",
+    summary="tar shards for webdataset",
+    refuses="frames without video, two complete rows of one item and scenario",
+    videos=write_videos,
+    captions=write_captions,
+)

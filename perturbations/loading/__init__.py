@@ -1,0 +1,1 @@
+"""Corpora and perturbations as Python objects that the loaders of other programs take."""

@@ -1,0 +1,220 @@
+"""A corpus as a sequence of clips, whose frames are read when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from perturbations.api import Frames, open_clip
+from perturbations.errors import ManifestError
+from perturbations.manifest import files, locations
+from perturbations.manifest.companions import companion, texts_of
+from perturbations.manifest.kinds import (
+    CAPTIONS,
+    COMPLETE,
+    MIXES,
+    MULTIMODAL,
+    SOURCES,
+    VIDEOS,
+    ClipRow,
+    CompleteSource,
+    SourceRow,
+)
+from perturbations.media.clip import uniform_indices
+from perturbations.system.settings import Reader
+
+if TYPE_CHECKING:
+    from perturbations.loading.torch_data import ClipDataset
+
+_KINDS = (VIDEOS, SOURCES, MIXES, MULTIMODAL)
+_CLEAN = "clean"
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A complete clip of a corpus. The columns of its row are attributes: `clip.item_id`, `clip.width`, `clip.path`.
+
+    Attributes:
+        row: its row.
+        captions: the clean captions of its item.
+        source: the row of the clean clip, where the dataset's `sources.parquet` lists it.
+    """
+
+    row: ClipRow | CompleteSource
+    captions: tuple[str, ...] = ()
+    source: CompleteSource | None = None
+
+    @property
+    def clean(self) -> Clip | None:
+        """The clip that it was made from: itself where it is clean; None where no `sources.parquet` lists it."""
+        if isinstance(self.row, CompleteSource):
+            return self
+        return None if self.source is None else Clip(self.source, self.captions, self.source)
+
+    @property
+    def perturbation(self) -> str:
+        """The perturbation's name; `clean` for a clean clip."""
+        return (self.row.perturbation if isinstance(self.row, ClipRow) else None) or _CLEAN
+
+    @property
+    def severity(self) -> int:
+        """The severity; 0 for a clean clip."""
+        return self.row.severity if isinstance(self.row, ClipRow) else 0
+
+    def frames(self, indices: Sequence[int] | None = None, reader: Reader = "pyav") -> Frames:
+        """Its frames, T x H x W x 3, RGB, uint8, read or rendered now. Arguments and errors as of `open_clip`."""
+        return open_clip(self.row, indices, reader)
+
+    def sampled(self, num_frames: int, reader: Reader = "pyav") -> Frames:
+        """So many frames, the middle ones of equal spans, as evaluations sample them; errors as of `open_clip`."""
+        if isinstance(self.row, ClipRow) and self.row.storage.startswith("frames/"):
+            stack = self.frames()
+            return stack[uniform_indices(num_frames, len(stack))]
+        return self.frames(uniform_indices(num_frames, self.row.frame_count), reader)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "row":  # while it is unpickled, there is no row yet
+            raise AttributeError(name)
+        try:
+            return getattr(self.row, name)
+        except AttributeError:
+            raise AttributeError(f"neither a clip nor its row has {name!r}") from None
+
+
+class Corpus(Sequence[Clip]):
+    """The complete clips of a manifest, in its order.
+
+    `Corpus("manifests/msrvtt/mlvp")` reads `videos.parquet` there, or else `sources.parquet`; a manifest of videos,
+    sources, mixes or multimodal pairs can be named itself. The files of clips are found from the manifest's place,
+    whatever the working directory is.
+
+    Attributes:
+        path: the manifest.
+        incomplete: the rows that are quarantined or missing.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Read the manifest. Raises `ManifestError` where there is none, or one of another kind, or a damaged one."""
+        self.path = _manifest_of(Path(path))
+        kind = files.kind_of(self.path)
+        if kind not in _KINDS:
+            names = ", ".join(known.name for known in _KINDS)
+            raise ManifestError(f"{self.path} is a manifest of {kind.name}, and a corpus is one of {names}")
+        root = locations.root_of(self.path, files.read_metadata(self.path))
+        rows = [locations.located(row, root) for row in files.read_rows(self.path, kind)]
+        self.incomplete: tuple[ClipRow | SourceRow, ...] = tuple(row for row in rows if row.status != COMPLETE)
+        self._rows: tuple[ClipRow | CompleteSource, ...] = tuple(row for row in rows if row.status == COMPLETE)
+
+    @overload
+    def __getitem__(self, place: int) -> Clip: ...
+    @overload
+    def __getitem__(self, place: slice) -> Corpus: ...
+    def __getitem__(self, place: int | slice) -> Clip | Corpus:
+        """The clip at a place, or a corpus of the clips of a slice."""
+        return self._of(self._rows[place]) if isinstance(place, slice) else self._clip(self._rows[place])
+
+    def __len__(self) -> int:
+        """The number of clips."""
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Clip]:
+        """The clips in order."""
+        return map(self._clip, self._rows)
+
+    def __repr__(self) -> str:
+        return f"Corpus({str(self.path)!r}): {len(self):,} clips"
+
+    @property
+    def perturbations(self) -> list[str]:
+        """The names of its perturbations, sorted; `clean` where it has clean clips."""
+        return sorted({clip.perturbation for clip in self})
+
+    @property
+    def severities(self) -> list[int]:
+        """Its severities, sorted; 0 where it has clean clips."""
+        return sorted({clip.severity for clip in self})
+
+    @property
+    def items(self) -> list[str]:
+        """The ids of its items, sorted."""
+        return sorted({row.item_id for row in self._rows})
+
+    def where(
+        self,
+        *,
+        perturbation: str | Collection[str] | None = None,
+        severity: int | Collection[int] | None = None,
+        item: str | Collection[str] | None = None,
+    ) -> Corpus:
+        """The clips of these perturbations, severities and items; one value or several, None: all."""
+        chosen = [
+            clip.row
+            for clip in self
+            if _is_among(clip.perturbation, perturbation)
+            and _is_among(clip.severity, severity)
+            and _is_among(clip.row.item_id, item)
+        ]
+        return self._of(chosen)
+
+    def filter(self, wanted: Callable[[Clip], bool]) -> Corpus:
+        """The clips for which `wanted` is true."""
+        return self._of([clip.row for clip in self if wanted(clip)])
+
+    @property
+    def clean(self) -> Corpus:
+        """The clean clips of its items. Raises `ManifestError` without the dataset's `sources.parquet`."""
+        if not self._sources:
+            raise ManifestError(f"no sources.parquet beside or above {self.path}, which would list the clean clips")
+        return self._of([self._sources[item] for item in self.items if item in self._sources])
+
+    def dataset(
+        self,
+        num_frames: int | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        reader: Reader = "pyav",
+    ) -> ClipDataset:
+        """The corpus as a `torch.utils.data.Dataset`; see `perturbations.loading.torch_data.ClipDataset`. Needs torch.
+
+        Args:
+            num_frames: how many frames of each clip, sampled uniformly; None: all.
+            transform: called with the frames, a uint8 tensor T x 3 x H x W; its result is the `video`.
+            reader: what decodes: "pyav" or "decord".
+        """
+        from perturbations.loading.torch_data import ClipDataset
+
+        return ClipDataset(self, num_frames, transform, reader)
+
+    @cached_property
+    def _captions(self) -> dict[str, tuple[str, ...]]:
+        return texts_of(companion(self.path, CAPTIONS))
+
+    @cached_property
+    def _sources(self) -> dict[str, CompleteSource]:
+        rows = self._rows if files.kind_of(self.path) == SOURCES else companion(self.path, SOURCES)
+        return {row.item_id: row for row in rows if isinstance(row, CompleteSource)}
+
+    def _clip(self, row: ClipRow | CompleteSource) -> Clip:
+        return Clip(row, self._captions.get(row.item_id, ()), self._sources.get(row.item_id))
+
+    def _of(self, rows: Sequence[ClipRow | CompleteSource]) -> Corpus:
+        part = object.__new__(Corpus)
+        part.__dict__.update(self.__dict__, _rows=tuple(rows))
+        return part
+
+
+def _manifest_of(path: Path) -> Path:
+    if not path.is_dir():
+        return path
+    for name in (VIDEOS.name, SOURCES.name):
+        if (path / f"{name}.parquet").is_file():
+            return path / f"{name}.parquet"
+    raise ManifestError(f"{path} holds neither videos.parquet nor sources.parquet")
+
+
+def _is_among(value: Any, wanted: Any) -> bool:
+    if wanted is None:
+        return True
+    return value == wanted if isinstance(wanted, str | int) else value in wanted

@@ -1,0 +1,45 @@
+"""A dataset's own manifests, `sources` and `captions`, found from another manifest of the same tree."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from perturbations.manifest import files, locations
+from perturbations.manifest.kinds import SOURCES, CaptionRow, Kind
+
+_LEVELS = 3
+"""In how many folders they are looked for: manifests/DATASET/whole/SUITE/videos.parquet."""
+
+
+def companion(path: Path, kind: Kind[Any]) -> list[Any]:
+    """The rows of a dataset's own manifest (`sources.parquet`, `captions.parquet`), beside another or above; or none.
+
+    The paths of clips are absolute. Raises `ManifestError` where the manifest is damaged.
+    """
+    folder = Path(path).absolute().parent
+    for place in (folder, *folder.parents)[:_LEVELS]:
+        manifest = place / f"{kind.name}.parquet"
+        if manifest.is_file() and files.kind_of(manifest) == kind:
+            rows = files.read_rows(manifest, kind)
+            if kind != SOURCES:
+                return rows
+            root = locations.root_of(manifest, files.read_metadata(manifest))
+            return [locations.located(row, root) for row in rows]
+    return []
+
+
+def texts_of(captions: Iterable[CaptionRow]) -> dict[str, tuple[str, ...]]:
+    """The captions per item, `it#2` before `it#10`."""
+    texts: dict[str, list[str]] = defaultdict(list)
+    for row in sorted(captions, key=lambda row: numbered(row.caption_id)):
+        texts[row.item_id].append(row.text)
+    return {item_id: tuple(members) for item_id, members in texts.items()}
+
+
+def numbered(caption_id: str) -> list[tuple[int, str]]:
+    """An order in which `it#2` comes before `it#10`."""
+    return [(int(digits or -1), text) for text, digits in re.findall(r"([^0-9]*)([0-9]*)", caption_id)]

@@ -1,0 +1,144 @@
+"""What a perturbed clip costs in bytes and CPU seconds: measured figures of real clips, and the arithmetic on them.
+
+`costs.csv` has one line per perturbation, variant, severity and storage tier; `benchmarks/estimates.py` measured them.
+The bytes of a stored clip are a line over the bytes of the clean clip in the same tier: what noise adds does not depend
+on the clip, what a blur leaves does. No NumPy: Snakemake imports this module.
+"""
+
+from __future__ import annotations
+
+import csv
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import resources
+
+from perturbations.plan import config as configuration
+from perturbations.suites import registry
+
+SOURCES = "sources"
+"""The name of the line of a clean clip that is decoded and hashed."""
+DEMO = "demo"
+"""The name of the lines of clips that the package draws: `per_pixel` is the clean clip's."""
+
+_UNSTORED, _USUAL = "recipe", "high"
+JOB_S = 1.0
+"""CPU seconds of starting a job's process, with its imports."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of a clip under one scenario in one tier.
+
+    Attributes:
+        per_pixel: bytes per pixel of the clean clip, whatever it shows.
+        per_clean: bytes per byte of the clean clip, stored in the same tier.
+        per_second: bytes per second, of encoders that are given a bitrate.
+        cpu_s: CPU seconds per million pixels of the clean clip.
+        clip_s: CPU seconds per clip, however short: what is compared with the clean clip, programs that are started.
+    """
+
+    per_pixel: float = 0.0
+    per_clean: float = 0.0
+    per_second: float = 0.0
+    cpu_s: float = 0.0
+    clip_s: float = 0.0
+
+    def seconds_of(self, volume: Volume) -> float:
+        """The CPU seconds of making clips."""
+        return self.cpu_s * volume.pixels / 1e6 + self.clip_s * volume.clips
+
+    def bytes_of(self, volume: Volume, clean: float) -> float:
+        """The bytes of clips; `clean` is the bytes per pixel of the clean clips in the tier."""
+        pixels = volume.stored_pixels
+        return pixels * (self.per_pixel + self.per_clean * clean) + volume.seconds * self.per_second
+
+
+FIGURES = tuple(each.name for each in fields(Cost))
+"""The columns of `costs.csv` after those that name the scenario."""
+
+
+@dataclass(frozen=True)
+class Volume:
+    """How much video some clips are: their number, pixels and seconds, and the pixels that the tier stores."""
+
+    clips: float = 0.0
+    pixels: float = 0.0
+    seconds: float = 0.0
+    stored_pixels: float = 0.0
+
+    def __add__(self, other: Volume) -> Volume:
+        return Volume(
+            self.clips + other.clips,
+            self.pixels + other.pixels,
+            self.seconds + other.seconds,
+            self.stored_pixels + other.stored_pixels,
+        )
+
+
+Key = tuple[str, str, int, str]
+"""Perturbation (`suite/name`), variant, severity, tier."""
+
+
+def tier_of(storage: configuration.Storage) -> str:
+    """The tier's name in the table: a profile of the tier video, "frames" or "recipe"."""
+    return storage.profile if isinstance(storage, configuration.VideoStorage) else storage.tier
+
+
+@cache
+def table() -> Mapping[Key, Cost]:
+    """The measured costs."""
+    text = resources.files("perturbations.plan").joinpath("costs.csv").read_text(encoding="utf-8")
+    lines = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    return {
+        (line["perturbation"], line["variant"], int(line["severity"]), line["tier"]): Cost(
+            **{name: float(line[name]) for name in FIGURES}
+        )
+        for line in lines
+    }
+
+
+@cache
+def _by_severity() -> Mapping[tuple[str, str, str], dict[int, Cost]]:
+    grouped: dict[tuple[str, str, str], dict[int, Cost]] = {}
+    for (name, variant, severity, tier), value in table().items():
+        grouped.setdefault((name, variant, tier), {})[severity] = value
+    return grouped
+
+
+def cost(entry: registry.Perturbation, severity: int, tier: str) -> Cost:
+    """The cost of a scenario: measured, or else that of its nearest measured relative.
+
+    A severity that was not measured costs what the nearest one does, another variant what the first one does, and a
+    perturbation without any figure the median of those of its method.
+    """
+    if tier == _UNSTORED:  # the frames are made and hashed
+        made = cost(entry, severity, _USUAL)
+        return Cost(cpu_s=made.cpu_s, clip_s=made.clip_s)
+    first = registry.suite(entry.suite).variants[0]
+    for variant in (entry.variant, first):
+        if measured := _by_severity().get((entry.key, variant, tier)):
+            return measured[min(measured, key=lambda other: (abs(other - severity), other))]
+    return _typical(entry.method, tier)
+
+
+@cache
+def _typical(method: str, tier: str) -> Cost:
+    """The median of the measured perturbations of a method."""
+    methods = {other.key: other.method for other in registry.perturbations(kind="video")}
+    return _median([value for key, value in table().items() if methods.get(key[0]) == method and key[3] == tier])
+
+
+def _median(costs: list[Cost]) -> Cost:
+    if not costs:
+        return Cost(cpu_s=0.05)
+    return Cost(**{name: statistics.median(getattr(value, name) for value in costs) for name in FIGURES})
+
+
+def other(name: str, tier: str = "") -> Cost:
+    """The cost of what is no perturbation: `SOURCES`, `DEMO`, or `analyses/NAME`. Without a figure, of nothing."""
+    known = table()
+    keys = [key for key in known if key[0] == name]
+    chosen = next((key for key in keys if key[3] == tier), keys[0] if keys else None)
+    return known[chosen] if chosen else Cost()

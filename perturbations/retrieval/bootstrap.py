@@ -1,0 +1,80 @@
+"""The bootstrap over queries: how far recall, or a difference of recalls, would move with other queries.
+
+Percentile intervals (Efron, "Bootstrap methods: another look at the jackknife", Ann. Statist. 7, 1979). Queries are
+drawn again with replacement. All runs see the same draws, so differences between runs are paired: what makes a query
+hard for all of them cancels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from perturbations.retrieval.arrays import Values, as_array
+
+SAMPLES = 1000
+"""Resamples of an interval: its ends then move by about a twentieth of its width from seed to seed."""
+TAILS = 0.025, 0.975
+"""The quantiles that bound a 95 % interval."""
+
+_BLOCK = 1 << 24  # numbers per operand of a product: temporaries stay below 64 MiB
+
+Counts = NDArray[np.float32]
+Samples = NDArray[np.float64]
+
+
+def draws(queries: int, rng: np.random.Generator, samples: int = SAMPLES) -> Counts:
+    """How often each query is drawn in each resample, whole numbers, float32 (samples, queries).
+
+    Each resample draws as many queries as there are. Raises ValueError without queries or resamples.
+    """
+    if queries < 1 or samples < 1:
+        raise ValueError(f"{samples} resamples of {queries} queries; at least one of each is needed")
+    counts = np.empty((samples, queries), np.float32)
+    for row in counts:
+        row[:] = np.bincount(rng.integers(0, queries, queries), minlength=queries)
+    return counts
+
+
+def resampled_recall(counts: Counts, ranks: Values, k: int) -> Samples:
+    """R@k in percent of each run in each resample, float64 (runs, samples).
+
+    Args:
+        counts: of `draws`, samples x queries.
+        ranks: queries x runs: integers from 1, and 0 where a run did not ask the query; it is then left out of the run.
+        k: how many results count, at least 1.
+
+    NaN where a resample draws none of a run's queries. Runs of equal ranks have exactly equal results: sums of whole
+    numbers in float32 are exact up to 16 million draws. Raises ValueError for shapes and ranks that do not fit.
+    """
+    known = as_array(ranks)
+    if known.ndim != 2 or known.dtype.kind not in "iu" or len(known) != counts.shape[1]:
+        raise ValueError(f"ranks are {known.dtype} {known.shape}; expected integers, {counts.shape[1]} queries x runs")
+    if k < 1 or (known.size and known.min() < 0):
+        raise ValueError("k and ranks count from 1; 0 marks a query that a run did not ask")
+    recall = np.empty((known.shape[1], len(counts)))
+    step = max(1, _BLOCK // max(1, len(known)))
+    for start in range(0, known.shape[1], step):
+        part = known[:, start : start + step]
+        asked = part > 0
+        hits = counts @ (asked & (part <= k)).astype(np.float32)
+        total = np.float32(len(known)) if asked.all() else counts @ asked.astype(np.float32)
+        with np.errstate(invalid="ignore"):
+            recall[start : start + step] = (100 * hits.astype(np.float64) / total).T
+    return recall
+
+
+def interval(samples: Samples) -> tuple[Samples, Samples]:
+    """The ends of the 95 % interval of resamples along the last axis; NaN where a resample is NaN."""
+    low, high = np.quantile(samples, TAILS, axis=-1)
+    return low, high
+
+
+def share_interval(share: float, queries: int) -> tuple[float, float]:
+    """The interval of the share of queries that are hits, for a single run, without drawing.
+
+    To draw n queries again and count the hits is to draw from a binomial distribution, whose quantiles are known.
+    """
+    low, high = stats.binom.ppf(TAILS, queries, share) / queries
+    return float(low), float(high)

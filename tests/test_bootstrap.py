@@ -1,0 +1,307 @@
+"""Intervals: the bootstrap over queries, the ranks that it is made of, and what the page takes from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from test_report_page import B32, result
+
+from perturbations import rng
+from perturbations.errors import ManifestError
+from perturbations.manifest import files
+from perturbations.manifest.kinds import RANKS, RESULTS, RankRow, ResultRow
+from perturbations.report import estimates, ranks
+from perturbations.report.estimates import CLEAN, Column, Scores, Span, marks, mean_column, spans_of
+from perturbations.report.ranks import Ranked
+from perturbations.retrieval import composed_recall, draws, interval, resampled_recall, summary_of_ranks
+
+ONLY_CLEAN = Column("clean", ((CLEAN, 1.0),))
+
+
+def generator(name: str = "a") -> np.random.Generator:
+    return rng.generator(0, name, "v2t", "report/bootstrap")
+
+
+# --- the kernel ------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_what_a_plain_loop_gives() -> None:
+    known = np.array([[1, 6, 0], [2, 1, 0], [9, 5, 0], [1, 1, 0], [40, 3, 1]])
+    queries, runs = known.shape
+    again = generator()
+    expected = np.empty((2, runs, 50))
+    for sample in range(50):
+        drawn = again.integers(0, queries, queries)
+        for run in range(runs):
+            asked = [known[query, run] for query in drawn if known[query, run] > 0]
+            for place, k in enumerate((1, 5)):
+                share = sum(rank <= k for rank in asked) / len(asked) if asked else float("nan")
+                expected[place, run, sample] = 100 * share
+    counts = draws(queries, generator(), 50)
+    for place, k in enumerate((1, 5)):
+        np.testing.assert_allclose(resampled_recall(counts, known, k), expected[place], rtol=1e-12)
+    assert np.isnan(expected[0, 2]).any(), "a resample without any query of a run was tried"
+    low, high = interval(expected[1, :2])
+    ordered = np.sort(expected[1, :2], axis=1)
+    assert (ordered[:, 0] <= low).all()
+    assert (low < high).all()
+    np.testing.assert_allclose(low, [np.percentile(row, 2.5) for row in expected[1, :2]])
+
+
+def test_each_resample_draws_as_many_queries_as_there_are() -> None:
+    counts = draws(30, generator(), 200)
+    assert counts.shape == (200, 30)
+    assert (counts.sum(axis=1) == 30).all()
+    assert (counts == draws(30, generator(), 200)).all()
+    assert (counts != draws(30, generator("b"), 200)).any()
+
+
+def test_parts_of_runs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = np.random.default_rng(0).integers(0, 30, (40, 23))
+    counts = draws(40, generator(), 20)
+    whole = resampled_recall(counts, known, 5)
+    monkeypatch.setattr("perturbations.retrieval.bootstrap._BLOCK", 200)
+    np.testing.assert_array_equal(resampled_recall(counts, known, 5), whole)
+
+
+def test_equal_methods_differ_by_exactly_nothing() -> None:
+    known = np.random.default_rng(1).integers(1, 20, (997, 1)).repeat(3, axis=1)
+    first, second, third = resampled_recall(draws(997, generator()), known, 5)
+    assert interval(first - second) == interval(third - second) == (0.0, 0.0)
+
+
+def test_an_interval_holds_the_truth_as_often_as_it_says() -> None:
+    """Difference of two paired runs whose recalls are 30 and 36 %; 300 data sets of 150 queries."""
+    data, held, unpaired = np.random.default_rng(2), 0, 0.0
+    for trial in range(300):
+        easy = data.random(150)
+        known = np.stack([np.where(easy < 0.30, 1, 9), np.where(easy < 0.36, 1, 9)], axis=1)
+        first, second = resampled_recall(draws(150, generator(str(trial)), 200), known, 1)
+        low, high = interval(second - first)
+        held += low <= 6 <= high
+        unpaired += np.ptp(interval(second - first[::-1])) / np.ptp((low, high)) / 300 if high > low else 0
+    assert 0.88 <= held / 300 <= 0.99
+    assert unpaired > 2, "pairing makes intervals of methods that agree on most queries much shorter"
+
+
+def test_it_agrees_with_the_quantiles_of_a_single_run() -> None:
+    places = np.random.default_rng(3).integers(1, 20, 1000)
+    exact = composed_recall(places, (5,))
+    low, high = interval(resampled_recall(draws(1000, generator(), 4000), places[:, None], 5)[0])
+    assert abs(low - exact["r5_low"]) < 0.35
+    assert abs(high - exact["r5_high"]) < 0.35
+
+
+@pytest.mark.parametrize("known", [[1, 2], [[1.5], [1]], [[1], [-1]], [[1]]])
+def test_ranks_that_do_not_fit_are_refused(known: Any) -> None:
+    with pytest.raises(ValueError, match="rank"):
+        resampled_recall(draws(2, generator(), 3), known, 1)
+    with pytest.raises(ValueError, match="0 queries"):
+        draws(0, generator())
+
+
+# --- ranks -----------------------------------------------------------------------------------------------------------
+
+FOG = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "level": "mid"}
+
+
+def rank_rows(row: ResultRow, known: Sequence[int]) -> list[RankRow]:
+    names = [name for name in RankRow.__dataclass_fields__ if name not in ("query_id", "rank")]
+    about = {name: getattr(row, name) for name in names}
+    return [RankRow(**about, query_id=f"видео {place}", rank=int(rank)) for place, rank in enumerate(known) if rank > 0]
+
+
+def of_ranks(method: str, known: Sequence[int], **more: Any) -> tuple[ResultRow, list[RankRow]]:
+    """A row of results and its ranks; a rank of 0 is a query that was not asked."""
+    asked = [rank for rank in known if rank > 0]
+    row = result(method, **{**summary_of_ranks(asked), "queries": len(asked), **more})
+    return row, rank_rows(row, known)
+
+
+def many(seed: int = 0, *, seeds: Sequence[int] = (42, 7)) -> tuple[list[ResultRow], list[RankRow]]:
+    """Two methods, two seeds, clean queries, two perturbations of a category, one of them at two severities."""
+    data = np.random.default_rng(seed)
+    rows, known = [], []
+    scenarios: list[dict[str, Any]] = [{}, FOG, {**FOG, "severity": 1}, {**FOG, "perturbation": "rain"}]
+    for method in ("none", "tcr"):
+        for own_seed in seeds:
+            for place, scenario in enumerate(scenarios):
+                drawn = data.integers(1, 12 + 5 * place, 80)
+                drawn[:place] = 0
+                row, of_row = of_ranks(method, drawn.tolist(), seed=own_seed, **scenario)
+                rows.append(row)
+                known += of_row
+    return rows, known
+
+
+def scores_of(rows: Sequence[ResultRow], known: dict[Any, Ranked]) -> Scores:
+    frame = pd.DataFrame([{name: getattr(row, name) for name in row.__dataclass_fields__} for row in rows])
+    ((scores,),) = estimates.of(frame.assign(model_name="m"), known)
+    return scores
+
+
+def test_the_order_of_rows_and_files_changes_nothing(tmp_path: Path) -> None:
+    rows, known = many()
+    files.write(tmp_path / "all.parquet", RANKS, known)
+    table = pq.read_table(tmp_path / "all.parquet")
+    order = np.random.default_rng(0).permutation(len(table))
+    for name, part in (("a", order[:300]), ("b", order[300:])):
+        pq.write_table(table.take(pa.array(part)), tmp_path / f"{name}.parquet")
+    whole = ranks.read([tmp_path / "all.parquet"])
+    parts = ranks.read([tmp_path / "b.parquet", tmp_path / "a.parquet"])
+    ((group, first),), ((other, second),) = whole.items(), parts.items()
+    assert group == other == ("demo", B32, "v2t")
+    assert first.runs.keys() == second.runs.keys()
+    for run, column in first.runs.items():
+        np.testing.assert_array_equal(first.ranks[:, column], second.ranks[:, second.runs[run]])
+    column = mean_column("mid", scores_of(rows, whole).scenarios("mlvp")["mid"])
+    changes = [scores_of(rows, ranked).change("r5", "tcr", column) for ranked in (whole, parts)]
+    assert changes[0][0] == changes[1][0]
+    np.testing.assert_array_equal(changes[0][1], changes[1][1])
+
+
+def test_ranks_are_those_of_the_file(tmp_path: Path) -> None:
+    _, known = of_ranks("none", [3, 0, 254, 100_000])
+    files.write(tmp_path / "r.parquet", RANKS, known)
+    ((_, ranked),) = ranks.read([tmp_path / "r.parquet"]).items()
+    assert ranked.ranks[:, 0].tolist() == [3, 254, 255]
+    assert list(ranked.runs) == [("clean", "clean", 0, None, None, "none", 42)]
+
+
+def test_bad_files_of_ranks(tmp_path: Path) -> None:
+    rows, known = many()
+    path = tmp_path / "r.parquet"
+    files.write(path, RESULTS, rows)
+    with pytest.raises(ManifestError, match="of results, not of ranks"):
+        ranks.read([path])
+    files.write(path, RANKS, known)
+    with pytest.raises(ManifestError, match="twice"):
+        ranks.read([path, path])
+    data = bytearray(path.read_bytes())
+    place = len(data) // 3
+    data[place : place + 40] = bytes(40)
+    (tmp_path / "damaged.parquet").write_bytes(data)
+    with pytest.raises(ManifestError, match=r"damaged\.parquet cannot be read"):
+        ranks.read([tmp_path / "damaged.parquet"])
+    table = pq.read_table(path)
+    nothing = table.set_column(table.column_names.index("rank"), "rank", pa.array(np.zeros(len(table), np.int64)))
+    pq.write_table(nothing, path)
+    with pytest.raises(ManifestError, match="rank below 1"):
+        ranks.read([path])
+    about = {"perturbations": json.dumps({"kind": "ranks", "schema_version": files.SCHEMA_VERSION})}
+    pq.write_table(table.drop_columns(["seed"]).replace_schema_metadata(about), path)
+    with pytest.raises(ManifestError, match="cannot be read"):
+        ranks.read([path])
+
+
+# --- what the page takes from it -------------------------------------------------------------------------------------
+
+
+def test_scenarios_and_seeds_are_averaged_within_each_resample(tmp_path: Path) -> None:
+    rows, known = many()
+    files.write(tmp_path / "r.parquet", RANKS, known)
+    by_group = ranks.read([tmp_path / "r.parquet"])
+    (ranked,) = by_group.values()
+    scores = scores_of(rows, by_group)
+    column = mean_column("mid", scores.scenarios("mlvp")["mid"])
+    counts = draws(len(ranked.ranks), rng.generator(0, "demo", "v2t", "report/bootstrap"))
+    means = {}
+    for method in ("none", "tcr"):
+        of_seeds = []
+        for seed in (42, 7):
+            place = {name: ranked.runs[("mlvp", *name, None, None, method, seed)] for name in _PLACES}
+            recalls = {
+                name: np.array([_recall(ranked.ranks[:, at], drawn, 1) for drawn in counts])
+                for name, at in place.items()
+            }
+            fog = (recalls["fog", 1] + recalls["fog", 5]) / 2
+            of_seeds.append((fog + recalls["rain", 5]) / 2)
+        means[method] = (of_seeds[0] + of_seeds[1]) / 2
+    value, drawn = scores.change("r1", "tcr", column)
+    (span,) = spans_of([drawn])
+    assert span is not None
+    np.testing.assert_allclose([span.low, span.high], np.percentile(means["tcr"] - means["none"], [2.5, 97.5]))
+    by_hand = {method: np.mean([_mean(rows, method, "fog"), _mean(rows, method, "rain")]) for method in ("none", "tcr")}
+    assert value == pytest.approx(by_hand["tcr"] - by_hand["none"])
+    assert span.low < value < span.high
+
+
+_PLACES = (("fog", 1), ("fog", 5), ("rain", 5))
+
+
+def _mean(rows: Sequence[ResultRow], method: str, perturbation: str) -> float:
+    return float(np.mean([row.r1 for row in rows if (row.method, row.perturbation) == (method, perturbation)]))
+
+
+def _recall(known: Any, drawn: Any, k: int) -> float:
+    return 100 * float(drawn[(known > 0) & (known <= k)].sum() / drawn[known > 0].sum())
+
+
+def test_a_run_without_ranks_has_no_interval(tmp_path: Path) -> None:
+    rows, known = many(seeds=(42,))
+    kept = [row for row in known if (row.method, row.perturbation) != ("tcr", "rain")]
+    files.write(tmp_path / "r.parquet", RANKS, kept)
+    scores = scores_of(rows, ranks.read([tmp_path / "r.parquet"]))
+    whole = mean_column("mid", scores.scenarios("mlvp")["mid"])
+    value, drawn = scores.change("r1", "tcr", whole)
+    assert np.isfinite(value)
+    assert drawn is None
+    assert scores.change("r1", "tcr", ONLY_CLEAN)[1] is not None
+    assert scores.samples("median_rank", "tcr", ONLY_CLEAN) is None
+    missing = Column("x", ((("mlvp", "snow", 5, None, None), 1.0),))
+    assert np.isnan(scores.value("r1", "tcr", missing))
+    assert scores.samples("r1", "tcr", missing) is None
+
+
+def test_ranks_of_other_runs_are_refused(tmp_path: Path) -> None:
+    _, known = many()
+    files.write(tmp_path / "r.parquet", RANKS, known)
+    other, _ = many(seed=1)
+    scores = scores_of(other, ranks.read([tmp_path / "r.parquet"]))
+    with pytest.raises(ManifestError, match=r"of different runs: v2t .*: r1 is .* by its ranks"):
+        scores.samples("r1", "none", ONLY_CLEAN)
+
+
+def test_rsum_is_the_sum_of_recalls_in_each_resample(tmp_path: Path) -> None:
+    rows, known = many(seeds=(42,))
+    files.write(tmp_path / "r.parquet", RANKS, known)
+    scores = scores_of(rows, ranks.read([tmp_path / "r.parquet"]))
+    parts = [scores.samples(metric, "none", ONLY_CLEAN) for metric in ("r1", "r5", "r10", "rsum")]
+    np.testing.assert_allclose(sum(part for part in parts[:3] if part is not None), parts[3])
+
+
+def samples(*rows: Sequence[float]) -> list[Any]:
+    return [np.asarray(row, np.float64) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("values", "resampled", "lower", "expected"),
+    [
+        ([1, 5, 3], [[1, 1], [5, 6], [3, 4]], False, ["", "best", "second"]),
+        ([1, 5, 4], [[1, 1], [5, 5], [4, 6]], False, ["", "tie", "tie"]),
+        ([1, 5, 4], [[0, 6], [5, 5], [4, 4]], False, ["tie", "tie", ""]),
+        ([1, 5, 4], [[1, 1], [5, 5], [4, 6]], True, ["best", "", "second"]),
+        ([2, 2.01, 2], [[1, 1], [5, 5], [4, 6]], False, ["", "", ""]),
+        ([2, float("nan"), 1], [[2, 2], [0, 0], [1, 1]], False, ["best", "", "second"]),
+        ([2, 1], [[2, 2], [2, 2]], False, ["tie", "tie"]),
+    ],
+)
+def test_only_a_separable_best_is_marked_so(
+    values: list[float], resampled: list[list[float]], lower: bool, expected: list[str]
+) -> None:
+    assert marks(values, samples(*resampled), lower=lower) == expected
+
+
+def test_without_resamples_the_best_value_is_marked() -> None:
+    assert marks([1, 3, 2, 3], [None] * 4) == ["", "best", "second", "best"]
+    assert marks([1, 3], [None, np.array([3.0, 3.0])]) == ["tie", "tie"], "what is unknown is not separable"
+    assert marks([], []) == []
+    assert spans_of([None, np.array([1.0, np.nan]), np.array([1.0, 1.0])]) == [None, None, Span(1.0, 1.0)]

@@ -1,0 +1,326 @@
+"""All mistakes of a configuration are told in one pass: each with its line, its key, and what may have been meant."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from perturbations.errors import ConfigError
+from perturbations.plan import config, config_file, places, recipe
+
+REPOSITORY = Path(__file__).parents[1]
+
+# Line by line: what is right, and what is wrong in its place, its key, and words of what is said of it.
+LINES: list[tuple[str, ...]] = [
+    ("seed: 1", "seed: -1", "seed", "greater than or equal to 0, not -1"),
+    ("shard_size: 2", "shardsize: 2", "shardsize", "unknown key; known: seed, .*did you mean 'shard_size'"),
+    ("datasets:",),
+    ("  demo:",),
+    ("    adapter: demo",),
+    ("    clips: 4", "    clps: 4", "datasets.demo.clps", "unknown key; known: .*did you mean 'clips'"),
+    ("  mine:",),
+    ("    adapter: demo", "    adapter: dmo", "datasets.mine.adapter", "'demo', not 'dmo'; did you mean 'demo'"),
+    ("    donors: demo", "    donors: demmo", "datasets.mine.donors", "unknown dataset 'demmo'; .*did you mean 'demo'"),
+    ("  other:",),
+    ("    adapter: msrvtt",),
+    (
+        "    annotations: a",
+        "    annotations: $NONE/a",
+        "datasets.other.annotations",
+        r"is not defined: \$NONE",
+    ),
+    ("    videos: x", "    videos: ${NONE}/${NOR}", "datasets.other.videos", r"are not defined: \$NONE, \$NOR"),
+    ("    split: x", "    columns: {item_id: id}", "datasets.other.columns", "for the adapters folder, not 'msrvtt'"),
+    ("  more: {adapter: demo}", "  logs: {adapter: demo}", "datasets.logs", "taken by a folder"),
+    ("suites:",),
+    ("  mlvp:",),
+    ("    variant: paper", "    variant: papr", "suites.mlvp.variant", "not 'papr'; did you mean 'paper'"),
+    ("  mm_robustness:", "  mm_robustnes:", "suites.mm_robustnes", "unknown suite; .*did you mean 'mm_robustness'"),
+    ("  msrvtt_p:",),
+    ("    perturbations:",),
+    ("      - jpeg",),
+    ("      - freeze", "      - freexe", "suites.msrvtt_p.perturbations", "unknown 'freexe'.*did you mean 'freeze'"),
+    ("    severities: [1, 5]", "    severities: [1, 9]", "suites.msrvtt_p.severities.1", "equal to 5, not 9"),
+    ("  transmission:",),
+    ("    perturbations: [rain]",),
+    ("    parameters:",),
+    ("      #", "      h264_crf: {1: {}}", "suites.transmission.parameters.h264_crf", "lists rain; add it"),
+    ("      rain:",),
+    (
+        "        1: {density: 0.1e-2}",
+        "        1: {densty: 1}",
+        "suites.transmission.parameters.rain.1.densty",
+        "'density'",
+    ),
+    ("        2: {density: 0}", "        2: {density: 7}", "suites.transmission.parameters.rain.2.density", "not 7"),
+    ("backends:",),
+    ("  device: cuda", "  device: gpu", "backends.device", "allowed: cpu, cuda, mps, cuda:1; did you mean 'cuda'"),
+    (
+        "  style: {backend: offline}",
+        "  style: {backend: offlne}",
+        "backends.style.backend",
+        "not 'offlne'; did you mean 'offline'",
+    ),
+    ("evaluation:",),
+    ("  bank: demo", "  bank: dem", "evaluation.bank", "'dem' is not among `datasets`: .*did you mean 'demo'"),
+    ("  suites:",),
+    ("    - mlvp",),
+    ("    - msrvtt_p", "    - mlpv", "evaluation.suites", "'mlpv' is not among `suites`: .*did you mean 'mlvp'"),
+    ("  reader: pyav", "  reader: pyavv", "evaluation.reader", "'pyav' or 'decord', not 'pyavv'; did you mean 'pyav'"),
+    ("  severities: [5]", "  severities: 5", "evaluation.severities", r"not 5; a list has brackets: \[5\]"),
+    ("storage: {tier: frames}", "storage: {tier: frmes}", "storage.tier", "not 'frmes'; did you mean 'frames'"),
+    ("max_quarantine: 3", "max_quarantine: lots", "max_quarantine", "valid integer, not 'lots'"),
+]
+WRONG = [(number, *line[1:]) for number, line in enumerate(LINES, start=1) if len(line) > 1]
+
+
+def parsed(folder: Path, text: str, command_line: dict[str, Any] | None = None) -> config.Config:
+    """The configuration in a file of a folder, read as the workflow reads it."""
+    path = folder / "config.yaml"
+    path.write_text(text, encoding="utf-8")
+    raw = config_file.load([path])
+    return config.parse(raw | (command_line or {}), places.read([path], command_line))
+
+
+def told(folder: Path, text: str, command_line: dict[str, Any] | None = None) -> list[str]:
+    """What is said of it, line by line."""
+    with pytest.raises(ConfigError) as caught:
+        parsed(folder, text, command_line)
+    first, *lines = str(caught.value).split("\n")
+    assert first == "config.yaml is not valid:"
+    return [line.strip() for line in lines]
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The working directory is the file's, and the variables that the file names are not defined."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("NONE", "NOR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_without_its_mistakes_the_file_is_right(tmp_path: Path) -> None:
+    parsed(tmp_path, "\n".join(line[0] for line in LINES))
+
+
+def test_all_mistakes_are_told_in_one_pass_and_in_the_order_of_their_lines(tmp_path: Path) -> None:
+    lines = told(tmp_path, "\n".join(line[1] if len(line) > 1 else line[0] for line in LINES))
+    assert len(WRONG) >= 20
+    assert [": ".join(line.split(": ")[:2]) for line in lines] == [
+        f"config.yaml, line {number}: {key}" for number, _, key, _ in WRONG
+    ]
+    for line, (_, _, _, words) in zip(lines, WRONG, strict=True):
+        assert re.search(words, line), line
+
+
+@pytest.mark.parametrize(("number", "wrong", "key", "words"), WRONG, ids=[key for _, _, key, _ in WRONG])
+def test_each_mistake_alone_is_told_likewise(number: int, wrong: str, key: str, words: str, tmp_path: Path) -> None:
+    lines = [line[0] for line in LINES]
+    lines[number - 1] = wrong
+    (line,) = told(tmp_path, "\n".join(lines))
+    assert line.startswith(f"config.yaml, line {number}: {key}: ")
+    assert re.search(words, line), line
+
+
+PLAIN = "datasets: {demo: {adapter: demo}}\nsuites: {mlvp: {}}\n"
+
+
+def test_a_key_of_the_command_line_has_no_line(tmp_path: Path) -> None:
+    lines = told(tmp_path, PLAIN + "seed: -1\n", {"shard_size": 0})
+    assert [line.partition(": I")[0] for line in lines] == ["config.yaml, line 3: seed", "command line: shard_size"]
+
+
+def test_a_key_of_a_second_file_stands_where_its_value_counts(tmp_path: Path) -> None:
+    first, second = tmp_path / "config.yaml", tmp_path / "more.yaml"
+    first.write_text(PLAIN + "seed: -1\nshard_size: 0\n")
+    second.write_text("# more\nseed: -2\n")
+    with pytest.raises(ConfigError) as caught:
+        config.parse(config_file.load([first, second]), places.read([first, second]))
+    assert [line.partition(": I")[0].strip() for line in str(caught.value).split("\n")[1:]] == [
+        "config.yaml, line 4: shard_size",
+        "more.yaml, line 2: seed",
+    ]
+
+
+def test_what_is_missing_stands_where_its_object_does(tmp_path: Path) -> None:
+    text = "suites: {mlvp: {}}\ndatasets:\n  a:\n    clips: 3\n  b:\n    adapter: msrvtt\n    videos: v\n"
+    assert told(tmp_path, text) == [
+        "config.yaml, line 3: datasets.a.adapter: is missing",
+        "config.yaml, line 5: datasets.b.annotations: the adapter 'msrvtt' needs it",
+    ]
+
+
+def test_keys_of_json_have_lines_too(tmp_path: Path) -> None:
+    (line,) = told(tmp_path, '{\n"datasets": {"demo": {"adapter": "demo"}},\n"suites": {"mlvp": {"draww": 1}}\n}')
+    assert line.startswith("config.yaml, line 3: suites.mlvp.draww: unknown key")
+
+
+def test_merged_keys_stand_where_they_are_written(tmp_path: Path) -> None:
+    text = "datasets:\n  a: &a\n    adapter: demo\n    clips: 0\n  b:\n    <<: *a\nsuites: {mlvp: {}}\n"
+    assert [line.partition(": I")[0] for line in told(tmp_path, text)] == [
+        "config.yaml, line 4: datasets.a.clips",
+        "config.yaml, line 4: datasets.b.clips",
+    ]
+
+
+def test_a_wrong_dataset_is_not_told_as_unknown_where_it_is_named(tmp_path: Path) -> None:
+    text = "datasets: {demo: {adapter: demo}, more: {adapter: dmo}}\nsuites: {mlvp: {}}\nevaluation: {bank: more}\n"
+    (line,) = told(tmp_path, text)
+    assert "datasets.more.adapter" in line
+
+
+# --- what is no mistake ----------------------------------------------------------------------------------------------
+
+
+def test_an_empty_suite_or_section_has_its_defaults(tmp_path: Path) -> None:
+    sections = "".join(f"{name}:\n" for name in ("backends", "evaluation", "composed", "storage", "limits"))
+    empty = parsed(tmp_path, "datasets: {demo: {adapter: demo}}\nsuites:\n  mlvp:\n" + sections)
+    assert empty == parsed(tmp_path, PLAIN)
+
+
+def test_a_profile_has_no_effect_on_frames(tmp_path: Path) -> None:
+    plain = parsed(tmp_path, PLAIN + "storage: {tier: frames}\n")
+    profiled = parsed(tmp_path, PLAIN + "storage: {tier: frames, profile: lossless}\n")
+    assert recipe.config_digest(profiled, "demo") == recipe.config_digest(plain, "demo")
+    assert recipe.storage_of(profiled.storage) == recipe.storage_of(plain.storage)
+
+
+# --- paths -----------------------------------------------------------------------------------------------------------
+
+
+def test_paths_begin_with_the_home_folder_and_hold_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DATA", "/da ta")
+    monkeypatch.setenv("PART", "x")
+    text = (
+        "datasets: {a: {adapter: msrvtt, annotations: ~/a.csv, videos: '$DATA/${PART}s/$5'}}\n"
+        "suites: {mlvp: {calibration: $DATA/c.json}}\n"
+        "backends: {frost: {images: ~/frost}}\n"
+        "evaluation: {pretrained: $DATA/clip}\n"
+    )
+    read = parsed(tmp_path, text)
+    dataset = read.datasets["a"]
+    assert (dataset.annotations, dataset.videos) == (tmp_path / "home/a.csv", Path("/da ta/xs/$5"))
+    assert read.suites["mlvp"].calibration == Path("/da ta/c.json")
+    assert dict(read.backends.roles()["frost"])["images"] == tmp_path / "home/frost"
+    assert read.evaluation.pretrained == "/da ta/clip"
+
+
+def test_a_path_that_exists_is_taken_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "$NONE").mkdir()
+    text = "datasets: {a: {adapter: msrvtt, annotations: $NONE, videos: a$}}\nsuites: {mlvp: {}}\n"
+    dataset = parsed(tmp_path, text).datasets["a"]
+    assert (dataset.annotations, dataset.videos) == (Path("$NONE"), Path("a$"))
+
+
+# --- anything at all -------------------------------------------------------------------------------------------------
+
+PIECES = [
+    "",
+    " ",
+    "\n",
+    ":",
+    "-",
+    "[",
+    "]",
+    "{",
+    "}",
+    "'",
+    '"',
+    "&a",
+    "*a",
+    "<<: *a",
+    "!!int",
+    "|",
+    "%",
+    "\t",
+    "0x",
+    "~",
+]
+PIECES += ["null", ".inf", "1e999", "é\u2028", "\0", "#", "? ", "datasets", "suites: {}", "adapter: 3", "$X", "9" * 40]
+
+
+def mutation(text: str, generator: random.Random) -> str:
+    """The text with up to four pieces put in, taken out or moved."""
+    for _ in range(generator.randint(1, 4)):
+        start = generator.randrange(len(text) + 1)
+        end = min(len(text), start + generator.choice((0, 0, 1, 3, 20)))
+        kept = generator.choice((*PIECES, text[start:end] * 2, text[-30:]))
+        text = text[:start] + kept + text[end:]
+    return text
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_file_gives_anything_but_a_configuration_or_its_mistakes(seed: int, tmp_path: Path) -> None:
+    generator = random.Random(seed)
+    original = "\n".join(line[0] for line in LINES)
+    wrong = 0
+    for _ in range(40):
+        try:
+            parsed(tmp_path, mutation(original, generator))
+        except ConfigError as error:
+            wrong += 1
+            assert "config.yaml" in str(error)
+            assert all(len(line) < 2000 for line in str(error).split("\n"))
+    assert wrong
+
+
+VALUES: list[Any] = [None, True, -1, 1.5, 10**30, "", "x", "$X", [], [[]], {}, {"x": {"y": 1}}, [None], {3: 4}, "all"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_value_anywhere_is_told_or_taken(seed: int, tmp_path: Path) -> None:
+    generator = random.Random(seed)
+    original = yaml.safe_load("\n".join(line[0] for line in LINES))
+    for _ in range(40):
+        raw: Any = yaml.safe_load(yaml.safe_dump(original))
+        inner = raw
+        while isinstance(inner, dict) and inner:
+            key = generator.choice(list(inner))
+            if generator.random() < 0.4 or not inner[key] or not isinstance(inner[key], dict):
+                inner[generator.choice((key, key, "x", 7))] = generator.choice(VALUES)
+                break
+            inner = inner[key]
+        try:
+            parsed(tmp_path, yaml.safe_dump(raw))
+        except ConfigError as error:
+            lines = str(error).split("\n")
+            assert lines[0] == "config.yaml is not valid:"
+            assert lines[1:]
+
+
+def test_snakemake_tells_them_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("\n".join(line[1] if len(line) > 1 else line[0] for line in LINES))
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(REPOSITORY / "Snakefile"), "-n"]
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [*command, "--config", "stall_limit_s=0"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert done.returncode == 1
+    output = done.stdout + done.stderr
+    assert "Traceback" not in output
+    for number, _, key, _ in WRONG:
+        assert f"  config.yaml, line {number}: {key}: " in output
+    assert "  command line: stall_limit_s: Input should be greater than or equal to 1, not 0" in output
+
+
+def test_broken_yaml_names_line_and_column(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("seed: 1\nshard_size: [1, 2\nlimits: {}\n")
+    with pytest.raises(ConfigError, match=r"config\.yaml, line 3: this is not YAML: .* \(column 7\)"):
+        config_file.load([tmp_path / "config.yaml"])
+    (tmp_path / "config.yaml").write_text("seed: 1\nlimits: \0\n")
+    with pytest.raises(ConfigError, match=r"config\.yaml, line 2, column 9: this is not YAML"):
+        config_file.load([tmp_path / "config.yaml"])

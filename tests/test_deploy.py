@@ -1,0 +1,327 @@
+"""The package as others get it: a wheel, `perturb init`, the workflow as a module, the package page."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+import hatch_build
+import perturbations
+from perturbations import read_manifest
+from perturbations.cli.main import main
+from perturbations.plan import config as configuration
+from perturbations.system import project
+
+REPOSITORY = Path(__file__).parents[1]
+TINY = {
+    "datasets": {"demo": {"adapter": "demo", "clips": 2}},
+    "suites": {"mlvp": {"perturbations": ["fog"], "severities": [3]}},
+    "shard_size": 2,
+}
+
+
+def run(*command: object, folder: Path, check: bool = True) -> str:
+    """What a command prints, without this checkout on Python's path."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True)
+    assert (done.returncode == 0) == check, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+# --- an installed wheel ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python with the wheel of this checkout, and with the libraries of the Python that runs the tests."""
+    root = tmp_path_factory.mktemp("fresh place")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", root / "dist", folder=REPOSITORY)
+    run(sys.executable, "-m", "venv", "--without-pip", root / "venv", folder=root)
+    fresh = root / "venv" / "bin" / "python"
+    packages = Path(run(fresh, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=root).strip())
+    # Not the checkout itself: the lines of other .pth files are not read from here.
+    libraries = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
+    (packages / "libraries.pth").write_text("\n".join(libraries))
+    (wheel,) = (root / "dist").glob("*.whl")
+    pip = (sys.executable, "-m", "pip", "--python", fresh, "install", "--quiet", "--no-index", "--no-deps")
+    run(*pip, wheel, folder=root)
+    assert (packages / "perturbations" / "project" / "Snakefile").is_file()
+    return fresh
+
+
+@pytest.fixture
+def installed(python: Path) -> Iterator[Path]:
+    """The installed package's folder, which nobody may write to, and which a test must leave as it is."""
+    package = next((python.parents[1] / "lib").glob("python3*/site-packages/perturbations"))
+    before = contents(package)
+    folders = [package, *(path for path in package.rglob("*") if path.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    yield package
+    for folder in folders:
+        folder.chmod(0o755)
+    assert contents(package) == before
+
+
+def contents(folder: Path) -> dict[str, tuple[int, int]]:
+    """Each file's time and size."""
+    return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def corpus(python: Path, tmp_path: Path) -> Path:
+    """A project of one's own that `perturb init` made, with a tiny configuration."""
+    assert "Snakefile" in run(python.parent / "perturb", "init", "my corpus", folder=tmp_path)
+    (tmp_path / "my corpus" / "config.yaml").write_text(yaml.safe_dump(TINY))
+    return tmp_path / "my corpus"
+
+
+def test_a_wheel_makes_a_corpus_in_a_folder_of_one_s_own(python: Path, installed: Path, corpus: Path) -> None:
+    printed = run(python, "-m", "snakemake", "--cores", "2", folder=corpus)
+    assert "profiles/default" in printed
+    videos = read_manifest(corpus / "manifests" / "demo" / "mlvp" / "videos.parquet")
+    assert list(videos["status"]) == ["complete"] * 2
+    assert all(Path(path).is_file() and Path(path).is_relative_to(corpus) for path in videos["path"])
+    assert (corpus / "manifests" / "demo" / "mlvp" / "preview.png").is_file()
+    assert sorted(path.name for path in corpus.iterdir() if not path.name.startswith(".")) == [
+        *("Snakefile", "config.yaml", "corpora", "manifests", "profiles", "work"),
+    ]
+    assert "2 rows, 0 of them" in run(python.parent / "perturb", "verify", "--fast", folder=corpus)
+    assert (corpus / "manifests" / "run.html").is_file(), "the summary that the run's end writes"
+
+
+RENAMED = """
+module corpora:
+    snakefile:
+        {snakefile!r}
+    config:
+        config["corpora"]
+
+use rule * from corpora as perturbed_*
+
+rule count:
+    default_target: True
+    input:
+        "manifests/demo/sources.parquet",
+    output:
+        "count.txt",
+    shell:
+        "wc -c < {{input:q}} > {{output:q}}"
+"""
+
+
+@pytest.fixture
+def renamed(tmp_path: Path) -> Path:
+    """A workflow of one's own that uses this one under other names, with its configuration among others."""
+    text = 'configfile: "config/settings.yaml"\n' + RENAMED.format(snakefile=perturbations.snakefile())
+    (tmp_path / "config").mkdir()
+    (tmp_path / "Snakefile").write_text(text)
+    (tmp_path / "config" / "settings.yaml").write_text(yaml.safe_dump({"mine": 1, "corpora": TINY}))
+    return tmp_path
+
+
+def snakemake(folder: Path, *arguments: str, check: bool = True) -> str:
+    return run(sys.executable, "-m", "snakemake", "--cores", "1", *arguments, folder=folder, check=check)
+
+
+def test_a_module_s_rules_may_have_other_names_beside_one_s_own(renamed: Path) -> None:
+    listed = snakemake(renamed, "--list-target-rules")
+    assert re.search(r"^perturbed_mlvp_demo \(1 perturbations of mlvp x severities 3 on", listed, re.MULTILINE)
+    assert re.search(r"^count$", listed, re.MULTILINE)
+    snakemake(renamed)
+    assert (renamed / "count.txt").read_text().strip().isdigit()
+    assert not (renamed / "corpora").exists(), "only what the own rule needs is made"
+
+
+def test_a_module_s_report_knows_the_results_that_are_made_with_it(renamed: Path) -> None:
+    planned = snakemake(renamed, "--dry-run", "-p", "perturbed_evaluate_demo", "perturbed_report")
+    assert re.search(r"^perturbed_report +1$", planned, re.MULTILINE)
+    assert "localrules directive specifies" not in planned, "Snakemake does not rename such a list"
+    assert "/evaluation/" in planned
+    assert "/adaptation/" not in planned, "that is what the report takes where no results are asked for"
+
+
+def test_a_module_that_leaves_rules_out_has_the_others(renamed: Path) -> None:
+    text = (renamed / "Snakefile").read_text()
+    chosen = "use rule sources, sources_manifest from corpora as perturbed_*"
+    (renamed / "Snakefile").write_text(text.replace("use rule * from corpora as perturbed_*", chosen))
+    planned = snakemake(renamed, "--dry-run", "-p")
+    assert re.search(r"^perturbed_sources +1$", planned, re.MULTILINE)
+    assert "No rule" not in planned
+
+
+@pytest.mark.parametrize("line", ['prefix: "perturbed_"', 'replace_prefix: {"work/": "elsewhere/"}'])
+def test_a_module_s_paths_stay(renamed: Path, line: str) -> None:
+    text = (renamed / "Snakefile").read_text()
+    (renamed / "Snakefile").write_text(text.replace("    config:\n", f"    {line}\n    config:\n"))
+    printed = snakemake(renamed, "--dry-run", check=False)
+    assert "as perturbed_*" in printed
+    assert "--directory" in printed
+    assert "Traceback (most recent" not in printed
+
+
+def test_rules_name_no_local_rules_by_a_list() -> None:
+    """Snakemake does not rename such a list, so that in a module these rules would be submitted to a cluster."""
+    for path in (REPOSITORY / "workflow" / "rules").glob("*.smk"):
+        assert not re.search(r"^localrules:", path.read_text(), re.MULTILINE), path.name
+
+
+def test_conda_installs_the_checkout_or_the_release_that_runs(tmp_path: Path) -> None:
+    script = REPOSITORY / "envs" / "perturb.post-deploy.sh"
+    shim = tmp_path / "bin" / "python"
+    shim.parent.mkdir()
+    shim.write_text('#!/bin/sh\nprintf "%s|" "$@"; echo\n')
+    shim.chmod(0o755)
+    for package, wanted in (("/a b/checkout", "/a b/checkout[text,models]"), ("p==1.0", "p[text,models]==1.0")):
+        given = {"PERTURBATIONS_PROJECT": "/a b", "PERTURBATIONS_PACKAGE": package}
+        environment = {**os.environ, **given, "PATH": f"{shim.parent}:{os.environ['PATH']}"}
+        done = subprocess.run(["bash", script], env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[0] == f"-m|pip|install|--constraint|/a b/envs/constraints.txt|{wanted}|"
+    assert project.environment() == {name: str(REPOSITORY) for name in given}
+
+
+# --- perturb init ----------------------------------------------------------------------------------------------------
+
+
+def test_init_writes_a_commented_configuration_that_is_valid(tmp_path: Path) -> None:
+    folder = tmp_path / "Ünïcode 'quo\"ted'"
+    assert main(["init", str(folder)]) == 0
+    text = (folder / "config.yaml").read_text()
+    assert sum("#" in line for line in text.splitlines()) > 20
+    assert "workflow/" not in text, "there is no such folder"
+    assert configuration.parse(yaml.safe_load(text)) == configuration.parse(
+        yaml.safe_load((REPOSITORY / "config.yaml").read_text())
+    )
+    names = {path.parent.name for path in (REPOSITORY / "workflow" / "profiles").glob("*/config.yaml")}
+    assert {path.parent.name for path in (folder / "profiles").glob("*/config.yaml")} == names
+
+
+@pytest.mark.parametrize("name", ["Snakefile", "config.yaml", "profiles/slurm/config.yaml"])
+def test_init_overwrites_nothing(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    assert main(["init", str(tmp_path)]) == 1
+    assert str(tmp_path / name) in capsys.readouterr().err
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / name]
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_init_keeps_the_files_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "videos").mkdir()
+    assert main(["init", str(tmp_path)]) == 0
+    assert (tmp_path / "videos").is_dir()
+
+
+def test_init_refuses_a_folder_that_no_workflow_can_run_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert main(["init", str(tmp_path / "file")]) == 1
+    assert "is a file" in capsys.readouterr().err
+    assert main(["init", str(tmp_path / "{dataset}")]) == 1
+    assert "wildcards" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
+
+
+def test_a_dangling_link_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").symlink_to(tmp_path / "elsewhere")
+    assert main(["init", str(tmp_path)]) == 1
+    assert not (tmp_path / "elsewhere").exists()
+
+
+# --- what others read of the package ---------------------------------------------------------------------------------
+
+
+def test_the_package_page_has_absolute_links_only() -> None:
+    readme = (REPOSITORY / "README.md").read_text()
+    url = "https://forge.example/group/perturbations"
+    page = hatch_build.page(readme, url)
+    links = re.findall(r"\]\(([^)]*)\)", page)
+    assert len(links) == len(re.findall(r"\]\(([^)]*)\)", readme)) > 20
+    assert all(link.startswith(("https://", "#")) for link in links)
+    assert f"![One frame of the demo under every perturbation and severity]({url}/raw/HEAD/docs/mlvp.png)" in page
+    for path in re.findall(rf"{url}/(?:raw|blob)/HEAD/([^)#]*)", page):
+        assert (REPOSITORY / path).exists(), path
+    without = hatch_build.page(readme, None)
+    assert not re.search(r"\]\((?!https?://|#)", without)
+    assert "Next, read the tutorial" in without
+
+
+@pytest.mark.parametrize(
+    ("environment", "url"),
+    [
+        ({}, None),
+        ({"PERTURBATIONS_URL": "https://forge.example/p/"}, "https://forge.example/p"),
+        ({"GITHUB_REPOSITORY": "a/b"}, "https://github.com/a/b"),
+        ({"GITHUB_REPOSITORY": "a/b", "GITHUB_SERVER_URL": "https://forge.example"}, "https://forge.example/a/b"),
+        ({"PERTURBATIONS_URL": "https://forge.example/p", "GITHUB_REPOSITORY": "a/b"}, "https://forge.example/p"),
+    ],
+)
+def test_links_lead_to_the_repository_that_builds(environment: dict[str, str], url: str | None) -> None:
+    assert hatch_build.repository(environment) == url
+
+
+def test_the_files_that_describe_the_project_agree() -> None:
+    citation = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text())
+    declared = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert citation["version"] == perturbations.__version__
+    assert citation["license"] == declared["license"]
+    assert [author["name"] for author in citation["authors"]] == [author["name"] for author in declared["authors"]]
+    assert citation["authors"][0]["name"] in (REPOSITORY / "LICENSE").read_text()
+    ci = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "ci.yml").read_text())
+    versions = ci["jobs"]["checks"]["strategy"]["matrix"]["python"]
+    offered = [name.rpartition(" ")[2] for name in declared["classifiers"] if re.search(r":: 3\.\d+$", name)]
+    assert versions == offered
+    assert "bash .ci/run" in [step.get("run") for step in ci["jobs"]["checks"]["steps"]]
+
+
+def test_the_container_s_files_exist() -> None:
+    text = (REPOSITORY / "envs" / "Containerfile").read_text()
+    copied = re.findall(r"^COPY (?!--from)(\S+) ", text, re.MULTILINE)
+    assert copied == [".", "envs/constraints.txt"]
+    assert all((REPOSITORY / path).exists() for path in copied)
+    wanted = set(re.findall(r"EXTRAS=([a-z,]+)", text)) - {""}
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {extra for choice in wanted for extra in choice.split(",")} <= set(extras)
+
+
+# --- the command line ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["s"], {"show", "schema"}),
+        (["show", "mlvp/f"], {"mlvp/fog"}),
+        (["video", "a.mp4", "b.mp4", "-p", "mlvp/s"], {"mlvp/snow", "mlvp/style_transfer"}),
+        (["rule", "mi"], {"mix"}),
+        (["export", "x", "--format", "vtr"], {"vtr_tta"}),
+    ],
+)
+def test_a_shell_completes_commands_keys_and_formats(
+    typed: list[str], offered: set[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["completion", "bash"]) == 0
+    words = " ".join(f"'{word}'" for word in ("perturb", *typed))
+    last = f"COMP_WORDS=({words}); COMP_CWORD={len(typed)}"
+    script = tmp_path / "completion.sh"
+    function = '_shtab_perturb perturb "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"'
+    script.write_text(f'{capsys.readouterr().out}\n{last}\n{function}\nprintf "%s\\n" "${{COMPREPLY[@]}}"\n')
+    assert offered <= set(run("bash", script, folder=tmp_path).split())
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_have_a_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    printed = capsys.readouterr().out
+    assert "mlvp/fog" in printed
+    assert "merge-videos" in printed

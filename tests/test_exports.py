@@ -1,0 +1,400 @@
+"""What other libraries read from the layouts hub, webdataset, mteb and croissant, and what those layouts hold."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import tarfile
+from importlib import import_module, util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import clips
+import needs
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import small_corpus
+from small_corpus import ITEMS
+
+from perturbations import open_clip, read_manifest, retrieval
+from perturbations.cli.main import main
+from perturbations.exporting.records import Request
+from perturbations.exports import registry
+from perturbations.manifest import files, locations
+from perturbations.manifest.kinds import QUARANTINE, QuarantineRow
+from perturbations.system import storage
+
+FORMATS = ["hub", "webdataset", "mteb", "croissant"]
+PLACES = {
+    "videos": "mlvp/videos.parquet",
+    "mixes": "mlvp/mixed_types.parquet",
+    "texts": "mm_robustness/captions.parquet",
+}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_corpus.make(tmp_path_factory.mktemp("tree"))
+
+
+@pytest.fixture(scope="module")
+def outputs(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every format of videos, mixes and captions, with the clean clips of all but mixes, which have them."""
+    output = tmp_path_factory.mktemp("exports")
+    for name in FORMATS:
+        for kind, place in PLACES.items():
+            manifest = tree / "manifests/data" / place
+            request = Request(manifest=manifest, output=output / name / kind, clean=kind != "mixes")
+            if kind == "texts":
+                registry.get(name).write_captions(request)
+            else:
+                result = registry.get(name).write_videos(request)
+                assert not result.failed
+    return output
+
+
+@pytest.fixture
+def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The library, which finds no network and keeps what it caches below the test's folder."""
+    library = needs.reader("datasets")
+    monkeypatch.setattr(library.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(library.config, "HF_HUB_OFFLINE", True)
+    library.disable_progress_bars()
+    return library
+
+
+def undecoded(library: ModuleType, data: Any, column: str = "video") -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = list(data.cast_column(column, library.Video(decode=False)))
+    return rows
+
+
+def frames_of(path: Path) -> np.ndarray:
+    return clips.images(path)
+
+
+def expected_frames(tree: Path) -> dict[tuple[str, str, int], np.ndarray]:
+    """The frames that `open_clip` gives per item, perturbation and severity."""
+    videos = read_manifest(tree / "manifests/data/mlvp/videos.parquet")
+    sources = read_manifest(tree / "manifests/data/sources.parquet").query("status == 'complete'")
+    expected = {(row.item_id, row.perturbation, row.severity): open_clip(row) for row in videos.itertuples()}
+    return expected | {(row.item_id, "clean", 0): open_clip(row) for row in sources.itertuples()}
+
+
+# --- hub --------------------------------------------------------------------------------------------------------------
+
+
+def test_datasets_loads_rows_captions_and_videos(
+    outputs: Path, tree: Path, datasets: ModuleType, tmp_path: Path
+) -> None:
+    loaded = datasets.load_dataset(str(outputs / "hub/videos"), cache_dir=str(tmp_path))
+    assert list(loaded) == ["test"]
+    rows = undecoded(datasets, loaded["test"])
+    expected = expected_frames(tree)
+    assert {(row["item"], row["perturbation"], row["severity"]) for row in rows} == set(expected)
+    assert len(rows) == len(expected) == len(ITEMS) * 4
+    for row in rows:
+        place = ITEMS.index(row["item"])
+        assert row["captions"] == [f'"{number}" of item {place}\n影' for number in (0, 1)]
+        assert row["caption"] == row["captions"][0]
+        assert "label" not in row
+        path = Path(row["video"]["path"])
+        assert storage.sha256(path) == row["sha256"]
+        wanted = expected[row["item"], row["perturbation"], row["severity"]]
+        np.testing.assert_array_equal(frames_of(path), wanted)
+
+
+def test_datasets_loads_a_scenario_by_its_name(outputs: Path, datasets: ModuleType, tmp_path: Path) -> None:
+    loaded = datasets.load_dataset(
+        str(outputs / "hub/videos"), "gaussian_noise_3", split="test", cache_dir=str(tmp_path)
+    )
+    rows = undecoded(datasets, loaded)
+    assert {(row["perturbation"], row["severity"]) for row in rows} == {("gaussian_noise", 3)}
+    assert sorted(row["item"] for row in rows) == sorted(ITEMS)
+
+
+def test_datasets_loads_mixes_and_captions_with_their_clips(
+    outputs: Path, datasets: ModuleType, tmp_path: Path
+) -> None:
+    rows = undecoded(datasets, datasets.load_dataset(str(outputs / "hub/mixes"), split="test", cache_dir=str(tmp_path)))
+    assert len(rows) == len(ITEMS) * 4
+    assert {row["mix"] for row in rows} == {"mixed_types"}
+    assert {row["share"] for row in rows} == {0.2, 0.4, 0.6, 0.8}
+    assert any(row["perturbation"] == "clean" for row in rows)
+    texts = datasets.load_dataset(str(outputs / "hub/texts"), split="test", cache_dir=str(tmp_path))
+    rows = undecoded(datasets, texts)
+    perturbed = [row for row in rows if row["perturbation"] == "word_swap"]
+    clean = [row for row in rows if row["perturbation"] == "clean"]
+    assert (len(perturbed), len(clean)) == (2 * len(ITEMS) - 1, 2 * len(ITEMS))  # the gate rejected one
+    assert all(row["text"] == f"swapped {row['source_text']}" for row in perturbed)
+    assert all(Path(row["video"]["path"]).is_file() for row in rows)
+
+
+def test_an_empty_quarantine_is_opened_with_its_types(datasets: ModuleType, tmp_path: Path) -> None:
+    """Alone as a stream, since the library has no empty dataset on disk; with another dataset's also on disk."""
+    empty, full = str(tmp_path / "quarantine.parquet"), str(tmp_path / "other.parquet")
+    files.write(Path(empty), QUARANTINE, [])
+    row = QuarantineRow(dataset="data", item_id="a", status="quarantined", stage="source", error="no frames")
+    files.write(Path(full), QUARANTINE, [row])
+    stream = datasets.load_dataset("parquet", data_files=empty, split="train", streaming=True)
+    assert list(stream) == []
+    assert stream.features["severity"].dtype == "int64"
+    both = datasets.load_dataset("parquet", data_files=[empty, full], split="train", cache_dir=str(tmp_path))
+    assert both["item_id"][:] == ["a"]
+    assert both.features["severity"].dtype == "int64"  # though no row has one
+    for path in (empty, full):
+        assert list(pd.read_parquet(path).columns) == files.schema_of(QUARANTINE).names
+    assert read_manifest(empty).empty
+
+
+def test_polars_and_pandas_read_the_tables(outputs: Path) -> None:
+    tables = outputs / "hub/videos/data/*/metadata.parquet"
+    frame = pd.concat(map(pd.read_parquet, sorted((outputs / "hub/videos/data").glob("*/metadata.parquet"))))
+    assert len(frame) == 4 * len(ITEMS)
+    polars = needs.reader("polars")
+    assert polars.read_parquet(tables).filter(polars.col("severity") == 3)["item"].to_list() == sorted(ITEMS)
+
+
+# --- webdataset -------------------------------------------------------------------------------------------------------
+
+
+def shards(output: Path) -> list[str]:
+    return sorted(map(str, (output / "data").glob("*.tar")))
+
+
+def test_webdataset_reads_every_sample(outputs: Path, tree: Path) -> None:
+    library = needs.reader("webdataset")
+    samples = list(library.WebDataset(shards(outputs / "webdataset/videos"), shardshuffle=False))
+    expected = expected_frames(tree)
+    assert len(samples) == len(expected)
+    assert len({sample["__key__"] for sample in samples}) == len(samples)
+    for sample in samples:
+        assert set(sample) - {"__local_path__"} == {"__key__", "__url__", "json", "mp4", "txt"}
+        row = json.loads(sample["json"])
+        assert storage.sha256_of(sample["mp4"]) == row["sha256"]
+        assert sample["txt"].decode() == row["caption"] == row["captions"][0]
+        assert (row["item"], row["perturbation"], row["severity"]) in expected
+
+
+def test_datasets_reads_the_shards(outputs: Path, datasets: ModuleType, tmp_path: Path) -> None:
+    for kind, column in (("videos", "mp4"), ("mixes", "mp4"), ("texts", None)):
+        loaded = datasets.load_dataset(str(outputs / "webdataset" / kind), split="test", cache_dir=str(tmp_path))
+        rows = undecoded(datasets, loaded, column) if column else list(loaded)
+        assert {row["json"]["item"] for row in rows} == set(ITEMS)
+        assert all(row["txt"] for row in rows)
+
+
+def test_the_videos_of_shards_are_mp4_and_hold_the_frames(outputs: Path, tree: Path, tmp_path: Path) -> None:
+    """Also where the clean clip is an AVI, or a part of a longer video."""
+    expected = expected_frames(tree)
+    (shard,) = (outputs / "webdataset/videos/data").glob("clean-*.tar")
+    with tarfile.open(shard) as archive:
+        archive.extractall(tmp_path, filter="data")
+    for file in tmp_path.glob("*.json"):
+        row = json.loads(file.read_text("utf-8"))
+        np.testing.assert_array_equal(frames_of(file.with_suffix(".mp4")), expected[row["item"], "clean", 0])
+
+
+def test_shards_have_a_size_and_the_same_bytes_again(tree: Path, tmp_path: Path) -> None:
+    manifest = tree / "manifests/data/mlvp/videos.parquet"
+    limit = 100_000
+    contents = []
+    for number in (0, 1):
+        output = tmp_path / str(number)
+        registry.get("webdataset").write_videos(Request(manifest=manifest, output=output, shard_bytes=limit))
+        assert len(shards(output)) > 3
+        contents.append({Path(path).name: Path(path).read_bytes() for path in shards(output)})
+        for path in shards(output):
+            with tarfile.open(path) as archive:
+                members = archive.getmembers()
+            assert sum(512 + -(-member.size // 512) * 512 for member in members) <= limit or len(members) == 3
+            assert {(member.mtime, member.uid, member.gid, member.uname) for member in members} == {(0, 0, 0, "")}
+            assert all(member.name.count(".") == 1 for member in members)
+            assert [member.name for member in members] == sorted(member.name for member in members)
+    assert contents[0] == contents[1]
+
+
+# --- mteb -------------------------------------------------------------------------------------------------------------
+
+
+def loaded_tasks(output: Path) -> list[Any]:
+    """The tasks as `tasks.py` of the folder gives them."""
+    spec = util.spec_from_file_location("exported_tasks", output / "tasks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    tasks: list[Any] = module.tasks()
+    return tasks
+
+
+class Searcher:
+    """A model for mteb that has a known score per query and document: it asserts what it is given."""
+
+    def __init__(self, library: ModuleType, score: Any, column: str) -> None:
+        self.mteb_model_meta = import_module("mteb.models.model_meta").ModelMeta.create_empty({"name": "test/known"})
+        self._library, self._score, self._column = library, score, column
+        self.asked: dict[str, tuple[list[str], list[str]]] = {}
+        self._documents: list[str] = []
+
+    def index(self, corpus: Any, **_: Any) -> None:
+        self._documents = list(corpus["id"])
+
+    def search(self, queries: Any, *, hf_subset: str, top_k: int, **_: Any) -> dict[str, dict[str, float]]:
+        self.asked[hf_subset] = (list(queries["id"]), self._documents)
+        return {
+            query: {document: float(self._score(hf_subset, query, document)) for document in self._documents}
+            for query in queries["id"]
+        }
+
+
+def known_scores(seed: int, levels: int) -> Any:
+    """A score per scenario, query and document, of so many levels: few levels give ties."""
+
+    def score(scenario: str, query: str, document: str) -> np.float32:
+        key = storage.sha256_of(f"{seed} {scenario} {query} {document}".encode())
+        return np.float32(int(key[:12], 16) % levels / levels)
+
+    return score
+
+
+@pytest.fixture
+def mteb(datasets: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The library; videos stay bytes, because torchcodec, which would decode them, needs ffmpeg's libraries."""
+    monkeypatch.setattr(datasets.Video, "decode_example", lambda self, value, **_: value)
+    return needs.reader("mteb")
+
+
+@pytest.mark.parametrize("levels", [2**40, 5], ids=["distinct", "tied"])
+@pytest.mark.parametrize("kind", ["videos", "mixes", "texts"])
+def test_mteb_s_recall_is_ours(
+    outputs: Path, tree: Path, mteb: ModuleType, datasets: ModuleType, kind: str, levels: int
+) -> None:
+    """The same scores through mteb's evaluator and through ours; a tie counts against the model in ours."""
+    (task,) = loaded_tasks(outputs / "mteb" / kind)
+    model = Searcher(datasets, known_scores(3, levels), "video")
+    results = task.evaluate(model, "test", encode_kwargs={})
+    captions = small_corpus.clean_captions()
+    item_of = {row.caption_id: row.item_id for row in captions}
+    assert set(results) == set(model.asked) == set(task.metadata.eval_langs)
+    for scenario, (queries, documents) in model.asked.items():
+        scores = np.array([[model._score(scenario, query, document) for document in documents] for query in queries])
+        relevant = [
+            [
+                place
+                for place, document in enumerate(documents)
+                if item_of.get(query, query) == item_of.get(document, document)
+            ]
+            for query in queries
+        ]
+        for k in (1, 3, 5):
+            ours, theirs = retrieval.recall_at_k(scores, relevant, k) / 100, results[scenario][f"hit_rate_at_{k}"]
+            if levels > 100:
+                assert theirs == pytest.approx(ours, abs=1e-5)  # mteb rounds to five digits
+            else:
+                assert ours <= theirs + 1e-5
+                untied = retrieval.recall_at_k(scores + 0.01 * _targets(relevant, scores), relevant, k) / 100
+                assert theirs <= untied + 1e-5
+    if levels <= 100:
+        assert any(results[scenario]["hit_rate_at_1"] > 0 for scenario in results), (
+            "no tie was decided for the model: the comparison shows nothing"
+        )
+
+
+def _targets(relevant: list[list[int]], scores: np.ndarray) -> np.ndarray:
+    return np.array([[place in row for place in range(scores.shape[1])] for row in relevant], float)
+
+
+def test_mteb_s_loader_gives_the_queries_the_corpus_and_the_videos(
+    outputs: Path, tree: Path, mteb: ModuleType, datasets: ModuleType, tmp_path: Path
+) -> None:
+    (task,) = loaded_tasks(outputs / "mteb/videos")
+    task.load_data()
+    expected = expected_frames(tree)
+    for scenario, (name, severity) in {"fog_1": ("fog", 1), "clean": ("clean", 0)}.items():
+        data = task.dataset[scenario]["test"]
+        assert sorted(data["corpus"]["text"]) == sorted(row.text for row in small_corpus.clean_captions())
+        rows = undecoded(datasets, data["queries"])
+        assert sorted(row["id"] for row in rows) == sorted(ITEMS)
+        for row in rows:
+            file = tmp_path / "video.mp4"
+            file.write_bytes(row["video"]["bytes"])
+            np.testing.assert_array_equal(frames_of(file), expected[row["id"], name, severity])
+            assert set(data["relevant_docs"][row["id"]]) == {
+                caption.caption_id for caption in small_corpus.clean_captions() if caption.item_id == row["id"]
+            }
+
+
+@pytest.mark.parametrize("kind", ["videos", "mixes", "texts"])
+def test_every_video_is_stored_once(outputs: Path, kind: str) -> None:
+    hashes = []
+    for path in (outputs / "mteb" / kind / "data").glob("*-videos-*.parquet"):
+        hashes += [storage.sha256_of(cell["bytes"]) for cell in pq.read_table(path)["video"].to_pylist()]
+    assert hashes
+    assert len(set(hashes)) == len(hashes)
+
+
+# --- croissant --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["videos", "mixes", "texts"])
+def test_mlcroissant_validates_and_loads(outputs: Path, kind: str) -> None:
+    library = needs.reader("mlcroissant")
+    output = outputs / "croissant" / kind
+    dataset = library.Dataset(output / "croissant.json")
+    assert not dataset.metadata.ctx.issues.errors
+    assert dataset.metadata.ctx.conforms_to.value == "http://mlcommons.org/croissant/1.1"
+    name = "captions" if kind == "texts" else "clips"
+    records = [
+        {key.removeprefix(f"{name}/"): value for key, value in record.items()} for record in dataset.records(name)
+    ]
+    tables = sorted((output / "data").glob("**/metadata.parquet"))
+    assert len(records) == sum(pq.read_table(path).num_rows for path in tables)
+    assert {_text(record["item"]) for record in records} == set(ITEMS)
+    assert {type(record["severity"]) for record in records} <= {int, np.int64}
+    if kind != "texts":
+        assert [_text(text) for text in records[0]["captions"]]
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+# --- the documentation ------------------------------------------------------------------------------------------------
+
+PAGE = Path(__file__).parents[1] / "docs/how-to/export-a-corpus.md"
+
+
+def test_the_page_s_commands_and_examples_work(
+    tree: Path, datasets: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for library in ("webdataset", "mlcroissant", "mteb"):
+        needs.reader(library)
+    (tmp_path / "manifests").mkdir()
+    for name in ("corpora", "clean"):
+        (tmp_path / name).symlink_to(tree / name)
+    shutil.copytree(tree / "manifests/data", tmp_path / "manifests/msrvtt")
+    monkeypatch.setenv(locations.LINKED_VARIABLE, str(tree))
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text(encoding="utf-8").partition("## What is in them")[0]
+    commands = [line for line in text.splitlines() if line.startswith("perturb export ")]
+    assert len(commands) == 5
+    for command in commands:
+        assert main(shlex.split(command)[1:]) == 0
+    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(examples) == 3
+    for example in examples:
+        names: dict[str, Any] = {}
+        exec(example, names)
+        if "row" in names:
+            assert names["row"]["item"] in ITEMS
+            assert len(names["video"]) > 100
+        if "records" in names:
+            assert len(names["records"]) == 3 * len(ITEMS)
+    for output in ("tasks", "text_tasks"):
+        (task,) = loaded_tasks(tmp_path / output)
+        assert task.metadata.name.startswith("Data")

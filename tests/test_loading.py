@@ -1,0 +1,276 @@
+"""Corpora as sequences and datasets, from anywhere, and perturbations as transforms of other libraries' videos."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import clips
+import numpy as np
+import pytest
+import small_corpus
+from small_corpus import ITEMS
+
+torch = pytest.importorskip("torch")
+
+import perturbations
+from perturbations import Corpus, Transform, open_clip, perturb, read_manifest
+from perturbations.errors import ManifestError, MediaError, UnknownPerturbationError
+from perturbations.loading.torch_data import ClipDataset
+from perturbations.manifest import files
+from perturbations.manifest.kinds import SOURCES
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_corpus.make(tmp_path_factory.mktemp("tree"))
+
+
+@pytest.fixture
+def corpus(tree: Path) -> Corpus:
+    return Corpus(tree / "manifests/data/mlvp")
+
+
+# --- paths ------------------------------------------------------------------------------------------------------------
+
+
+def fingerprints(manifest: Path) -> list[int]:
+    return [int(open_clip(row).sum()) for row in read_manifest(manifest).itertuples()]
+
+
+def test_rows_open_from_any_folder_and_after_the_tree_was_moved(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Path("manifests/data/mlvp/videos.parquet")
+    expected = fingerprints(tree / place)
+    monkeypatch.chdir(tmp_path)
+    assert fingerprints(Path(os.path.relpath(tree, tmp_path)) / place) == expected
+    shutil.copytree(tree, tmp_path / "copy")
+    (tmp_path / "copy").rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path / "moved/manifests/data/mlvp")
+    assert fingerprints(Path("videos.parquet")) == expected
+    rows = read_manifest("videos.parquet")
+    assert rows["path"].dropna().str.startswith(str(tmp_path / "moved/corpora")).all()
+    assert rows["source_path"].str.startswith(str(tmp_path / "moved/clean")).all()
+
+
+def test_manifests_may_be_a_link_to_another_disk(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    shutil.copytree(tree / "manifests", tmp_path / "disk")
+    (tmp_path / "tree/manifests").symlink_to(tmp_path / "disk")
+    (tmp_path / "tree/corpora").mkdir()
+    rows = read_manifest(tmp_path / "tree/manifests/data/mlvp/videos.parquet")
+    assert rows["path"].dropna().str.startswith(str(tmp_path / "tree")).all()
+
+
+def test_a_link_to_a_manifest_leads_to_the_tree(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "videos.parquet").symlink_to(tree / "manifests/data/mlvp/videos.parquet")
+    rows = read_manifest(tmp_path / "videos.parquet")
+    assert rows["path"].dropna().str.startswith(str(tree)).all()
+
+
+# --- the corpus -------------------------------------------------------------------------------------------------------
+
+
+def test_a_corpus_is_the_rows_with_frames_captions_and_clean_clips(corpus: Corpus, tree: Path) -> None:
+    table = read_manifest(tree / "manifests/data/mlvp/videos.parquet")
+    assert len(corpus) == len(table) == 3 * len(ITEMS)
+    for clip, row in zip(corpus, table.itertuples(), strict=True):
+        assert (clip.item_id, clip.perturbation, clip.severity) == (row.item_id, row.perturbation, row.severity)
+        assert (clip.width, clip.storage, clip.recipe_id) == (row.width, row.storage, row.recipe_id)
+        np.testing.assert_array_equal(clip.frames(), open_clip(row))
+        place = ITEMS.index(clip.item_id)
+        assert clip.captions == tuple(f'"{number}" of item {place}\n影' for number in (0, 1))
+        assert clip.clean is not None
+        assert clip.clean.perturbation == "clean"
+        assert len(clip.clean.frames()) == clip.source_frame_count
+        assert not np.array_equal(clip.clean.frames(), clip.frames())
+    np.testing.assert_array_equal(corpus[0].frames([1, 0]), corpus[0].frames()[[1, 0]])
+    assert corpus[0].sampled(2).shape == (2, 48, 64, 3)
+
+
+def test_a_corpus_is_filtered(corpus: Corpus) -> None:
+    assert corpus.perturbations == ["fog", "gaussian_noise"]
+    assert corpus.severities == [1, 3]
+    assert corpus.items == sorted(ITEMS)
+    noisy = corpus.where(perturbation="gaussian_noise", severity=3)
+    assert {(clip.perturbation, clip.severity) for clip in noisy} == {("gaussian_noise", 3)}
+    assert len(noisy) == len(ITEMS)
+    assert len(corpus.where(severity=[1, 3], item=ITEMS[1])) == 3
+    assert len(corpus.filter(lambda clip: clip.storage == "recipe")) == len(ITEMS)
+    assert len(corpus.where(perturbation="rain")) == 0
+    assert len(corpus[:2]) == 2
+    assert corpus[-1].item_id == corpus.items[-1]
+    assert [clip.item_id for clip in noisy.clean] == sorted(ITEMS)
+
+
+def test_corpora_of_clean_clips_and_of_mixes(tree: Path) -> None:
+    sources = Corpus(tree / "manifests/data")
+    assert (len(sources), sources.perturbations, sources.severities) == (len(ITEMS), ["clean"], [0])
+    assert [row.item_id for row in sources.incomplete] == ["bad"]
+    assert sources[0].clean is not None
+    assert sources[0].clean.row == sources[0].row
+    mixed = Corpus(tree / "manifests/data/mlvp/mixed_types.parquet")
+    assert {clip.share for clip in mixed} == {0.2, 0.4, 0.6, 0.8}
+    assert "clean" in mixed.perturbations
+    assert all(clip.frames().shape[1:] == (48, 64, 3) for clip in mixed)
+
+
+def test_a_corpus_without_neighbours_has_no_captions_and_no_clean_clips(tree: Path, tmp_path: Path) -> None:
+    shutil.copytree(tree / "manifests/data/mlvp", tmp_path / "manifests/data/mlvp")
+    corpus = Corpus(tmp_path / "manifests/data/mlvp")
+    assert (corpus[0].captions, corpus[0].clean) == ((), None)
+    with pytest.raises(ManifestError, match="no sources.parquet beside or above"):
+        _ = corpus.clean
+    with pytest.raises(MediaError, match="no such file"):
+        corpus.where(perturbation="gaussian_noise")[0].frames()
+
+
+def test_what_is_no_corpus_is_refused(tree: Path, tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="neither videos.parquet nor sources.parquet"):
+        Corpus(tmp_path)
+    with pytest.raises(ManifestError, match="is a manifest of texts"):
+        Corpus(tree / "manifests/data/mm_robustness/captions.parquet")
+    with pytest.raises(ManifestError, match="no such manifest"):
+        Corpus(tmp_path / "videos.parquet")
+    files.write(tmp_path / "sources.parquet", SOURCES, [], {"root": "."})
+    assert list(Corpus(tmp_path)) == []
+
+
+def test_unknown_attributes_are_named(corpus: Corpus) -> None:
+    with pytest.raises(AttributeError, match="neither a clip nor its row has 'colour'"):
+        _ = corpus[0].colour
+    assert pickle.loads(pickle.dumps(corpus[0])) == corpus[0]
+
+
+# --- torch ------------------------------------------------------------------------------------------------------------
+
+
+def half(video: Any) -> Any:
+    return video[:, :, ::2, ::2]
+
+
+@pytest.mark.parametrize("start", [None, "fork", "spawn"])
+def test_a_data_loader_gives_batches(corpus: Corpus, start: str | None) -> None:
+    dataset = corpus.where(perturbation=["gaussian_noise", "fog"], severity=1).dataset(2, half)
+    assert isinstance(dataset, torch.utils.data.Dataset)
+    workers = {"num_workers": 1, "multiprocessing_context": start} if start else {}
+    batches = list(torch.utils.data.DataLoader(dataset, batch_size=4, **workers))
+    assert sum(len(batch["item"]) for batch in batches) == len(dataset) == 2 * len(ITEMS)
+    assert batches[0]["video"].shape == (4, 2, 3, 24, 32)
+    assert batches[0]["video"].dtype == torch.uint8
+    clip = dataset.corpus[0]
+    expected = clip.sampled(2).transpose(0, 3, 1, 2)[:, :, ::2, ::2]
+    np.testing.assert_array_equal(batches[0]["video"][0].numpy(), expected)
+    assert batches[0]["item"][0] == clip.item_id
+    assert batches[0]["severity"].tolist() == [1, 1, 1, 1]
+    assert batches[0]["caption"][0] == clip.captions[0]
+
+
+def test_all_frames_without_a_number(corpus: Corpus) -> None:
+    sample = ClipDataset(corpus)[0]
+    np.testing.assert_array_equal(sample["video"].permute(0, 2, 3, 1).numpy(), corpus[0].frames())
+
+
+# --- transforms -------------------------------------------------------------------------------------------------------
+
+FRAMES = clips.noise(4, 24, 32)
+
+
+@pytest.mark.parametrize("layout", ["TCHW", "CTHW", "THWC"])
+def test_a_transform_keeps_type_and_layout(layout: Any) -> None:
+    expected = perturb(FRAMES, "mlvp/fog", 3, seed=7, item_id="v", fps=25, dataset="d")
+    axes = {"TCHW": (0, 3, 1, 2), "CTHW": (3, 0, 1, 2), "THWC": (0, 1, 2, 3)}[layout]
+    transform = Transform("mlvp/fog", 3, seed=7, dataset="d", layout=layout)
+    changed = transform(FRAMES.transpose(axes), "v")
+    assert isinstance(changed, np.ndarray)
+    np.testing.assert_array_equal(changed, expected.transpose(axes))
+    tensor = transform(torch.from_numpy(FRAMES.copy()).permute(axes), "v")
+    assert isinstance(tensor, torch.Tensor)
+    np.testing.assert_array_equal(tensor.numpy(), expected.transpose(axes))
+
+
+def test_the_layout_of_tensors_and_arrays_is_theirs() -> None:
+    expected = perturb(FRAMES, "mlvp/gaussian_noise", 2, seed=0, item_id="v", fps=25)
+    transform = Transform("mlvp/gaussian_noise", 2)
+    np.testing.assert_array_equal(transform(FRAMES, "v"), expected)
+    tensor = transform(torch.from_numpy(FRAMES.copy()).permute(0, 3, 1, 2), "v")
+    np.testing.assert_array_equal(tensor.permute(0, 2, 3, 1).numpy(), expected)
+    assert not np.array_equal(transform(FRAMES, "another"), expected)
+
+
+def test_a_transform_takes_samples_as_pytorchvideo_has_them() -> None:
+    transform = Transform("mlvp/fog", 1, layout="CTHW", id_key="video_name")
+    sample = {"video": torch.from_numpy(FRAMES.copy()).permute(3, 0, 1, 2), "video_name": "v.mp4", "label": 3}
+    changed = transform(sample)
+    assert (changed["video_name"], changed["label"]) == ("v.mp4", 3)
+    assert changed["video"].shape == sample["video"].shape
+    assert not torch.equal(changed["video"], sample["video"])
+    expected = perturb(FRAMES, "mlvp/fog", 1, seed=0, item_id="v.mp4", fps=25)
+    np.testing.assert_array_equal(changed["video"].permute(1, 2, 3, 0).numpy(), expected)
+
+
+class Video(torch.Tensor):
+    """As torchvision's `tv_tensors.Video`: a tensor that says what it is."""
+
+
+def test_a_transform_keeps_the_class_and_severity_0_is_a_copy() -> None:
+    video = torch.from_numpy(FRAMES.copy()).permute(0, 3, 1, 2).as_subclass(Video)
+    assert type(Transform("mlvp/fog", 1)(video, "v")) is Video
+    copy = Transform("mlvp/fog", 0)(FRAMES, "v")
+    np.testing.assert_array_equal(copy, FRAMES)
+    assert not np.shares_memory(copy, FRAMES)
+    transform = pickle.loads(pickle.dumps(Transform("mlvp/fog", 2)))
+    np.testing.assert_array_equal(transform(FRAMES, "v"), Transform("mlvp/fog", 2)(FRAMES, "v"))
+
+
+def test_bad_videos_and_names_are_refused() -> None:
+    transform = Transform("mlvp/fog", 1)
+    with pytest.raises(ValueError, match=r"uint8 T x H x W x C with 3 channels, not float32 \(4, 24, 32, 3\)"):
+        transform(FRAMES.astype(np.float32), "v")
+    with pytest.raises(ValueError, match=r"not uint8 \(4, 24, 32, 3\); `layout`"):
+        transform(torch.from_numpy(FRAMES.copy()), "v")
+    with pytest.raises(ValueError, match="give the clip's id"):
+        transform(FRAMES)
+    with pytest.raises(ValueError, match="the sample has no 'item_id'"):
+        transform({"video": FRAMES})
+    with pytest.raises(ValueError, match="not list"):
+        transform([FRAMES], "v")
+    with pytest.raises(UnknownPerturbationError, match="no severity 9"):
+        Transform("mlvp/fog", 9)
+    with pytest.raises(UnknownPerturbationError, match="perturbs captions"):
+        Transform("mm_robustness/word_swap", 1)
+    with pytest.raises(ValueError, match="no layout 'HWC'"):
+        Transform("mlvp/fog", 1, layout="HWC")  # type: ignore[arg-type]
+
+
+def test_the_public_names_load_when_used() -> None:
+    assert perturbations.Corpus is Corpus
+    assert perturbations.Transform is Transform
+
+
+# --- the documentation ------------------------------------------------------------------------------------------------
+
+PAGE = Path(__file__).parents[1] / "docs/how-to/python.md"
+
+
+def test_the_page_s_examples_work(tree: Path, tmp_path: Path) -> None:
+    """In a process of its own: its loader has workers, which begin the program again where they are spawned."""
+    shutil.copytree(tree, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "manifests/data").rename(tmp_path / "manifests/msrvtt")
+    section = PAGE.read_text(encoding="utf-8").partition("## A corpus")[2].partition("## Tables")[0]
+    examples = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    assert len(examples) == 3
+    program = "\n".join(
+        [*examples, "assert sample['video'].shape == foggy.shape", "assert not torch.equal(foggy, sample['video'])"]
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "torch.Size([2, 4, 3, 48, 48])" in done.stdout
+    assert done.stdout.count(" fog 1 ") == len(ITEMS)
