@@ -14,7 +14,7 @@ import pytest
 from perturbations.cli.main import main
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS, CompleteSource, QuarantineRow, SourceRow, VideoRow
-from perturbations.plan import listed
+from perturbations.plan import config, evaluation_paths, listed
 from perturbations.report import status, status_files, status_text
 from perturbations.system import console
 
@@ -190,6 +190,18 @@ def test_parts_of_captions_and_evaluations(root: Path) -> None:
     captions, adaptation = stage(collected, "captions"), stage(collected, "adaptation")
     assert (captions.suite, captions.done, captions.total, captions.unit) == ("msrvtt_p", 1, 6, "parts")
     assert (adaptation.suite, adaptation.done, adaptation.total) == ("key", 1, 2)
+
+
+def test_planning_lists_the_parts_of_an_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    parsed = config.parse({"datasets": {"d": {"adapter": "demo"}}, "suites": {"mlvp": {}}})
+    parts = evaluation_paths.planned_parts(parsed, "d", "adaptation")
+    assert parts == evaluation_paths.result_parts(parsed, "d", "adaptation")
+    for part in parts[:2]:
+        Path(part).parent.mkdir(parents=True, exist_ok=True)
+        Path(part).touch()
+    adaptation = stage(status.collect(tmp_path), "adaptation")
+    assert (adaptation.done, adaptation.total) == (2, len(parts))
 
 
 def test_what_snakemake_says(root: Path) -> None:

@@ -435,6 +435,7 @@ def test_report(project: Project) -> None:
     project.snakemake("--report", "report.html", "mlvp_tiny")
     text = (project.root / "report.html").read_text()
     assert "preview.png" in text
+    assert "corpus.html" in text
     assert "What there is" in text, "it opens on the summary of the last run"
 
 

@@ -7,9 +7,8 @@ gone or older. Files of a run that another configuration asked for count as long
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -225,7 +224,7 @@ class _Collection:
         self._root = root
         self._name = name
         self._run = run
-        self._began = _began(run)
+        self._began = files.began(run)
         self._work, self._manifests = root / "work" / name, root / "manifests" / name
 
     def stages(self) -> Iterator[_Counted]:
@@ -391,14 +390,3 @@ class _Collection:
 def _of_statuses(statuses: Mapping[str, int], size: int = 0) -> _Count:
     total, complete = sum(statuses.values()), statuses.get("complete", 0)
     return _Count(done=complete, failed=total - complete, total=total, bytes=size)
-
-
-def _began(run: files.Run | None) -> float:
-    """When the newest run began, in seconds since 1970: its log is named after it."""
-    if run is None:
-        return 0.0
-    stem: Sequence[str] = Path(run.log).name.split(".")
-    try:
-        return datetime.strptime(stem[0], "%Y-%m-%dT%H%M%S").timestamp()
-    except ValueError:
-        return 0.0

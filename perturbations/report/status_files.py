@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +258,16 @@ def snakemake(root: Path) -> Run | None:
     running = any(name.endswith(".lock") for name in entries(root / ".snakemake" / "locks"))
     age = max(0.0, time.time() - newest.changed)
     return Run(running, f".snakemake/log/{name}", age, done, total, tuple(_failed_jobs(root, text)))
+
+
+def began(run: Run | None) -> float:
+    """When a run began, in seconds since 1970: its log is named after it. 0 without a run."""
+    if run is None:
+        return 0.0
+    try:
+        return datetime.strptime(Path(run.log).name.partition(".")[0], "%Y-%m-%dT%H%M%S").timestamp()
+    except ValueError:
+        return 0.0
 
 
 def _failed_jobs(root: Path, text: str) -> Iterator[FailedJob]:
