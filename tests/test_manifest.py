@@ -308,6 +308,21 @@ def test_a_lacking_column_is_named() -> None:
 # --- read by others --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("group", [False, True])
+def test_a_manifest_without_rows_has_no_row_group_and_an_earlier_one_is_sound(tmp_path: Path, group: bool) -> None:
+    path = tmp_path / "quarantine.parquet"
+    files.write(path, QUARANTINE, [], {"tools": {"pyarrow": pa.__version__}})
+    assert pq.ParquetFile(path).num_row_groups == 0
+    if group:  # as version 0.1 wrote it
+        table = pq.read_table(path)
+        pq.write_table(table, path, compression="zstd", write_page_checksum=True)
+        assert pq.ParquetFile(path).num_row_groups == 1
+    assert read_manifest(path).empty
+    assert files.changed_parts(path, QUARANTINE, []) == []
+    pq.write_table(pq.read_table(path), path, compression="gzip")
+    assert files.changed_parts(path, QUARANTINE, []) == ["bytes"]
+
+
 def test_pandas_and_pyarrow_read_it_plainly(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     files.write(path, CAPTIONS, captions("b", "a"))

@@ -84,10 +84,12 @@ def _write_table(path: Path, kind: Kind[Row], table: pa.Table, about: About | No
         _encode(table, described, temporary)
 
 
-def _encode(table: pa.Table, described: About, target: Path | pa.BufferOutputStream) -> None:
+def _encode(
+    table: pa.Table, described: About, target: Path | pa.BufferOutputStream, *, empty_group: bool = False
+) -> None:
     table = table.replace_schema_metadata({"perturbations": json.dumps(described, sort_keys=True)})
     with pq.ParquetWriter(target, table.schema, compression="zstd", write_page_checksum=True) as writer:
-        if table.num_rows:  # Hugging Face's reader fails at a row group without rows
+        if table.num_rows or empty_group:  # Hugging Face's reader fails at a row group without rows
             writer.write_table(table)
 
 
@@ -100,12 +102,18 @@ def changed_parts(path: Path, kind: Kind[Row], rows: Sequence[Row]) -> list[str]
     about, table = read_metadata(path), table_of(kind, rows)
     names = [name for name, value in describe(kind, table).items() if about.get(name) != value]
     tools = about.get("tools")
-    # Without rows there is nothing to skip, and earlier versions wrote an empty row group.
-    if table.num_rows and not names and isinstance(tools, dict) and tools.get("pyarrow") == pa.__version__:
-        buffer = pa.BufferOutputStream()
-        _encode(table, about, buffer)
-        names += [] if buffer.getvalue().to_pybytes() == path.read_bytes() else ["bytes"]
+    if not names and isinstance(tools, dict) and tools.get("pyarrow") == pa.__version__:
+        # Earlier versions wrote a row group where there is no row.
+        written = [_encoded(table, about, empty_group=group) for group in {False, not table.num_rows}]
+        names += [] if path.read_bytes() in written else ["bytes"]
     return names
+
+
+def _encoded(table: pa.Table, about: About, *, empty_group: bool) -> bytes:
+    buffer = pa.BufferOutputStream()
+    _encode(table, about, buffer, empty_group=empty_group)
+    content: bytes = buffer.getvalue().to_pybytes()
+    return content
 
 
 def describe(kind: Kind[Row], table: pa.Table) -> dict[str, object]:
