@@ -15,6 +15,7 @@ from perturbations.plan import config as configuration
 from perturbations.plan import recipe
 from perturbations.plan.preflight import Wanted
 from perturbations.suites import registry
+from perturbations.system import project
 from perturbations.system.settings import Strict
 from perturbations.system.storage import PROFILES
 
@@ -59,7 +60,7 @@ def _of_evaluation(config: configuration.Config, *, local: bool) -> Iterator[str
 
 def _missing_libraries(names: tuple[str, ...], what: str) -> Iterator[str]:
     if missing := [name for name in names if find_spec(name) is None]:
-        yield f"{', '.join(missing)} not installed; {what} need them: sh envs/install.sh models"
+        yield f"{', '.join(missing)} not installed; {what} need them: {project.installation('models')}"
 
 
 def _of_weights(key: str, name: str, *, tokenizer: bool = False) -> Iterator[str]:
