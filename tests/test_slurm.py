@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import slurm_cluster
-import tiny_models
 from slurm_cluster import Cluster
 from test_workflow import Project
 from waiting import wait_for
@@ -159,6 +158,8 @@ set-resources:
 
 def test_videos_captions_and_an_evaluation(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In small shards; account, partitions and a GPU for what runs models are named in the user's own profile."""
+    import tiny_models  # loads torch, which the other tests need not
+
     project = new_project(
         tmp_path / "project",
         suites={
