@@ -154,6 +154,18 @@ def test_recipes_are_written_when_a_manifest_is_planned(tmp_path: Path, monkeypa
 # --- sizes -----------------------------------------------------------------------------------------------------------
 
 
+STYLES = {
+    "offline": {"backend": "offline"},
+    "pretrained": {
+        "backend": "pretrained",
+        "encoder": "encoder.pth",
+        "encoder_sha256": "0" * 64,
+        "decoder": "decoder.pth",
+        "decoder_sha256": "0" * 64,
+    },
+}
+
+
 def with_pretrained(role: str) -> Config:
     return configured(suites={"msrvtt_p": {}}, backends={role: {"backend": "pretrained"}})
 
@@ -165,6 +177,25 @@ def test_only_a_pretrained_model_needs_much_memory(analysis: str) -> None:
         own, other = other, own
     assert paths.analysis_memory_mb(configured(), analysis) == paths.analysis_memory_mb(other, analysis) == 1000
     assert (paths.analysis_memory_mb(own, analysis) > 1000) == (analysis != "motion")
+
+
+@pytest.mark.parametrize(("device", "gpus"), [("cpu", 0), ("cuda:1", 1)])
+@pytest.mark.parametrize("backend", ["offline", "pretrained"])
+def test_a_gpu_is_asked_for_where_weights_run_on_one(device: str, gpus: int, backend: str) -> None:
+    settings = configured(
+        suites={"mlvp": {}}, backends={"device": device, "main_object": {"backend": backend}, "style": STYLES[backend]}
+    )
+    wanted = gpus if backend == "pretrained" else 0
+    assert paths.analysis_gpus(settings, "main_object") == wanted
+    assert paths.analysis_gpus(settings, "motion") == 0
+    style, fog = (recipe.from_config(settings, "tiny", "mlvp", name, 1) for name in ("style_transfer", "fog"))
+    assert paths.video_gpus(settings, style) == wanted
+    assert paths.video_gpus(settings, fog) == 0
+    assert (paths.video_memory_mb(style) > paths.video_memory_mb(fog)) == (backend == "pretrained")
+
+
+def test_each_attempt_asks_for_twice_the_memory() -> None:
+    assert [paths.grown(1500, attempt) for attempt in (1, 2, 3)] == [1500, 3000, 6000]
 
 
 def test_pretrained_captions_need_more_memory() -> None:
