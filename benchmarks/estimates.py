@@ -2,7 +2,7 @@
 
     python benchmarks/estimates.py measure raw.csv VIDEO[:FROM-TO] ... [--tiers high frames ...] [--only WORD ...]
     python benchmarks/estimates.py table raw.csv     # writes perturbations/plan/costs.csv from it
-    python benchmarks/estimates.py compare VIDEO ... [--suite mlvp] [--profile high]
+    python benchmarks/estimates.py compare VIDEO ... [--suite mlvp] [--tier high]
 
 `measure` makes every video perturbation, at every severity and in every variant, of short real clips by the code of the
 workflow's jobs, and writes the bytes of each stored clip per pixel and the CPU seconds per million pixels. `table` fits
@@ -14,20 +14,26 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import resource
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
+from scipy.optimize import nnls
+
+from perturbations.demo import film
 from perturbations.engine import shards
 from perturbations.engine.source import source_of
 from perturbations.guides.registry import Known
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource
 from perturbations.media import decoding, encoding, framefile
-from perturbations.media.clip import Clip, uniform_indices
-from perturbations.plan import recipe
+from perturbations.media.clip import Clip, Frame, Timing, uniform_indices
+from perturbations.plan import costs, recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 from perturbations.system import storage
@@ -78,8 +84,6 @@ def clean_bytes(row: CompleteSource, tier: str, folder: Path) -> int:
     if tier == "recipe":
         return 0
     if tier == "frames":
-        import numpy as np
-
         wanted = uniform_indices(12, row.frame_count)
         images = {frame.position: frame.image for frame in decoding.decode(clip, only=set(wanted))}
         framefile.write(target, np.stack([images[index] for index in wanted]))
@@ -104,8 +108,11 @@ def measured(tier: str, options: argparse.Namespace, root: Path) -> Iterator[dic
     before = cpu_s()
     rows = [shards.source_row("bench", listed(video)) for video in options.videos]
     used = cpu_s() - before
-    if tier == "high":
-        yield from lines("sources", "", 0, tier, rows, {}, {}, used)
+    if options.variants == "first":
+        if tier == "high":
+            yield from lines(costs.SOURCES, "", 0, tier, rows, {}, {}, used)
+        drawn = shards.source_row("bench", drawn_clip(root))
+        yield from lines(costs.DEMO, "", 0, tier, [drawn], {}, {drawn.item_id: clean_bytes(drawn, tier, root)}, 0)
     clean = {row.item_id: clean_bytes(row, tier, root) for row in rows}
     stored = storage_of(tier)
     analyses: dict[str, list[AnalysisRow]] = {}
@@ -131,6 +138,14 @@ def measured(tier: str, options: argparse.Namespace, root: Path) -> Iterator[dic
         sizes = {row.item_id: row.bytes or 0 for row in done if not row.error}
         yield from lines(form.key, form.variant, severity, tier, rows, clean, sizes, cpu_s() - before)
         subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def drawn_clip(root: Path) -> ListedClip:
+    """A clip of the demo, as the workflow draws it."""
+    rate = Fraction(film.FPS)
+    frames = (Frame(image, index, index) for index, image in enumerate(film.frames(1)))
+    encoding.encode(frames, root / "drawn.mp4", storage.PROFILES["compatible"], Timing(1 / rate, rate))
+    return listed(str(root / "drawn.mp4"))
 
 
 def lines(
@@ -183,9 +198,15 @@ def analysed(wanted: object, rows: Sequence[CompleteSource], tier: str, root: Pa
 # --- the table -------------------------------------------------------------------------------------------------------
 
 
+CLIP_S = {"pixel": 0.1, "temporal": 0.2, "codec": 0.45}
+"""CPU seconds per clip that do not grow with its length, by method: `measure` on 1.5 s and on 9 s of one clip."""
+
+TABLE = REPOSITORY / "perturbations/plan/costs.csv"
+
+
 def table(options: argparse.Namespace) -> None:
     with options.raw.open(newline="") as file:
-        raw = [line for line in csv.DictReader(file) if line["perturbation"] != "perturbation"]
+        raw = list(csv.DictReader(file))
     grouped: dict[tuple[str, str, int, str], list[dict[str, str]]] = {}
     for line in raw:
         key = line["perturbation"], line["variant"], int(line["severity"]), line["tier"]
@@ -193,41 +214,59 @@ def table(options: argparse.Namespace) -> None:
     with TABLE.open("w", newline="") as file:
         file.write("# measured by benchmarks/estimates.py: see perturbations/plan/costs.py\n")
         writer = csv.writer(file, lineterminator="\n")
-        names = ("per_pixel", "per_clean", "per_second", "cpu_s")
-        writer.writerow(("perturbation", "variant", "severity", "tier", *names))
+        writer.writerow(("perturbation", "variant", "severity", "tier", *costs.FIGURES))
         for key, lines in sorted(grouped.items()):
-            writer.writerow((*key, *(f"{value:.4g}" for value in fitted(key, lines))))
+            cost = fitted(key, lines)
+            writer.writerow((*key, *(f"{getattr(cost, name):.4g}" for name in costs.FIGURES)))
 
 
-TABLE = REPOSITORY / "perturbations/plan/costs.csv"
-
-
-def fitted(key: tuple[str, str, int, str], lines: list[dict[str, str]]) -> tuple[float, float, float, float]:
-    """Bytes per pixel, per clean byte, per second; CPU seconds per million pixels."""
-    import numpy as np
-    from scipy.optimize import nnls
-
-    pixels = np.array([float(line["pixels"]) for line in lines])
-    sizes, seconds = (np.array([float(line[name]) for line in lines]) for name in ("bytes", "seconds"))
-    clean = np.array([float(line["clean_bytes"]) for line in lines])
-    if key[3] == "frames":  # of each clip, 12 frames are stored
-        frames = np.array([float(line["frames"]) for line in lines])
-        pixels_stored = pixels / frames * 12
-    else:
-        pixels_stored = pixels
-    cpu_s = sum(float(line["cpu_s"]) for line in lines) / pixels.sum() * 1e6
-    parameters = {}
-    if "/" in key[0] and not key[0].startswith("analyses/"):
-        parameters = registry.get(key[0], key[1]).parameters(key[2])
-    if "bitrate" in parameters and key[3] not in ("frames", "recipe"):
-        return 0.0, 0.0, float(sizes.sum() / seconds.sum()), cpu_s
+def fitted(key: tuple[str, str, int, str], lines: list[dict[str, str]]) -> costs.Cost:
+    """A line through the clips of one scenario."""
+    entry = None if key[0].startswith((costs.SOURCES, costs.DEMO, "analyses/")) else registry.get(key[0], key[1])
+    names = ("frames", "pixels", "seconds", "clean_bytes", "bytes", "cpu_s")
+    frames, pixels, seconds, clean, sizes, used = (np.array([float(line[name]) for line in lines]) for name in names)
+    stored = pixels / frames * 12 if key[3] == "frames" else pixels
+    clip_s = CLIP_S[entry.method] if entry else 0.0
+    # A part of the shortest clips' time at least: what does not grow is not known to the millisecond.
+    cpu_s = max(used.sum() - clip_s * len(lines), 0.2 * used.sum()) / pixels.sum() * 1e6
+    times = {"cpu_s": float(cpu_s), "clip_s": clip_s}
+    if entry and "bitrate" in entry.parameters(key[2]) and key[3] not in ("frames", "recipe"):
+        return costs.Cost(per_second=float(sizes.sum() / seconds.sum()), **times)
     if not sizes.any():
-        return 0.0, 0.0, 0.0, cpu_s
+        return costs.Cost(**times)
     if len(lines) == 1 or not clean.all():
-        return float(sizes.sum() / pixels_stored.sum()), 0.0, 0.0, cpu_s
-    design = np.stack([pixels_stored, clean], axis=1) / sizes[:, None]  # relative errors count
+        return costs.Cost(per_pixel=float(sizes.sum() / stored.sum()), **times)
+    design = np.stack([stored, clean], axis=1) / sizes[:, None]  # relative errors count
     per_pixel, per_clean = nnls(design, np.ones(len(sizes)))[0]
-    return float(per_pixel), float(per_clean), 0.0, cpu_s
+    return costs.Cost(per_pixel=float(per_pixel), per_clean=float(per_clean), **times)
+
+
+# --- against real runs -----------------------------------------------------------------------------------------------
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Estimate a corpus, make it, and print both."""
+    with tempfile.TemporaryDirectory(prefix="estimates-") as name:
+        root = Path(name)
+        (root / "videos").mkdir()
+        for video in options.videos:
+            (root / "videos" / video.name).symlink_to(video.resolve())
+        rows = [{"item_id": video.stem, "video": video.name, "caption": "a clip"} for video in options.videos]
+        (root / "captions.json").write_text(json.dumps(rows))
+        columns = {"video": "video"}
+        dataset = {"adapter": "folder", "annotations": "captions.json", "videos": "videos", "columns": columns}
+        suite = {"severities": options.severities}
+        storage_key = {"tier": "frames"} if options.tier == "frames" else {"tier": "video", "profile": options.tier}
+        raw = {"datasets": {"real": dataset}, "suites": {options.suite: suite}, "storage": storage_key}
+        (root / "config.yaml").write_text(json.dumps(raw))
+        target = f"{options.suite}_real"
+        print(subprocess.run(["perturb", "check", target], cwd=root, check=True, capture_output=True, text=True).stdout)
+        before = cpu_s()
+        command = ["snakemake", "--snakefile", str(REPOSITORY / "Snakefile"), "--cores", str(options.cores), target]
+        subprocess.run(command, cwd=root, check=True, capture_output=True)
+        used = cpu_s() - before
+        size = sum(path.stat().st_size for path in (root / "corpora").rglob("*") if path.is_file())
+        print(f"made: {size / 1e6:,.1f} MB in {used:,.0f} CPU seconds, with those of snakemake")
 
 
 def main() -> None:
@@ -244,6 +283,13 @@ def main() -> None:
     command = commands.add_parser("table")
     command.add_argument("raw", type=Path)
     command.set_defaults(run=table)
+    command = commands.add_parser("compare")
+    command.add_argument("videos", nargs="+", type=Path)
+    command.add_argument("--suite", default="mlvp")
+    command.add_argument("--tier", default="high", choices=TIERS[:-1])
+    command.add_argument("--severities", nargs="+", type=int, default=[1, 2, 3, 4, 5])
+    command.add_argument("--cores", type=int, default=1)
+    command.set_defaults(run=compare)
     options = parser.parse_args()
     options.run(options)
 

@@ -1,10 +1,10 @@
 """CPU seconds per clip of `transmission` and `tampering`, beside a plain ffmpeg in the same run.
 
     python benchmarks/new_suites.py VIDEO [--severity 3] [--only NAME ...]
-    python benchmarks/new_suites.py --monotony VIDEO... [--seeds 3] [--only NAME ...]
+    python benchmarks/new_suites.py --monotony VIDEO... [--seeds 2] [--only NAME ...]
 
 The second form measures instead whether damage grows with severity: the PSNR of 12 sampled frames against the clean
-clip's, over clips that are made 120 pixels high and at most 200 frames long. It prints the median per severity, the
+clip's, over clips that are made 120 pixels high and at most 100 frames long. It prints the median per severity, the
 steps from one severity to the next in which PSNR rose, and the share of clips (per draw) in which it never did. The
 donor is the next clip.
 
@@ -99,7 +99,7 @@ def mirrored(source: Source, path: Path) -> None:
 
 SAMPLED = 12
 HEIGHT = 120
-FRAMES = 200
+FRAMES = 100
 
 
 def small(video: Path, path: Path) -> CompleteSource:
@@ -182,7 +182,7 @@ def main() -> None:
     parser.add_argument("--severity", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--monotony", action="store_true")
-    parser.add_argument("--seeds", type=int, default=3, help="draws per clip")
+    parser.add_argument("--seeds", type=int, default=2, help="draws per clip")
     wanted = parser.parse_args()
     entries = [
         entry

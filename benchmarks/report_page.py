@@ -63,7 +63,8 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     paths: dict[str, list[Path]] = {"results": [], "ranks": [], "pictures": []}
     for place, model_key in enumerate(models):
-        rows, ranks, drawn = [], [], []
+        rows, ranks = [], []
+        draw = rng.generator(place, dataset, "", "pictures")
         for scenario in scenarios(suites):
             named = f"{scenario['suite']}/{scenario['perturbation']}"
             draw = rng.generator(place, dataset, f"{scenario['direction']} {scenario['severity']}", named)
@@ -77,28 +78,19 @@ def write(
                     columns = {**about, **scenario, "method": method, "seed": seed}
                     rows.append(_result(columns, rank, gallery, draw))
                     ranks.append((columns, rank))
-            if severity == 5:
-                drawn += [_picture(rows[-1 - at * len(seeds)], gallery, draw) for at in range(len(methods))]
         paths["results"].append(folder / f"{model_key}.results.parquet")
         files.write(paths["results"][-1], RESULTS, rows, {"package_version": "0"})
         paths["ranks"].append(folder / f"{model_key}.ranks.parquet")
         write_ranks(paths["ranks"][-1], ranks)
         paths["pictures"].append(folder / f"{model_key}.pictures.json")
-        worst = {
-            direction: min((row for row in rows if row.direction == direction), key=_badness) for direction in KINDS
-        }
-        kept = [picture for picture in drawn if _same(picture, worst[picture.direction])]
-        pictures.write(paths["pictures"][-1], kept)
+        worst = [min((row for row in rows if row.direction == direction), key=_badness) for direction in KINDS]
+        drawn = [_picture(row, method, gallery, draw) for row in worst for method in methods]
+        pictures.write(paths["pictures"][-1], drawn)
     return paths
 
 
 def _badness(row: ResultRow) -> tuple[bool, float, str, str, int]:
     return row.method != "none", row.r1, row.suite, row.perturbation, row.severity or 0
-
-
-def _same(picture: Picture, row: ResultRow) -> bool:
-    names = ("suite", "perturbation", "severity")
-    return all(getattr(picture, name) == getattr(row, name) for name in names)
 
 
 def write_ranks(path: Path, runs: Sequence[tuple[Scenario, np.ndarray]]) -> None:
@@ -151,9 +143,9 @@ def _result(columns: Scenario, rank: np.ndarray, gallery: int, draw: np.random.G
     )
 
 
-def _picture(row: ResultRow, gallery: int, draw: np.random.Generator) -> Picture:
+def _picture(row: ResultRow, method: str, gallery: int, draw: np.random.Generator) -> Picture:
     named = {column.name: getattr(row, column.name) for column in columns_of(ResultRow)}
-    scenario = {name: named[name] for name in ScenarioColumns.__dataclass_fields__}
+    scenario = {**{name: named[name] for name in ScenarioColumns.__dataclass_fields__}, "method": method}
     occurrence = draw.negative_binomial(1, 1 / 16, gallery).astype(float)
     heatmap = draw.random((32, 32)).round(4)
     return Picture(**scenario, occurrence=tuple(occurrence.tolist()), heatmap=tuple(map(tuple, heatmap.tolist())))

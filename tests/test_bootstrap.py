@@ -19,7 +19,7 @@ from perturbations.errors import ManifestError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.report import estimates, ranks
-from perturbations.report.estimates import CLEAN, Column, Scores, marks, mean_column, span_of
+from perturbations.report.estimates import CLEAN, Column, Scores, Span, marks, mean_column, spans_of
 from perturbations.report.ranks import Ranked
 from perturbations.retrieval import composed_recall, draws, interval, resampled_recall, summary_of_ranks
 
@@ -163,8 +163,9 @@ def test_the_order_of_rows_and_files_changes_nothing(tmp_path: Path) -> None:
     for run, column in first.runs.items():
         np.testing.assert_array_equal(first.ranks[:, column], second.ranks[:, second.runs[run]])
     column = mean_column("mid", scores_of(rows, whole).scenarios("mlvp")["mid"])
-    spans = [scores_of(rows, known).change("r5", "tcr", column) for known in (whole, parts)]
-    assert spans[0] == spans[1]
+    changes = [scores_of(rows, ranked).change("r5", "tcr", column) for ranked in (whole, parts)]
+    assert changes[0][0] == changes[1][0]
+    np.testing.assert_array_equal(changes[0][1], changes[1][1])
 
 
 def test_ranks_are_those_of_the_file(tmp_path: Path) -> None:
@@ -224,7 +225,8 @@ def test_scenarios_and_seeds_are_averaged_within_each_resample(tmp_path: Path) -
             fog = (recalls["fog", 1] + recalls["fog", 5]) / 2
             of_seeds.append((fog + recalls["rain", 5]) / 2)
         means[method] = (of_seeds[0] + of_seeds[1]) / 2
-    value, span = scores.change("r1", "tcr", column)
+    value, drawn = scores.change("r1", "tcr", column)
+    (span,) = spans_of([drawn])
     assert span is not None
     np.testing.assert_allclose([span.low, span.high], np.percentile(means["tcr"] - means["none"], [2.5, 97.5]))
     by_hand = {method: np.mean([_mean(rows, method, "fog"), _mean(rows, method, "rain")]) for method in ("none", "tcr")}
@@ -249,9 +251,9 @@ def test_a_run_without_ranks_has_no_interval(tmp_path: Path) -> None:
     files.write(tmp_path / "r.parquet", RANKS, kept)
     scores = scores_of(rows, ranks.read([tmp_path / "r.parquet"]))
     whole = mean_column("mid", scores.scenarios("mlvp")["mid"])
-    value, span = scores.change("r1", "tcr", whole)
+    value, drawn = scores.change("r1", "tcr", whole)
     assert np.isfinite(value)
-    assert span is None
+    assert drawn is None
     assert scores.change("r1", "tcr", ONLY_CLEAN)[1] is not None
     assert scores.samples("median_rank", "tcr", ONLY_CLEAN) is None
     missing = Column("x", ((("mlvp", "snow", 5, None, None), 1.0),))
@@ -302,5 +304,4 @@ def test_without_resamples_the_best_value_is_marked() -> None:
     assert marks([1, 3, 2, 3], [None] * 4) == ["", "best", "second", "best"]
     assert marks([1, 3], [None, np.array([3.0, 3.0])]) == ["tie", "tie"], "what is unknown is not separable"
     assert marks([], []) == []
-    assert span_of(None) is None
-    assert span_of(np.array([1.0, np.nan])) is None
+    assert spans_of([None, np.array([1.0, np.nan]), np.array([1.0, 1.0])]) == [None, None, Span(1.0, 1.0)]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import shutil
 import tarfile
 from importlib import import_module, util
 from pathlib import Path
@@ -19,9 +22,10 @@ import small_corpus
 from small_corpus import ITEMS
 
 from perturbations import open_clip, read_manifest, retrieval
+from perturbations.cli.main import main
 from perturbations.exporting.records import Request
 from perturbations.exports import registry
-from perturbations.manifest import files
+from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import QUARANTINE, QuarantineRow
 from perturbations.system import storage
 
@@ -358,3 +362,39 @@ def test_mlcroissant_validates_and_loads(outputs: Path, kind: str) -> None:
 
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+# --- the documentation ------------------------------------------------------------------------------------------------
+
+PAGE = Path(__file__).parents[1] / "docs/how-to/export-a-corpus.md"
+
+
+def test_the_page_s_commands_and_examples_work(
+    tree: Path, datasets: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for library in ("webdataset", "mlcroissant", "mteb"):
+        needs.reader(library)
+    (tmp_path / "manifests").mkdir()
+    for name in ("corpora", "clean"):
+        (tmp_path / name).symlink_to(tree / name)
+    shutil.copytree(tree / "manifests/data", tmp_path / "manifests/msrvtt")
+    monkeypatch.setenv(locations.LINKED_VARIABLE, str(tree))
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text(encoding="utf-8").partition("## What is in them")[0]
+    commands = [line for line in text.splitlines() if line.startswith("perturb export ")]
+    assert len(commands) == 5
+    for command in commands:
+        assert main(shlex.split(command)[1:]) == 0
+    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(examples) == 3
+    for example in examples:
+        names: dict[str, Any] = {}
+        exec(example, names)
+        if "row" in names:
+            assert names["row"]["item"] in ITEMS
+            assert len(names["video"]) > 100
+        if "records" in names:
+            assert len(names["records"]) == 3 * len(ITEMS)
+    for output in ("tasks", "text_tasks"):
+        (task,) = loaded_tasks(tmp_path / output)
+        assert task.metadata.name.startswith("Data")

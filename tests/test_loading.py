@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -250,3 +253,24 @@ def test_bad_videos_and_names_are_refused() -> None:
 def test_the_public_names_load_when_used() -> None:
     assert perturbations.Corpus is Corpus
     assert perturbations.Transform is Transform
+
+
+# --- the documentation ------------------------------------------------------------------------------------------------
+
+PAGE = Path(__file__).parents[1] / "docs/how-to/python.md"
+
+
+def test_the_page_s_examples_work(tree: Path, tmp_path: Path) -> None:
+    """In a process of its own: its loader has workers, which begin the program again where they are spawned."""
+    shutil.copytree(tree, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "manifests/data").rename(tmp_path / "manifests/msrvtt")
+    section = PAGE.read_text(encoding="utf-8").partition("## A corpus")[2].partition("## Tables")[0]
+    examples = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    assert len(examples) == 3
+    program = "\n".join(
+        [*examples, "assert sample['video'].shape == foggy.shape", "assert not torch.equal(foggy, sample['video'])"]
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "torch.Size([2, 4, 3, 48, 48])" in done.stdout
+    assert done.stdout.count(" fog 1 ") == len(ITEMS)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import html.parser
+import io
 import json
 import re
+import shutil
 import subprocess
+import sys
+import urllib.parse
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +34,12 @@ from perturbations.manifest.kinds import (
 from perturbations.report import page, parts
 from perturbations.suites import registry
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import report_page as synthetic
+
 METHODS = ("none", "tcr", "hatvtr")
+CSV = "data:text/csv;charset=utf-8,"
 B32, B16, XPOOL = "clip4clip-b32-qs-0a", "clip4clip-b16-qs-0b", "xpool-b32-qgs_cross-0c"
 NASTY = '<script>alert(1)</script>\n"quoted" видео 影片'
 
@@ -142,11 +152,12 @@ def files(tmp_path: Path) -> dict[str, list[Path]]:
 
 
 class Tables(html.parser.HTMLParser):
-    """Every table of a page: its caption, and its rows of (text, mark)."""
+    """Every table of a page: its caption, its rows of (text, mark), its CSV file; "|" is between lines of a cell."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tables: dict[str, list[list[tuple[str, str]]]] = {}
+        self.files: dict[str, list[list[str]]] = {}
         self.headings: list[str] = []
         self._rows: list[list[tuple[str, str]]] = []
         self._open: str | None = None
@@ -161,14 +172,20 @@ class Tables(html.parser.HTMLParser):
             self._rows.append([])
         elif tag in ("caption", "th", "td", "h2"):
             self._open, self._text, self._mark = tag, "", ""
-        elif tag in ("strong", "u", "i"):
+        elif tag in ("strong", "u"):
             self._mark = tag
+        elif tag == "p" and self._open:
+            self._text += "|"
+        elif tag == "a" and (address := dict(attributes)["href"] or "").startswith(CSV):
+            content = urllib.parse.unquote(address.removeprefix(CSV), errors="strict")
+            self.files[list(self.tables)[-1]] = list(csv.reader(io.StringIO(content)))
 
     def handle_data(self, data: str) -> None:
         self._text += data
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "caption":
+            self.tables.pop(self._text, None)  # the tables of several datasets may have one caption
             self.tables[self._text] = self._rows
             self._open = None
         elif tag == "h2":
@@ -179,7 +196,8 @@ class Tables(html.parser.HTMLParser):
 
     def _end_cell(self) -> None:
         if self._open in ("th", "td"):
-            self._rows[-1].append((self._text.strip(), self._mark))
+            text = self._text.strip()
+            self._rows[-1].append((text.removeprefix("≈"), "≈" if text.startswith("≈") else self._mark))
         self._open = None
 
 
@@ -397,6 +415,197 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
     assert not (tmp_path / "report.html").exists()
 
 
+# --- the first table, intervals, CSV ----------------------------------------------------------------------------------
+
+METRICS = ("R@1", "R@5", "R@10", "RSUM", "median rank", "Hubness (skewness of the k-occurrence)")
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of two datasets, one model, three methods, two suites, with ranks of 60 queries."""
+    folder = tmp_path_factory.mktemp("few")
+    paths: dict[str, list[Path]] = {}
+    for dataset, suites in (("a<b>", ("mlvp", "mm_robustness")), ("второй", ("mlvp",))):
+        own = synthetic.write(
+            folder / str(len(paths)),
+            dataset=dataset,
+            queries=60,
+            models=synthetic.MODELS[:1],
+            methods=METHODS,
+            seeds=(1, 2),
+            suites=suites,
+        )
+        paths = {name: [*paths.get(name, []), *own[name]] for name in own}
+    page.write(folder / "report.html", **paths)
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of 354 scenarios, 8 methods and 3 models, with contact sheets."""
+    folder = tmp_path_factory.mktemp("large")
+    paths = synthetic.write(folder, queries=40)
+    sheets = [folder / "manifests/msrvtt" / suite / "preview.png" for suite in synthetic.SUITES]
+    for sheet in sheets:
+        sheet.parent.mkdir(parents=True)
+        shutil.copy(Path(__file__).parents[1] / "docs" / "mlvp.png", sheet)
+    page.write(folder / "report.html", **paths, sheets=sheets)
+    return folder / "report.html"
+
+
+def test_the_first_table_is_of_categories_with_changes_and_intervals(few: Path) -> None:
+    content = read(few)
+    where = "videos ask for captions (v2t), mlvp, mean over severities 1 to 5"
+    captions = list(content.tables)
+    assert captions[: len(METRICS)] == [
+        f"{metric}: a<b>, captions ask for videos (t2v), mm_robustness, mean over severities 1 to 7"
+        for metric in METRICS
+    ]
+    table = content.tables[f"R@1: a<b>, {where}"]
+    assert [text for text, _ in table[0]] == ["method", "clean", "low", "mid", "high", "all"]
+    assert [line[0][0] for line in table[1:]] == list(METHODS)
+    for place in range(1, 6):
+        baseline, *others = (line[place][0].split("|") for line in table[1:])
+        value, change, interval = baseline
+        low, high = map(float, interval.split(", "))
+        assert change == ""
+        assert low < float(value) < high
+        for value, change, interval in others:
+            low, high = map(float, interval.split(", "))
+            assert low <= float(change) <= high
+            assert float(change) == pytest.approx(float(value) - float(baseline[0]), abs=0.11)
+    for metric in METRICS[4:]:
+        assert all(len(text.split("|")) == 2 for text, _ in content.tables[f"{metric}: a<b>, {where}"][2][1:])
+    text = few.read_text(encoding="utf-8")
+    assert "a&lt;b&gt;" in text
+    assert "No intervals" not in text
+
+
+def test_bold_is_the_best_only_where_it_is_separable(few: Path) -> None:
+    """A method whose interval of the change holds zero is never told apart from none."""
+    seen = set()
+    for caption, table in read(few).tables.items():
+        if caption.startswith("R@") and len(table[1][1][0].split("|")) == 3:
+            for place in range(1, len(table[0])):
+                marks = [line[place][1] for line in table[1:]]
+                if "≈" in marks:
+                    assert marks.count("≈") > 1
+                    assert not {"strong", "u"} & set(marks)
+                elif any(marks):
+                    assert marks.count("strong") == 1
+                    best = table[1:][marks.index("strong")][place][0].split("|")
+                    if best[1]:  # not none itself
+                        assert float(best[2].split(", ")[0]) >= 0
+                seen |= set(marks)
+    assert {"≈", "strong"} <= seen
+
+
+def rebuilt(file: list[list[str]]) -> list[list[str]]:
+    """The rows of a CSV file with the page's cells: value, spread, change and interval in one."""
+    head, *lines = file
+    cells = []
+    for line in lines:
+        row = [line[0]]
+        for place, (name, value) in enumerate(zip(head[1:], line[1:], strict=True), 1):
+            if any(name == f"{other} {word}" for other in head[:place] for word in ("std", "change", "from", "to")):
+                continue
+            after = dict(zip(head[place + 1 : place + 5], line[place + 1 : place + 5], strict=True))
+            std, change, low, high = (after.get(f"{name} {word}", "") for word in ("std", "change", "from", "to"))
+            text = f"{value} ± {std}" if std else value
+            row.append("|".join([text, *([change] if change or low else []), *([f"{low}, {high}"] if low else [])]))
+        cells.append(row)
+    return cells
+
+
+def test_every_tables_csv_holds_the_table(few: Path, large: Path, report: Path) -> None:
+    for path in (few, large, report):
+        content = read(path)
+        assert content.tables.keys() == content.files.keys()
+        for caption, table in content.tables.items():
+            body = [line for line in table if len(line) > 1 and line is not table[0]]
+            lines = rebuilt(content.files[caption])
+            heads = {text for line in table[:2] for text, _ in line}
+            if content.files[caption][0][0] == "model":  # models side by side: a row for each
+                width = len(lines[0]) - 2
+                shown = [
+                    [line[0][0], *(text for text, _ in line[1 + at * width : 1 + (at + 1) * width])]
+                    for at in range(len(synthetic.MODELS))
+                    for line in body[1:]
+                ]
+                assert [line[0] for line in lines[:: len(body[1:])]] == [text for text, _ in table[0][1:]]
+                lines = [line[1:] for line in lines]
+            else:
+                if content.files[caption][0][0] == "group":
+                    lines = [line[1:] for line in lines]
+                shown = [[text for text, _ in line] for line in body]
+                shown = shown[1:] if len(shown) > len(lines) else shown
+            assert lines == shown, caption
+            assert all(any(own in name for own in heads) for name in content.files[caption][0][2:])
+
+
+def test_csv_names_are_no_formulas() -> None:
+    table = parts.Table("t", [[parts.Cell("method"), parts.Cell("r1")]], [parts.Line("=1+1", [parts.Cell("-1.5")])])
+    assert parts.csv_of(table) == "method,r1\n'=1+1,-1.5\n"
+    assert table.csv == f"{CSV}method,r1%0A'%3D1+1,-1.5%0A"
+
+
+def test_models_stand_side_by_side(large: Path) -> None:
+    table = read(large).tables["R@1: msrvtt, videos ask for captions (v2t), mlvp, mean over severities 1 to 5"]
+    names = ["clip4clip-vit-b-16-qs", "clip4clip-vit-b-32-qs", "xpool-vit-b-32-qgs_cross"]
+    assert [text for text, _ in table[0]] == ["", *names]
+    assert [text for text, _ in table[1]] == ["method", *["clean", "low", "mid", "high", "all"] * 3]
+
+
+def test_a_page_of_everything_can_be_sent_by_mail(large: Path) -> None:
+    assert large.stat().st_size <= 1_000_000
+    assert large.read_bytes().count(b"data:image/webp") == 3
+
+
+def test_results_without_ranks_say_so(tmp_path: Path) -> None:
+    paths = [written(tmp_path, of_model(key, {"none": 40.0, "tcr": 42.0}), f"{key}.parquet") for key in (B32, B16)]
+    page.write(tmp_path / "report.html", results=paths)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "No intervals for clip4clip-b16-qs, clip4clip-b32-qs: no ranks.parquet" in text
+    assert "≈: best" not in text
+
+
+def test_models_that_were_asked_other_scenarios_are_not_compared(tmp_path: Path) -> None:
+    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 1, "level": "mid"}
+    rows = [
+        *of_model(B32, {"none": 40.0}),
+        *of_model(B16, {"none": 50.0}),
+        result("none", 45.0, model_key=B16, checkpoint_sha256=B16, **fog),
+    ]
+    page.write(tmp_path / "report.html", results=[written(tmp_path, rows)])
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "The models were not asked the same scenarios of mlvp (clip4clip-b16-qs: 2; clip4clip-b32-qs: 1)" in text
+
+
+def test_every_choice_shows_something(tmp_path: Path) -> None:
+    """A dataset without a suite shows its unperturbed queries, one without a direction says so."""
+    rows = [
+        *(row for row in of_model(B32, {"none": 40.0}, dataset="whole")),
+        result("none", 30.0, dataset="plain"),
+        result("none", 20.0, dataset="captions", direction="t2v"),
+    ]
+    page.write(tmp_path / "report.html", results=[written(tmp_path, rows)])
+    content = read(tmp_path / "report.html")
+    assert "R@1: plain, videos ask for captions (v2t), mlvp, unperturbed queries" in content.tables
+    assert "R@1: captions, captions ask for videos (t2v), unperturbed queries" in content.tables
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert text.count("This dataset was not evaluated with such queries.") == 1
+    shown = set(re.findall(r"\b(d\dq\d)\b", text[text.index("<section") :]))
+    assert shown == {f"d{dataset}q{queries}" for dataset in range(3) for queries in range(2)}
+
+
+def test_what_the_results_depend_on_is_a_table_of_names_and_values(large: Path) -> None:
+    table = read(large).tables["what the results depend on"]
+    values = {line[0][0]: [text for text, _ in line[1:]] for line in table}
+    assert values["settings: batch_size"] == ["16"] * 3
+    assert values["tools: numpy"] == ["2.3"] * 3
+    assert values["model"] == sorted(synthetic.MODELS, key=lambda key: key.rpartition("-")[0])
+
+
 # --- in a browser ----------------------------------------------------------------------------------------------------
 
 QUIET = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
@@ -431,3 +640,75 @@ def test_it_fits_desktop_and_phone(width: int, height: int, report: Path) -> Non
     assert seen["broken"] == 0
     if width == 390:
         assert seen["tables"] > 0, "wide tables scroll in their own boxes"
+
+
+# The same page on a phone and on a desk; every choice is made, and every folded part opened.
+CHOICES = """<!doctype html><body style="margin:0">{frames}<script>
+var seen = [];
+function top_table(d) {{
+  var boxes = Array.from(d.querySelectorAll("#results .scroll")).filter(
+    b => b.offsetParent && !b.closest("details"));
+  var r = boxes[0].getBoundingClientRect();
+  return {{shown: boxes.length, caption: boxes[0].querySelector("caption").textContent, bottom: r.bottom,
+    cut: boxes[0].scrollWidth > boxes[0].clientWidth}};
+}}
+function look(f) {{
+  var d = f.contentDocument, w = f.contentWindow, result = {{name: f.id, view: w.innerWidth, tall: w.innerHeight}};
+  result.first = top_table(d);
+  result.wide = [];
+  result.captions = [];
+  d.querySelectorAll("input").forEach(function (input) {{
+    input.click();
+    result.wide.push(d.documentElement.scrollWidth);
+    result.captions.push(top_table(d).caption);
+    result.shown = Math.max(result.shown || 0, top_table(d).shown);
+  }});
+  d.querySelectorAll("details").forEach(function (details) {{ details.open = true; }});
+  result.open = d.documentElement.scrollWidth;
+  result.height = d.documentElement.scrollHeight;
+  return result;
+}}
+window.onload = function () {{
+  document.title = JSON.stringify(Array.from(document.querySelectorAll("iframe")).map(look));
+}};</script></body>"""
+
+
+def test_the_first_screen_is_the_table_and_choices_work_without_a_script(
+    few: Path, large: Path, tmp_path: Path
+) -> None:
+    chromium = needs.browser()
+    frame = '<iframe id="{}" style="border:0;width:{}px;height:{}px" src="{}"></iframe>'
+    frames = [
+        frame.format(f"{path.parent.name} {width}", width, height, path.as_uri())
+        for path in (few, large)
+        for width, height in ((390, 844), (1280, 900))
+    ]
+    wrapper = tmp_path / "wrapper.html"
+    wrapper.write_text(CHOICES.format(frames="".join(frames)))
+    command = [
+        chromium,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        *QUIET,
+        f"--user-data-dir={tmp_path / 'profile'}",
+    ]
+    command += ["--allow-file-access-from-files", "--virtual-time-budget=20000", "--dump-dom", wrapper.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    title = re.search(r"<title>(.*?)</title>", done.stdout)
+    assert title, done.stderr[-2000:]
+    few_narrow, few_wide, large_narrow, large_wide = json.loads(html.unescape(title.group(1)))
+    for seen in (few_narrow, few_wide, large_narrow, large_wide):
+        assert seen["view"] == (390 if seen["name"].endswith(" 390") else 1280)
+        assert seen["first"]["bottom"] <= seen["tall"], f"{seen['name']}: the first table ends below the first screen"
+        assert max([*seen["wide"], seen["open"]]) <= seen["view"], f"{seen['name']}: wider than the screen"
+        # Of a choice's six tables of metrics one is shown; closed details have no tables.
+        assert seen["first"]["shown"] == seen["shown"] == 1
+    for seen in (few_narrow, few_wide, large_wide):
+        assert not seen["first"]["cut"], f"{seen['name']}: the overall average is cut off"
+    # Inputs in their order: two datasets, three kinds of queries, six metrics.
+    captions = few_wide["captions"]
+    assert few_wide["first"]["caption"].startswith("R@1: a<b>, videos ask for captions (v2t), mlvp")
+    assert ["a<b>" in caption for caption in captions[:2]] == [True, False]
+    assert ["(v2t), mlvp" in captions[2], "(v2t), mm_" in captions[3], "(t2v), mm_" in captions[4]] == [True] * 3
+    assert [caption.split(":")[0] for caption in captions[5:]] == list(METRICS)

@@ -15,9 +15,8 @@ def add(commands: Commands) -> None:
     text = "check config.yaml, clips, models, disk and time of a run, before it is started"
     parser = add_command(commands, "check", _check, text)
     parser.add_argument("targets", nargs="*", default=["all"], help="targets of snakemake; the default is the demo")
-    parser.add_argument(
-        "--configfile", nargs="+", type=Path, default=[], help="further files over config.yaml, as for snakemake"
-    )
+    text = "a further file over config.yaml, as for snakemake; may be given several times"
+    parser.add_argument("--configfile", action="append", type=Path, default=[], help=text)
     parser.add_argument("-c", "--cores", type=positive, help="for the time; the default is all of this machine")
 
 

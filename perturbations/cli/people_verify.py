@@ -30,7 +30,9 @@ def add(commands: Commands) -> None:
     add_json(parser)
     add_stall_limit(parser)
 
-    parser = add_command(commands, "retry", _retry, "let the next run process quarantined items again")
+    parser = add_command(
+        commands, "retry", _retry, "let the next run process quarantined items, or deleted files, again"
+    )
     parser.add_argument("--dataset", nargs="+", default=[], help="only items of these datasets")
     parser.add_argument(
         "--suite", nargs="+", default=[], help="only items of these suites, and their sources and analyses"
@@ -42,6 +44,11 @@ def add(commands: Commands) -> None:
         default=[],
         choices=("source", "analysis", "video"),
         help="only items that failed at these stages",
+    )
+    parser.add_argument(
+        "--files",
+        action="store_true",
+        help="instead of quarantined items: those whose file is missing or has another size",
     )
     parser.add_argument(
         "-n", "--dry-run", action="store_true", help="only print the items that would be processed again"
@@ -112,15 +119,14 @@ def _retry(options: argparse.Namespace) -> int:
     from perturbations.engine import retry
 
     wanted = retry.Wanted(options.dataset, options.suite, options.stage, options.item)
-    rows = retry.find(Path(), wanted)
+    rows = retry.find_files(Path(), wanted) if options.files else retry.find(Path(), wanted)
     for row in rows:
         print(f"  {row}")
     if not options.dry_run:
         retry.forget(Path(), rows)
     parts = len({row.part for row in rows})
-    print(
-        f"{len(rows)} quarantined rows in {parts} parts {'would be' if options.dry_run else 'will be'} processed again"
-    )
+    what = "files" if options.files else "quarantined rows"
+    print(f"{len(rows)} {what} in {parts} parts {'would be' if options.dry_run else 'will be'} processed again")
     if rows and not options.dry_run:
         print("Now run snakemake: finished items are kept.")
     return 0

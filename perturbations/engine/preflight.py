@@ -160,7 +160,7 @@ def _estimate(
         of_clips = _total(surveyed[name].volumes[shard] for shard in shards if shard in surveyed[name].volumes)
         cost = costs.cost(entry, severity, tier)
         size += cost.bytes_of(of_clips, surveyed[name].clean)
-        cpu_s += cost.cpu_s * of_clips.pixels / 1e6 + costs.JOB_S * len(shards)
+        cpu_s += cost.seconds_of(of_clips) + costs.JOB_S * len(shards)
         videos += of_clips.clips
     for name, shard in wanted.sources:
         cpu_s += _seconds(costs.other(costs.SOURCES), surveyed[name], shard)
@@ -176,7 +176,7 @@ def _estimate(
 
 
 def _seconds(cost: costs.Cost, collection: _Collection, shard: str) -> float:
-    return cost.cpu_s * collection.volumes.get(shard, Volume()).pixels / 1e6 + costs.JOB_S
+    return cost.seconds_of(collection.volumes.get(shard, Volume())) + costs.JOB_S
 
 
 def _total(volumes: Iterable[Volume]) -> Volume:

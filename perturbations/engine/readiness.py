@@ -129,11 +129,16 @@ def _of_device(key: str, device: str) -> Iterator[str]:
     kind, _, number = device.partition(":")
     if kind == "mps" and sys.platform != "darwin":
         yield f"{key}: mps is a device of Apple's computers; this is {sys.platform}"
-    if kind != "cuda" or Path("/dev/dxg").exists():  # of Windows' Linux, which counts no GPUs
-        return
-    gpus = len([path for path in Path("/dev").glob("nvidia*") if re.fullmatch("nvidia[0-9]+", path.name)])
-    if int(number or 0) >= gpus:
+    gpus = _gpus(Path("/dev"))
+    if kind == "cuda" and gpus is not None and int(number or 0) >= gpus:
         yield f"{key}: {device} is not here: this machine has {gpus or 'no'} GPU{'s' if gpus != 1 else ''} of NVIDIA"
+
+
+def _gpus(devices: Path) -> int | None:
+    """How many GPUs of NVIDIA a folder of devices has; None where that is not known."""
+    if (devices / "dxg").exists():  # Linux within Windows
+        return None
+    return len([path for path in devices.glob("nvidia*") if re.fullmatch("nvidia[0-9]+", path.name)])
 
 
 # --- encoders ---------------------------------------------------------------------------------------------------------

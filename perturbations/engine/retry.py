@@ -1,13 +1,17 @@
-"""Retries quarantined items: removes the parts that hold their rows, so that Snakemake makes those parts again.
+"""Retries items: removes the parts that hold their rows, so that Snakemake makes those parts again.
+
+They are quarantined, or their files were deleted or have another size than their rows say.
 
 The finished items of a shard stay in its journal, so only the quarantined items of such a part are processed again.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -43,7 +47,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Asked:
-    """A quarantined row that is retried: the part that holds it, the item, the stage that failed, and the reason.
+    """A row that is retried: the part that holds it, the item, the stage that failed ("file"), and the reason.
 
     The item is None where a part cannot be read: then the whole part is made again.
     """
@@ -64,6 +68,30 @@ def find(root: Path, wanted: Wanted) -> list[Asked]:
     The rows of a suite may fail because of sources and analyses, so these are searched even when suites are given.
     Raises `ConfigError` where the folder has no results, or none of a given dataset or suite.
     """
+    return [
+        row
+        for part in _parts(root, wanted)
+        for row in _quarantined(part)
+        if (not wanted.stages or row.stage in wanted.stages) and (not wanted.items or row.item_id in wanted.items)
+    ]
+
+
+def find_files(root: Path, wanted: Wanted) -> list[Asked]:
+    """The complete rows that `wanted` selects whose file is missing or has another size than the row says.
+
+    No file is read: one that was changed and has its size is found by `perturb verify`. Stages do not count. Raises
+    `ConfigError` as `find`.
+    """
+    return [
+        row
+        for part in _parts(root, wanted)
+        if part.manifest.stem != "sources"  # whose files are the user's: planning looks for them
+        for row in _without_file(root, part)
+        if not wanted.items or row.item_id in wanted.items
+    ]
+
+
+def _parts(root: Path, wanted: Wanted) -> list[Part]:
     work = root / "work"
     if not work.is_dir():
         raise ConfigError(f"no folder {work} here: run it in the folder in which the workflow runs")
@@ -71,12 +99,10 @@ def find(root: Path, wanted: Wanted) -> list[Asked]:
     _check_names("dataset", wanted.datasets, {part.dataset for part in parts})
     _check_names("suite", wanted.suites, {part.suite for part in parts if part.suite})
     return [
-        row
+        part
         for part in parts
         if (not wanted.datasets or part.dataset in wanted.datasets)
         and (not wanted.suites or part.suite in {"", *wanted.suites})
-        for row in _quarantined(part)
-        if (not wanted.stages or row.stage in wanted.stages) and (not wanted.items or row.item_id in wanted.items)
     ]
 
 
@@ -115,11 +141,40 @@ def _check_names(kind: str, given: Collection[str], known: Collection[str]) -> N
 
 
 def _quarantined(part: Part) -> Iterator[Asked]:
-    only = [("status", "==", "quarantined")]
     try:
-        rows = pq.read_table(part.path, partitioning=None, columns=_COLUMNS, filters=only).to_pylist()
+        rows = _rows(part, _COLUMNS, "quarantined")
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        yield Asked(part, None, "part", f"cannot be read: {' '.join(str(error).split())[:200]}")
+        yield _unreadable(part, error)
         return
     for row in rows:
         yield Asked(part, row["item_id"], row["stage"] or "", row["error"] or "")
+
+
+def _without_file(root: Path, part: Part) -> Iterator[Asked]:
+    try:
+        rows = _rows(part, ["item_id", "path", "bytes", "status"], "complete")
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        yield _unreadable(part, error)
+        return
+    for row in rows:
+        if row["path"] is None:
+            continue
+        try:
+            size = (root / row["path"]).stat().st_size
+        except OSError as error:
+            yield Asked(part, row["item_id"], "file", f"{row['path']}: {os.strerror(error.errno or 0)}")
+            continue
+        if size != row["bytes"]:
+            yield Asked(part, row["item_id"], "file", f"{row['path']} has {size} bytes, not {row['bytes']}")
+
+
+def _rows(part: Part, columns: list[str], status: str) -> list[dict[str, Any]]:
+    filters = [("status", "==", status)]
+    rows: list[dict[str, Any]] = pq.read_table(
+        part.path, partitioning=None, columns=columns, filters=filters
+    ).to_pylist()
+    return rows
+
+
+def _unreadable(part: Part, error: Exception) -> Asked:
+    return Asked(part, None, "part", f"cannot be read: {' '.join(str(error).split())[:200]}")

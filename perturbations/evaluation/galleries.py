@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from perturbations.errors import ManifestError
@@ -21,6 +20,7 @@ from perturbations.system.checkpoints import library
 from perturbations.system.settings import Reader
 from perturbations.tta import encode_gallery
 from perturbations.tta.gallery import Gallery
+from perturbations.tta.inputs import Batch
 
 _CHUNK = 32  # clips encoded at once
 
@@ -32,12 +32,12 @@ def of_clips(backbone: Backbone, sources: Sequence[SourceRow], num_frames: int, 
     def read(row: CompleteSource) -> NDArray[np.uint8]:
         return backbone.images.resized(queries.sampled(row, num_frames, reader))
 
-    def parts() -> Iterator[torch.Tensor]:
+    def parts() -> Iterator[Batch]:
         with queries.readers() as pool:
             for start in range(0, len(clips), _CHUNK):
-                yield backbone.images.normalized(np.stack(list(pool.map(read, clips[start : start + _CHUNK]))))
+                yield backbone.images.batch(np.stack(list(pool.map(read, clips[start : start + _CHUNK]))))
 
-    return encode_gallery(backbone.model, parts(), "t2v")
+    return encode_gallery(backbone.model, queries.fed(parts(), backbone.model.device), "t2v")
 
 
 def of_captions(backbone: Backbone, captions: Sequence[CaptionRow]) -> Gallery:

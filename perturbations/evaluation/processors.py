@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import torch
 from torch import Tensor
 
 from perturbations.errors import ConfigError
 from perturbations.system import jsontext
 from perturbations.system.checkpoints import Checkpoint, library, load_part
 from perturbations.tta import frames
+from perturbations.tta.inputs import ByteFrames
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -167,6 +169,10 @@ class Images:
     def normalized(self, pixels: frames.Pixels) -> Tensor:
         """uint8 ... x 3 x S x S as the model's input, float32."""
         return frames.normalized(pixels, self.mean, self.std)
+
+    def batch(self, pixels: frames.Pixels) -> ByteFrames:
+        """uint8 B x T x 3 x S x S as a batch, which becomes the model's input where the model is."""
+        return ByteFrames(torch.from_numpy(pixels), self.mean, self.std)
 
 
 _FILTERS: Mapping[object, Literal["bicubic", "bilinear"]] = {2: "bilinear", 3: "bicubic"}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -18,10 +20,12 @@ from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, Te
 from perturbations.media.clip import uniform_indices
 from perturbations.progress import logged
 from perturbations.system.settings import Reader
-from perturbations.tta.inputs import Batch
+from perturbations.tta.inputs import Batch, ByteFrames
 
 if TYPE_CHECKING:
     from perturbations.evaluation.backbone import Backbone
+
+T = TypeVar("T")
 
 
 class Clips:
@@ -49,9 +53,9 @@ class Clips:
     def __len__(self) -> int:
         return len(self._pixels)
 
-    def batch(self, part: slice) -> torch.Tensor:
-        """Normalized frames B x T x 3 x S x S."""
-        return self._images.normalized(np.asarray(self._pixels[part]))
+    def batch(self, part: slice) -> ByteFrames:
+        """Frames B x T x 3 x S x S."""
+        return self._images.batch(np.asarray(self._pixels[part]))
 
 
 def readers() -> ThreadPoolExecutor:
@@ -81,9 +85,35 @@ def of_rows(
 
 def batches(queries: Clips | list[str], size: int, backbone: Backbone) -> Iterator[Batch]:
     """The queries in their order, `size` per batch; the last batch may be shorter."""
+    return fed(_batches(queries, size, backbone), backbone.model.device)
+
+
+def _batches(queries: Clips | list[str], size: int, backbone: Backbone) -> Iterator[Batch]:
     for start in range(0, len(queries), size):
         part = slice(start, start + size)
         yield queries.batch(part) if isinstance(queries, Clips) else backbone.tokens(queries[part])
+
+
+def fed(made: Iterator[Batch], device: torch.device) -> Iterator[Batch]:
+    """The batches, and for a GPU a thread that makes the next ones in pinned memory while it computes.
+
+    On a CPU the model uses the cores itself.
+    """
+    if device.type != "cuda":
+        return made
+    return ahead(batch.pinned() if isinstance(batch, ByteFrames) else batch for batch in made)
+
+
+def ahead(items: Iterator[T], count: int = 2) -> Iterator[T]:
+    """The same items in the same order; a thread makes up to `count` of them before they are asked for."""
+    with ThreadPoolExecutor(1) as thread:
+        coming = deque(thread.submit(lambda: [*islice(items, 1)]) for _ in range(count))
+        try:
+            while made := coming.popleft().result():
+                coming.append(thread.submit(lambda: [*islice(items, 1)]))
+                yield made[0]
+        finally:
+            thread.shutdown(cancel_futures=True)  # nothing is made for a reader that has left
 
 
 def identity(row: Query) -> list[str | None]:

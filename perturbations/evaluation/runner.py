@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from perturbations.evaluation import galleries, queries, results, scenarios
 from perturbations.evaluation.backbone import Backbone
@@ -21,15 +24,17 @@ from perturbations.evaluation.results import FinishedRun
 from perturbations.evaluation.scenarios import Asking, Retrieval
 from perturbations.manifest.kinds import CaptionRow, RankRow, ResultRow, ScenarioColumns, SourceRow
 from perturbations.manifest.pictures import Picture
-from perturbations.plan.evaluation import ScenarioSettings, Settings
+from perturbations.plan.evaluation import CONTINUAL, ScenarioSettings, Settings
 from perturbations.progress import logged
 from perturbations.system import storage
 from perturbations.system.records import canonical, digest
 from perturbations.system.settings import Reader
 from perturbations.tta import adapt
 from perturbations.tta.gallery import Gallery
+from perturbations.tta.inputs import Batch
 from perturbations.tta.methods import registry as methods
 from perturbations.tta.recording import Counts, Timings, Unadapted
+from perturbations.tta.stream import Stream
 
 log = logging.getLogger("perturbations")
 
@@ -89,13 +94,20 @@ def evaluate(
     done = results.read_journal(journal)
     for other in journals:
         done = {**results.runs_of(other), **done}
-    for scenario in settings["scenarios"]:
+
+    def asked_in(scenario: ScenarioSettings) -> tuple[Retrieval, str]:
         candidates, manifest_sha256 = asking(scenario)
-        asked = scenarios.of_scenario(scenario, candidates, captions, sources)
+        return scenarios.of_scenario(scenario, candidates, captions, sources), manifest_sha256
+
+    if _is_continual(settings):
+        _forget_beginnings(job, (asked_in(scenario)[0] for scenario in settings["scenarios"]), done)
+    chain = _Chain()
+    for scenario in settings["scenarios"]:
+        asked, manifest_sha256 = asked_in(scenario)
         log.info("%s", scenarios.name_of(scenario))
-        for run in _runs(job, scenario, asked, journal, done):
+        for run in _runs(job, scenario, asked, journal, done, chain):
             row = replace(run.row, manifest_sha256=manifest_sha256, tools=canonical(results.tools()))
-            columns = {field.name: getattr(row, field.name) for field in fields(ScenarioColumns)}
+            columns = {column.name: getattr(row, column.name) for column in fields(ScenarioColumns)}
             rows.append(row)
             pairs = zip(run.query_ids, run.ranks, strict=True)
             ranks += [RankRow(**columns, query_id=query_id, rank=rank) for query_id, rank in pairs]
@@ -103,82 +115,146 @@ def evaluate(
     return rows, ranks, pictures
 
 
-def _runs(
-    job: Job, scenario: ScenarioSettings, asked: Retrieval, journal: Path, done: dict[str, FinishedRun]
-) -> Iterator[FinishedRun]:
-    """The runs of a scenario; runs of the journal are not repeated."""
-    queries_sha256 = digest([queries.identity(row) for row in asked.rows])
+Run = tuple[str, int]
+"""A method and a seed."""
+
+
+@dataclass
+class _Chain:
+    """What a continual job carries from scenario to scenario: the key of each run's last scenario, and its state."""
+
+    keys: dict[Run, str] = field(default_factory=dict)
+    states: dict[Run, _State] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _State:
+    ask: Callable[[Iterator[Batch]], Iterator[Tensor]]
+    counts: Counts
+    timings: Timings
+
+
+def _is_continual(settings: Settings) -> bool:
+    return settings["setting"].endswith(CONTINUAL)
+
+
+def _continues(job: Job, method: str) -> bool:
+    """Whether a run depends on the scenarios before; a method that learns nothing has no state."""
+    return _is_continual(job.settings) and methods.method(method).adapts
+
+
+def _forget_beginnings(job: Job, asked: Iterable[Retrieval], done: dict[str, FinishedRun]) -> None:
+    """Take from `done` the continual runs whose last scenarios are missing: a journal does not hold their state."""
+    keys: dict[Run, list[str]] = defaultdict(list)
+    chain = _Chain()
+    for scenario, retrieval in zip(job.settings["scenarios"], asked, strict=True):
+        for run, key in _keys(job, scenario, retrieval, chain).items():
+            keys[run].append(key)
+    for (method, _), of_run in keys.items():
+        present = [key for key in of_run if key in done]
+        if _continues(job, method) and len(present) < len(of_run):
+            if present:
+                log.info("%s: continual, so it starts again with the job's first scenario", method)
+            for key in present:
+                del done[key]
+
+
+def _keys(job: Job, scenario: ScenarioSettings, asked: Retrieval, chain: _Chain) -> dict[Run, str]:
+    """The key of each run of a scenario: a hash of all that determines its result."""
     determined_by = {
         **results.shared_settings(job.settings),
         "scenario": scenario,
-        "queries": queries_sha256,
+        "queries": _queries_sha256(asked),
         "ids": asked.query_ids,
         "relevant": asked.relevant,
         "gallery": [asked.gallery_ids, _sum(job.gallery)],
         "checkpoint": job.backbone.sha256,
         "tools": results.tools(),
     }
+    keys = {}
+    for method in job.settings["methods"]:
+        bank = _sum(job.bank) if methods.method(method).needs_bank else None
+        for seed in job.settings["seeds"]:
+            of_run: dict[str, object] = {**determined_by, "method": method, "seed": seed, "bank": bank}
+            if _continues(job, method):
+                of_run["after"] = chain.keys.get((method, seed))
+            keys[method, seed] = digest(of_run)
+    chain.keys.update(keys)
+    return keys
+
+
+def _queries_sha256(asked: Retrieval) -> str:
+    return digest([queries.identity(row) for row in asked.rows])
+
+
+def _runs(
+    job: Job, scenario: ScenarioSettings, asked: Retrieval, journal: Path, done: dict[str, FinishedRun], chain: _Chain
+) -> Iterator[FinishedRun]:
+    """The runs of a scenario; runs of the journal are not repeated."""
+    queries_sha256 = _queries_sha256(asked)
     with tempfile.TemporaryDirectory(prefix="perturb-") as folder:
         asking: queries.Clips | list[str] | None = None
         unadapted = Unadapted()
-        for method in job.settings["methods"]:
-            for seed in job.settings["seeds"]:
-                bank = job.bank if methods.method(method).needs_bank else None
-                key = digest({**determined_by, "method": method, "seed": seed, "bank": _sum(bank)})
-                if key not in done:
-                    if asking is None:
-                        num_frames = job.settings["num_frames"]
-                        asking = queries.of_rows(asked.rows, num_frames, job.backbone, Path(folder), job.reader)
-                    counts, timings = Counts(), Timings()
-                    done[key] = results.finished(
-                        job.settings,
-                        scenario,
-                        asked,
-                        _similarities(job, scenario, asking, method, seed, bank, counts, timings, unadapted),
-                        method=method,
-                        seed=seed,
-                        key=key,
-                        queries_sha256=queries_sha256,
-                        checkpoint_sha256=job.backbone.sha256,
-                        counts=counts,
-                        timings=timings,
-                    )
-                    results.append(journal, done[key])
-                    log.info("%s: R@1 %.1f %%", method, done[key].row.r1)
-                yield done[key]
+        for (method, seed), key in _keys(job, scenario, asked, chain).items():
+            if key not in done:
+                if asking is None:
+                    num_frames = job.settings["num_frames"]
+                    asking = queries.of_rows(asked.rows, num_frames, job.backbone, Path(folder), job.reader)
+                state = _state(job, (method, seed), unadapted, chain)
+                done[key] = results.finished(
+                    job.settings,
+                    scenario,
+                    asked,
+                    _similarities(job, asking, method, state),
+                    method=method,
+                    seed=seed,
+                    key=key,
+                    queries_sha256=queries_sha256,
+                    checkpoint_sha256=job.backbone.sha256,
+                    counts=state.counts,
+                    timings=state.timings,
+                )
+                results.append(journal, done[key])
+                log.info("%s: R@1 %.1f %%", method, done[key].row.r1)
+            yield done[key]
 
 
 def _sum(gallery: Gallery | None) -> str | None:
     return None if gallery is None else storage.sha256_of(gallery.features.cpu().numpy().tobytes())
 
 
-def _similarities(
-    job: Job,
-    scenario: ScenarioSettings,
-    asking: queries.Clips | list[str],
-    method: str,
-    seed: int,
-    bank: Gallery | None,
-    counts: Counts,
-    timings: Timings,
-    unadapted: Unadapted,
-) -> NDArray[np.float32]:
-    """The similarities of all queries of a scenario with the gallery, queries x gallery."""
-    settings = job.settings
-    size = settings["batch_size"]
-    parts = adapt(
+def _state(job: Job, run: Run, unadapted: Unadapted, chain: _Chain) -> _State:
+    """The state of a run before a scenario: new, or, in the continual setting, as the scenario before left it."""
+    if run in chain.states:
+        state = chain.states[run]
+        state.counts.restart()
+        state.timings.restart()
+        return state
+    method, seed = run
+    counts, timings = Counts(), Timings()
+    adapted = partial(
+        adapt,
         job.backbone.model,
         method,
-        queries.batches(asking, size, job.backbone),
-        job.gallery,
-        direction=scenario["direction"],
-        steps=settings["steps"],
+        gallery=job.gallery,
+        direction=job.gallery.direction,
+        steps=job.settings["steps"],
         seed=seed,
-        precision=settings["precision"],
-        bank=bank,
+        precision=job.settings["precision"],
+        bank=job.bank if methods.method(method).needs_bank else None,
         counts=counts,
         timings=timings,
         unadapted=unadapted,
     )
+    if not _continues(job, method):
+        return _State(adapted, counts, timings)
+    chain.states[run] = _State(Stream(adapted).ask, counts, timings)
+    return chain.states[run]
+
+
+def _similarities(job: Job, asking: queries.Clips | list[str], method: str, state: _State) -> NDArray[np.float32]:
+    """The similarities of all queries of a scenario with the gallery, queries x gallery."""
+    size = job.settings["batch_size"]
+    parts = state.ask(queries.batches(asking, size, job.backbone))
     shown = logged(parts, -(-len(asking) // size), f"batches of {method}")
     return np.concatenate([part.float().cpu().numpy() for part in shown])

@@ -186,6 +186,8 @@ def read_texts(request: Request, *, clean_clips: bool = False) -> Texts:
         raise ManifestError(f"{path} is a manifest of {kind.name}; captions are exported from texts")
     listed = files.read_rows(path, TEXTS)
     accepted = [row for row in listed if row.accepted]
+    if not accepted:
+        raise ManifestError(f"{path} has no complete row to export")
     several = len({row.suite for row in accepted}) > 1
     rows: dict[str, list[TextRow | CaptionRow]] = defaultdict(list)
     for row in accepted:

@@ -44,7 +44,9 @@ _TYPES = {pa.string(): "sc:Text", pa.int64(): "sc:Integer", pa.float64(): "sc:Fl
 
 
 def write(request: Request, written: Written) -> None:
-    """Describe what was written to the request's folder. The same tables give the same bytes."""
+    """Describe what was written to the request's folder, if any. The same tables give the same bytes."""
+    if not written.tables:
+        return
     schema = pq.read_schema(written.tables[0])
     is_nested = written.has_videos and any(path.parent.name != folder.DATA for path in written.tables)
     pattern = f"{folder.DATA}/*/{METADATA}" if is_nested else f"{folder.DATA}/*.parquet"

@@ -25,14 +25,14 @@ DATA = "data"
 """The folder of all exported clips and captions: what no export names is deleted from it."""
 
 
-def claim(output: Path, form: str, manifest: Path, parts: Iterable[str], paths: Iterable[Path] = ()) -> None:
+def claim(output: Path, form: str, manifest: Path, parts: Iterable[str], folders: Iterable[Path]) -> None:
     """Make the folder of an export, or take one of the same export.
 
-    `parts` say what is exported (dataset, kind, suites); `paths` are files of the corpus.
+    `parts` say what is exported (dataset, kind, suites); `folders` hold the corpus' files.
     Raises `OutputError` for a folder with other files or with another export, and for one that holds the corpus.
     """
     described = {"format": form, "corpus": "/".join(parts), "perturbations": __version__}
-    _check_place(output, manifest, paths)
+    _check_place(output, manifest, folders)
     with storage.output_errors(output):
         output.mkdir(parents=True, exist_ok=True)
         is_empty = not any(output.iterdir())
@@ -45,11 +45,11 @@ def claim(output: Path, form: str, manifest: Path, parts: Iterable[str], paths: 
     storage.write_text_if_changed(output / MARKER, json.dumps(described, indent=1, sort_keys=True) + "\n")
 
 
-def _check_place(output: Path, manifest: Path, paths: Iterable[Path]) -> None:
+def _check_place(output: Path, manifest: Path, folders: Iterable[Path]) -> None:
     if output.is_symlink() or (output / DATA).is_symlink():
         raise OutputError(f"{output} is a link to another folder, or holds one; choose another folder")
     place = output.resolve()
-    corpus = {path.parent.resolve() for path in paths} | {manifest.parent.resolve()}
+    corpus = {folder.resolve() for folder in folders} | {manifest.resolve().parent}
     if any(place == held or held in place.parents or place in held.parents for held in corpus):
         raise OutputError(f"{output} is within the corpus that is exported, or around it; choose another folder")
 

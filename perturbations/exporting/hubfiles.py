@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from perturbations.errors import ManifestError
 from perturbations.exporting import card, columns, corpus, folder, layout, videofiles
 from perturbations.exporting.corpus import Clip, Corpus, Texts
 from perturbations.exporting.records import Exported, Request
-from perturbations.exporting.videofiles import Placed
+from perturbations.exporting.videofiles import Known, Placed
 
 METADATA = "metadata.parquet"
 VIDEOS = "videos"
@@ -39,7 +41,11 @@ def write_clips(request: Request, form: str) -> Written:
     claim(request.output, form, exported)
     targets = _targets(request.output, exported, counts)
     placed = videofiles.place(
-        request.manifest, exported.clips, targets.__getitem__, stall_limit_s=request.stall_limit_s
+        request.manifest,
+        exported.clips,
+        targets.__getitem__,
+        stall_limit_s=request.stall_limit_s,
+        known=_known(request.output, exported.scenarios),
     )
     tables = []
     for scenario in exported.scenarios:
@@ -95,8 +101,8 @@ def identity(exported: Corpus | Texts) -> list[str]:
 def claim(output: Path, form: str, exported: Corpus | Texts) -> None:
     """Take the folder for this export. Raises `OutputError`."""
     members = exported.clips if isinstance(exported, Corpus) else exported.clean
-    paths = {Path(clip.row.path) for clip in members if clip.row.path}
-    folder.claim(output, form, exported.manifest, identity(exported), paths)
+    folders = {Path(clip.row.path).parent for clip in members if clip.row.path}
+    folder.claim(output, form, exported.manifest, identity(exported), folders)
 
 
 def check_any(exported: Corpus | Texts) -> None:
@@ -114,6 +120,17 @@ def _targets(output: Path, exported: Corpus, counts: Counter[str]) -> dict[Clip,
         targets[clip] = output / folder.DATA / clip.scenario / VIDEOS / name
         seen[clip.scenario] += 1
     return targets
+
+
+def _known(output: Path, scenarios: Sequence[str]) -> dict[Path, Known]:
+    """What the tables of an earlier export say of its videos; damaged tables say nothing."""
+    known = {}
+    for scenario in scenarios:
+        table = output / folder.DATA / scenario / METADATA
+        with suppress(OSError, ValueError, pa.ArrowException):
+            for row in pq.read_table(table, columns=["file_name", "frames_sha256", "sha256"]).to_pylist():
+                known[table.parent / str(row["file_name"])] = Known(row["frames_sha256"], row["sha256"])
+    return known
 
 
 def clip_table(members: Sequence[Clip], placed: Placed) -> pa.Table:

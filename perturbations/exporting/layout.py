@@ -21,7 +21,7 @@ FILES_PER_FOLDER = 10_000
 FILES_PER_REPOSITORY = 100_000
 """What the Hugging Face Hub recommends at most (https://huggingface.co/docs/hub/storage-limits)."""
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
 _HASHED = re.compile(r"x[0-9a-f]{32}")
 _SHARE_DIGITS = 6
 

@@ -229,6 +229,11 @@ class Evaluation(Strict):
         description="qs: the model knows the dataset, queries are perturbed; qgs_cross: it was trained on another "
         "dataset; qgs_zero_shot: on none. In the last two unperturbed queries are asked too, and alone if no suite is",
     )
+    continual: bool = Field(
+        False,
+        description="true: a method keeps what it learned from one scenario of a job to the next, in their order; "
+        "false: it starts anew in each",
+    )
     directions: tuple[Literal["v2t", "t2v"], ...] = Field(
         ("v2t", "t2v"), min_length=1, description="v2t: videos ask for captions; t2v: captions ask for videos"
     )
@@ -251,7 +256,10 @@ class Evaluation(Strict):
     steps: Whole = Field(3, ge=1, le=10_000, description="of the optimizer, per batch")
     device: Device = Field("cpu", description="cpu, cuda, cuda:1, mps")
     reader: Reader = Field("pyav", description="what decodes clips: pyav, decord; the frames are the same")
-    precision: Literal["float32", "bfloat16"] = Field("float32", description="of the query encoder")
+    precision: Literal["float32", "tf32", "bfloat16"] = Field(
+        "float32", description="of the query encoder's matrix products; tf32 on an NVIDIA GPU alone"
+    )
+    jobs_per_gpu: Whole = Field(1, ge=1, le=100, description="jobs that share one GPU; it never changes a result")
 
     @field_validator("directions", "suites", "severities", "mixes", "methods", "seeds")
     @classmethod

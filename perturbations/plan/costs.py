@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib import resources
 
@@ -22,6 +22,7 @@ SOURCES = "sources"
 DEMO = "demo"
 """The name of the lines of clips that the package draws: `per_pixel` is the clean clip's."""
 
+_UNSTORED, _USUAL = "recipe", "high"
 JOB_S = 1.0
 """CPU seconds of starting a job's process, with its imports."""
 
@@ -35,17 +36,27 @@ class Cost:
         per_clean: bytes per byte of the clean clip, stored in the same tier.
         per_second: bytes per second, of encoders that are given a bitrate.
         cpu_s: CPU seconds per million pixels of the clean clip.
+        clip_s: CPU seconds per clip, however short: what is compared with the clean clip, programs that are started.
     """
 
     per_pixel: float = 0.0
     per_clean: float = 0.0
     per_second: float = 0.0
     cpu_s: float = 0.0
+    clip_s: float = 0.0
+
+    def seconds_of(self, volume: Volume) -> float:
+        """The CPU seconds of making clips."""
+        return self.cpu_s * volume.pixels / 1e6 + self.clip_s * volume.clips
 
     def bytes_of(self, volume: Volume, clean: float) -> float:
         """The bytes of clips; `clean` is the bytes per pixel of the clean clips in the tier."""
         pixels = volume.stored_pixels
         return pixels * (self.per_pixel + self.per_clean * clean) + volume.seconds * self.per_second
+
+
+FIGURES = tuple(each.name for each in fields(Cost))
+"""The columns of `costs.csv` after those that name the scenario."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +93,7 @@ def table() -> Mapping[Key, Cost]:
     lines = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     return {
         (line["perturbation"], line["variant"], int(line["severity"]), line["tier"]): Cost(
-            *(float(line[name]) for name in ("per_pixel", "per_clean", "per_second", "cpu_s"))
+            **{name: float(line[name]) for name in FIGURES}
         )
         for line in lines
     }
@@ -102,19 +113,27 @@ def cost(entry: registry.Perturbation, severity: int, tier: str) -> Cost:
     A severity that was not measured costs what the nearest one does, another variant what the first one does, and a
     perturbation without any figure the median of those of its method.
     """
+    if tier == _UNSTORED:  # the frames are made and hashed
+        made = cost(entry, severity, _USUAL)
+        return Cost(cpu_s=made.cpu_s, clip_s=made.clip_s)
     first = registry.suite(entry.suite).variants[0]
     for variant in (entry.variant, first):
         if measured := _by_severity().get((entry.key, variant, tier)):
             return measured[min(measured, key=lambda other: (abs(other - severity), other))]
+    return _typical(entry.method, tier)
+
+
+@cache
+def _typical(method: str, tier: str) -> Cost:
+    """The median of the measured perturbations of a method."""
     methods = {other.key: other.method for other in registry.perturbations(kind="video")}
-    return _median([value for key, value in table().items() if methods.get(key[0]) == entry.method and key[3] == tier])
+    return _median([value for key, value in table().items() if methods.get(key[0]) == method and key[3] == tier])
 
 
 def _median(costs: list[Cost]) -> Cost:
     if not costs:
         return Cost(cpu_s=0.05)
-    names = ("per_pixel", "per_clean", "per_second", "cpu_s")
-    return Cost(*(statistics.median(getattr(value, name) for value in costs) for name in names))
+    return Cost(**{name: statistics.median(getattr(value, name) for value in costs) for name in FIGURES})
 
 
 def other(name: str, tier: str = "") -> Cost:

@@ -173,6 +173,15 @@ def model_settings(config: configuration.Config) -> ModelSettings:
     }
 
 
+CONTINUAL = "_continual"
+"""What the setting of rows and keys ends with where methods are not reset between scenarios."""
+
+
+def setting(config: configuration.Config) -> str:
+    """The setting in keys and rows: "qs", or "qs_continual". Results of different settings are never averaged."""
+    return config.evaluation.setting + (CONTINUAL if config.evaluation.continual else "")
+
+
 _READABLE = 64
 """The most letters of a key before its hash: the names of a folder and a file can be very long."""
 
@@ -189,8 +198,8 @@ def model_key(config: configuration.Config) -> str:
     readable = "-".join([wanted.model, pretrained, *checkpoint])
     slug = re.sub(r"[^a-z0-9_]+", "-", readable.lower()).strip("-")[:_READABLE].strip("-")
     of_checkpoint = str(wanted.checkpoint) if wanted.checkpoint else None
-    identity = {**model_settings(config), "checkpoint": of_checkpoint, "setting": wanted.setting}
-    return f"{slug}-{wanted.setting}-{digest(identity)[:8]}"
+    identity = {**model_settings(config), "checkpoint": of_checkpoint, "setting": setting(config)}
+    return f"{slug}-{setting(config)}-{digest(identity)[:8]}"
 
 
 def settings(config: configuration.Config, dataset: str, job: Job, group: str) -> Settings:
@@ -205,7 +214,7 @@ def settings(config: configuration.Config, dataset: str, job: Job, group: str) -
     return {
         **model_settings(config),
         "model_key": model_key(config),
-        "setting": wanted.setting,
+        "setting": setting(config),
         "seeds": wanted.seeds,
         "batch_size": wanted.batch_size,
         "steps": wanted.steps,

@@ -156,6 +156,11 @@ def gpus(config: configuration.Config) -> int:
     return 1 if config.evaluation.device.startswith("cuda") else 0
 
 
+def gpu_share(config: configuration.Config) -> int:
+    """How many percent of a GPU a job takes."""
+    return gpus(config) * 100 // config.evaluation.jobs_per_gpu
+
+
 def readers(config: configuration.Config) -> int:
     """How many threads a job takes.
 

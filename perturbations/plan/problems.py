@@ -183,6 +183,9 @@ def of_evaluation(config: Config) -> list[Problem]:
         ]
     if wanted.bank is not None and wanted.bank not in config.datasets:
         problems.append(problem("evaluation.bank", _not_among(wanted.bank, "datasets", config.datasets)))
+    if wanted.precision == "tf32" and not wanted.device.startswith("cuda"):
+        text = f"tf32 needs an NVIDIA GPU, and `device` is {short(wanted.device)}"
+        problems.append(problem("evaluation.precision", text))
     if wanted.model == "xpool" and wanted.checkpoint is None:
         text = "`xpool` needs the weights of its pooling: a published X-Pool checkpoint"
         problems.append(problem("evaluation.checkpoint", text))

@@ -12,7 +12,7 @@ import pandas as pd
 
 from perturbations import rng
 from perturbations.errors import ManifestError
-from perturbations.report.parts import declared_by, groups
+from perturbations.report.parts import declared_by, groups, number
 from perturbations.report.ranks import Group, Ranked, Run, run_of
 from perturbations.retrieval.bootstrap import Samples, draws, interval, resampled_recall
 from perturbations.tta.methods import registry as methods_shelf
@@ -65,12 +65,14 @@ def mean_column(name: str, scenarios: Iterable[Scenario]) -> Column:
     return Column(name, tuple(weights))
 
 
-def span_of(samples: Samples | None) -> Span | None:
-    """The interval of resamples; None without any, or where a resample is undefined."""
-    if samples is None or not np.isfinite(samples).all():
-        return None
-    low, high = interval(samples)
-    return Span(float(low), float(high))
+def spans_of(samples: Sequence[Samples | None]) -> list[Span | None]:
+    """The interval of each row of resamples; None without any, or where a resample is undefined."""
+    known = [row if row is not None and np.isfinite(row).all() else None for row in samples]
+    rows = [row for row in known if row is not None]
+    if not rows:
+        return [None] * len(known)
+    spans = (Span(float(low), float(high)) for low, high in zip(*interval(np.stack(rows)), strict=True))
+    return [None if row is None else next(spans) for row in known]
 
 
 class Scores:
@@ -152,12 +154,12 @@ class Scores:
             result.append(total)
         return result or None
 
-    def change(self, metric: str, method: str, column: Column) -> tuple[float, Span | None]:
-        """The difference of a method to the baseline, and its interval."""
+    def change(self, metric: str, method: str, column: Column) -> tuple[float, Samples | None]:
+        """The difference of a method to the baseline, and that difference in each resample."""
         baseline = methods_shelf.baseline().name
         value = self.value(metric, method, column) - self.value(metric, baseline, column)
         own, other = (self.samples(metric, name, column) for name in (method, baseline))
-        return value, None if own is None or other is None else span_of(own - other)
+        return value, _difference(own, other)
 
     @cached_property
     def _recalls(self) -> dict[str, Samples]:
@@ -208,22 +210,21 @@ def marks(
     zero; otherwise it is a "tie", and so are those it cannot be separated from. Without resamples the best value is
     "best". Values with the same text are ties; no value is marked where all texts are the same.
     """
-    texts = ["" if value is None or np.isnan(value) else format(value, form) for value in values]
+    texts = [number(value, form) for value in values]
     places = sorted({float(text) for text in texts if text}, reverse=not lower)
     if len(places) < 2:
         return [""] * len(texts)
     present = [place for place, text in enumerate(texts) if text]
     leader = (min if lower else max)(present, key=lambda place: values[place])
     inseparable = {leader}
-    if any(own is not None for own in samples):
-        inseparable |= {place for place in present if not _separable(samples[leader], samples[place])}
+    if any(own is not None for own in samples):  # without resamples of a value, nobody knows
+        spans = spans_of([_difference(samples[leader], samples[place]) for place in present])
+        inseparable |= {place for place, span in zip(present, spans, strict=True) if span is None or span.holds_zero}
     if len(inseparable) > 1:
         return ["tie" if place in inseparable else "" for place in range(len(texts))]
     names = {places[0]: "best", places[1]: "second"}
     return [names.get(float(text), "") if text else "" for text in texts]
 
 
-def _separable(best: Samples | None, other: Samples | None) -> bool:
-    """Whether the interval of a difference is off zero; without resamples nobody knows."""
-    span = None if best is None or other is None else span_of(best - other)
-    return span is not None and not span.holds_zero
+def _difference(first: Samples | None, second: Samples | None) -> Samples | None:
+    return None if first is None or second is None else first - second

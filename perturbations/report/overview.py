@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perturbations.report.estimates import CLEAN, Column, Scenario, Scores, Span, marks, mean_column, span_of
-from perturbations.report.parts import DIRECTIONS, Cell, Line, Panel, Part, Table, Text, titled
+from perturbations.report.estimates import CLEAN, Column, Scenario, Scores, Span, marks, mean_column, spans_of
+from perturbations.report.parts import DIRECTIONS, Cell, Line, Panel, Part, Table, Text, number, titled
 from perturbations.report.views import METRICS, Views
 from perturbations.tta.methods import registry as methods
 
@@ -90,13 +90,7 @@ def _table(
         {name for scores in models for name in scores.methods}, key=lambda name: (methods.place_of(name), name)
     )
     columns = [_cells(model.scores, column, metric, every) for model in own for column in model.columns]
-    body = []
-    for place, method in enumerate(every):
-        cells = []
-        for at, column_cells in enumerate(columns):
-            cell = column_cells[place]
-            cells.append(_placed(cell, first=several and at % len(names) == 0, average=at % len(names) == last))
-        body.append(Line(methods.title_of(method), cells))
+    body = [Line(methods.title_of(method), [cells[place] for cells in columns]) for place, method in enumerate(every)]
     return Table(
         f"{_NAMES.get(metric, METRICS[metric])}: {where}",
         head,
@@ -107,10 +101,6 @@ def _table(
     )
 
 
-def _placed(cell: Cell, *, first: bool, average: bool) -> Cell:
-    return Cell(cell.text, mark=cell.mark, average=average, change=cell.change, interval=cell.interval, first=first)
-
-
 def _cells(scores: Scores, column: Column | None, metric: str, every: Sequence[str]) -> list[Cell]:
     """The cells of a column, one per method of `every`."""
     if column is None:
@@ -119,16 +109,13 @@ def _cells(scores: Scores, column: Column | None, metric: str, every: Sequence[s
     values = [scores.value(metric, method, column) for method in every]
     samples = [scores.samples(metric, method, column) for method in every]
     marked = marks(values, samples, form, lower=metric in LOWER)
+    baseline = methods.baseline().name
+    changes = [None if method == baseline else scores.change(metric, method, column) for method in every]
+    spans = spans_of([own if change is None else change[1] for own, change in zip(samples, changes, strict=True)])
     cells = []
-    for method, value, own, mark in zip(every, values, samples, marked, strict=True):
-        if value != value:
-            cells.append(Cell(""))
-        elif method == methods.baseline().name:
-            cells.append(Cell(format(value, form), mark=mark, interval=ends(span_of(own), form)))
-        else:
-            change, span = scores.change(metric, method, column)
-            shown = "" if change != change else signed(change, form)
-            cells.append(Cell(format(value, form), mark=mark, change=shown, interval=ends(span, form)))
+    for value, change, span, mark in zip(values, changes, spans, marked, strict=True):
+        shown = "" if change is None else number(change[0], f"+{form}")
+        cells.append(Cell(number(value, form), mark=mark, change=shown, interval=ends(span, form)))
     return cells
 
 
@@ -137,18 +124,9 @@ def form_of(metric: str) -> str:
     return _FORMS.get(metric, ".1f")
 
 
-def signed(value: float, form: str) -> str:
-    """A difference with its sign; 0 has none."""
-    text = format(value, f"+{form}")
-    return text[1:] if float(text) == 0 else text
-
-
 def ends(span: Span | None, form: str) -> tuple[str, str] | tuple[()]:
-    """The ends of an interval as text; a rounded zero has no sign."""
-    if span is None:
-        return ()
-    low, high = (format(end, form) for end in (span.low, span.high))
-    return low.removeprefix("-") if float(low) == 0 else low, high.removeprefix("-") if float(high) == 0 else high
+    """The ends of an interval as text."""
+    return () if span is None else (number(span.low, form), number(span.high, form))
 
 
 def _severities(scenarios: Sequence[dict[str, list[Scenario]]]) -> str:

@@ -28,16 +28,18 @@ class Cell:
         text: the number.
         span: how many columns a heading is of.
         mark: "best", "second" or "tie" (not separable from the best one); "".
-        average: whether it is a mean of other columns.
+        average: of a heading: whether its column is a mean of others.
+        spread: the standard deviation of what the number is the mean of.
         change: the difference to the baseline, with its sign.
         interval: the two ends of the interval of the change; of the number where there is no change.
-        first: whether a group of columns begins here.
+        first: of a heading: whether a group of columns begins with it.
     """
 
     text: str
     span: int = 1
     mark: str = ""
     average: bool = False
+    spread: str = ""
     change: str = ""
     interval: tuple[str, str] | tuple[()] = ()
     first: bool = False
@@ -199,33 +201,36 @@ class Section:
 
 
 _SAFE = " ,:;/()[]+@$!*'~"  # what an address in quotes may hold as it is; fewer escapes, a smaller page
+_WORDS = {"spread": ("std",), "change": ("change",), "interval": ("from", "to")}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_of(table: Table) -> str:
     """A table as CSV. Headings of two rows become one, and a group of rows or columns a column of its own.
 
-    A number with a change or an interval is followed by columns of these. A name that a spreadsheet would compute gets
-    an apostrophe.
+    A number with a spread, a change or an interval is followed by columns of these. A name that a spreadsheet would
+    compute gets an apostrophe.
     """
     names, rows = _rows_of(table)
     cells = [own for _, _, own in rows]
-    changes = [any(own[place].change for own in cells) for place in range(len(names) - 1)]
-    intervals = [any(own[place].interval for own in cells) for place in range(len(names) - 1)]
+    places = range(len(names) - 1)
+    extra = [
+        [name for name in ("spread", "change", "interval") if any(getattr(own[place], name) for own in cells)]
+        for place in places
+    ]
     in_groups = any(group for group, _, _ in rows)
     head = [table.grouped or "group"] * in_groups + [names[0] or "name"]
-    for name, has_change, has_interval in zip(names[1:], changes, intervals, strict=True):
-        head += [name] + [f"{name} change"] * has_change
-        head += [f"{name} {end}" for end in ("low", "high")] * has_interval
+    for name, columns in zip(names[1:], extra, strict=True):
+        head += [name, *(f"{name} {word}" for column in columns for word in _WORDS[column])]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(map(_plain, head))
     for group, name, own in rows:
         row = [_plain(group)] * in_groups + [_plain(name)]
-        for cell, has_change, has_interval in zip(own, changes, intervals, strict=True):
+        for cell, columns in zip(own, extra, strict=True):
+            parts = {"spread": [cell.spread], "change": [cell.change], "interval": cell.interval or ("", "")}
             row += [cell.text if _is_number(cell.text) else _plain(cell.text)]
-            row += [cell.change] * has_change
-            row += list(cell.interval or ("", "")) * has_interval
+            row += [text for column in columns for text in parts[column]]
         writer.writerow(row)
     return buffer.getvalue()
 
@@ -316,6 +321,14 @@ def order(column: pd.Series) -> pd.Series:
     return column.map(methods.place_of) if column.name == "method" else column
 
 
+def number(value: float, form: str) -> str:
+    """A number in a form; a rounded zero has no sign, and NaN is empty."""
+    if value != value:
+        return ""
+    text = format(value, form)
+    return text.lstrip("+-") if form.endswith(("f", "d")) and not text.strip("+-0.,") else text
+
+
 def plural(number: int, noun: str) -> str:
     """A number with its noun."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
@@ -332,7 +345,7 @@ def plain_table(
     body = []
     for place, (name, row) in enumerate(zip(names, frame.to_dict("records"), strict=True)):
         cells = [
-            Cell("" if pd.isna(row[key]) else format(row[key], how), mark=marks[key][place] if key in marks else "")
+            Cell("" if pd.isna(row[key]) else number(row[key], how), mark=marks[key][place] if key in marks else "")
             for key, how in formats.items()
         ]
         body.append(Line(name, cells))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from perturbations.report import figures, overview
-from perturbations.report.estimates import CLEAN, Column, Scenario, Scores, marks, mean_column, span_of
+from perturbations.report.estimates import CLEAN, Column, Scenario, Scores, marks, mean_column, spans_of
 from perturbations.report.parts import (
     DIRECTIONS,
     Cell,
@@ -23,6 +23,7 @@ from perturbations.report.parts import (
     Text,
     declared_by,
     label,
+    number,
     titled,
 )
 from perturbations.report.views import METRICS, Views
@@ -135,23 +136,23 @@ def _folded(models: Sequence[Scores], title: str, levels: Mapping[str, Sequence[
 
 def _table(title: str, models: Sequence[Scores], levels: Mapping[str, Sequence[Column]]) -> Table:
     """Methods x perturbations, grouped by category, with averages; several models one below the other."""
-    columns: list[tuple[Column, bool]] = [(_CLEAN, False)]
+    columns = [_CLEAN]
     head, second = [Cell("method"), Cell("clean")], [Cell(""), Cell("")]
     for level, members in levels.items():
         several = len(members) > 1
         head.append(Cell(level, span=len(members) + several, first=True))
-        columns += [(member, False) for member in members]
+        columns += members
         second += [Cell(member.name, first=place == 0) for place, member in enumerate(members)]
         if several:
-            columns.append((_average(members), True))
+            columns.append(_average(members))
             second.append(Cell("average", average=True))
     if len(levels) > 1:
         head.append(Cell("all"))
         second.append(Cell("average", average=True))
-        columns.append((_average([member for members in levels.values() for member in members]), True))
+        columns.append(_average([member for members in levels.values() for member in members]))
     body: list[Line] = []
     for scores in models:
-        marked = [_marked(scores, column, average) for column, average in columns]
+        marked = [_marked(scores, column) for column in columns]
         body += [Line(scores.model, [])] if len(models) > 1 else []
         body += [
             Line(methods.title_of(method), [cells[place] for cells in marked])
@@ -164,15 +165,12 @@ def _average(columns: Sequence[Column]) -> Column:
     return Column("average", tuple((column.weights[0][0], 1 / len(columns)) for column in columns))
 
 
-def _marked(scores: Scores, column: Column, average: bool = False, metric: str = "r1", form: str = ".1f") -> list[Cell]:
+def _marked(scores: Scores, column: Column, metric: str = "r1", form: str = ".1f") -> list[Cell]:
     """The cells of a column, one per method."""
     values = [scores.value(metric, method, column) for method in scores.methods]
     samples = [scores.samples(metric, method, column) for method in scores.methods]
     marked = marks(values, samples, form, lower=metric in overview.LOWER)
-    return [
-        Cell("" if np.isnan(value) else format(value, form), mark=mark, average=average)
-        for value, mark in zip(values, marked, strict=True)
-    ]
+    return [Cell(number(value, form), mark=mark) for value, mark in zip(values, marked, strict=True)]
 
 
 def _unperturbed(models: Sequence[Scores]) -> Table:
@@ -283,11 +281,12 @@ def _robustness_table(
         columns.append(
             [
                 Cell(
-                    "" if np.isnan(value) else f"{value:.2f} ± {spread:.2f}",
+                    number(value, ".2f"),
                     mark=mark,
-                    interval=overview.ends(span_of(own), ".2f"),
+                    spread=number(spread, ".2f"),
+                    interval=overview.ends(span, ".2f"),
                 )
-                for (value, spread), own, mark in zip(known, samples, marked, strict=True)
+                for (value, spread), span, mark in zip(known, spans_of(samples), marked, strict=True)
             ]
         )
     head = [Cell("method"), Cell(suite, span=len(asked), first=True)]

@@ -37,9 +37,9 @@ from perturbations.report.parts import (
 from perturbations.report.views import Views
 from perturbations.tta.methods import registry as methods
 
-_SHEET_WIDTHS = (1600, 1200, 900, 700, 500)  # pixels; a wider sheet shows no more detail on the page
-_SHEET_QUALITY = 80
-_SHEETS_BYTES = 200_000  # of all sheets together: a page is passed on by mail
+_SHEET_FORMS = ((1600, 80), (1200, 75), (900, 70), (700, 60), (500, 50))
+"""Pixels and quality of a contact sheet, the best first; a wider sheet shows no more detail on the page."""
+_SHEETS_BYTES = 90_000  # of all sheets together: a page is passed on by mail
 _MOST_LISTED = 200  # quarantined rows
 
 
@@ -93,14 +93,14 @@ def sheets(paths: Sequence[Path]) -> Section:
 
 
 def _small(image: NDArray[np.integer | np.floating], most: int) -> bytes:
-    """An image as WebP of at most `most` bytes, as wide as that allows; the narrowest one may be larger."""
+    """An image as WebP of at most `most` bytes, in the best form that allows; the least one may be larger."""
     data = b""
-    for width in _SHEET_WIDTHS:
+    for width, quality in _SHEET_FORMS:
         smaller = image
         if image.shape[1] > width:
             size = width, max(1, round(image.shape[0] * width / image.shape[1]))
             smaller = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
-        _, encoded = cv2.imencode(".webp", smaller, [cv2.IMWRITE_WEBP_QUALITY, _SHEET_QUALITY])
+        _, encoded = cv2.imencode(".webp", smaller, [cv2.IMWRITE_WEBP_QUALITY, quality])
         data = encoded.tobytes()
         if len(data) <= most:
             break

@@ -13,15 +13,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perturbations.tta.adaptation import PRECISIONS, adapt
+    from perturbations.tta.adaptation import adapt
     from perturbations.tta.encoders import DualEncoder, clip4clip, xpool
     from perturbations.tta.gallery import Gallery, encode_gallery
-    from perturbations.tta.inputs import DIRECTIONS
+    from perturbations.tta.inputs import DIRECTIONS, ByteFrames
+    from perturbations.tta.precision import PRECISIONS
     from perturbations.tta.recording import Counts, Timings
 
 __all__ = [
     "DIRECTIONS",
     "PRECISIONS",
+    "ByteFrames",
     "Counts",
     "DualEncoder",
     "Gallery",
@@ -34,7 +36,8 @@ __all__ = [
 
 _HOMES = {
     "DIRECTIONS": "inputs",
-    "PRECISIONS": "adaptation",
+    "PRECISIONS": "precision",
+    "ByteFrames": "inputs",
     "Counts": "recording",
     "DualEncoder": "encoders",
     "Gallery": "gallery",

@@ -15,10 +15,9 @@ from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery, encode_gallery
 from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.methods import registry
+from perturbations.tta.precision import precision_of
 from perturbations.tta.recording import Counts, Timings, Unadapted
 from perturbations.tta.task import Task
-
-PRECISIONS: dict[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.bfloat16}
 
 
 def adapt(
@@ -45,8 +44,8 @@ def adapt(
     Args:
         model: from `clip4clip` or `xpool`, or a DualEncoder.
         method: name of a method of `perturbations.tta.methods`.
-        batches: v2t: frames B x T x 3 x H x W, normalized, floating point; t2v: (token ids B x L, attention mask
-            B x L or None), or a tokenizer's output with `input_ids` and `attention_mask`. Any B from 1.
+        batches: v2t: frames B x T x 3 x H x W, normalized, floating point, or `ByteFrames`; t2v: (token ids B x L,
+            attention mask B x L or None), or a tokenizer's output with `input_ids` and `attention_mask`. Any B from 1.
         gallery: the other modality in the same form (N_G items), an iterator of its parts, or what
             `encode_gallery` returned.
         direction: "v2t" (videos are queries) or "t2v".
@@ -54,7 +53,7 @@ def adapt(
         lr: AdamW's learning rate; None takes the method's own.
         temperature: tau, the divisor of similarities in softmax.
         seed: of torch's generator during a batch. No method draws random numbers; a model may.
-        precision: "float32", or "bfloat16" for the query encoder's matrix products.
+        precision: of the query encoder's matrix products: "float32", "bfloat16", or on an NVIDIA GPU "tf32".
         bank: for methods that need one: training captions (t2v) or training videos (v2t), as a batch or as the
             gallery's kind.
         counts: counts the run's updates and skipped steps.
@@ -71,21 +70,19 @@ def adapt(
         ValueError: an input has another shape.
     """
     declared = registry.method(method)
-    _check(direction, steps, temperature, precision)
+    _check(direction, steps, temperature)
     lr = _rate(declared, direction, lr)
     _check_inputs(declared, direction, gallery, bank)
     task_of = partial(Task, model, steps=steps, lr=lr, temperature=temperature, seed=seed, counts=counts or Counts())
-    task_of = partial(task_of, autocast=PRECISIONS[precision], timings=timings or Timings())
+    task_of = partial(task_of, precision=precision_of(precision, model.device), timings=timings or Timings())
     task_of = partial(task_of, unadapted=unadapted or Unadapted())
     return _run(task_of, declared, model, batches, gallery, direction, bank)
 
 
-def _check(direction: Direction, steps: int, temperature: float, precision: str) -> None:
+def _check(direction: Direction, steps: int, temperature: float) -> None:
     """Raise `ConfigError` for a setting that is not allowed."""
     if direction not in inputs.DIRECTIONS:
         raise ConfigError(f"direction {direction!r} is unknown; allowed: {', '.join(inputs.DIRECTIONS)}")
-    if precision not in PRECISIONS:
-        raise ConfigError(f"precision {precision!r} is unknown; allowed: {', '.join(PRECISIONS)}")
     if steps < 1:
         baseline = registry.baseline().name
         raise ConfigError(f"steps is {steps}; 1 at least (the method {baseline} does not adapt)")

@@ -44,11 +44,6 @@ class DualEncoder:
         return next(self.vision.parameters()).device
 
 
-def wide(features: Tensor) -> Tensor:
-    """Features in float32, or in float64 where the model is: a shorter precision is for matrix products alone."""
-    return features.to(torch.promote_types(features.dtype, torch.float32))
-
-
 @contextmanager
 def evaluating(model: DualEncoder) -> Iterator[None]:
     """Inside, all modules are in evaluation mode (no dropout); afterwards every module has its own mode again."""

@@ -42,7 +42,12 @@ def transformed(frames: Pixels, size: int) -> torch.Tensor:
 
 def normalized(frames: Pixels, mean: Sequence[float] = MEAN, std: Sequence[float] = STD) -> torch.Tensor:
     """uint8 ... x 3 x S x S as float32: each channel less its mean (CLIP's), divided by its standard deviation."""
-    return _normalized(torch.from_numpy(np.ascontiguousarray(frames)).float().div_(255), mean, std)
+    return normalize(torch.from_numpy(np.ascontiguousarray(frames)), mean, std)
+
+
+def normalize(pixels: torch.Tensor, mean: Sequence[float] = MEAN, std: Sequence[float] = STD) -> torch.Tensor:
+    """`normalized` for bytes in a tensor, on its device."""
+    return _normalized(pixels.float().div_(255), mean, std)
 
 
 def _scaled(pixels: torch.Tensor, sides: tuple[int, int], resample: str) -> torch.Tensor:
@@ -62,5 +67,5 @@ def _fitted(pixels: torch.Tensor, size: int, resample: str = "bicubic") -> torch
 
 
 def _normalized(numbers: torch.Tensor, mean: Sequence[float] = MEAN, std: Sequence[float] = STD) -> torch.Tensor:
-    less, by = (torch.tensor(values).view(3, 1, 1) for values in (mean, std))
+    less, by = (torch.tensor(values, device=numbers.device).view(3, 1, 1) for values in (mean, std))
     return numbers.sub_(less).div_(by)  # in place: filling new megabytes takes longer than the arithmetic

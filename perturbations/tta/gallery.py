@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from perturbations.tta import inputs
-from perturbations.tta.encoders import DualEncoder, evaluating, wide
+from perturbations.tta.encoders import DualEncoder, evaluating
 from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.losses import unit
+from perturbations.tta.precision import EXACT, tensor_cores, wide
 from perturbations.tta.recording import Timings
 
 CHUNK = 64  # items per pass
@@ -48,7 +50,7 @@ def encode_gallery(model: DualEncoder, given: Batch | Iterator[Batch], direction
     Raises:
         ValueError: shapes do not fit, or there is no item.
     """
-    with torch.inference_mode(False), torch.no_grad(), evaluating(model):
+    with torch.inference_mode(False), torch.no_grad(), evaluating(model), tensor_cores(EXACT, model.device):
         encoded = [
             model.encode_texts(part.ids, part.mask) if isinstance(part, inputs.Tokens) else model.encode_frames(part)
             for part in _parts(given, direction, model.device)
@@ -69,7 +71,9 @@ def _parts(
                 part = slice(start, start + CHUNK)
                 yield inputs.Tokens(ids[part], None if mask is None else mask[part])
         else:
-            for frames in batch.split(CHUNK) if isinstance(batch, Tensor) and batch.ndim == 5 else (batch,):
+            whole = isinstance(batch, inputs.ByteFrames) or (isinstance(batch, Tensor) and batch.ndim == 5)
+            parts: Iterable[Batch] = cast(Tensor, batch).split(CHUNK) if whole else (batch,)
+            for frames in parts:
                 yield inputs.frames(frames, device)
 
 

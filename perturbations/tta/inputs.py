@@ -3,15 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from perturbations.tta.frames import MEAN, STD, normalize
+
 Direction = Literal["v2t", "t2v"]
 DIRECTIONS: tuple[Direction, ...] = ("v2t", "t2v")
 
-Batch = Tensor | Mapping[str, Tensor] | Sequence[Tensor | None]
+
+@dataclass(frozen=True)
+class ByteFrames:
+    """Frames as bytes, which are normalized where the model is: a quarter of what floats take on their way there.
+
+    Attributes:
+        values: uint8 B x T x 3 x H x W.
+        mean, std: of each channel, RGB in [0, 1].
+    """
+
+    values: Tensor
+    mean: Sequence[float] = MEAN
+    std: Sequence[float] = STD
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def split(self, size: int) -> list[ByteFrames]:
+        """The same in parts of at most `size` videos."""
+        return [replace(self, values=part) for part in self.values.split(size)]
+
+    def pinned(self) -> ByteFrames:
+        """In memory that a GPU reads by itself, while the program goes on."""
+        return replace(self, values=self.values.pin_memory())
+
+
+Batch = Tensor | ByteFrames | Mapping[str, Tensor] | Sequence[Tensor | None]
 """Frames, or token ids with their mask: the input of `frames` or `tokens`."""
 
 
@@ -50,14 +79,22 @@ def tokens(given: Batch, device: torch.device) -> Tokens:
 
 
 def frames(given: Batch, device: torch.device) -> Tensor:
-    """Frames B x T x 3 x H x W, floating point, on the device.
+    """Frames B x T x 3 x H x W, normalized, floating point, on the device.
 
     Raises:
-        ValueError: it is not such a tensor.
+        ValueError: it is neither such a tensor nor `ByteFrames`.
     """
+    if isinstance(given, ByteFrames):
+        return normalize(_bytes(given.values).to(device, non_blocking=True), given.mean, given.std)
     if not isinstance(given, Tensor) or given.ndim != 5 or given.shape[2] != 3 or not given.is_floating_point():
         shape = f"{tuple(given.shape)} {given.dtype}" if isinstance(given, Tensor) else type(given).__name__
         raise ValueError(f"frames are {shape}; they must be a normalized float tensor B x T x 3 x H x W")
     if 0 in given.shape:
         raise ValueError(f"frames are {tuple(given.shape)}: nothing to encode")
     return given.to(device)
+
+
+def _bytes(values: Tensor) -> Tensor:
+    if values.ndim != 5 or values.shape[2] != 3 or values.dtype != torch.uint8 or 0 in values.shape:
+        raise ValueError(f"pixels are {tuple(values.shape)} {values.dtype}; they must be uint8 B x T x 3 x H x W")
+    return values

@@ -14,6 +14,7 @@ class PairMemory:
     Attributes:
         queries: M x D features, without gradients; `items` likewise.
         entropies: M, of the queries' predictions within their batch.
+        largest_entropy: queries with more entropy than this are not certain; with an empty memory no query is certain.
     """
 
     def __init__(self, *, largest_first: bool) -> None:
@@ -22,11 +23,7 @@ class PairMemory:
         self.queries = torch.empty(0)
         self.items = torch.empty(0)
         self.entropies = torch.empty(0)
-
-    @property
-    def largest_entropy(self) -> float:
-        """Queries with more entropy than this are not certain; with an empty memory no query is certain."""
-        return float(self.entropies.max()) if len(self.entropies) else float("-inf")
+        self.largest_entropy = float("-inf")
 
     def add(self, indicators: Tensor, queries: Tensor, items: Tensor, entropies: Tensor, count: int) -> None:
         """Add the `count` best pairs of a batch, then keep the SIZE best of all. Pairs with NaN are left out."""
@@ -42,3 +39,4 @@ class PairMemory:
             kept = merged[0].topk(SIZE, largest=self._largest_first).indices
             merged = [values[kept] for values in merged]
         self._indicators, self.queries, self.items, self.entropies = merged
+        self.largest_entropy = float(self.entropies.max())  # once per batch: a GPU stops for it

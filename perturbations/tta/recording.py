@@ -5,15 +5,18 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 
 PARTS = ("encode", "adapt", "rerank")
 """Forward passes of the query encoder; losses, backward passes and optimizer; similarities and re-ranking."""
+
+TRANSFER = "transfer"
+"""The part of `encode` that brings queries to the device and normalizes frames there."""
 
 
 @dataclass
@@ -30,6 +33,10 @@ class Counts:
     empty: int = 0
     non_finite: int = 0
 
+    def restart(self) -> None:
+        """Count from 0 again, in the same run."""
+        self.updates = self.empty = self.non_finite = 0
+
 
 @dataclass
 class Unadapted:
@@ -38,65 +45,100 @@ class Unadapted:
     Pass one instance to every `adapt` of the same model, queries in the same batches, direction and precision.
 
     Attributes:
-        kept: by seed and the batch's number: the features, and the seconds that they took, which count for every run.
+        kept: by seed and the batch's number: the features, and the time that they took, which counts for every run.
     """
 
-    kept: dict[tuple[int, int], tuple[torch.Tensor, float]] = field(default_factory=dict)
+    kept: dict[tuple[int, int], tuple[torch.Tensor, list[Span]]] = field(default_factory=dict)
+
+
+Mark = float | torch.cuda.Event
+"""A moment: seconds, or a point in the work of a GPU."""
+
+
+class Span(NamedTuple):
+    """Time that counts for a part, and not for the part around it."""
+
+    name: str
+    start: Mark
+    end: Mark
+    around: str | None
 
 
 @dataclass
 class Timings:
     """Milliseconds per query of each part, batch by batch; pass an instance to `adapt`.
 
-    Attributes:
-        ms: for each of PARTS, one number per batch. Wall time, after the device has finished its work.
+    On a GPU, points in its own work are recorded, and read one batch later: the program does not wait for it. Elsewhere
+    it is wall time.
     """
 
-    ms: dict[str, list[float]] = field(default_factory=lambda: {part: [] for part in PARTS})
     _device: torch.device = field(default_factory=lambda: torch.device("cpu"), repr=False)
-    _spent: dict[str, float] = field(default_factory=lambda: defaultdict(float), repr=False)
-    _open: list[list[float]] = field(default_factory=list, repr=False)
+    _open: list[str] = field(default_factory=list, repr=False)
+    _spans: list[Span] = field(default_factory=list, repr=False)
+    _waiting: tuple[list[Span], int] | None = field(default=None, repr=False)
+    _ms: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in (*PARTS, TRANSFER)}, repr=False)
+
+    @property
+    def ms(self) -> dict[str, list[float]]:
+        """For each of PARTS, and for the share of `encode` that is the way to the device, one number per batch."""
+        self._read()
+        return self._ms
 
     def start(self, device: torch.device) -> None:
         """Begin a run on this device."""
         self._device = device
-        self._spent.clear()
-        if device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(device)
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all batches, in the same run."""
+        self._spans, self._waiting = [], None
+        self._ms = {name: [] for name in self._ms}
+        if self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
         """Count the time inside, less the time of nested parts, for the part `name`."""
-        inner = [0.0]
-        self._open.append(inner)
-        started = self._now()
+        around = self._open[-1] if self._open else None
+        self._open.append(name)
+        started = self._mark()
         try:
             yield
         finally:
-            elapsed = self._now() - started
             self._open.pop()
-            self._spent[name] += elapsed - inner[0]
-            if self._open:
-                self._open[-1][0] += elapsed
+            self._spans.append(Span(name, started, self._mark(), around))
 
-    def spent(self, name: str) -> float:
-        """Seconds counted for the part `name` since the end of the last batch."""
-        return self._spent[name]
+    @contextmanager
+    def within(self, name: str) -> Iterator[None]:
+        """Count the time inside for `name`, which is no part: it still counts for the part around it."""
+        started = self._mark()
+        try:
+            yield
+        finally:
+            self._spans.append(Span(name, started, self._mark(), None))
 
-    def add(self, name: str, seconds: float) -> None:
-        """Count time for the part `name` that was spent in an earlier run."""
-        self._spent[name] += seconds
+    @contextmanager
+    def kept(self) -> Iterator[list[Span]]:
+        """The list that it gives holds, afterwards, the time that was counted inside."""
+        before = len(self._spans)
+        spent: list[Span] = []
+        yield spent
+        spent += self._spans[before:]
+
+    def again(self, spent: Sequence[Span]) -> None:
+        """Count time that was spent in an earlier run."""
+        self._spans += spent
 
     def end_batch(self, queries: int) -> None:
         """Count the time since the end of the last batch for this batch."""
-        for name in PARTS:
-            self.ms[name].append(1000 * self._spent.pop(name, 0.0) / queries)
+        self._read()
+        self._waiting, self._spans = (self._spans, queries), []
 
     def share(self, queries: int) -> None:
         """Share the time since the end of the last batch among all batches, which have `queries` queries together."""
-        for name in PARTS:
-            spent = 1000 * self._spent.pop(name, 0.0) / queries
-            self.ms[name] = [of_batch + spent for of_batch in self.ms[name]]
+        self._read()
+        spent, self._spans = self._per_query(self._spans, queries), []
+        self._ms = {name: [of_batch + spent[name] for of_batch in values] for name, values in self._ms.items()}
 
     def summary(self) -> dict[str, float]:
         """`<part>_ms_p50` and `_p95` per query for each part and their `total`, and `peak_memory_mib`.
@@ -104,9 +146,10 @@ class Timings:
         Percentiles are over batches, interpolated. Memory is the device's allocation peak on CUDA and the process's
         largest resident size elsewhere. Empty without a batch.
         """
-        if not self.ms["encode"]:
+        parts = {name: self.ms[name] for name in PARTS}
+        if not parts["encode"]:
             return {}
-        rows = {**self.ms, "total": [sum(parts) for parts in zip(*self.ms.values(), strict=True)]}
+        rows = {**parts, "total": [sum(of_batch) for of_batch in zip(*parts.values(), strict=True)]}
         points = torch.tensor([0.5, 0.95], dtype=torch.float64)
         percentiles: dict[str, float] = {}
         for name, values in rows.items():
@@ -114,10 +157,31 @@ class Timings:
             percentiles |= {f"{name}_ms_p50": p50, f"{name}_ms_p95": p95}
         return {**percentiles, "peak_memory_mib": self._peak_mib()}
 
-    def _now(self) -> float:
+    def _read(self) -> None:
+        """Read the marks of the last batch that ended, after the device has passed them."""
+        if self._waiting is None:
+            return
+        spans, queries = self._waiting
+        self._waiting = None
+        for name, value in self._per_query(spans, queries).items():
+            self._ms[name].append(value)
+
+    def _per_query(self, spans: Sequence[Span], queries: int) -> dict[str, float]:
+        """Milliseconds per query of each name."""
+        spent = dict.fromkeys(self._ms, 0.0)
+        for span in spans:
+            elapsed = 1000 * _seconds(span.start, span.end) / queries
+            spent[span.name] += elapsed
+            if span.around is not None:
+                spent[span.around] -= elapsed
+        return spent
+
+    def _mark(self) -> Mark:
         if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
-        elif self._device.type == "mps":
+            event = torch.cuda.Event(enable_timing=True)
+            event.record(torch.cuda.current_stream(self._device))
+            return event
+        if self._device.type == "mps":
             torch.mps.synchronize()
         return time.perf_counter()
 
@@ -126,3 +190,13 @@ class Timings:
             return torch.cuda.max_memory_allocated(self._device) / 2**20
         largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return largest / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _seconds(start: Mark, end: Mark) -> float:
+    if isinstance(start, float) or isinstance(end, float):
+        assert isinstance(start, float)
+        assert isinstance(end, float)
+        return end - start
+    end.synchronize()
+    milliseconds: float = start.elapsed_time(end)
+    return milliseconds / 1000

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 from perturbations.tta import inputs
-from perturbations.tta.encoders import DualEncoder, evaluating, wide
+from perturbations.tta.encoders import DualEncoder, evaluating
 from perturbations.tta.gallery import Comparison, Gallery
 from perturbations.tta.inputs import Batch
-from perturbations.tta.recording import Counts, Timings, Unadapted
+from perturbations.tta.precision import Precision, forward, tensor_cores, wide
+from perturbations.tta.recording import TRANSFER, Counts, Timings, Unadapted
 
 WEIGHT_DECAY = 1e-4
 
@@ -40,7 +41,7 @@ class Task:
         lr: float,
         temperature: float,
         seed: int,
-        autocast: torch.dtype | None,
+        precision: Precision,
         bank: Gallery | None,
         counts: Counts,
         timings: Timings,
@@ -56,7 +57,7 @@ class Task:
         self.timings = timings
         self._unadapted = unadapted
         self._seed = seed
-        self._autocast = autocast
+        self._precision = precision
         self._batches = 0
         tower = model.vision if self.direction == "v2t" else model.text
         self.parameters = layer_norms(tower)
@@ -105,11 +106,17 @@ class Task:
             for parameter, flag in zip(model_parameters, flags, strict=True):
                 parameter.requires_grad_(flag)
 
+    def on_device(self, batch: Batch) -> Batch:
+        """The batch as the encoder takes it, on its device, so that steps do not move and normalize it again."""
+        with self.timings.part("encode"), self.timings.within(TRANSFER):
+            if self.direction == "v2t":
+                return inputs.frames(batch, self.model.device)
+            return inputs.tokens(batch, self.model.device)
+
     def encode(self, batch: Batch) -> Tensor:
         """Query features in float32 (float64 where the model is): frames B x T x D (v2t) or texts B x D (t2v)."""
         device = self.model.device
-        cast = nullcontext() if self._autocast is None else torch.autocast(device.type, self._autocast)
-        with self.timings.part("encode"), cast:
+        with self.timings.part("encode"), forward(self._precision, device):
             if self.direction == "v2t":
                 return wide(self.model.encode_frames(inputs.frames(batch, device)))
             return wide(self.model.encode_texts(*inputs.tokens(batch, device)))
@@ -123,19 +130,20 @@ class Task:
         """`encode`, once for all methods that share `unadapted`; the time is counted for each of them."""
         key = self._seed, self._batches
         if key in self._unadapted.kept:
-            features, seconds = self._unadapted.kept[key]
-            self.timings.add("encode", seconds)
+            features, spent = self._unadapted.kept[key]
+            self.timings.again(spent)
             return features
-        before = self.timings.spent("encode")
-        features = self.encode(batch)
-        self._unadapted.kept[key] = features, self.timings.spent("encode") - before
+        with self.timings.kept() as spent:
+            features = self.encode(self.on_device(batch))
+        self._unadapted.kept[key] = features, spent
         return features
 
     def minimize(self, batch: Batch, objective: Objective) -> Tensor:
         """Adapt to a batch and return the similarities of the last forward pass, B x N_G."""
         with self.adapting():
+            given = self.on_device(batch)
             for step in range(self.steps):
-                features = self.encode(batch)
+                features = self.encode(given)
                 with self.timings.part("adapt"):
                     similarities, loss = objective(features, step)
                     self.descend(loss)
@@ -153,11 +161,12 @@ class Task:
         if loss is None:
             self.counts.empty += 1
             return False
-        if torch.isfinite(loss):
+        with tensor_cores(self._precision, self.model.device):
             loss.backward()
-            gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-            if all(bool(torch.isfinite(gradient).all()) for gradient in gradients):
-                return True
+        gradients = [parameter.grad.flatten() for parameter in self.parameters if parameter.grad is not None]
+        # One look for all of them: a GPU stops for each.
+        if bool(torch.cat([loss.detach().flatten(), *gradients]).isfinite().all()):
+            return True
         self.counts.non_finite += 1
         return False
 

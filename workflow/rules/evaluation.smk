@@ -50,6 +50,7 @@ rule check_model:
         mem_mb=6000,
         runtime=30,
         gpu=evaluation_paths.gpus(CONFIG),
+        gpu_share=evaluation_paths.gpu_share(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
     params:
         settings=lambda wildcards: recipe.canonical(evaluation.model_settings(CONFIG)),
@@ -78,6 +79,7 @@ rule gallery:
         mem_mb=6000,
         runtime=240,
         gpu=evaluation_paths.gpus(CONFIG),
+        gpu_share=evaluation_paths.gpu_share(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
         reader=lambda wildcards: CONFIG.evaluation.reader,
     params:
@@ -120,6 +122,7 @@ rule evaluate:
         mem_mb=6000,
         runtime=1440,
         gpu=evaluation_paths.gpus(CONFIG),
+        gpu_share=evaluation_paths.gpu_share(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
         reader=lambda wildcards: CONFIG.evaluation.reader,
     params:

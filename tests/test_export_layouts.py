@@ -1,0 +1,373 @@
+"""What the layouts hub, webdataset, mteb and croissant do with any name, with bad input, and a second time."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import clips
+import pyarrow.parquet as pq
+import pytest
+import small_corpus
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from small_corpus import ITEMS
+
+from perturbations.cli.main import main
+from perturbations.errors import ManifestError, OutputError
+from perturbations.exporting import folder, layout, shardfiles
+from perturbations.exporting.records import Request
+from perturbations.exports import registry
+from perturbations.manifest import files
+from perturbations.manifest.kinds import MIXES, QRELS, SOURCES, TEXTS, VIDEOS, MixRow, VideoRow
+from perturbations.plan import recipe
+from perturbations.suites import registry as suites
+from perturbations.system import storage
+
+FORMATS = ["hub", "webdataset", "mteb", "croissant"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_corpus.make(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def tree(made: Path, tmp_path: Path) -> Path:
+    """A corpus that a test may change."""
+    shutil.copytree(made, tmp_path / "tree")
+    return tmp_path / "tree"
+
+
+def videos_of(tree: Path) -> Path:
+    return tree / "manifests/data/mlvp/videos.parquet"
+
+
+def export(name: str, manifest: Path, output: Path, **fields: Any) -> Any:
+    return registry.get(name).write_videos(Request(manifest=manifest, output=output, **fields))
+
+
+def contents(output: Path) -> dict[str, tuple[str, int]]:
+    """The hash and the time of each file."""
+    paths = [path for path in output.rglob("*") if path.is_file()]
+    return {str(path.relative_to(output)): (storage.sha256(path), path.stat().st_mtime_ns) for path in paths}
+
+
+def left_out(output: Path) -> list[dict[str, str]]:
+    with (output / folder.LEFT_OUT).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# --- names and limits -------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.text(st.characters(codec=None), max_size=80) | st.sampled_from(["a", "A", "x" + "0" * 32]), max_size=6)
+)
+def test_keys_are_plain_and_distinct(ids: list[str]) -> None:
+    names = layout.keys(ids)
+    assert names.keys() == set(ids)
+    assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name) for name in names.values())
+    assert len({name.casefold() for name in names.values()}) == len(names)
+
+
+def test_plain_ids_keep_their_names() -> None:
+    assert layout.keys(["video9771", "Zq-2_x"]) == {"video9771": "video9771", "Zq-2_x": "Zq-2_x"}
+    hashed = layout.keys(["a.b", "-leading", "a" * 61, "x" + "0" * 32, "Same", "same"])
+    assert all(re.fullmatch("x[0-9a-f]{32}", name) for name in hashed.values())
+    assert hashed["x" + "0" * 32] != "x" + "0" * 32
+
+
+def test_scenarios_have_plain_names(made: Path) -> None:
+    row = files.read_rows(videos_of(made), VIDEOS)[0]
+    named = replace(row, perturbation="fog", severity=3)
+    assert layout.scenario(named) == "fog_3"
+    assert layout.scenario(named, with_suite=True) == "mlvp_fog_3"
+    assert re.fullmatch("x[0-9a-f]{32}_3", layout.scenario(replace(named, perturbation="../[*]")))
+    mixed = files.read_rows(videos_of(made).with_name("mixed_types.parquet"), MIXES)[0]
+    assert isinstance(mixed, MixRow)
+    shares = {share: layout.scenario(replace(mixed, share=share)) for share in (0.2, 0.07, 0.125)}
+    assert shares == {0.2: "mixed_types_20", 0.07: "mixed_types_7", 0.125: "mixed_types_12p5"}
+    assert layout.scenario(replace(mixed, mix="mixed_severity", share=None, perturbation="fog")) == "mixed_severity_fog"
+
+
+def test_youcook2_p_does_not_fit_a_repository_of_single_files() -> None:
+    scenarios = {f"fog_{number}": 3350 for number in range(90)}
+    assert sum(scenarios.values()) == 301_500
+    with pytest.raises(OutputError, match="301,594 files.*100,000 at most: take --format webdataset"):
+        layout.check_counts(scenarios, others=4)
+    layout.check_counts({"fog_1": 99_995}, others=4)
+    with pytest.raises(OutputError, match="100,001 files"):
+        layout.check_counts({"fog_1": 99_996}, others=4)
+
+
+def test_a_folder_holds_ten_thousand_files_at_most() -> None:
+    assert {layout.folder_of(place, 10_000) for place in range(10_000)} == {""}
+    of_place = [layout.folder_of(place, 25_000) for place in range(25_000)]
+    assert [of_place.count(name) for name in ("0000/", "0001/", "0002/")] == [10_000, 10_000, 5_000]
+
+
+@pytest.mark.parametrize("name", ["hub", "croissant"])
+def test_more_clips_lie_in_subfolders(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(layout, "FILES_PER_FOLDER", 2)
+    export(name, videos_of(tree), tmp_path / "out")
+    rows = pq.read_table(tmp_path / "out/data/fog_1/metadata.parquet").to_pylist()
+    assert [row["file_name"].split("/")[1] for row in rows] == ["0000", "0000", "0001", "0001", "0002"]
+    assert all((tmp_path / "out/data/fog_1" / row["file_name"]).is_file() for row in rows)
+    card = yaml.safe_load((tmp_path / "out/README.md").read_text("utf-8").split("---\n")[1])
+    assert card["configs"][1]["data_files"][0]["path"] == ["data/fog_1/metadata.parquet", "data/fog_1/videos/**"]
+
+
+@given(st.lists(st.integers(0, 5000), max_size=20), st.integers(1, 20_000))
+def test_shards_are_as_large_as_they_may_be(lengths: list[int], limit: int) -> None:
+    samples = [shardfiles.Sample(str(place), (("txt", b"x" * length),)) for place, length in enumerate(lengths)]
+    groups = list(shardfiles.split(samples, limit))
+    assert [sample for group in groups for sample in group] == samples
+    for group, following in zip(groups, [*groups[1:], []], strict=False):
+        size = sum(sample.size for sample in group)
+        assert size <= limit or len(group) == 1
+        assert not following or size + following[0].size > limit
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def damage(tree: Path, kind: str) -> str:
+    """Damage one stored video; returns the item's id as findings show it."""
+    row = next(row for row in files.read_rows(videos_of(tree), VIDEOS) if row.path and row.item_id == "clip_7")
+    path = tree / str(row.path)
+    if kind == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    return row.item_id
+
+
+@pytest.mark.parametrize("kind", ["missing", "changed"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_video_that_is_not_there_is_left_out_and_listed(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, kind: str
+) -> None:
+    item = damage(tree, kind)
+    output = tmp_path / "out"
+    assert main(["export", str(videos_of(tree)), "--format", name, "-o", str(output)]) == 1
+    printed = capsys.readouterr().out
+    total = 3 * len(ITEMS) - 1
+    assert f"{output}: {total} videos written, 0 existed, 1 failed, 0 are quarantined" in printed
+    (row,) = left_out(output)
+    assert row["row"].startswith(item)
+    assert ("missing" if kind == "missing" else "changed") in row["problem"]
+    assert "1 rows were left out" in (output / "README.md").read_text("utf-8")
+    if name == "hub":
+        tables = (output / "data").glob("*/metadata.parquet")
+        assert sum(pq.read_table(path).num_rows for path in tables) == total
+
+
+def test_quarantined_rows_are_listed_without_being_an_error(tree: Path, tmp_path: Path) -> None:
+    rows = files.read_rows(videos_of(tree), VIDEOS)
+    bad = replace(rows[0], status="quarantined", stage="video", error="=cmd|' no frames", path=None)
+    files.write(videos_of(tree), VIDEOS, [bad, *rows[1:]], {"root": "../../.."})
+    result = export("hub", videos_of(tree), tmp_path / "out", clean=True)
+    assert (len(result.failed), len(result.quarantined)) == (0, 2)  # and the clean clip that is quarantined
+    assert result.written == 4 * len(ITEMS) - 1
+    assert any("no frames" in row["problem"] for row in left_out(tmp_path / "out"))
+    assert not any(cell.startswith("=") for row in left_out(tmp_path / "out") for cell in row.values())
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_rows_that_are_there_twice_are_refused(tree: Path, tmp_path: Path, name: str) -> None:
+    rows = files.read_rows(videos_of(tree), VIDEOS)
+    files.write(videos_of(tree), VIDEOS, [*rows, rows[0]], {"root": "../../.."})
+    with pytest.raises(ManifestError, match="complete rows more than once"):
+        export(name, videos_of(tree), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_frames_are_no_video(tree: Path, tmp_path: Path, name: str) -> None:
+    rows: list[VideoRow] = [
+        replace(row, storage="frames/12", path="corpora/x.npy.zst") for row in files.read_rows(videos_of(tree), VIDEOS)
+    ]
+    files.write(videos_of(tree), VIDEOS, rows, {"root": "../../.."})
+    with pytest.raises(ManifestError, match="stores frames/12.*--format vtr_tta"):
+        export(name, videos_of(tree), tmp_path / "out")
+
+
+def test_what_is_needed_and_not_there_is_named(tree: Path, tmp_path: Path) -> None:
+    (tree / "manifests/data/captions.parquet").unlink()
+    export("hub", videos_of(tree), tmp_path / "hub")
+    (row, *_) = pq.read_table(tmp_path / "hub/data/fog_1/metadata.parquet").to_pylist()
+    assert (row["caption"], row["captions"]) == ("", [])
+    with pytest.raises(ManifestError, match=r"no clip has captions.*captions\.parquet"):
+        export("mteb", videos_of(tree), tmp_path / "mteb")
+    (tree / "manifests/data/sources.parquet").unlink()
+    with pytest.raises(ManifestError, match=r"no sources\.parquet beside or above"):
+        export("hub", videos_of(tree), tmp_path / "clean", clean=True)
+    texts = tree / "manifests/data/mm_robustness/captions.parquet"
+    with pytest.raises(ManifestError, match=r"no sources\.parquet of the dataset"):
+        registry.get("mteb").write_captions(Request(manifest=texts, output=tmp_path / "texts"))
+    assert not (tmp_path / "mteb").exists()
+    assert not (tmp_path / "clean").exists()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_manifests_of_other_kinds_and_without_rows_are_refused(tmp_path: Path, name: str) -> None:
+    files.write(tmp_path / "m" / "qrels.parquet", QRELS, [], {"root": "."})
+    with pytest.raises(ManifestError, match="frames are exported from videos or mixes or sources"):
+        export(name, tmp_path / "m/qrels.parquet", tmp_path / "out")
+    for kind in (VIDEOS, SOURCES, MIXES):
+        files.write(tmp_path / "m" / f"{kind.name}.parquet", kind, [], {"root": "."})
+        with pytest.raises(ManifestError, match="no complete row to export"):
+            export(name, tmp_path / "m" / f"{kind.name}.parquet", tmp_path / "out")
+    files.write(tmp_path / "m/texts.parquet", TEXTS, [], {"root": "."})
+    with pytest.raises(ManifestError, match="no complete row to export"):
+        registry.get(name).write_captions(Request(manifest=tmp_path / "m/texts.parquet", output=tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+# --- again ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_second_export_gives_the_same_files(tree: Path, tmp_path: Path, name: str) -> None:
+    export(name, videos_of(tree), tmp_path / "out", clean=True)
+    before = contents(tmp_path / "out")
+    result = export(name, videos_of(tree), tmp_path / "out", clean=True)
+    after = contents(tmp_path / "out")
+    assert {path: held[0] for path, held in after.items()} == {path: held[0] for path, held in before.items()}
+    if name in ("hub", "croissant"):
+        assert (result.written, result.kept) == (0, 4 * len(ITEMS))
+        changed = {path for path in before if before[path] != after[path]}
+        assert not any(path.endswith((".mp4", ".avi")) for path in changed)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_an_earlier_export_left_is_removed(tree: Path, tmp_path: Path, name: str) -> None:
+    export(name, videos_of(tree), tmp_path / "out", clean=True)
+    (tmp_path / "out/notes.txt").write_text("mine", "utf-8")
+    (tmp_path / "out/data/.x.part-0123456789ab.mp4").write_bytes(b"half")
+    rows = [row for row in files.read_rows(videos_of(tree), VIDEOS) if row.perturbation != "fog"]
+    files.write(videos_of(tree), VIDEOS, rows, {"root": "../../.."})
+    export(name, videos_of(tree), tmp_path / "out")
+    held = contents(tmp_path / "out")
+    assert "notes.txt" in held
+    assert not any("fog" in path or "clean" in path or "part-" in path or "staged" in path for path in held)
+    assert any("gaussian_noise_3" in path for path in held)
+
+
+@pytest.mark.parametrize("damaged", ["cut", "link", "cut before the tables were written"])
+def test_an_exported_video_that_changed_is_written_again(tree: Path, tmp_path: Path, damaged: str) -> None:
+    export("hub", videos_of(tree), tmp_path / "out")
+    wanted = contents(tmp_path / "out")
+    for name in ("fog_1", "gaussian_noise_1"):  # encoded, linked
+        path = tmp_path / f"out/data/{name}/videos/clip_7.mp4"
+        content = path.read_bytes()
+        path.unlink()
+        if damaged == "cut":
+            path.write_bytes(content[:-9])
+        elif damaged == "link":
+            path.symlink_to(tree / "clean/1.mp4")
+        else:
+            path.write_bytes(content[: len(content) // 2])
+            (tmp_path / f"out/data/{name}/metadata.parquet").unlink()
+    assert export("hub", videos_of(tree), tmp_path / "out").written == 2
+    held = contents(tmp_path / "out")
+    assert {path: part[0] for path, part in held.items()} == {path: part[0] for path, part in wanted.items()}
+    assert not (tmp_path / "out/data/fog_1/videos/clip_7.mp4").is_symlink()
+
+
+def test_stored_videos_are_linked_and_copied_where_links_cannot_be(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export("hub", videos_of(tree), tmp_path / "linked")
+    stored = tree / "corpora/data/mlvp/gaussian_noise_1/clip_7.mp4"
+    exported = tmp_path / "linked/data/gaussian_noise_1/videos/clip_7.mp4"
+    assert exported.samefile(stored)
+
+    def refuse(*_: object) -> None:
+        raise OSError("no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    export("hub", videos_of(tree), tmp_path / "copied")
+    copied = tmp_path / "copied/data/gaussian_noise_1/videos/clip_7.mp4"
+    assert not copied.samefile(stored)
+    assert copied.read_bytes() == stored.read_bytes()
+
+
+def test_a_folder_of_something_else_is_refused(tree: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    output.mkdir()
+    (output / "thesis.tex").write_text("mine", "utf-8")
+    with pytest.raises(OutputError, match="holds files that no export made"):
+        export("hub", videos_of(tree), output)
+    (output / folder.MARKER).write_text("[", "utf-8")
+    with pytest.raises(OutputError, match="holds files that no export made"):
+        export("hub", videos_of(tree), output)
+    assert sorted(path.name for path in output.iterdir()) == [folder.MARKER, "thesis.tex"]
+    export("hub", videos_of(tree), tmp_path / "hub")
+    with pytest.raises(OutputError, match="holds the export of 'data/videos/mlvp in the format hub'"):
+        export("webdataset", videos_of(tree), tmp_path / "hub")
+    with pytest.raises(OutputError, match="holds the export of"):
+        export("hub", tree / "manifests/data/sources.parquet", tmp_path / "hub")
+    for place in (tree, tree / "corpora/data/mlvp/gaussian_noise_1/out", tree / "manifests/data/mlvp"):
+        with pytest.raises(OutputError, match="within the corpus that is exported, or around it"):
+            export("hub", videos_of(tree), place)
+    (tmp_path / "link").symlink_to(tmp_path / "hub")
+    with pytest.raises(OutputError, match="is a link"):
+        export("hub", videos_of(tree), tmp_path / "link")
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_writes_captions_and_splits_shards(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = tree / "manifests/data/mm_robustness/captions.parquet"
+    assert main(["export", str(texts), "--format", "webdataset", "--clean", "-o", str(tmp_path / "texts")]) == 0
+    assert "2 lists of captions" in capsys.readouterr().out
+    assert main(["export", str(texts), "--format", "hub", "-o", str(tmp_path / "hub")]) == 0
+    (table,) = (tmp_path / "hub/data").glob("*.parquet")
+    rows = pq.read_table(table).to_pylist()
+    assert table.name == "word_swap_3.parquet"
+    assert "c1" not in {row["id"] for row in rows}  # the gate rejected it
+    with pytest.raises(SystemExit):
+        main(["export", str(videos_of(tree)), "--format", "webdataset", "--shard-size", "0", "-o", "x"])
+    assert "--shard-size: must be at least 1, not 0" in capsys.readouterr().err
+
+
+def test_the_card_shows_the_corpus_s_own_and_loads_as_yaml(tree: Path, tmp_path: Path) -> None:
+    export("hub", videos_of(tree), tmp_path / "out", clean=True)
+    text = (tmp_path / "out/README.md").read_text("utf-8")
+    assert "### MLVP on data\n\nThe corpus's own card." in text
+    card = yaml.safe_load(text.split("---\n")[1])
+    assert [entry["config_name"] for entry in card["configs"]] == [
+        *("default", "fog_1", "gaussian_noise_1", "gaussian_noise_3", "clean"),
+    ]
+    marker = json.loads((tmp_path / "out" / folder.MARKER).read_text("utf-8"))
+    assert (marker["format"], marker["corpus"]) == ("hub", "data/videos/mlvp")
+
+
+def test_a_suite_is_named_where_there_are_several(tree: Path, tmp_path: Path) -> None:
+    rows = files.read_rows(videos_of(tree), VIDEOS)
+    source = clips.source_row(tree / "clean/1.mp4", "video1")
+    wanted = recipe.make(suites.get("mm_robustness/zoom_blur"), 1, seed=0, storage=recipe.Unstored())
+    other = clips.video_row(
+        wanted,
+        item_id="video1",
+        source_path="clean/1.mp4",
+        source_sha256=source.sha256,
+        source_frame_count=source.frame_count,
+        frame_count=source.frame_count,
+    )
+    files.write(videos_of(tree), VIDEOS, [*rows, other], {"root": "../../.."})
+    export("hub", videos_of(tree), tmp_path / "out")
+    names = sorted(path.name for path in (tmp_path / "out/data").iterdir())
+    assert names == ["mlvp_fog_1", "mlvp_gaussian_noise_1", "mlvp_gaussian_noise_3", "mm_robustness_zoom_blur_1"]

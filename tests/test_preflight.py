@@ -1,0 +1,354 @@
+"""The check before the first job: counts, estimates, and what cannot succeed."""
+
+from __future__ import annotations
+
+import shutil
+from collections import namedtuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_workflow import IDS, Project, new_project, tiny_clip
+
+from perturbations.engine import preflight, readiness, survey
+from perturbations.errors import ConfigError
+from perturbations.plan import config as configuration
+from perturbations.plan import costs, listed, paths, sharding, targets
+from perturbations.plan import preflight as planning
+from perturbations.plan.costs import Cost, Volume
+from perturbations.suites import registry
+
+# --- costs -----------------------------------------------------------------------------------------------------------
+
+
+def test_bytes_are_those_of_pixels_of_the_clean_clip_and_of_a_bitrate() -> None:
+    volume = Volume(clips=2, pixels=1000, seconds=5, stored_pixels=100)
+    assert Cost(per_pixel=0.5, per_clean=2, per_second=7).bytes_of(volume, 0.25) == 100 * (0.5 + 2 * 0.25) + 5 * 7
+    assert volume + volume == Volume(4, 2000, 10, 200)
+
+
+@pytest.mark.parametrize("tier", ["high", "frames", "compatible", "lossless"])
+def test_every_perturbation_of_the_package_has_a_figure_or_a_relatives(tier: str) -> None:
+    for entry in registry.perturbations(kind="video"):
+        for form in entry.forms():
+            for severity in form.severities:
+                cost = costs.cost(form, severity, tier)
+                assert cost.cpu_s > 0
+                assert cost.bytes_of(Volume(1, 1e6, 1, 1e6), 0.3) > 0
+
+
+def test_what_the_default_profile_stores_was_measured() -> None:
+    names = {key[:3] for key in costs.table() if key[3] == "high"}
+    for entry in registry.perturbations(kind="video"):
+        assert {(entry.key, entry.variant, severity) for severity in entry.severities} <= names
+
+
+def test_noise_costs_more_than_fog() -> None:
+    noise, fog = (costs.cost(registry.get(f"mlvp/{name}"), 5, "high") for name in ("gaussian_noise", "fog"))
+    volume = Volume(1, 1e6, 1, 1e6)
+    assert noise.bytes_of(volume, 0.3) > 2 * fog.bytes_of(volume, 0.3)
+
+
+# --- clips -----------------------------------------------------------------------------------------------------------
+
+
+def clip_of(path: Path, **span: float) -> listed.ListedClip:
+    return listed.ListedClip(
+        item_id=path.name, source_video_id=path.name, path=str(path), bytes=path.stat().st_size, **span
+    )
+
+
+def test_files_that_are_surely_no_videos(tmp_path: Path) -> None:
+    contents = {
+        "empty": b"",
+        "zeros": bytes(5000),
+        "page": b"<!DOCTYPE html><html><head><title>404 Not Found</title></head></html>" * 9,
+        "y4m": b"YUV4MPEG2 W32 H24 F25:1 Ip A1:1 C420jpeg" + b" " * 60,
+        "damaged": b"\0\0\0\x20ftypisom" + bytes(range(200)),
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    tiny_clip(tmp_path / "clip.mp4", seed=0)
+    clips = [clip_of(path) for path in sorted(tmp_path.iterdir())]
+    assert survey.unreadable(clips) == {
+        str(tmp_path / "empty"): "the file is empty",
+        str(tmp_path / "zeros"): "the file begins with zeros",
+        str(tmp_path / "page"): "the file is a text",
+    }
+
+
+def test_a_sample_tells_how_much_video_there_is(tmp_path: Path) -> None:
+    for index in range(30):
+        tiny_clip(tmp_path / f"{index}.mp4", seed=index, frames=20, size=(48, 64))
+    clips = [clip_of(path) for path in sorted(tmp_path.glob("*.mp4"))]
+    look = survey.look(clips, "high", tmp_path, seed=0)
+    assert look is not None
+    assert survey.look(clips[::-1], "high", tmp_path, seed=0) == look
+    total = sum((look.volume(clip, None) for clip in clips), Volume())
+    assert total.pixels == pytest.approx(30 * 20 * 48 * 64, rel=0.05)
+    assert total.seconds == pytest.approx(60, rel=0.05)
+    half = look.volume(clip_of(tmp_path / "0.mp4", start_s=0.5, end_s=1.5), 12)
+    assert half.seconds == 1
+    assert half.stored_pixels == 12 * 48 * 64
+
+
+@pytest.mark.parametrize("tier", ["high", "lossless", "compatible", "released", "frames"])
+def test_what_a_sample_takes_is_about_what_a_clip_takes(tmp_path: Path, tier: str) -> None:
+    from perturbations.media import decoding, encoding
+    from perturbations.media.clip import Clip, Timing
+    from perturbations.system.storage import PROFILES
+
+    tiny_clip(tmp_path / "clip.mp4", seed=0, frames=60, size=(96, 128))
+    look = survey.look([clip_of(tmp_path / "clip.mp4")], tier, tmp_path, seed=0)
+    assert look is not None
+    assert look.clean is not None
+    if tier == "frames":
+        assert 0 < look.clean < 3
+        return
+    clock = Timing(1 / survey.Fraction(10), survey.Fraction(10))
+    encoding.encode(decoding.decode(Clip(tmp_path / "clip.mp4")), tmp_path / "x.mp4", PROFILES[tier], clock)
+    assert look.clean * 60 * 96 * 128 == pytest.approx((tmp_path / "x.mp4").stat().st_size, rel=0.5)
+
+
+def test_without_a_clip_that_opens_there_is_no_sample(tmp_path: Path) -> None:
+    (tmp_path / "clip.mp4").write_bytes(b"\0\0\0\x20ftypisom" + bytes(200))
+    assert survey.look([clip_of(tmp_path / "clip.mp4")], "high", tmp_path, seed=0) is None
+    assert survey.look([], "high", tmp_path, seed=0) is None
+
+
+# --- what is wanted --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(tmp_path)
+    return new_project(tmp_path, shard_size=2)
+
+
+def wanted_of(project: Project, *names: str) -> tuple[configuration.Config, planning.Wanted]:
+    """The configuration of a project, and what targets want."""
+    config = configuration.parse(project.config)
+
+    def plan_of(collection: str) -> sharding.Plan:
+        return paths.plan(config, collection)
+
+    def shards(dataset: str) -> Sequence[str]:
+        return paths.caption_shards(config, dataset)
+
+    menu = {target.name: target for target in targets.menu(config, plan_of, shards)}
+    files = [file for name in names for file in menu[name].request().files]
+    return config, planning.of_files(config, files, plan_of, shards)
+
+
+def test_named_targets_want_what_does_not_exist(project: Project) -> None:
+    _, wanted = wanted_of(project, "mlvp_tiny")
+    shards = {job.shard for job in wanted.videos}
+    assert len(wanted.videos) == 4 * len(shards)
+    assert wanted.sources == {("tiny", shard) for shard in shards}
+    assert wanted.checked == {"tiny"}
+    part = project.root / f"work/tiny/mlvp/fog/1/{min(shards)}.parquet"
+    part.parent.mkdir(parents=True)
+    part.touch()
+    assert len(wanted_of(project, "mlvp_tiny")[1].videos) == len(wanted.videos) - 1
+
+
+def test_guided_perturbations_want_their_analyses(project: Project) -> None:
+    project.config["suites"]["mlvp"] = {"perturbations": ["motion_blur", "event_insertion"], "severities": [2]}
+    _, wanted = wanted_of(project, "mlvp_tiny")
+    assert {analysis for _, analysis, _ in wanted.analyses} >= {"motion", "embedding"}
+
+
+def test_an_evaluation_wants_only_the_clips_that_it_asks_with(project: Project) -> None:
+    project.config["evaluation"] = {"severities": [3], "directions": ["v2t"]}
+    _, wanted = wanted_of(project, "evaluate_tiny")
+    assert {(job.perturbation, job.severity) for job in wanted.videos} == {("fog", 3), ("gaussian_noise", 3)}
+    assert wanted.evaluates
+    assert not wanted.checked
+
+
+def test_jobs_of_snakemake_and_named_targets_are_the_same_work(project: Project) -> None:
+    _, wanted = wanted_of(project, "mlvp_tiny")
+    jobs: list[tuple[str, dict[str, str]]] = [("check_quarantine", {"dataset": "tiny", "suite": "mlvp"})]
+    for job in wanted.videos:
+        names = {"dataset": job.collection, "suite": job.suite, "perturbation": job.perturbation, "shard": job.shard}
+        jobs.append(("videos", {**names, "severity": str(job.severity)}))
+    jobs += [("sources", {"dataset": name, "shard": shard}) for name, shard in wanted.sources]
+    assert planning.of_jobs(jobs) == wanted
+
+
+# --- the summary -----------------------------------------------------------------------------------------------------
+
+Usage = namedtuple("Usage", "total used free")
+
+
+def summary_of(project: Project, *names: str, **options: Any) -> preflight.Report:
+    config, wanted = wanted_of(project, *names)
+    return preflight.check(config, wanted, options.pop("cores", 2), **options)
+
+
+def test_the_summary_counts_clips_jobs_bytes_and_time(project: Project) -> None:
+    lines = summary_of(project, "mlvp_tiny").text()
+    assert lines[0] == "preflight: clips of tiny: 4 present; max_quarantine allows 0"
+    assert lines[1].startswith("preflight: to make: 16 perturbed videos in ")
+    assert lines[2].startswith("preflight: disk: about ")
+    assert lines[3].endswith(" on 2 cores")
+    assert len(lines) <= 12
+
+
+def test_missing_and_unreadable_clips_over_max_quarantine_cannot_succeed(project: Project) -> None:
+    (project.root / "videos/b.mp4").write_bytes(b"")
+    project.write_captions([*IDS, "gone"])
+    summary = summary_of(project, "mlvp_tiny")
+    assert "clips of tiny: 3 present, 1 missing, 1 unreadable; max_quarantine allows 0" in summary.lines[0]
+    with pytest.raises(ConfigError, match="2 clips are missing or cannot be read") as caught:
+        summary.raise_errors()
+    assert "'gone': missing: no gone.mp4" in str(caught.value)
+    assert "videos/b.mp4: the file is empty" in str(caught.value)
+    project.config["max_quarantine"] = 2
+    summary_of(project, "mlvp_tiny").raise_errors()
+
+
+def test_an_evaluation_only_warns_of_missing_clips(project: Project) -> None:
+    project.write_captions([*IDS, "gone"])
+    summary = summary_of(project, "evaluate_tiny")
+    assert not summary.errors
+    assert "1 clips are missing" in summary.warnings[0]
+
+
+@pytest.mark.parametrize(("share", "kind"), [(0.5, "error"), (0.9, "warning"), (1.5, "nothing")])
+def test_too_little_space_stops_the_run_and_too_tight_space_is_a_warning(
+    project: Project, monkeypatch: pytest.MonkeyPatch, share: float, kind: str
+) -> None:
+    wanted = 4e9
+    monkeypatch.setattr(costs.Cost, "bytes_of", lambda self, volume, clean: wanted / 8)  # 4 scenarios of 4 clips
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, int(share * wanted / 2)))
+    summary = summary_of(project, "mlvp_tiny")
+    assert ["error"] * len(summary.errors) + ["warning"] * len(summary.warnings) == [kind] * (kind != "nothing")
+    for line in (*summary.errors, *summary.warnings):
+        assert "about 2.0 GB" in line
+        assert f"{share * 2:.1f} GB free" in line
+
+
+def test_existing_manifests_are_taken_for_the_truth(project: Project) -> None:
+    project.snakemake("mlvp_tiny", "--until", "sources")
+    estimated = summary_of(project, "mlvp_tiny")
+    assert not estimated.errors
+    for path in (project.root / "videos").iterdir():
+        path.write_bytes(b"\0\0\0\x20ftypisom" + bytes(path.stat().st_size - 12))
+    assert summary_of(project, "mlvp_tiny").lines[1] == estimated.lines[1] + ", roughly: no clip could be looked at"
+
+
+def test_many_lines_of_one_kind_are_cut() -> None:
+    summary = preflight.Report([f"line {number}" for number in range(9)], [f"careful {number}" for number in range(9)])
+    assert len(summary.text()) == 10
+    assert summary.text()[4] == "preflight: and 5 more lines"
+
+
+# --- the machine -----------------------------------------------------------------------------------------------------
+
+
+def test_models_that_are_not_there_stop_an_evaluation(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    project.config["evaluation"] = {"pretrained": str(tmp_path / "model")}
+    assert any("it has no config.json" in line for line in summary_of(project, "evaluate_tiny").errors)
+    (tmp_path / "model/config.json").write_text("{}")
+    assert any("has no tokenizer" in line for line in summary_of(project, "evaluate_tiny").errors)
+    (tmp_path / "model/vocab.txt").touch()
+    assert not summary_of(project, "evaluate_tiny").errors
+    project.config["evaluation"] = {"pretrained": str(tmp_path / "nothing")}
+    assert any("no such folder" in line for line in summary_of(project, "evaluate_tiny").errors)
+    assert not summary_of(project, "mlvp_tiny").errors, "a corpus needs no model"
+
+
+def test_weights_that_were_not_downloaded_stop_an_evaluation(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("huggingface_hub")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    project.config["evaluation"] = {"pretrained": "nobody/has-this-model"}
+    errors = summary_of(project, "evaluate_tiny").errors
+    assert any("hf download nobody/has-this-model" in line for line in errors)
+
+
+def test_a_pretrained_backend_is_looked_for_where_a_perturbation_needs_it(project: Project, tmp_path: Path) -> None:
+    project.config["backends"] = {"embedding": {"backend": "pretrained", "clip": str(tmp_path / "clip")}}
+    project.config["suites"]["mlvp"] = {"variant": "paper", "perturbations": ["fog"], "severities": [1]}
+    assert not summary_of(project, "mlvp_tiny").errors
+    project.config["suites"]["mlvp"]["perturbations"] = ["event_insertion"]
+    (line,) = (line for line in summary_of(project, "mlvp_tiny").errors if "clip" in line)
+    assert line == f"backends.embedding.clip: no such folder: {tmp_path / 'clip'}"
+
+
+def test_gpus_are_counted_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    assert readiness._gpus(tmp_path) == 2
+    (tmp_path / "dxg").touch()
+    assert readiness._gpus(tmp_path) is None
+    monkeypatch.setattr(readiness, "_gpus", lambda devices: 1)
+    assert not list(readiness._of_device("evaluation.device", "cuda:0"))
+    (line,) = readiness._of_device("evaluation.device", "cuda:1")
+    assert line == "evaluation.device: cuda:1 is not here: this machine has 1 GPU of NVIDIA"
+
+
+def test_a_device_that_is_missing_here_is_no_matter_on_a_cluster(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "_gpus", lambda devices: 0)
+    project.config["evaluation"] = {"device": "cuda"}
+    assert any("has no GPUs" in line for line in summary_of(project, "evaluate_tiny").errors)
+    summary = summary_of(project, "evaluate_tiny", local=False, cores=None)
+    assert not summary.errors
+    assert summary.lines[-1].endswith("of CPU, without evaluation")
+
+
+def test_an_encoder_that_is_missing_is_told_once_per_encoder(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "ffmpeg"
+    fake.write_text("#!/bin/sh\necho \"Codec 'x' is not recognized by FFmpeg.\"\n")
+    fake.chmod(0o755)
+    monkeypatch.setattr("perturbations.media.program.ffmpeg_program", lambda: str(fake))
+    readiness._missing_in_ffmpeg.cache_clear()
+    project.config["suites"] = {"transmission": {"perturbations": ["h265_crf", "h265_bitrate", "rain"]}}
+    errors = summary_of(project, "transmission_tiny").errors
+    readiness._missing_in_ffmpeg.cache_clear()
+    (line,) = errors
+    assert line.startswith(f"transmission/h265_bitrate: {fake} has no encoder libx265: install imageio-ffmpeg again")
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_cannot_succeed_stops_before_its_first_job(tmp_path: Path) -> None:
+    project = new_project(tmp_path, shard_size=50)
+    project.write_captions([*IDS, "gone"])
+    assert "preflight:" not in project.snakemake("mlvp_tiny", "--dry-run").stderr
+    stopped = project.snakemake("mlvp_tiny", check=False)
+    assert stopped.returncode == 1
+    output = stopped.stdout + stopped.stderr
+    assert "this run cannot succeed, and no job was started:\n  tiny: 1 clips are missing or cannot be read" in output
+    assert "Traceback" not in output
+    assert not project.outputs()
+    checked = project.perturb("check", "mlvp_tiny")
+    assert checked.returncode == 1
+    assert "preflight: clips of tiny: 4 present, 1 missing; max_quarantine allows 0" in checked.stdout
+    assert "no job was started" in checked.stderr
+    (tmp_path / "more.yaml").write_text("max_quarantine: 1\n")
+    assert project.perturb("check", "mlvp_tiny", "--configfile", "more.yaml").returncode == 0
+    project.config["max_quarantine"] = 1
+    run = project.snakemake("mlvp_tiny")
+    assert "preflight: clips of tiny: 4 present, 1 missing; max_quarantine allows 1" in run.stdout + run.stderr
+    finished = project.perturb("check", "mlvp_tiny")
+    assert finished.returncode == 0
+    assert "to make" not in finished.stdout
+
+
+def test_the_command_names_what_it_does_not_know(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    lost = project.perturb("check", "mlvp_tiny")
+    assert lost.returncode == 1
+    assert "no such file: config.yaml" in lost.stderr
+    project.write_config()
+    unknown = project.perturb("check", "mlvp_tny")
+    assert unknown.returncode == 1
+    assert "no target 'mlvp_tny'; did you mean 'mlvp_tiny'?" in unknown.stderr

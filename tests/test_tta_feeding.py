@@ -1,0 +1,196 @@
+"""How queries reach the device, and how often the program waits for it: the paths of a GPU, here on the CPU."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tta_models import model_of, random_texts, random_videos
+
+from perturbations import tta
+from perturbations.errors import ConfigError
+from perturbations.tta import frames, precision, recording
+from perturbations.tta.methods.registry import methods
+
+torch = pytest.importorskip("torch")
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from perturbations.evaluation import queries
+
+
+def byte_frames(count: int, seed: int = 0) -> Any:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 256, (count, 4, 3, 32, 32), dtype=torch.uint8, generator=generator)
+
+
+@pytest.mark.parametrize("method", ["none", "sar", "hatvtr"])
+def test_bytes_and_the_floats_made_of_them_give_the_same_bits(method: str) -> None:
+    model, texts = model_of("xpool"), random_texts(9)
+    pixels = [byte_frames(3, seed) for seed in (0, 1)]
+    as_bytes = [tta.ByteFrames(values, (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)) for values in pixels]
+    as_floats = [frames.normalized(values.numpy(), (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)) for values in pixels]
+    a, b = (torch.cat(list(tta.adapt(model, method, given, texts, direction="v2t"))) for given in (as_bytes, as_floats))
+    assert torch.equal(a, b)
+    of_bytes, of_floats = (tta.encode_gallery(model, iter([given[0]]), "t2v") for given in (as_bytes, as_floats))
+    assert torch.equal(of_bytes.features, of_floats.features)
+
+
+@pytest.mark.parametrize("values", [byte_frames(2).float(), byte_frames(2)[0], byte_frames(0)], ids=str)
+def test_bytes_of_another_form_are_refused(values: Any) -> None:
+    with pytest.raises(ValueError, match="they must be uint8 B x T x 3 x H x W"):
+        next(tta.adapt(model_of("clip4clip"), "none", [tta.ByteFrames(values)], random_texts(5), direction="v2t"))
+
+
+def test_a_gallery_of_bytes_is_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, given = model_of("clip4clip"), tta.ByteFrames(byte_frames(5))
+    whole = tta.encode_gallery(model, given, "t2v")
+    monkeypatch.setattr("perturbations.tta.gallery.CHUNK", 2)
+    assert torch.allclose(tta.encode_gallery(model, given, "t2v").features, whole.features, atol=1e-6)
+
+
+# --- the thread ------------------------------------------------------------------------------------------------------
+
+
+def test_items_come_in_their_order_from_another_thread() -> None:
+    threads = set()
+
+    def items() -> Iterator[int]:
+        for item in range(5):
+            threads.add(threading.get_ident())
+            yield item
+
+    assert list(queries.ahead(items())) == [0, 1, 2, 3, 4]
+    assert threads
+    assert threading.get_ident() not in threads
+    assert list(queries.ahead(iter([]))) == []
+
+
+def test_no_more_is_made_than_is_asked_for_soon() -> None:
+    made: list[int] = []
+    coming = queries.ahead(made.append(item) or item for item in range(50))  # type: ignore[func-returns-value]
+    assert [next(coming), next(coming)] == [0, 1]
+    coming.close()  # type: ignore[attr-defined]
+    assert 2 <= len(made) <= 4
+    assert made == list(range(len(made)))
+
+
+def test_an_error_of_the_thread_is_raised_where_its_item_would_come() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise OSError("the disk is gone")
+
+    coming = queries.ahead(items())
+    assert next(coming) == 1
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(coming)
+
+
+# --- waiting ---------------------------------------------------------------------------------------------------------
+
+
+class Waits(TorchDispatchMode):
+    """Counts the operations that stop a GPU: a number is read, or a shape depends on values."""
+
+    OPERATIONS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, operation: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+        self.count += operation.name() in self.OPERATIONS
+        return operation(*given, **(named or {}))
+
+
+def test_a_step_waits_once_for_the_gradients_of_all_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.optim.AdamW, "step", lambda self: None)  # it reads its own counters, which no GPU holds
+    model, texts = model_of("clip4clip"), random_texts(9)
+    gallery = tta.encode_gallery(model, texts, "v2t")
+    with Waits() as waits:
+        list(tta.adapt(model, "tent", [random_videos(3, seed=seed) for seed in (0, 1)], gallery, direction="v2t"))
+    assert waits.count == 2 * 3
+
+
+class Event:
+    """A point in the work of a pretended GPU, one millisecond after the one before."""
+
+    passed: list[int] = []  # noqa: RUF012
+    recorded = 0
+
+    def __init__(self, *, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self, stream: object) -> None:
+        Event.recorded += 1
+        self.at = Event.recorded
+
+    def synchronize(self) -> None:
+        Event.passed.append(self.at)
+
+    def elapsed_time(self, end: Event) -> float:
+        assert end.at in Event.passed
+        return float(end.at - self.at)
+
+
+def test_the_times_of_a_gpu_are_read_after_the_next_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Event, "passed", [])
+    monkeypatch.setattr(Event, "recorded", 0)
+    for name, value in {
+        "Event": Event,
+        "current_stream": lambda device: None,
+        "reset_peak_memory_stats": lambda device: None,
+        "max_memory_allocated": lambda device: 3 * 2**20,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    timings = recording.Timings()
+    timings.start(torch.device("cuda"))
+    for _ in range(2):
+        with timings.part("encode"), timings.within(recording.TRANSFER):
+            pass
+        with timings.part("adapt"), timings.part("rerank"):
+            pass
+        timings.end_batch(2)
+        assert len(Event.passed) == (0 if Event.recorded == 8 else 4)  # those of the batch before
+    # 1 encode 2 transfer 3 encode 4, 5 adapt 6 rerank 7 adapt 8: each part of the innermost time is one millisecond.
+    assert timings.ms == {"encode": [1.5, 1.5], "adapt": [1.0, 1.0], "rerank": [0.5, 0.5], "transfer": [0.5, 0.5]}
+    assert timings.summary() == pytest.approx(
+        {f"{name}_ms_{point}": value for name, value in
+         (("encode", 1.5), ("adapt", 1.0), ("rerank", 0.5), ("total", 3.0)) for point in ("p50", "p95")}
+        | {"peak_memory_mib": 3.0}
+    )  # fmt: skip
+
+
+def test_the_way_to_the_device_is_counted_within_encoding() -> None:
+    timings = tta.Timings()
+    pixels = [tta.ByteFrames(byte_frames(3, seed)) for seed in (0, 1)]
+    list(tta.adapt(model_of("clip4clip"), "tent", pixels, random_texts(9), direction="v2t", timings=timings))
+    pairs = list(zip(timings.ms[recording.TRANSFER], timings.ms["encode"], strict=True))
+    assert len(pairs) == 2
+    assert all(0 < transfer < encode for transfer, encode in pairs)
+    assert not any("transfer" in name for name in timings.summary())
+
+
+# --- precision -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "inside"), [("float32", False), ("tf32", True), ("bfloat16", False)])
+def test_tensor_cores_are_used_where_the_setting_says_so_and_nowhere_else(name: str, inside: bool) -> None:
+    """torch's own default computes convolutions of float32 in TF32."""
+    flags = lambda: (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)  # noqa: E731
+    before = flags()
+    with precision.tensor_cores(precision.PRECISIONS[name], torch.device("cuda")):
+        assert flags() == (inside, inside)
+    assert flags() == before
+    with precision.tensor_cores(precision.PRECISIONS[name], torch.device("cpu")):
+        assert flags() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("tf32", "'tf32' needs an NVIDIA GPU, the device is cpu"), ("int8", "allowed: float32, tf32")]
+)
+def test_a_precision_that_is_not_there_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        tta.adapt(model_of("clip4clip"), next(iter(methods())), [], random_texts(3), direction="v2t", precision=name)
