@@ -11,6 +11,7 @@ from tta_models import model_of, random_texts, random_videos
 
 from perturbations import tta
 from perturbations.errors import ConfigError
+from perturbations.plan import config, evaluation_paths
 from perturbations.tta import frames, precision, recording
 from perturbations.tta.methods.registry import methods
 
@@ -194,3 +195,12 @@ def test_tensor_cores_are_used_where_the_setting_says_so_and_nowhere_else(name: 
 def test_a_precision_that_is_not_there_is_refused(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         tta.adapt(model_of("clip4clip"), next(iter(methods())), [], random_texts(3), direction="v2t", precision=name)
+
+
+def test_the_configuration_takes_tf32_for_a_gpu_alone_and_shares_it_among_jobs() -> None:
+    raw: dict[str, Any] = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
+    with pytest.raises(ConfigError, match="evaluation.precision: tf32 needs an NVIDIA GPU"):
+        config.parse({**raw, "evaluation": {"precision": "tf32"}})
+    on_gpu = config.parse({**raw, "evaluation": {"precision": "tf32", "device": "cuda:0", "jobs_per_gpu": 3}})
+    assert (evaluation_paths.gpus(on_gpu), evaluation_paths.gpu_share(on_gpu)) == (1, 33)
+    assert evaluation_paths.gpu_share(config.parse({**raw, "evaluation": {"jobs_per_gpu": 3}})) == 0
