@@ -30,6 +30,10 @@ from perturbations.plan import problems, pruning
 from perturbations.plan.composed_config import Composed
 from perturbations.plan.places import NOWHERE, Places
 from perturbations.plan.problems import Problem
+from perturbations.plan.storage_config import FramesStorage as FramesStorage
+from perturbations.plan.storage_config import RecipeStorage as RecipeStorage
+from perturbations.plan.storage_config import Storage as Storage
+from perturbations.plan.storage_config import VideoStorage as VideoStorage
 from perturbations.suites import registry
 from perturbations.system import limits
 from perturbations.system.settings import MOST_ITEMS, AnySeverity, ModelName, Reader, Strict, Whole, distinct
@@ -45,37 +49,6 @@ Severity = Annotated[int, Field(ge=1, le=5)]
 
 Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
 Seed = Annotated[int, Field(strict=True, ge=SEEDS.low, le=SEEDS.high)]
-
-
-Profile = Literal["lossless", "high", "compatible", "released"]
-
-
-class VideoStorage(Strict):
-    """Full-length files."""
-
-    tier: Literal["video"]
-    profile: Profile = Field(
-        "high",
-        description="lossless: exact; high: >= 40 dB; compatible: 4:2:0, plays everywhere, lossy; released: as "
-        "MSRVTT-P's authors stored, the `mp4v` of OpenCV, very lossy",
-    )
-
-
-class FramesStorage(Strict):
-    """Uniformly sampled frames, as the evaluation protocols use them."""
-
-    tier: Literal["frames"]
-    num_frames: Whole = Field(12, ge=1, le=4096, description="how many uniformly sampled frames to keep, lossless")
-    profile: Profile | None = Field(None, exclude=True, description="of the tier video; without effect here")
-
-
-class RecipeStorage(Strict):
-    """No pixels: clips are rendered on demand."""
-
-    tier: Literal["recipe"]
-
-
-Storage = Annotated[VideoStorage | FramesStorage | RecipeStorage, Field(discriminator="tier")]
 
 
 class CaptionBackend(Strict):
