@@ -22,7 +22,7 @@ from pathlib import Path
 import psutil
 import waiting
 
-PROGRAMS = ("slurmctld", "slurmd", "munged", "unshare", "nsenter", "runuser")
+PROGRAMS = ("slurmctld", "slurmd", "munged", "unshare", "nsenter", "runuser", "setpriv")
 NODES = ("n1", "n2")
 _NODE = ("slurmd", "-D", "-N")
 # The first process in namespaces of processes: when it ends, the kernel ends all others in them.
@@ -127,7 +127,8 @@ def cluster() -> Iterator[Cluster]:
     try:
         script = _written(folder)
         process = subprocess.Popen(
-            ["unshare", "--mount", "--uts", *_APART, "sh", str(script)],
+            # It dies with this process too, which may be killed.
+            ["setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--uts", *_APART, "sh", str(script)],
             stdout=(folder / "start.log").open("w"),
             stderr=subprocess.STDOUT,
         )
