@@ -66,18 +66,18 @@ def write(root: Path, clips: int, per_shard: int, scenarios: int, finished: floa
             number += 1
             if number <= finished * scenarios * len(shards):
                 failed = int(number % 50 == 0)
-                made = size - failed
+                clips = size - failed
                 (folder / f"{shard}.parquet").write_bytes(parts[failed])
                 (benchmarks / f"{shard}.tsv").write_text(f"s\th:m:s\n{4.5 * size}\t0:05:00\n")
                 (folder / f"{shard}.lock").touch()
             elif running:
                 running -= 1
-                made = size // 2
+                clips = size // 2
                 (folder / f"{shard}.lock").write_text(f"{os.getpid()} on {platform.node()}")
-                (logs / f"{shard}.log").write_text(f"11:20:58  50% {made}/{size} [02:25<02:25,  4.5 s/clips]\n")
+                (logs / f"{shard}.log").write_text(f"11:20:58  50% {clips}/{size} [02:25<02:25,  4.5 s/clips]\n")
             else:
                 continue
-            whole = "".join(f"{number:016x}{clip:016x}{line}" for clip in range(made))
+            whole = "".join(f"{number:016x}{clip:016x}{line}" for clip in range(clips))
             (folder / f"{shard}.jsonl").write_text(whole + ("0" * 32 + line[:99] if running == 0 else ""))
 
 

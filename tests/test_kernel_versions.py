@@ -49,7 +49,7 @@ FORMS = {
 ANALYSES = [name for name in guides.analyses() if guides.analysis(name).after is None]
 
 
-def made_by(form: Perturbation) -> bytes:
+def result_of(form: Perturbation) -> bytes:
     """What a perturbation makes of the clip, or of the captions."""
     if form.kind == "text":
         listed = [ListedCaption(caption_id=f"c{n}", item_id="i", text=text) for n, text in enumerate(CAPTIONS)]
@@ -59,13 +59,13 @@ def made_by(form: Perturbation) -> bytes:
     frames = clip()
     severity = min(SEVERITY, max(form.severities))
     donors = [frames[::-1].copy()]
-    made = api.perturb(
+    frames = api.perturb(
         frames, form.key, severity, seed=3, item_id="clip", fps=25.0, variant=form.variant, donors=donors
     )
-    return bytes(str(made.shape).encode()) + made.tobytes()
+    return bytes(str(frames.shape).encode()) + frames.tobytes()
 
 
-def found_by(analysis: str, folder: Path) -> tuple[int, bytes]:
+def result_of_analysis(analysis: str, folder: Path) -> tuple[int, bytes]:
     """An analysis's version, and what it finds in the clip."""
     recipe = paths.analysis_recipe(
         config.parse({"datasets": {"d": {"adapter": "demo"}}, "suites": {"mlvp": {}}}), analysis
@@ -125,16 +125,16 @@ def need_the_same_libraries(name: str) -> None:
 def test_a_perturbation_gives_what_its_version_gave(name: str) -> None:
     need_the_same_libraries(name)
     try:
-        made = made_by(FORMS[name])
+        result = result_of(FORMS[name])
     except (BackendError, ToolError) as error:
         pytest.skip(f"needs what is not installed: {error}")
-    check(name, FORMS[name].version, made)
+    check(name, FORMS[name].version, result)
 
 
 @pytest.mark.parametrize("analysis", ANALYSES)
 def test_an_analysis_finds_what_its_version_found(analysis: str, tmp_path: Path) -> None:
     need_the_same_libraries(analysis)
-    check(analysis, *found_by(analysis, tmp_path))
+    check(analysis, *result_of_analysis(analysis, tmp_path))
 
 
 def test_the_table_has_no_others() -> None:
@@ -152,10 +152,10 @@ def test_messages_say_what_to_do() -> None:
 def update() -> int:
     """Write the table; refuse entries whose results changed without their version."""
     recorded = json.loads(TABLE.read_text(encoding="utf-8"))["results"] if TABLE.exists() else {}
-    current = {name: entry_of(form.version, made_by(form)) for name, form in FORMS.items()}
+    current = {name: entry_of(form.version, result_of(form)) for name, form in FORMS.items()}
     for analysis in ANALYSES:
         with tempfile.TemporaryDirectory() as folder:
-            current[analysis] = entry_of(*found_by(analysis, Path(folder)))
+            current[analysis] = entry_of(*result_of_analysis(analysis, Path(folder)))
     refused = [
         problem
         for name, entry in current.items()

@@ -55,8 +55,8 @@ def root(tmp_path: Path) -> Path:
         broken = {"status": "quarantined", "stage": "video", "error": "no frame 7 of 's10'", "path": None}
         rows = [video(f"{shard}{n}", **(broken if (shard, n) == ("s1", 0) else {})) for n in range(3)]
         files.write_part(work / "mlvp" / "fog" / "1" / f"{shard}.parquet", VIDEOS, rows)
-        made = 3 - (shard == "s1")
-        text = "".join(recipe_id(n) + MEASURED for n in range(made))
+        clips = 3 - (shard == "s1")
+        text = "".join(recipe_id(n) + MEASURED for n in range(clips))
         (work / "mlvp" / "fog" / "1" / f"{shard}.jsonl").write_text(text)
         benchmark = tmp_path / "work" / "benchmarks" / "d" / "mlvp" / "fog" / "1" / f"{shard}.tsv"
         benchmark.parent.mkdir(parents=True, exist_ok=True)
@@ -69,8 +69,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def stage(collected: status.Status, name: str) -> status.Stage:
-    (found,) = (stage for stage in collected.stages if stage.stage == name)
-    return found
+    (only,) = (stage for stage in collected.stages if stage.stage == name)
+    return only
 
 
 def test_clips_done_failed_and_left(root: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -49,3 +51,22 @@ def test_they_are_made_check_out_and_are_exported(finished: Project, tmp_path: P
     done = finished.perturb("export", manifest, "--format", "vtr_tta", "-o", str(tmp_path / "out"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(list((tmp_path / "out").rglob("*.pt"))) == 2 * 3
+
+
+def test_without_a_sound_donor_only_what_needs_one_is_missing(finished: Project, tmp_path: Path) -> None:
+    project = Project(tmp_path / "project", json.loads(json.dumps(finished.config)))
+    shutil.copytree(finished.root / "videos", project.root / "videos")
+    project.write_captions(["a", "b", "c"])
+    project.config["max_quarantine"] = 6
+    whole = (project.root / "videos" / "b.mp4").read_bytes()
+    (project.root / "videos" / "b.mp4").write_bytes(whole[: len(whole) // 2])
+    (project.root / "videos" / "c.mp4").unlink()
+    project.snakemake(*TARGETS)
+    tampered = rows(project, "tampering")
+    assert set(tampered.query("status == 'complete'")["perturbation"]) == {"drop"}
+    assert set(tampered.query("status == 'complete'")["item_id"]) == {"a"}
+    reasons = rows(project, "tampering", "quarantine").query("item_id == 'a'")["error"]
+    assert len(reasons) == 1
+    assert "no other clip" in reasons.iloc[0]
+    assert set(rows(project, "transmission").query("status == 'complete'")["item_id"]) == {"a"}
+    assert project.perturb("verify").returncode == 0

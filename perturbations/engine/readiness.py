@@ -79,11 +79,11 @@ def _of_weights(key: str, name: str, *, tokenizer: bool = False) -> Iterator[str
         return
     from perturbations.system import hub
 
-    if reason := _said(lambda: hub.missing_weights(name)):
+    if reason := _reason(lambda: hub.missing_weights(name)):
         yield f"{key}: {reason}"
 
 
-def _said(look: Callable[[], str | None]) -> str | None:
+def _reason(look: Callable[[], str | None]) -> str | None:
     try:
         return look()
     except (PerturbationError, ValueError, OSError) as error:  # a name that no hub has
@@ -183,4 +183,4 @@ def _missing_in_ffmpeg(encoder: str) -> str | None:
     def look() -> None:
         program.check_ffmpeg(encoder)
 
-    return _said(look)
+    return _reason(look)

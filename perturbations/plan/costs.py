@@ -114,15 +114,15 @@ def cost(entry: registry.Perturbation, severity: int, tier: str) -> Cost:
     without a figure has that of the usual profile, scaled; a perturbation without any has the median of its method.
     """
     if tier == _UNSTORED:  # the frames are made and hashed
-        made = cost(entry, severity, _USUAL)
-        return Cost(cpu_s=made.cpu_s, clip_s=made.clip_s)
+        usual = cost(entry, severity, _USUAL)
+        return Cost(cpu_s=usual.cpu_s, clip_s=usual.clip_s)
     first = registry.suite(entry.suite).variants[0]
     for variant in (entry.variant, first):
         if measured := _by_severity().get((entry.key, variant, tier)):
             return measured[min(measured, key=lambda other: (abs(other - severity), other))]
     if tier != _USUAL and (scale := _SCALES.get(tier)):
-        made = cost(entry, severity, _USUAL)
-        return replace(made, per_pixel=made.per_pixel * scale)
+        usual = cost(entry, severity, _USUAL)
+        return replace(usual, per_pixel=usual.per_pixel * scale)
     return _typical(entry.method, tier)
 
 

@@ -49,10 +49,10 @@ class Wanted:
     @property
     def scenarios(self) -> dict[tuple[str, str, str, int], list[str]]:
         """(collection, suite, perturbation, severity) -> the shards to make."""
-        found: dict[tuple[str, str, str, int], list[str]] = {}
+        shards: dict[tuple[str, str, str, int], list[str]] = {}
         for job in sorted(self.videos):
-            found.setdefault(job[:4], []).append(job.shard)
-        return found
+            shards.setdefault(job[:4], []).append(job.shard)
+        return shards
 
 
 _EVALUATING = ("evaluate", "gallery", "check_model", "composed_clips", "composed_queries")

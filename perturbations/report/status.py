@@ -339,15 +339,15 @@ class _Collection:
             is_new = False
         if not is_new and not is_held:
             return
-        said = files.log(log)
+        progress = files.log(log)
         if not is_held and not (counted.stage == "sources" and self._run is not None and self._run.running):
             return
         count.jobs += 1
         if counted.stage == "sources":
-            count.done += min(said.done, listed)  # it has no journal
-        if said.done > said.kept and said.seconds:
-            count.seconds += said.seconds
-            count.items += said.done - said.kept
+            count.done += min(progress.done, listed)  # it has no journal
+        if progress.done > progress.kept and progress.seconds:
+            count.seconds += progress.seconds
+            count.items += progress.done - progress.kept
 
     def _failures(self, suite: str | None, stage: str, path: Path) -> list[_Failed]:
         return [
