@@ -322,8 +322,8 @@ def test_an_encoder_that_is_missing_is_told_once_per_encoder(
 def test_a_run_that_cannot_succeed_stops_before_its_first_job(tmp_path: Path) -> None:
     project = new_project(tmp_path, shard_size=50)
     project.write_captions([*IDS, "gone"])
-    assert "preflight:" not in project.snakemake("mlvp_tiny", "--dry-run").stderr
-    stopped = project.snakemake("mlvp_tiny", check=False)
+    assert "preflight:" not in project.snakemake("mlvp_tiny", "--dry-run", hooks=True).stderr
+    stopped = project.snakemake("mlvp_tiny", check=False, hooks=True)
     assert stopped.returncode == 1
     output = stopped.stdout + stopped.stderr
     assert "this run cannot succeed, and no job was started:\n  tiny: 1 clips are missing or cannot be read" in output
@@ -336,7 +336,7 @@ def test_a_run_that_cannot_succeed_stops_before_its_first_job(tmp_path: Path) ->
     (tmp_path / "more.yaml").write_text("max_quarantine: 1\n")
     assert project.perturb("check", "mlvp_tiny", "--configfile", "more.yaml").returncode == 0
     project.config["max_quarantine"] = 1
-    run = project.snakemake("mlvp_tiny", "--until", "sources")
+    run = project.snakemake("mlvp_tiny", "--until", "sources", hooks=True)
     assert "preflight: clips of tiny: 4 present, 1 missing; max_quarantine allows 1" in run.stdout + run.stderr
     assert project.outputs()
 

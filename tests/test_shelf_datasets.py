@@ -90,7 +90,7 @@ def test_the_configuration_and_its_schema_know_it(copy: Path) -> None:
 
 
 def test_the_workflow_plans_it(copy: Path) -> None:
-    planned = run(copy, "-m", "snakemake", "--dry-run", "--cores", "1", "--", "mlvp_mine")
+    planned = run(copy, "-m", "snakemake", "--dry-run", "-p", "--cores", "1", "--", "mlvp_mine")
     assert "reading the clips of mine" in planned
     program = (
         "import yaml; from pathlib import Path; from perturbations.plan import config, sharding;"

@@ -124,7 +124,7 @@ def test_the_video_is_perturbed_as_by_the_api(finished: Project) -> None:
 
 def test_an_encoded_clip_loses_nothing_more(finished: Project, tmp_path: Path) -> None:
     project = new_project(tmp_path, storage={"tier": "video", "profile": "high"})
-    project.config["suites"]["msrvtt_p"]["perturbations"] = ["mpeg1", "freeze"]
+    project.config["suites"]["msrvtt_p"] = {"perturbations": ["mpeg1", "freeze"], "severities": [2]}
     project.snakemake("youcook2_p")
     table = rows(project).set_index("perturbation")
     assert set(table.loc["mpeg1", "storage"]) == {"video/lossless"}
@@ -164,7 +164,7 @@ def test_results_do_not_depend_on_how_the_work_is_cut(finished: Project, tmp_pat
 
 def test_a_new_video_touches_its_own_neighbours_only(finished: Project, tmp_path: Path) -> None:
     project = new_project(tmp_path, shard_size=1)
-    project.config["suites"]["msrvtt_p"]["perturbations"] = ["freeze"]
+    project.config["suites"]["msrvtt_p"] = {"perturbations": ["freeze"], "severities": [2]}
     project.snakemake("youcook2_p")
     clips.write_scene(tmp_path / "videos/new.mp4", scene(30, 48, 64, seed=9), Fraction(25))
     with (tmp_path / "captions.csv").open("a", newline="") as file:
@@ -194,7 +194,7 @@ def test_a_row_is_enough_to_make_a_clip_again(finished: Project, tmp_path: Path)
 def test_a_video_that_is_damaged_after_a_clip_takes_that_clip_with_it(tmp_path: Path) -> None:
     """The clip decodes; the video, whose draws it has, does not."""
     project = new_project(tmp_path, max_quarantine=9)
-    project.config["suites"]["msrvtt_p"]["perturbations"] = ["freeze"]
+    project.config["suites"]["msrvtt_p"] = {"perturbations": ["freeze"], "severities": [2]}
     sound = clips.make(tmp_path / "sound.mp4", *clips.X264_B, frames=75)
     clips.overwritten(sound, tmp_path / "videos/one.mp4", 0.7, 0.8)
     project.snakemake("youcook2_p")

@@ -41,9 +41,12 @@ class Project:
         rows = [{"item_id": name, "caption": f"a caption of {name}"} for name in ids]
         (self.root / "captions.json").write_text(json.dumps(rows))
 
-    def snakemake(self, *arguments: str, cores: int = 2, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def snakemake(
+        self, *arguments: str, cores: int = 2, check: bool = True, hooks: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake; unless `hooks`, without the check before it and the summary after it, which take seconds."""
         self.write_config()
-        command = [*self.command(), "--cores", str(cores), *arguments]
+        command = [*self.command(), "--cores", str(cores), *([] if hooks else ["--no-hooks"]), *arguments]
         done = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
         if check and done.returncode != 0:
             pytest.fail(f"{' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
@@ -107,7 +110,7 @@ def new_project(root: Path, **config: Any) -> Project:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project whose run has ended well. Not to be changed: use `project`."""
     project = new_project(tmp_path_factory.mktemp("finished"))
-    project.snakemake("mlvp_tiny")
+    project.snakemake("mlvp_tiny", hooks=True)
     return project
 
 
@@ -318,7 +321,7 @@ def test_failures_are_listed_at_the_end_and_nothing_else_is_lost(tmp_path: Path)
     (tmp_path / "videos/b.mp4").write_bytes(whole[: len(whole) // 2])
     project.write_captions([*IDS, "gone"])
     # The check before the first job would stop for the missing clip.
-    failed = project.snakemake("mlvp_tiny", "--no-hooks", check=False)
+    failed = project.snakemake("mlvp_tiny", check=False)
     assert failed.returncode != 0
     output = failed.stdout + failed.stderr
     assert "2 items are quarantined or missing, max_quarantine allows 0" in output
