@@ -53,6 +53,7 @@ rule composed_clips:
         mem_mb=lambda wildcards, attempt: paths.grown(6000, attempt),
         runtime=480,
         gpu=evaluation_paths.gpus(CONFIG),
+        gpu_share=evaluation_paths.gpu_share(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
         reader=lambda wildcards: CONFIG.evaluation.reader,
     params:
@@ -93,6 +94,7 @@ rule composed_queries:
         mem_mb=lambda wildcards, attempt: paths.grown(6000, attempt),
         runtime=1440,
         gpu=evaluation_paths.gpus(CONFIG),
+        gpu_share=evaluation_paths.gpu_share(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
         reader=lambda wildcards: CONFIG.evaluation.reader,
     params:
@@ -131,6 +133,7 @@ rule composed_evaluate:
         mem_mb=lambda wildcards, attempt: paths.grown(4000, attempt),
         runtime=480,
         gpu=evaluation_paths.gpus(CONFIG),
+        gpu_share=evaluation_paths.gpu_share(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
     params:
         settings=lambda wildcards: composed.settings(
