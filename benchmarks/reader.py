@@ -24,6 +24,7 @@ import torch
 
 from perturbations.engine import shards
 from perturbations.evaluation import queries
+from perturbations.evaluation.processors import Images
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS, VideoRow
 from perturbations.plan import recipe
@@ -85,8 +86,10 @@ def main() -> None:
             rows = files.read_rows(Path("part.parquet"), VIDEOS)
             read = cpu_ms(partial(read_all, rows), options.repeats) / len(rows)
             fit = cpu_ms(partial(fit_all, read_all(rows)), options.repeats) / len(rows)
-            clips = queries.Clips([rows[index % len(rows)] for index in range(BATCH)], FRAMES, SIDE, Path())
-            prepared = cpu_ms(partial(clips.batch, slice(0, BATCH)), options.repeats) / BATCH
+            images = Images(SIDE)
+            clips = queries.Clips([rows[index % len(rows)] for index in range(BATCH)], FRAMES, images, Path())
+            kept = clips.batch(slice(0, BATCH)).values.numpy()
+            prepared = cpu_ms(partial(images.normalized, kept), options.repeats) / BATCH
             size = sum(row.bytes or 0 for row in rows) / len(rows) / 1e6
             print(f"| {tier} | {read:.1f} | {fit:.1f} | {prepared:.1f} | {size:.2f} |", flush=True)
 

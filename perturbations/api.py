@@ -268,7 +268,10 @@ def open_clip(row: object, indices: Sequence[int] | None = None, reader: Reader 
         return stack if indices is None else stack[list(indices)]
     only = _only(indices, clip.frame_count)
     if tier == "video":
-        return _collect(_decoded(Clip(_stored_file(clip)), only, reader, clip), indices)
+        path = _stored_file(clip)
+        if only is not None and reader == "pyav":
+            return _collect(decoding.decode_stored(path, only), indices)
+        return _collect(_decoded(Clip(path), only, reader, clip), indices)
     if not isinstance(clip, VideoRow):
         raise ManifestError(f"{clip.item_id!r} has no frames: its storage is {clip.storage!r}")
     return _collect(rendering.render(parse(clip.recipe), source_of(clip), only=only), indices)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -206,6 +207,17 @@ def video_row(wanted: recipe.VideoRecipe, **columns: Any) -> VideoRow:
     return VideoRow(
         **_of_recipe(wanted), **{"draw": wanted.draw, "calibrated": wanted.calibrated or False, **defaults, **columns}
     )
+
+
+def made_row(key: str, tier: recipe.Storage, source: CompleteSource, folder: Path) -> VideoRow:
+    """A row of the videos manifest at severity 3, as the workflow makes it."""
+    wanted = recipe.make(registry.get(key), 3, seed=0, storage=tier)
+    rows = shards.run_videos(
+        wanted, [source], root=folder, folder=folder, journal=folder / "rows.jsonl", stall_limit_s=60
+    )
+    (row,) = rows
+    assert row.status == "complete", row.error
+    return replace(row, path=str(folder / row.path) if row.path else None)
 
 
 def text_row(wanted: recipe.TextRecipe, **columns: Any) -> TextRow:

@@ -20,6 +20,7 @@ from clips import (
     X264_B,
     copied,
     cut,
+    made_row,
     make,
     noise,
     overwritten,
@@ -33,7 +34,6 @@ from clips import (
 from needs import decord as needs_decord
 
 from perturbations import open_clip
-from perturbations.engine import shards
 from perturbations.errors import BackendError, ManifestError, MediaError
 from perturbations.evaluation import backbone, galleries, queries
 from perturbations.manifest.kinds import CompleteSource, VideoRow
@@ -54,17 +54,6 @@ def decord() -> ModuleType:
 def moving(frames: int, height: int, width: int) -> Image:
     large = noise(1, height, width + frames)[0]
     return np.stack([large[:, at : at + width] for at in range(frames)])
-
-
-def made_row(key: str, tier: recipe.Storage, source: CompleteSource, folder: Path) -> VideoRow:
-    """A row of the videos manifest, as the workflow makes it."""
-    wanted = recipe.make(registry.get(key), 3, seed=0, storage=tier)
-    rows = shards.run_videos(
-        wanted, [source], root=folder, folder=folder, journal=folder / "rows.jsonl", stall_limit_s=60
-    )
-    (row,) = rows
-    assert row.status == "complete", row.error
-    return replace(row, path=str(folder / row.path) if row.path else None)
 
 
 def assert_read_alike(row: VideoRow | CompleteSource) -> None:

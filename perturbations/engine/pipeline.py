@@ -122,7 +122,9 @@ class _Work:
         intended = self.intended(keep=check)
         with storage.atomic_path(self._target) as temporary:
             clock = timing(self._recipe, self._source)
-            encoding.encode(intended.first(), temporary, storage.PROFILES[profile], clock)
+            settings = storage.PROFILES[profile]
+            keys = set(uniform_indices(settings.key_frames, self._num_frames)) if settings.key_frames else ()
+            encoding.encode(intended.first(), temporary, settings, clock, key_frames=keys)
             return self.measure_video(temporary, intended if check else None)
 
     def measure_video(self, path: Path, intended: _Twice | None) -> Measured:

@@ -189,7 +189,7 @@ def _clean(snippets: list[list[Image]], tier: str, rate: Fraction, frames: int, 
         sizes = _packet_sizes(path)
         key_frame += sizes[0] / len(snippets)
         predicted += sizes[1:]
-    keys = math.ceil(frames / _GROUP.get(tier, _LONGEST_GROUP))
+    keys = min(frames, math.ceil(frames / _GROUP.get(tier, _LONGEST_GROUP)) + (PROFILES[tier].key_frames or 0))
     mean = sum(predicted) / len(predicted) if predicted else key_frame
     return (keys * key_frame + max(0, frames - keys) * mean) / (frames * pixels)
 

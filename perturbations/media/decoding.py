@@ -106,6 +106,50 @@ def _decode_stream(
         raise MediaError(f"no frame{span}")
 
 
+def decode_stored(path: Path, only: Collection[int]) -> Iterator[Frame]:
+    """Some frames, by their positions, of a file that this package has written: the same as `decode` gives.
+
+    Frames between the wanted ones and the key frames before them are not decoded, so damage there is not noticed.
+    Raises `MediaError`.
+    """
+    frames = list(_from_key_frames(path, set(only)))
+    yield from frames if len(frames) == len(set(only)) else decode(Clip(path), only=only)
+
+
+def _from_key_frames(path: Path, only: Collection[int]) -> Iterator[Frame]:
+    """Ends at once in a file whose frames are stored in another order than they are shown in."""
+    with opening.opened(path) as container:
+        stream = opening.video_stream(path, container)
+        if stream.codec_context.name != "h264" or stream.codec_context.has_b_frames:
+            return
+        origin, last_wanted = stream.start_time or 0, max(only, default=-1)
+        to_array: Callable[[av.VideoFrame], Image] | None = None
+        waiting: list[av.Packet[av.VideoStream]] = []
+        packets = (packet for packet in opening.packets(container, stream) if packet.size)
+        for position, packet in zip(range(last_wanted + 1), packets, strict=False):
+            if packet.is_corrupt:
+                raise MediaError("a part of the file is damaged or missing")
+            if packet.is_keyframe:
+                waiting.clear()
+            waiting.append(packet)
+            if position in only:
+                frame = _last_frame(waiting)
+                waiting.clear()
+                if frame is None or packet.pts is None or frame.pts != packet.pts:
+                    return
+                to_array = to_array or pixels.converter(stream, frame)
+                yield Frame(to_array(frame), packet.pts - origin, position)
+
+
+def _last_frame(packets: Iterable[av.Packet[av.VideoStream]]) -> av.VideoFrame | None:
+    frame = None
+    for packet in packets:
+        for frame in packet.decode():
+            if frame.is_corrupt:
+                raise MediaError("a frame is damaged")
+    return frame
+
+
 class _CountedPackets:
     """Demuxes and decodes a stream and counts its packets, to detect a file that was cut short."""
 

@@ -5,12 +5,13 @@ Encoders run on one thread: results of libx264 depend on the thread count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from fractions import Fraction
 from pathlib import Path
 
 import av
 import numpy as np
+from av.video.frame import PictureType
 
 from perturbations.arrays import Image
 from perturbations.errors import MediaError
@@ -26,11 +27,14 @@ _MOST_TICKS = 65_535
 """Per second, in MPEG-4."""
 
 
-def encode(frames: Iterable[Frame], path: Path, profile: Profile, timing: Timing) -> str:
+def encode(
+    frames: Iterable[Frame], path: Path, profile: Profile, timing: Timing, *, key_frames: Collection[int] = ()
+) -> str:
     """Write RGB frames as an MP4 in a storage profile, in constant memory, and return the pixel format.
 
     4:2:0 halves both sides, so a clip with an odd side is stored as 4:4:4 by the `compatible` profile. A profile with
-    a bitrate counts frames instead of their times.
+    a bitrate counts frames instead of their times. The frames at the places `key_frames` become key frames, besides
+    those that the encoder chooses.
     Raises `OutputError` when the disk refuses, `MediaError` when there is no frame.
     """
     if profile.pixel_bits is not None:
@@ -39,7 +43,7 @@ def encode(frames: Iterable[Frame], path: Path, profile: Profile, timing: Timing
     with output_errors(path), av.open(f"file:{path}", "w", format="mp4") as container:
         stream: av.VideoStream | None = None
         reformat: Callable[[av.VideoFrame], av.VideoFrame] = _unchanged
-        for frame in frames:
+        for place, frame in enumerate(frames):
             height, width = frame.image.shape[:2]
             if stream is None:
                 pix_fmt = profile.pix_fmt
@@ -54,6 +58,8 @@ def encode(frames: Iterable[Frame], path: Path, profile: Profile, timing: Timing
             picture = reformat(_picture(frame.image, profile))
             picture.pts = frame.pts
             picture.time_base = timing.time_base
+            if place in key_frames:
+                picture.pict_type = PictureType.I
             container.mux(stream.encode(picture))
         if stream is None:
             raise MediaError("no frame to encode")

@@ -43,6 +43,7 @@ class StoredVideo(Record):
     pix_fmt: str
     options: dict[str, str]
     pixel_bits: int | None = None
+    key_frames: int | None = None
 
 
 class StoredFrames(Record):
@@ -65,7 +66,7 @@ def stored_video(profile: str) -> StoredVideo:
     """Full-length files in a profile: "lossless", "high", "compatible" or "released"."""
     settings = PROFILES[profile]
     described = {"profile": profile, "codec": settings.codec, "pix_fmt": settings.pix_fmt}
-    options = {"options": dict(settings.options), "pixel_bits": settings.pixel_bits}
+    options = {"options": dict(settings.options), "pixel_bits": settings.pixel_bits, "key_frames": settings.key_frames}
     return StoredVideo.model_validate({**described, **options})
 
 
