@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import cv2
@@ -18,6 +19,7 @@ from perturbations.cli.main import main, parser
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES
 from perturbations.plan import config
+from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 
 REPOSITORY = Path(__file__).parents[1]
@@ -190,6 +192,22 @@ def test_planning_imports_nothing_heavy() -> None:
     program += "assert not {'numpy', 'cv2', 'av', 'pandas', 'pyarrow'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_job_writes_its_rows_without_pandas(tmp_path: Path) -> None:
+    clip = write_clip(tmp_path / "a.mp4", scene(3, 16, 16))
+    line = asdict(ListedClip(item_id="a", source_video_id="a", path=str(clip)))
+    (tmp_path / "shard.jsonl").write_text(json.dumps(line))
+    arguments = ["rule", "sources", "--dataset", "d", "--listed", str(tmp_path / "shard.jsonl")]
+    arguments += ["--output", str(tmp_path / "part.parquet")]
+    program = f"import sys; sys.argv = ['perturb', *{arguments!r}]\n"
+    program += "from perturbations.cli.main import main\nassert main() == 0\n"
+    program += "assert 'pandas' not in sys.modules, 'pandas is imported'\n"
+    program += "import pyarrow as pa\nframe = pa.table({'a': [1, None]}).to_pandas()\n"
+    program += "assert frame['a'].isna().tolist() == [False, True] and pa.array(frame['a']).null_count == 1"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(files.read_rows(tmp_path / "part.parquet", SOURCES)) == 1
 
 
 def test_perturbations_has_its_public_names() -> None:

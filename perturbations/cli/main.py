@@ -29,7 +29,7 @@ from perturbations.cli import (
 )
 from perturbations.cli.arguments import Command, Parser, add_sections
 from perturbations.errors import PerturbationError
-from perturbations.system import limits, shown
+from perturbations.system import arrow, limits, shown
 
 _SECTIONS = {
     "start": (people_init, people_show, people_completion),
@@ -52,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: Command = options.command
     try:
         limits.use(limits.parse(options.limits))
+        if arguments is None and options.is_job:
+            arrow.leave_out_pandas()
         return command(options)
     except PerturbationError as error:
         print(f"perturb: {shown.lines(str(error))}", file=sys.stderr)
@@ -77,6 +79,7 @@ def parser() -> Parser:
         description="Perturb videos and captions like the robustness benchmarks for video-text retrieval.",
         epilog="perturb COMMAND --help explains a command. Corpora are made by snakemake.",
     )
+    command_line.set_defaults(is_job=False)
     command_line.add_argument("--version", action="version", version=f"perturb {__version__}")
     given = os.environ.get(limits.ENVIRONMENT, "{}")
     command_line.add_argument(

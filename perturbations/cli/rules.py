@@ -11,6 +11,7 @@ _TEXT = "what the workflow's rules call, one job each; nobody needs to type thes
 def add(commands: Commands) -> None:
     """Declare the commands of all modules `rules_*`."""
     parser = commands.add_parser("rule", help=_TEXT, description=f"{_TEXT[:1].upper()}{_TEXT[1:]}.")
+    parser.set_defaults(is_job=True)
     of_rules = parser.add_subparsers(metavar="COMMAND", required=True)
     for group in (rules_clips, rules_captions, rules_manifests, rules_evaluation, rules_composed):
         group.add(of_rules)
