@@ -19,7 +19,6 @@ from perturbations.guides import registry as guides
 from perturbations.guides.registry import AnalysisRecipe, GuideRecipe
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.plan import calibration_table
-from perturbations.plan import config as configuration
 from perturbations.suites import registry
 from perturbations.system.records import Record, canonical, digest, parse_record
 from perturbations.system.storage import PROFILES
@@ -70,8 +69,16 @@ def stored_video(profile: str) -> StoredVideo:
     return StoredVideo.model_validate({**described, **options})
 
 
+def _default_backends() -> configuration.Backends:
+    from perturbations.plan import config as configuration
+
+    return configuration.Backends()
+
+
 def storage_of(wanted: configuration.Storage) -> Storage:
     """The configured storage tier, with the encoder settings of its profile."""
+    from perturbations.plan import config as configuration
+
     if isinstance(wanted, configuration.VideoStorage):
         return stored_video(wanted.profile)
     return StoredFrames(num_frames=wanted.num_frames) if isinstance(wanted, configuration.FramesStorage) else Unstored()
@@ -80,6 +87,8 @@ def storage_of(wanted: configuration.Storage) -> Storage:
 # --- recipes ----------------------------------------------------------------------------------------------------------
 
 if TYPE_CHECKING:
+    from perturbations.plan import config as configuration
+
     AnyGuide = GuideRecipe
 else:
     AnyGuide = guides.any_recipe()
@@ -250,7 +259,7 @@ def make(
         tier = stored_video("lossless")
     guide = None
     if perturbation.guide is not None:
-        chosen = backends or configuration.Backends()
+        chosen = backends or _default_backends()
         settings = chosen.guide_settings(variant=perturbation.variant, sampled=_sampled(storage), donors=donors)
         guide = guides.get(perturbation.guide).settle(settings)
     return VideoRecipe.model_validate(
