@@ -21,6 +21,7 @@ import tiny_models
 from test_evaluation import CAPTIONS, job, run
 from tta_models import tiny_clip
 
+from perturbations.backbones import registry
 from perturbations.errors import ConfigError
 from perturbations.evaluation import backbone, openai_names, processors
 from perturbations.manifest.kinds import CompleteSource
@@ -61,7 +62,7 @@ def load(folder: Path, checkpoint: Path | None = None) -> backbone.Backbone:
 
 
 def test_every_supported_architecture_is_tested() -> None:
-    assert set(SAVED) == set(PROCESSORS) == set(backbone.MODEL_CLASSES)
+    assert set(SAVED) == set(PROCESSORS) == set(registry.backbones())
 
 
 @pytest.mark.parametrize("kind", SAVED)

@@ -1,0 +1,71 @@
+"""The type of a backbone, an architecture of dual encoders, and the look-up. Standard library only.
+
+Every other file of this package declares one architecture as `BACKBONE`. The weights are a folder of transformers; what
+prepares images and texts is read from that folder and checked against what is declared here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from perturbations import shelf
+from perturbations.errors import ConfigError, ShelfError
+
+SHELF = "perturbations.backbones"
+
+Reads = Literal["end", "first", "last"]
+"""The token whose output is a text's feature: that which ends the text, the first, or the last of a fixed number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backbone:
+    """One architecture: what each file of the shelf declares as `BACKBONE`.
+
+    Attributes:
+        name: the `model_type` of a folder's config.json; the name of the file.
+        title: its name in tables.
+        source: where the architecture comes from.
+        place: backbones are listed by ascending place.
+        model_class: the class of transformers that loads the weights.
+        image_processor: the class of transformers whose settings the folder's preprocessor_config.json holds.
+        example: the name of published weights.
+        reads: the token whose output is a text's feature.
+        masks_padding: whether a text is padded to the longest of its batch and the padding masked; otherwise every text
+            is padded to the maximum length, and the padding is not masked.
+        places_follow_padding: whether the first token's position is the id after the padding's, as in XLM-R.
+        own_pass: whether frames take the faster pass of `tta.towers` where the model is large.
+        openai_checkpoints: whether a fine-tuned checkpoint may have OpenAI's names, as CLIP4Clip's have.
+    """
+
+    name: str
+    title: str
+    source: str
+    place: int
+    model_class: str
+    image_processor: str
+    example: str
+    reads: Reads = "first"
+    masks_padding: bool = True
+    places_follow_padding: bool = False
+    own_pass: bool = False
+    openai_checkpoints: bool = False
+
+
+@cache
+def backbones() -> dict[str, Backbone]:
+    """Every backbone by its name, in the order of tables. Raises `ShelfError` where a file's has another name."""
+    declared = shelf.things(SHELF, "BACKBONE", Backbone)
+    for file_name, entry in declared.items():
+        if entry.name != file_name:
+            raise ShelfError(f"{SHELF}.{file_name} declares the backbone {entry.name!r}; give both one name")
+    return {entry.name: entry for entry in sorted(declared.values(), key=lambda entry: (entry.place, entry.name))}
+
+
+def backbone(name: str, where: object) -> Backbone:
+    """The backbone called `name`, the model type of the folder `where`; raises `ConfigError` when there is none."""
+    known = backbones()
+    if name not in known:
+        raise ConfigError(f"{where} holds a {name!r} model; allowed: {', '.join(known)}")
+    return known[name]
