@@ -11,7 +11,7 @@ from functools import cache
 from typing import Literal
 
 from perturbations import shelf
-from perturbations.errors import ConfigError, ShelfError
+from perturbations.errors import ConfigError, ShelfError, did_you_mean, short
 
 SHELF = "perturbations.backbones"
 
@@ -52,20 +52,47 @@ class Backbone:
     own_pass: bool = False
     openai_checkpoints: bool = False
 
+    @property
+    def tokens(self) -> str:
+        """For tables: how texts are padded, and which token's output is a text's feature."""
+        length = "the longest of the batch, masked" if self.masks_padding else "the full length, not masked"
+        return f"{_READ[self.reads]}; padded to {length}"
+
+    @property
+    def abilities(self) -> str:
+        """For tables: what it has beside what all have."""
+        own = "a faster pass of frames" if self.own_pass else ""
+        return " and ".join(filter(None, [own, "checkpoints in OpenAI's names" if self.openai_checkpoints else ""]))
+
+
+_READ: dict[Reads, str] = {"end": "its end", "first": "its first token", "last": "its last token"}
+
 
 @cache
 def backbones() -> dict[str, Backbone]:
-    """Every backbone by its name, in the order of tables. Raises `ShelfError` where a file's has another name."""
+    """Every backbone by its name, in the order of tables.
+
+    Raises `ShelfError` where a file's backbone has another name, or two have one title.
+    """
     declared = shelf.things(SHELF, "BACKBONE", Backbone)
     for file_name, entry in declared.items():
         if entry.name != file_name:
             raise ShelfError(f"{SHELF}.{file_name} declares the backbone {entry.name!r}; give both one name")
-    return {entry.name: entry for entry in sorted(declared.values(), key=lambda entry: (entry.place, entry.name))}
+    ordered = sorted(declared.values(), key=lambda entry: (entry.place, entry.name))
+    titles = [entry.title for entry in ordered]
+    if repeated := sorted({title for title in titles if titles.count(title) > 1}):
+        raise ShelfError(f"two backbones of {SHELF} have the title {repeated[0]!r}; give one of them another")
+    return {entry.name: entry for entry in ordered}
 
 
 def backbone(name: str, where: object) -> Backbone:
-    """The backbone called `name`, the model type of the folder `where`; raises `ConfigError` when there is none."""
+    """The backbone called `name`, the model type of the folder `where`.
+
+    Raises `ConfigError` with the known and the nearest names when there is none.
+    """
     known = backbones()
     if name not in known:
-        raise ConfigError(f"{where} holds a {name!r} model; allowed: {', '.join(known)}")
+        raise ConfigError(
+            f"{where} holds a {short(name)} model; allowed: {', '.join(known)}{did_you_mean(name, known)}"
+        )
     return known[name]
