@@ -2,6 +2,8 @@
 
     python benchmarks/tta.py [--device cpu|cuda] [--methods none tcr hatvtr] [--forms ours plain] [--batches 1]
                              [--batch-size 16] [--frames 12] [--gallery 1000] [--direction v2t|t2v]
+                             [--steps 3] [--pooling clip4clip|xpool] [--patch 32]
+    python benchmarks/tta.py --memory [--methods sar]
 
 ViT-B/32 with random weights, 3 steps; on a CPU one thread. Videos of 12 frames as queries (v2t), or captions of 77
 tokens, the most that CLIP takes (t2v). Every row has a process of its own, one after the other. `ms` is the median over
@@ -14,6 +16,10 @@ Forms: `ours`; `tf32` and `bfloat16`, ours in that precision; `plain`, transform
 over the whole batch of frames normalized before, gradients for LayerNorms only, which is what the reference code does;
 `plain-all`, the same with gradients for every weight of the query's tower. The gallery's features are random: it is
 encoded once before and not measured.
+
+`--memory` prints what plan/evaluation_sizes.py was made from: the peak of a process per size of its batches, and how
+much of it was not there before the first batch (libraries, model, gallery), in units: batch x frames x tokens x width
+x layers numbers of 4 bytes, what one activation of every layer takes.
 """
 
 from __future__ import annotations
@@ -21,11 +27,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 FORMS = ("ours", "tf32", "bfloat16", "plain", "plain-all")
 REFERENCE_S = {"none": 1.43, "tcr": 7.34, "hatvtr": 7.75}
@@ -35,12 +42,47 @@ PAPER_MS = {"none": 2.25, "tent": 26.26, "tcr": 26.37, "sar": 53.41, "hatvtr": 3
 """Per query on an RTX 4090 (HAT-VTR, Tab. 8 and 9)."""
 
 
+class Size(NamedTuple):
+    """A row of the table of memory."""
+
+    method: str
+    direction: str
+    batch_size: int
+    steps: int
+    frames: int = 12
+    pooling: str = "clip4clip"
+    patch: int = 32
+
+    @property
+    def unit_mib(self) -> float:
+        """One activation of every layer of the tower that adapts, in MiB."""
+        tokens, width = ((224 // self.patch) ** 2 + 1, 768) if self.direction == "v2t" else (77, 512)
+        frames = self.frames if self.direction == "v2t" else 1
+        return 4 * self.batch_size * frames * tokens * width * 12 / 2**20
+
+
+SIZES = (
+    Size("none", "v2t", 4, 3),
+    Size("tcr", "v2t", 4, 2),
+    Size("hatvtr", "v2t", 8, 1),
+    Size("tcr", "v2t", 4, 1, pooling="xpool"),
+    Size("tcr", "v2t", 2, 1, patch=16),
+    Size("sar", "v2t", 4, 2),
+    Size("tcr", "v2t", 16, 3),
+    Size("hatvtr", "v2t", 16, 3),
+    Size("tcr", "t2v", 16, 1),
+    Size("tcr", "t2v", 16, 1, pooling="xpool"),
+    Size("sar", "t2v", 16, 1),
+)
+
+
 def measured(method: str, form: str, options: argparse.Namespace) -> dict[str, float]:
     """One run in this process: seconds per query, milliseconds of each part, and memory."""
     import torch
     from transformers import CLIPConfig, CLIPModel
 
-    from perturbations.tta import Gallery, Timings, adapt, clip4clip, task, towers
+    from perturbations.tta import Gallery, Timings, adapt, clip4clip, task, towers, xpool
+    from perturbations.tta.pooling import XPool
     from perturbations.tta.recording import TRANSFER
 
     device = torch.device(options.device)
@@ -49,7 +91,7 @@ def measured(method: str, form: str, options: argparse.Namespace) -> dict[str, f
         torch.set_num_threads(1)
     torch.manual_seed(0)
     vision = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12}
-    config = CLIPConfig(vision_config={**vision, "image_size": 224, "patch_size": 32})
+    config = CLIPConfig(vision_config={**vision, "image_size": 224, "patch_size": options.patch})
     clip = CLIPModel(config).eval().to(device)
     if form.startswith("plain"):
         clip.set_attn_implementation("eager")
@@ -59,14 +101,19 @@ def measured(method: str, form: str, options: argparse.Namespace) -> dict[str, f
         task.layer_norms = lambda tower: list(tower.parameters())
     frames = [] if options.direction == "v2t" else [options.frames]
     gallery = Gallery(options.direction, torch.randn(options.gallery, *frames, config.projection_dim).to(device))
+    pooled = (
+        clip4clip(clip) if options.pooling == "clip4clip" else xpool(clip, XPool(config.projection_dim).state_dict())
+    )
     timings = Timings()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     wall, cpu = time.perf_counter(), time.process_time()
     adapted = adapt(
-        clip4clip(clip),
+        pooled,
         method,
         _queries(options, floats=form.startswith("plain"), pinned=on_gpu),
         gallery,
         direction=options.direction,
+        steps=options.steps,
         precision=form if form in ("tf32", "bfloat16") else "float32",
         timings=timings,
     )
@@ -81,6 +128,7 @@ def measured(method: str, form: str, options: argparse.Namespace) -> dict[str, f
         "wall_s": (time.perf_counter() - wall) / asked,
         "ms": float(total.median()),
         "share": float(parts[TRANSFER].sum() / total.sum()),
+        "before_mib": before,
         "gib": timings.summary()["peak_memory_mib"] / 2**10,
         **{name: float(values.median()) for name, values in parts.items()},
     }
@@ -106,29 +154,62 @@ def _queries(options: argparse.Namespace, *, floats: bool, pinned: bool) -> Iter
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--methods", nargs="+", default=["none", "tcr", "hatvtr"])
+    parser.add_argument("--methods", nargs="+", help="default: none tcr hatvtr; with --memory all of its rows")
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=["ours", "plain"])
     parser.add_argument("--batches", type=int, default=1)
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--frames", type=int, default=12)
     parser.add_argument("--gallery", type=int, default=1000)
     parser.add_argument("--direction", choices=("v2t", "t2v"), default="v2t")
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--pooling", choices=("clip4clip", "xpool"), default="clip4clip")
+    parser.add_argument("--patch", type=int, choices=(16, 32), default=32)
+    parser.add_argument("--memory", action="store_true", help="print the table of memory")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)  # a row's own process
     options = parser.parse_args()
     if options.one:
         print(json.dumps(measured(*options.one, options)))
-        return
+    elif options.memory:
+        _print_memory(options.methods)
+    else:
+        _print_times(options)
+
+
+def _row(method: str, form: str, arguments: list[str]) -> dict[str, float]:
+    """The figures of a process of its own."""
+    command = [sys.executable, __file__, *arguments, "--one", method, form]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def _print_memory(methods: list[str] | None) -> None:
+    print("| method, direction | batch | frames | steps | peak MiB | before the first batch, MiB | the rest in units |")
+    print("|---|---|---|---|---|---|---|")
+    for size in SIZES:
+        if methods is not None and size.method not in methods:
+            continue
+        chosen = [f"--{name.replace('_', '-')}={value}" for name, value in size._asdict().items() if name != "method"]
+        figures = _row(size.method, "ours", chosen)
+        peak = figures["gib"] * 2**10
+        what = [size.method, size.direction] + ["xpool"] * (size.pooling == "xpool")
+        what += [f"patches of {size.patch}"] * (size.patch != 32)
+        frames = size.frames if size.direction == "v2t" else ""
+        units = (peak - figures["before_mib"]) / size.unit_mib
+        known = f"{', '.join(what)} | {size.batch_size} | {frames} | {size.steps}"
+        print(f"| {known} | {peak:,.0f} | {figures['before_mib']:,.0f} | {units:.1f} |", flush=True)
+
+
+def _print_times(options: argparse.Namespace) -> None:
     print(
         "| method | form | ms per query, p50 | transfer | encode / adapt / rerank ms | cpu s/query | peak GiB "
         "| paper, RTX 4090, ms | published code, cpu s |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
-    for method in options.methods:
+    for method in options.methods or ["none", "tcr", "hatvtr"]:
         for form in options.forms:
-            command = [sys.executable, __file__, *sys.argv[1:], "--one", method, form]
-            environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
-            row = json.loads(done.stdout.splitlines()[-1])
+            row = _row(method, form, sys.argv[1:])
             parts = " / ".join(f"{row[name]:.1f}" for name in ("encode", "adapt", "rerank"))
             in_paper = PAPER_MS.get(method, "")
             published = REFERENCE_S.get(method, "") if options.direction == "v2t" else ""

@@ -20,6 +20,7 @@ from typing import Any
 
 import rooms
 
+from perturbations.backbones import registry as backbones
 from perturbations.datasets import registry as datasets
 from perturbations.models import registry as models
 from perturbations.plan import config
@@ -192,8 +193,17 @@ def of_methods() -> str:
     for name, entry in methods.methods().items():
         rates = " / ".join(f"{rate:.0e}".replace("e-0", "e-") for rate in entry.rates or ())
         needs = ["a bank"] * entry.needs_bank + ["all queries"] * entry.needs_all_queries
-        rows.append([f"`{name}`", entry.paper, entry.minimizes, rates, entry.gives, ", ".join(needs)])
-    return table(["name", "paper", "minimizes", "lr v2t / t2v", "gives", "needs"], rows)
+        rows.append([entry.title, f"`{name}`", entry.paper, entry.minimizes, rates, entry.gives, ", ".join(needs)])
+    return table(["method", "in config.yaml", "paper", "minimizes", "lr v2t / t2v", "gives", "needs"], rows)
+
+
+def of_backbones() -> str:
+    """A line per architecture of dual encoders."""
+    rows = []
+    for name, entry in backbones.backbones().items():
+        cells = [entry.title, f"`{name}`", entry.source, f"`{entry.model_class}`", f"`{entry.example}`"]
+        rows.append([*cells, entry.tokens, entry.abilities])
+    return table(["backbone", "model type", "source", "class", "for example", "a text is read at", "it also has"], rows)
 
 
 def of_models() -> str:
@@ -228,6 +238,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "commands": of_commands(rules=False),
     "rule commands": of_commands(rules=True),
     "methods": of_methods,
+    "backbones": of_backbones,
     "models": of_models,
     **{
         f"example {name}": example(f"{name}s", constant)
@@ -236,6 +247,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
             ("dataset", "ADAPTER"),
             ("guide", "GUIDE"),
             ("method", "METHOD"),
+            ("backbone", "BACKBONE"),
             ("export", "EXPORT"),
         )
     },

@@ -83,6 +83,7 @@ def test_every_rule_calls_a_command_that_there_is() -> None:
         (["show", "impulse_noise"], "did you mean mlvp/impulse_noise or mm_robustness/impulse_noise or"),
         (["video", "x.mp4", "y.mp4", "-p", "mlvp/fogg", "-s", "1"], "did you mean mlvp/fog"),
         (["list", "MLPV"], "did you mean mlvp?"),
+        (["list", "backbone"], "did you mean backbones?"),
     ],
 )
 def test_a_mistyped_name_brings_what_it_may_have_meant(
@@ -115,6 +116,15 @@ def test_list_and_show_print_json(capsys: pytest.CaptureFixture[str]) -> None:
     for form in entry.forms():
         for severity in form.severities:
             assert shown["variants"][form.variant]["parameters"][str(severity)] == dict(form.parameters(severity))
+
+
+def test_list_prints_methods_with_their_papers_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("list", "methods") == 0
+    assert "hatvtr  HAT-VTR  HAT-VTR, Sec. 4; minimizes" in capsys.readouterr().out
+    assert run("list", "methods", "--json") == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["qbnorm"]["title"] == "QB-Norm"
+    assert rows["hatvtr"]["rates"] == {"v2t": 3e-4, "t2v": 3e-5}
 
 
 def test_verify_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

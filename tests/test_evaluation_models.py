@@ -21,9 +21,11 @@ import tiny_models
 from test_evaluation import CAPTIONS, job, run
 from tta_models import tiny_clip
 
+from perturbations.backbones import registry
 from perturbations.errors import ConfigError
 from perturbations.evaluation import backbone, openai_names, processors
 from perturbations.manifest.kinds import CompleteSource
+from perturbations.tta import towers
 
 SAVED: dict[str, Callable[[Path], Path]] = {
     "clip": tiny_models.save_clip,
@@ -61,7 +63,7 @@ def load(folder: Path, checkpoint: Path | None = None) -> backbone.Backbone:
 
 
 def test_every_supported_architecture_is_tested() -> None:
-    assert set(SAVED) == set(PROCESSORS) == set(backbone.MODEL_CLASSES)
+    assert set(SAVED) == set(PROCESSORS) == set(registry.backbones())
 
 
 @pytest.mark.parametrize("kind", SAVED)
@@ -89,6 +91,38 @@ def test_every_architecture_goes_through_the_whole_runner(
     assert [row.method for row in results] == ["none", "tcr"]
     assert (results[1].updates + results[1].empty, results[1].non_finite) == (3, 0)
     assert len(ranks) == 2 * len(CAPTIONS)
+
+
+PUBLISHED = {"clip": tiny_models.save_clip_b16, "blip": tiny_models.save_blip_b16}
+"""Models with ViT-B/16's patches, and the tokenizers of the published folders."""
+
+
+@pytest.mark.parametrize("direction", ["v2t", "t2v"])
+@pytest.mark.parametrize("kind", PUBLISHED)
+def test_patches_of_16_and_published_tokenizers_go_through_the_whole_runner(
+    kind: str, direction: str, rows: list[CompleteSource], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(towers, "SMALLEST_WIDTH", 1)  # CLIP takes the pass of large towers
+    folder = PUBLISHED[kind](tmp_path / kind)
+    assert load(folder).images.size == 224
+    results, ranks, _ = run(job(direction, ["none", "sar", "hatvtr"]), folder, rows, tmp_path)
+    assert [row.method for row in results] == ["none", "sar", "hatvtr"]
+    assert [(row.updates + row.empty, row.non_finite) for row in results] == [(0, 0), (3, 0), (3, 0)]
+    assert len({row.queries_sha256 for row in results}) == 1
+    assert len(ranks) == 3 * len(CAPTIONS)
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_a_backbone_can_do_what_its_entry_says(
+    kind: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = registry.backbone(kind, "here")
+    model = getattr(transformers, declared.model_class).from_pretrained(folders[kind])
+    model.config.vision_config.hidden_act = "quick_gelu"
+    monkeypatch.setattr(towers, "SMALLEST_WIDTH", 1)
+    assert towers.is_plain_clip(model) == declared.own_pass
+    settings = json.loads((folders[kind] / IMAGES).read_text())
+    assert settings["image_processor_type"].removesuffix("Pil") == declared.image_processor
 
 
 def remove(*names: str) -> Callable[[Path], object]:

@@ -39,6 +39,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import report_page as synthetic
 
 METHODS = ("none", "tcr", "hatvtr")
+TITLES = ["none", "TCR", "HAT-VTR"]
 CSV = "data:text/csv;charset=utf-8,"
 B32, B16, XPOOL = "clip4clip-b32-qs-0a", "clip4clip-b16-qs-0b", "xpool-b32-qgs_cross-0c"
 NASTY = '<script>alert(1)</script>\n"quoted" видео 影片'
@@ -243,10 +244,10 @@ def test_two_models_never_mix(tmp_path: Path) -> None:
     assert [[cell for cell, _ in line] for line in table[2:]] == [
         ["clip4clip-b16-qs"],
         ["none", "60.0", "50.0"],
-        ["tcr", "58.0", "48.0"],
+        ["TCR", "58.0", "48.0"],
         ["clip4clip-b32-qs"],
         ["none", "40.0", "30.0"],
-        ["tcr", "42.0", "32.0"],
+        ["TCR", "42.0", "32.0"],
         ["xpool-b32-qgs_cross"],
         ["none", "70.0", "60.0"],
     ]
@@ -300,14 +301,14 @@ def test_tables_are_the_papers(report: Path) -> None:
     names = [text for text, _ in table[1] if text not in ("", "average")]
     assert names == [entry.name for entry in registry.perturbations("mlvp", "video")]
     by_name = {line[0][0]: line[1:] for line in table[2:]}
-    assert list(by_name) == list(METHODS)
+    assert list(by_name) == TITLES
     assert by_name["none"][0] == ("80.0", "u")
     # Ties are all best.
-    assert by_name["tcr"][0] == by_name["hatvtr"][0] == ("81.0", "strong")
-    assert by_name["hatvtr"][1] == ("39.0", "strong")
-    assert by_name["tcr"][1] == ("37.0", "u")
+    assert by_name["TCR"][0] == by_name["HAT-VTR"][0] == ("81.0", "strong")
+    assert by_name["HAT-VTR"][1] == ("39.0", "strong")
+    assert by_name["TCR"][1] == ("37.0", "u")
     assert by_name["none"][1] == ("35.0", "")
-    assert by_name["hatvtr"][-1] == ("39.0", "strong")
+    assert by_name["HAT-VTR"][-1] == ("39.0", "strong")
     assert "mm_robustness at severity 1: R@1" in content.tables
 
 
@@ -366,7 +367,7 @@ def test_robustness_is_against_the_methods_own_clean_result(report: Path) -> Non
     for name, expected in (("absolute robustness", 1 - (81 - 49) / 100), ("MultiModal Impact", (81 - 49) / 81)):
         table = tables[f"demo, videos ask for captions (v2t): {name}"]
         assert [text for text, _ in table[1]][1:] == ["low", "mid", "high"]
-        (line,) = (line for line in table if line[0][0] == "hatvtr")
+        (line,) = (line for line in table if line[0][0] == "HAT-VTR")
         # 81 clean; 59 and 39 at severities 1 and 5.
         assert line[1][0] == f"{expected:.2f} ± 0.00"
 
@@ -399,7 +400,7 @@ def test_what_was_not_measured_is_left_empty(tmp_path: Path) -> None:
     page.write(tmp_path / "page.html", results=[tmp_path / "r.parquet"])
     tables = read(tmp_path / "page.html").tables
     (hubness,) = (table for name, table in tables.items() if "hubness" in name)
-    assert [line[0][0] for line in hubness[1:]] == list(METHODS)
+    assert [line[0][0] for line in hubness[1:]] == TITLES
     assert {text for line in hubness[1:] for text, _ in line[1:]} == {""}
 
 
@@ -463,7 +464,7 @@ def test_the_first_table_is_of_categories_with_changes_and_intervals(few: Path) 
     ]
     table = content.tables[f"R@1: a<b>, {where}"]
     assert [text for text, _ in table[0]] == ["method", "clean", "low", "mid", "high", "all"]
-    assert [line[0][0] for line in table[1:]] == list(METHODS)
+    assert [line[0][0] for line in table[1:]] == TITLES
     for place in range(1, 6):
         baseline, *others = (line[place][0].split("|") for line in table[1:])
         value, change, interval = baseline
@@ -541,6 +542,13 @@ def test_every_tables_csv_holds_the_table(few: Path, large: Path, report: Path) 
                 shown = shown[1:] if len(shown) > len(lines) else shown
             assert lines == shown, caption
             assert all(any(own in name for own in heads) for name in content.files[caption][0][2:])
+
+
+def test_methods_have_their_papers_names_on_the_page_and_in_csv_files(few: Path) -> None:
+    files = {caption: rows for caption, rows in read(few).files.items() if rows[0][0] == "method"}
+    assert files
+    assert all([row[0] for row in rows[1:]] == TITLES for rows in files.values())
+    assert not re.search(r"\b(hatvtr|tcr)\b", re.sub(r"data:[^\"]*", "", few.read_text(encoding="utf-8")))
 
 
 def test_csv_names_are_no_formulas() -> None:

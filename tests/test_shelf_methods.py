@@ -114,7 +114,7 @@ def test_the_page_has_a_row_of_it(copy: Path) -> None:
     )
     tables = json.loads(run(copy, "-c", program))
     names = [line[0][0] for line in tables["unperturbed queries"][1:]]
-    assert names == ["none", "read", "Mean-centred <1>", "sar"]
+    assert names == ["none", "READ", "Mean-centred <1>", "SAR"]
     costs = next(table for caption, table in tables.items() if "milliseconds" in caption)
     assert "Mean-centred <1>" in [line[0][0] for line in costs]
 
@@ -137,7 +137,7 @@ def test_exactly_one_method_is_the_baseline_and_it_does_not_adapt() -> None:
     ("changes", "message"),
     [
         ({"tent": {"name": "tnet"}}, "declares the method 'tnet'"),
-        ({"tent": {"title": "sar"}}, "two methods .* have the title 'sar'"),
+        ({"tent": {"title": "SAR"}}, "two methods .* have the title 'SAR'"),
         ({"tent": {"is_baseline": True}}, "has the baselines none, tent"),
         ({"none": {"is_baseline": False}}, r"has the baselines \(none\)"),
     ],
@@ -161,7 +161,7 @@ def test_an_unknown_method_is_told_the_nearest() -> None:
 
 # --- the documentation -----------------------------------------------------------------------------------------------
 
-HEAD = "| name | paper | minimizes | lr v2t / t2v | gives | needs |"
+HEAD = "| method | in config.yaml | paper | minimizes | lr v2t / t2v | gives | needs |"
 
 
 def rate(value: float) -> str:
@@ -170,11 +170,11 @@ def rate(value: float) -> str:
 
 def documented() -> str:
     """The table of methods as the documentation must have it."""
-    lines = [HEAD, "|---|---|---|---|---|---|"]
+    lines = [HEAD, "|---|---|---|---|---|---|---|"]
     for name, entry in registry.methods().items():
         rates = "" if entry.rates is None else " / ".join(map(rate, entry.rates))
         needs = ["a bank"] * entry.needs_bank + ["all queries"] * entry.needs_all_queries
-        cells = (f"`{name}`", entry.paper, entry.minimizes, rates, entry.gives, ", ".join(needs))
+        cells = (entry.title, f"`{name}`", entry.paper, entry.minimizes, rates, entry.gives, ", ".join(needs))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines).replace("|  |", "| |").replace("|  |", "| |") + "\n"
 

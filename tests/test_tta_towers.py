@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -56,6 +57,17 @@ def test_what_goes_through_transformers() -> None:
     for model in (clip(hidden_act="gelu"), hooked):
         expected = model.get_image_features(pixel_values=pixels).pooler_output
         assert torch.equal(towers.image_features(model, pixels), expected)
+
+
+def test_smaller_towers_take_more_frames_per_pass() -> None:
+    def of(**config: Any) -> Any:
+        return SimpleNamespace(config=SimpleNamespace(vision_config=SimpleNamespace(**config)))
+
+    assert towers.chunk_of(of(image_size=224, patch_size=32, hidden_size=768)) == towers.CHUNK
+    assert towers.chunk_of(of(image_size=224, patch_size=14, hidden_size=1024)) == towers.CHUNK
+    assert towers.chunk_of(of(image_size=64, patch_size=16, hidden_size=96)) > 16 * 12
+    for unknown in (of(), of(image_size=64, patch_size=0, hidden_size=96), object()):
+        assert towers.chunk_of(unknown) == towers.CHUNK
 
 
 def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:

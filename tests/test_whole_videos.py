@@ -264,6 +264,22 @@ def test_a_scattered_plan_decodes_its_video_once(long_clip: Path, monkeypatch: p
     assert decoded == list(range(200))
 
 
+def test_a_few_frames_of_a_short_clip_are_read_without_a_copy(
+    long_clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = source_of(clips.source_row(clips.make(tmp_path / "short.mp4", *GOP, frames=72)))
+    wanted = recipe.make(registry.get("mlvp/temporal_scrambling"), 5, seed=1, storage=recipe.Unstored())
+    expected = [frame.image for frame in rendering.render(wanted, short)]
+    monkeypatch.setattr(temporal, "scratch_file", lambda *arguments: pytest.fail("the clip was copied"))
+    only = {0, len(expected) // 3, len(expected) - 1}
+    frames = list(rendering.render(wanted, short, only=only))
+    assert [frame.position for frame in frames] == sorted(only)
+    assert all(np.array_equal(expected[frame.position], frame.image) for frame in frames)
+    with pytest.raises(pytest.fail.Exception):  # far from the start of a long one, a copy is cheaper
+        monkeypatch.setattr(temporal, "_HELD_BYTES", 1)
+        list(rendering.render(wanted, source_of(clips.source_row(long_clip))))
+
+
 def test_clips_of_one_video_share_what_was_made_of_it(
     long_clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

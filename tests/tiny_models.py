@@ -137,6 +137,51 @@ def save_chinese_clip(folder: Path, seed: int = 0) -> Path:
     return folder
 
 
+VIT_B16 = {"image_size": 224, "patch_size": 16, "num_attention_heads": 12, "hidden_size": 48}
+"""A ViT-B/16 but for its width and depth: 197 tokens, 12 heads."""
+
+
+def save_clip_b16(folder: Path, seed: int = 0) -> Path:
+    """CLIP ViT-B/16 as OpenAI's is published: byte pairs; a text ends with the largest id, while the file says 2."""
+    letters = [chr(value) for value in range(ord("!"), ord("~") + 1)]
+    names = [*letters, *(f"{letter}</w>" for letter in letters), "ma", "man</w>", "<|startoftext|>", "<|endoftext|>"]
+    vocabulary = {name: place for place, name in enumerate(names)}
+    tokenizer = transformers.CLIPTokenizer(vocabulary, [("m", "a"), ("ma", "n</w>")], model_max_length=12)
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(seed)
+    text = tower(vocab_size=len(names), max_position_embeddings=12, eos_token_id=2, bos_token_id=0, pad_token_id=1)
+    config = transformers.CLIPConfig(
+        text_config={**text, "hidden_act": "quick_gelu"},
+        vision_config={**tower(**VIT_B16), "hidden_act": "quick_gelu"},
+        projection_dim=16,
+    )
+    transformers.CLIPModel(config).save_pretrained(folder)
+    size, crop = {"shortest_edge": 224}, {"height": 224, "width": 224}
+    transformers.CLIPImageProcessorPil(size=size, crop_size=crop).save_pretrained(folder)
+    return folder
+
+
+def save_blip_b16(folder: Path, seed: int = 0) -> Path:
+    """BLIP's retrieval model with a ViT-B/16 and BERT's word pieces."""
+    letters = [chr(value) for value in range(ord("a"), ord("z") + 1)]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "man", *letters, *(f"##{letter}" for letter in letters)]
+    vocabulary = {name: place for place, name in enumerate(pieces)}
+    tokenizer = transformers.BertTokenizer(vocabulary, model_max_length=12)
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(seed)
+    text = tower(vocab_size=len(pieces), max_position_embeddings=12, encoder_hidden_size=48)
+    ids = {"bos_token_id": 2, "eos_token_id": 3, "sep_token_id": 3, "pad_token_id": 0}
+    config = transformers.BlipConfig(
+        text_config={**text, **ids}, vision_config=tower(**VIT_B16), projection_dim=16, image_text_hidden_size=16
+    )
+    model = transformers.BlipForImageTextRetrieval(config)
+    for parameter in model.parameters():  # BLIP's own start is so near to zero that all images look the same
+        torch.nn.init.normal_(parameter, std=0.1)
+    model.save_pretrained(folder)
+    transformers.BlipImageProcessorPil(size={"height": 224, "width": 224}).save_pretrained(folder)
+    return folder
+
+
 def save_owlv2(folder: Path, seed: int = 0) -> Path:
     tokenizer = clip_tokenizer(folder)
     torch.manual_seed(seed)

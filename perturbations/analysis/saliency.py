@@ -12,7 +12,7 @@ Three answers, the first that is trusted, and each frame says which one it has (
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple, cast
 
 import cv2
@@ -60,7 +60,10 @@ class _Evidence(NamedTuple):
 
 
 class _Boxes(NamedTuple):
-    """Every box between cells: the first and last columns and rows, ends excluded, and the areas in frames."""
+    """Every box between cells, by its pair of columns and its pair of rows: the first and the last, ends excluded.
+
+    `area` is in frames, pairs of columns x pairs of rows.
+    """
 
     x0: npt.NDArray[np.int64]
     y0: npt.NDArray[np.int64]
@@ -211,10 +214,16 @@ def _camera(flow: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     )
     if model is None:
         return np.zeros_like(flow)
-    y, x = np.mgrid[0:height, 0:width].astype(np.float32)
-    moved = np.stack([x, y, np.ones_like(x)], axis=2) @ np.asarray(model, np.float32).T
-    shift: npt.NDArray[np.floating] = moved - np.stack([x, y], axis=2)
+    places = _places(height, width)
+    shift: npt.NDArray[np.floating] = places @ np.asarray(model, np.float32).T - places[:, :, :2]
     return shift
+
+
+@lru_cache(maxsize=1)
+def _places(height: int, width: int) -> Floats:
+    """x, y and 1 of each pixel, H x W x 3."""
+    y, x = np.mgrid[0:height, 0:width].astype(np.float32)
+    return np.stack([x, y, np.ones_like(x)], axis=2)
 
 
 def _contrast(frame: Image) -> Floats:
@@ -252,21 +261,21 @@ def _prior() -> Floats:
 
 @cache
 def _boxes() -> _Boxes:
-    columns, rows = (np.stack(np.triu_indices(count + 1, 1), axis=1) for count in (_COLUMNS, _ROWS))
-    x0, x1 = np.repeat(columns, len(rows), axis=0).T
-    y0, y1 = np.tile(rows, (len(columns), 1)).T
-    return _Boxes(x0, y0, x1, y1, (x1 - x0) * (y1 - y0) / (_COLUMNS * _ROWS))
+    (x0, x1), (y0, y1) = (np.triu_indices(count + 1, 1) for count in (_COLUMNS, _ROWS))
+    return _Boxes(x0, y0, x1, y1, np.outer(x1 - x0, y1 - y0) / (_COLUMNS * _ROWS))
 
 
 def _best(probability: Floats) -> tuple[candidates.Box, float]:
     """The box that is expected to overlap the object most, and by how much: about the mean intersection over union."""
     boxes = _boxes()
     sums = np.pad(probability.astype(np.float64).cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0))) / probability.size
-    within = sums[boxes.y1, boxes.x1] - sums[boxes.y0, boxes.x1] - sums[boxes.y1, boxes.x0] + sums[boxes.y0, boxes.x0]
+    # All pairs of columns by all pairs of rows; whole rows of a table are gathered, which is faster than single sums.
+    low, high = (np.ascontiguousarray(sums[end].T) for end in (boxes.y0, boxes.y1))
+    within = (high - low)[boxes.x1] - high[boxes.x0] + low[boxes.x0]
     overlaps = within / (boxes.area + sums[-1, -1] - within)
-    best = int(overlaps.argmax())
-    corners = (int(boxes.x0[best]), int(boxes.y0[best]), int(boxes.x1[best]), int(boxes.y1[best]))
-    return corners, float(np.clip(overlaps[best], 0, 1))
+    x, y = np.unravel_index(overlaps.argmax(), overlaps.shape)
+    corners = (int(boxes.x0[x]), int(boxes.y0[y]), int(boxes.x1[x]), int(boxes.y1[y]))
+    return corners, float(np.clip(overlaps[x, y], 0, 1))
 
 
 def _fill(cells: Floats) -> float:

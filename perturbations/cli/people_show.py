@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from perturbations.cli.arguments import Commands, add_command, add_json
+from perturbations.errors import UnknownPerturbationError, did_you_mean, short
 
 if TYPE_CHECKING:
     from perturbations.suites.registry import Perturbation
 
+_SHELVES = ("methods", "backbones")
+"""What `perturb list` prints beside perturbations: other shelves that config.yaml names things of."""
+
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "list", _list, "list the perturbations, one per line")
-    parser.add_argument("suite", nargs="?", help="only this suite")
+    parser = add_command(commands, "list", _list, "list the perturbations, the methods or the backbones, one per line")
+    parser.add_argument("suite", nargs="?", help=f"only this suite; or {' or '.join(_SHELVES)}, of evaluations")
     add_json(parser)
 
     parser = add_command(commands, "show", _show, "show one perturbation: its parameters, its source, its kernel")
@@ -28,6 +33,12 @@ def add(commands: Commands) -> None:
 def _list(options: argparse.Namespace) -> int:
     from perturbations.suites import registry
 
+    known = [*registry.suites(), *_SHELVES]
+    if options.suite is not None and options.suite not in known:
+        meant = did_you_mean(options.suite, known)
+        raise UnknownPerturbationError(f"nothing to list: {short(options.suite)}; known: {', '.join(known)}{meant}")
+    if options.suite in _SHELVES:
+        return _list_shelf(options.suite, as_json=options.json)
     entries = registry.perturbations(options.suite)
     if options.json:
         print(json.dumps([_described(entry) for entry in entries], indent=2))
@@ -38,6 +49,47 @@ def _list(options: argparse.Namespace) -> int:
         severities = f"1-{len(entry.severities)}" if len(entry.severities) > 1 else "1"
         print(f"{entry.key:{keys}}  {entry.kind:5}  {entry.level:{levels}}  {severities:3}  {entry.summary}")
     return 0
+
+
+def _list_shelf(name: str, *, as_json: bool) -> int:
+    """Print the methods or the backbones of evaluations."""
+    described = _methods() if name == "methods" else _backbones()
+    if as_json:
+        print(json.dumps([facts for _, facts in described], indent=2))
+        return 0
+    names, titles = (max(len(str(facts[key])) for _, facts in described) for key in ("name", "title"))
+    for text, facts in described:
+        print(f"{facts['name']:{names}}  {facts['title']:{titles}}  {text}")
+    return 0
+
+
+def _methods() -> list[tuple[str, dict[str, object]]]:
+    """The line of each adaptation method, and the same as JSON."""
+    from perturbations.tta.methods import registry
+
+    return [
+        (
+            f"{entry.paper}; minimizes {entry.minimizes}",
+            {
+                "name": entry.name,
+                "title": entry.title,
+                "paper": entry.paper,
+                "minimizes": entry.minimizes,
+                "gives": entry.gives,
+                "rates": None if entry.rates is None else entry.rates._asdict(),
+                "needs_bank": entry.needs_bank,
+                "needs_all_queries": entry.needs_all_queries,
+            },
+        )
+        for entry in registry.methods().values()
+    ]
+
+
+def _backbones() -> list[tuple[str, dict[str, object]]]:
+    """The line of each architecture of dual encoders, and the same as JSON."""
+    from perturbations.backbones import registry
+
+    return [(f"{entry.source}; for example {entry.example}", asdict(entry)) for entry in registry.backbones().values()]
 
 
 def _show(options: argparse.Namespace) -> int:

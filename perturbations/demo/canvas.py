@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -63,26 +64,26 @@ class Dice:
         """A whole number from `low` to `high`, both included."""
         return low + (self.bits() >> 16) % (high - low + 1)
 
-    def noise(self, height: int, width: int) -> NDArray[np.int64]:
-        """int64 (height, width) of independent values 0..255: the same generator, all steps at once."""
+    def noise(self, height: int, width: int) -> NDArray[np.int32]:
+        """int32 (height, width) of independent values 0..255: the same generator, all steps at once."""
         import numpy as np
 
         z = np.arange(1, height * width + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(self.bits())
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return (z >> np.uint64(56)).astype(np.int64).reshape(height, width)
+        return (z >> np.uint64(56)).astype(np.int32).reshape(height, width)
 
-    def clouds(self, height: int, width: int, cell: int) -> NDArray[np.int64]:
-        """int64 (height, width) of values 0..255 that change smoothly over about `cell` pixels."""
+    def clouds(self, height: int, width: int, cell: int) -> NDArray[np.int32]:
+        """int32 (height, width) of values 0..255 that change smoothly over about `cell` pixels."""
         import numpy as np
 
         grid = self.noise(height // cell + 2, width // cell + 2)
         ramp = np.arange(cell, dtype=np.int64)
-        ease = ramp * ramp * (3 * cell - 2 * ramp) * 256 // cell**3  # smoothstep, 0..255
+        ease = (ramp * ramp * (3 * cell - 2 * ramp) * 256 // cell**3).astype(np.int32)  # smoothstep, 0..255
         y, x = np.arange(height), np.arange(width)
         wy, wx = ease[y % cell][:, None], ease[x % cell]
         rows = (grid[y // cell] * (256 - wy) + grid[y // cell + 1] * wy) >> 8
-        mixed: NDArray[np.int64] = (rows[:, x // cell] * (256 - wx) + rows[:, x // cell + 1] * wx) >> 8
+        mixed: NDArray[np.int32] = (rows[:, x // cell] * (256 - wx) + rows[:, x // cell + 1] * wx) >> 8
         return mixed
 
 
@@ -100,7 +101,13 @@ def rect(left: int, top: int, right: int, bottom: int) -> Polygon:
 def oval(x: int, y: int, rx: int, ry: int, start: int = 0, stop: int = 360, step: int = 6) -> Polygon:
     """The points of an ellipse, or of its arc from `start` to `stop` degrees (0 is right, 90 is down)."""
     last = stop if stop - start < 360 else stop - step
-    return [(x + (rx * cos(a) >> 10), y + (ry * sin(a) >> 10)) for a in range(start, last + 1, step)]
+    return [(x + (rx * across >> 10), y + (ry * down >> 10)) for across, down in _directions(start, last, step)]
+
+
+@cache
+def _directions(start: int, last: int, step: int) -> list[tuple[int, int]]:
+    """1024 times the cosine and the sine of some degrees."""
+    return [(cos(degrees), sin(degrees)) for degrees in range(start, last + 1, step)]
 
 
 def band(line: Polygon, thickness: int) -> Polygon:
@@ -108,11 +115,12 @@ def band(line: Polygon, thickness: int) -> Polygon:
     return [*line, *((x, y + thickness) for x, y in reversed(line))]
 
 
-def levels(values: NDArray[np.int64]) -> Image:
+def levels(values: NDArray[np.integer]) -> Image:
     """Clipped to 0..255, in the row-major layout that OpenCV draws on."""
     import numpy as np
 
-    return np.clip(values, 0, 255).astype(np.uint8, order="C")
+    clipped: Image = np.clip(values, 0, 255).astype(np.uint8, order="C")
+    return clipped
 
 
 def surface(dice: Dice, width: int, stops: Sequence[tuple[int, Colour]], patches: int = 4, grain: int = 3) -> Image:
@@ -122,15 +130,16 @@ def surface(dice: Dice, width: int, stops: Sequence[tuple[int, Colour]], patches
     """
     import numpy as np
 
-    rows = np.empty((HEIGHT, 3), np.int64)
+    rows = np.empty((HEIGHT, 3), np.int16)
     rows[:] = stops[0][1]
     for (top, first), (bottom, second) in pairwise(stops):
-        for row in range(top, bottom):
-            rows[row] = mix(first, second, (row - top) * 256 // (bottom - top))
+        parts = np.arange(bottom - top)[:, None] * 256 // (bottom - top)
+        rows[top:bottom] = np.array(first) + ((np.array(second) - np.array(first)) * parts >> 8)  # as `mix`
     rows[stops[-1][0] :] = stops[-1][1]
     soft = dice.clouds(HEIGHT, width, 46) * 2 + dice.clouds(HEIGHT, width, 19) - 384
     texture = soft * patches // 384 + ((dice.noise(HEIGHT, width) - 128) * grain >> 7)
-    return levels(rows[:, None, :] + texture[:, :, None])
+    lit: NDArray[np.int16] = rows[:, None, :] + texture.astype(np.int16)[:, :, None]
+    return levels(lit)
 
 
 def weights(image: Image, mask: Image) -> tuple[Wide, Wide]:

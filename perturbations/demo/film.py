@@ -242,7 +242,7 @@ def _shadow(frame: Image, pose: _Pose, floor: int) -> None:
     patch[...] = patch * (256 - shade) >> 8
 
 
-def _snow(frame: Image, flakes: NDArray[np.int64], t: int) -> None:
+def _snow(frame: Image, flakes: NDArray[np.int32], t: int) -> None:
     """Draw `flakes` (2, n), numbers 0..255, at their places in frame `t`: larger flakes fall faster."""
     import numpy as np
 

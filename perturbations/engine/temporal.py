@@ -127,8 +127,8 @@ def _stretches(positions: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _decoded(positions: Sequence[int]) -> int:
-    """An estimate of how many frames must be decoded to read those at `positions`."""
-    return sum(stretch[-1] - stretch[0] + 1 + _KEY_FRAMES for stretch in _stretches(positions))
+    """An estimate of how many frames must be decoded to read those at `positions`: never more than from the start."""
+    return sum(min(stretch[0], _KEY_FRAMES) + stretch[-1] - stretch[0] + 1 for stretch in _stretches(positions))
 
 
 def frames_at(source: Source, positions: Sequence[int], tick: Tick) -> Iterator[Frame]:

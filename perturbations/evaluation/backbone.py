@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 from torch import Tensor, nn
 
+from perturbations.backbones import registry as backbones
 from perturbations.errors import ConfigError
 from perturbations.evaluation import openai_names
 from perturbations.evaluation.processors import Images, Texts, read_images, read_texts, two_texts
@@ -32,14 +33,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 POOLINGS = ("clip4clip", "xpool")
-MODEL_CLASSES = {
-    "clip": "CLIPModel",
-    "blip": "BlipForImageTextRetrieval",
-    "siglip": "SiglipModel",
-    "altclip": "AltCLIPModel",
-    "chinese_clip": "ChineseCLIPModel",
-}
-"""The class of transformers per `model_type` of a folder's config.json."""
 
 CLIP_PREFIX, POOL_PREFIX = "clip.", "pool_frames."
 BUFFERS = (".position_ids",)
@@ -81,7 +74,7 @@ def load(settings: ModelSettings, folder: str, checkpoint: Path | None, device: 
         described = config_class.from_pretrained(pretrained.folder, local_files_only=True)
     except Exception as error:  # the library's classes check little: nonsense can make them raise anything
         raise ConfigError(f"{pretrained.folder}/config.json does not describe a model: {error}") from error
-    texts = read_texts(pretrained, str(described.model_type), described.text_config)
+    texts = read_texts(pretrained, _declared(pretrained), described.text_config)
     images = read_images(pretrained, described.vision_config)
     model = load_encoder(settings["model"], folder, checkpoint=checkpoint, revision=settings["revision"], device=device)
     weights = [checkpoint] if checkpoint is not None else sorted(pretrained.folder.glob("*.safetensors"))
@@ -239,10 +232,11 @@ def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     model.load_state_dict(kept, strict=False)
 
 
+def _declared(checkpoint: Checkpoint) -> backbones.Backbone:
+    """The entry of the shelf. Raises `ConfigError` for a model of another type."""
+    return backbones.backbone(read_config(checkpoint)["model_type"], checkpoint.folder)
+
+
 def _model_class(checkpoint: Checkpoint) -> type[PreTrainedModel]:
-    transformers = library("transformers")
-    kind = read_config(checkpoint)["model_type"]
-    if kind not in MODEL_CLASSES:
-        raise ConfigError(f"{checkpoint.folder} holds a {kind!r} model; allowed: {', '.join(MODEL_CLASSES)}")
-    model_class: type[PreTrainedModel] = getattr(transformers, MODEL_CLASSES[kind])
+    model_class: type[PreTrainedModel] = getattr(library("transformers"), _declared(checkpoint).model_class)
     return model_class

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import torch
 from torch import Tensor
 
+from perturbations.backbones.registry import Backbone
 from perturbations.errors import ConfigError
 from perturbations.system import jsontext
 from perturbations.system.checkpoints import Checkpoint, library, load_part
@@ -74,8 +75,8 @@ _TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model",
 _PROBED = 64
 
 
-def read_texts(checkpoint: Checkpoint, kind: str, config: PreTrainedConfig) -> Texts:
-    """The tokenizer of a model's folder; `kind` is its model type, `config` that of its text tower.
+def read_texts(checkpoint: Checkpoint, declared: Backbone, config: PreTrainedConfig) -> Texts:
+    """The tokenizer of a model's folder; `declared` is its architecture, `config` that of its text tower.
 
     Raises `ConfigError` when it is missing, is empty, has ids that the model has no embedding for, or lacks the token
     that the model reads.
@@ -84,9 +85,9 @@ def read_texts(checkpoint: Checkpoint, kind: str, config: PreTrainedConfig) -> T
         raise _unfit(checkpoint, f"it holds no tokenizer (none of {', '.join(_TOKENIZER_FILES)})")
     tokenizer: Tokenizer = load_part(library("transformers").AutoTokenizer, checkpoint)
     rows, positions = _whole(checkpoint, config, "vocab_size"), _whole(checkpoint, config, "max_position_embeddings")
-    if kind == "altclip":  # XLM-R counts positions from the id after the padding's
+    if declared.places_follow_padding:
         positions -= _whole(checkpoint, config, "pad_token_id") + 1
-    texts = Texts(tokenizer, min(int(tokenizer.model_max_length), positions), full_length=kind == "siglip")
+    texts = Texts(tokenizer, min(int(tokenizer.model_max_length), positions), full_length=not declared.masks_padding)
     vocabulary = tokenizer.get_vocab()
     highest = max(vocabulary.values(), default=-1)
     if highest >= rows:
@@ -98,7 +99,7 @@ def read_texts(checkpoint: Checkpoint, kind: str, config: PreTrainedConfig) -> T
         raise _unfit(checkpoint, f"its tokenizer has {len(vocabulary)} tokens, and gives different texts the same ids")
     for text in probes:
         ids = [int(value) for value in texts.tokens([text])["input_ids"][0]]
-        _check_ends(checkpoint, kind, config, ids, tokenizer.all_special_ids)
+        _check_ends(checkpoint, declared, config, ids, tokenizer.all_special_ids)
     return texts
 
 
@@ -120,15 +121,15 @@ def two_texts(texts: Texts) -> tuple[str, str] | None:
 
 
 def _check_ends(
-    checkpoint: Checkpoint, kind: str, config: PreTrainedConfig, ids: list[int], special: Sequence[int]
+    checkpoint: Checkpoint, declared: Backbone, config: PreTrainedConfig, ids: list[int], special: Sequence[int]
 ) -> None:
     """Refuse ids without the token whose output is the text's feature."""
-    if kind == "clip":
+    if declared.reads == "end":
         end = _whole(checkpoint, config, "eos_token_id")
         # transformers reads the largest id where the configuration says 2, as those of OpenAI's models do.
         if (end == 2 and ids[-1] != max(ids)) or (end != 2 and end not in ids):
             raise _unfit(checkpoint, f"its tokenizer does not end a text with the token that the model reads ({end})")
-    elif kind != "siglip" and ids[0] not in special:  # SigLIP reads the last of a fixed number
+    elif declared.reads == "first" and ids[0] not in special:
         raise _unfit(checkpoint, "its tokenizer does not begin a text with the token that the model reads")
 
 

@@ -154,7 +154,7 @@ def _forget_beginnings(job: Job, asked: Iterable[Retrieval], done: dict[str, Fin
         present = [key for key in of_run if key in done]
         if _continues(job, method) and len(present) < len(of_run):
             if present:
-                log.info("%s: continual, so it starts again with the job's first scenario", method)
+                log.info("%s: continual, so it starts again with the job's first scenario", methods.title_of(method))
             for key in present:
                 del done[key]
 
@@ -215,7 +215,7 @@ def _runs(
                     timings=state.timings,
                 )
                 results.append(journal, done[key])
-                log.info("%s: R@1 %.1f %%", method, done[key].row.r1)
+                log.info("%s: R@1 %.1f %%", methods.title_of(method), done[key].row.r1)
             yield done[key]
 
 
@@ -256,5 +256,5 @@ def _similarities(job: Job, asking: queries.Clips | list[str], method: str, stat
     """The similarities of all queries of a scenario with the gallery, queries x gallery."""
     size = job.settings["batch_size"]
     parts = state.ask(queries.batches(asking, size, job.backbone))
-    shown = logged(parts, -(-len(asking) // size), f"batches of {method}")
+    shown = logged(parts, -(-len(asking) // size), f"batches of {methods.title_of(method)}")
     return np.concatenate([part.float().cpu().numpy() for part in shown])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from perturbations.retrieval.arrays import Values, as_array
 
@@ -76,5 +75,7 @@ def share_interval(share: float, queries: int) -> tuple[float, float]:
 
     To draw n queries again and count the hits is to draw from a binomial distribution, whose quantiles are known.
     """
+    from scipy import stats  # here, because most users of this package would wait a second for nothing
+
     low, high = stats.binom.ppf(TAILS, queries, share) / queries
     return float(low), float(high)

@@ -110,8 +110,10 @@ def _dual_encoder(model: DualEncoder | nn.Module, pooling: XPool | None) -> Dual
 
     clip = cast(towers.TwoTowers, model)
 
+    chunk = towers.chunk_of(clip)
+
     def encode_frames(frames: Tensor) -> Tensor:
-        return towers.per_frame(lambda pixels: towers.image_features(clip, pixels), frames)
+        return towers.per_frame(lambda pixels: towers.image_features(clip, pixels), frames, chunk)
 
     def encode_texts(ids: Tensor, mask: Tensor | None) -> Tensor:
         return towers.features_of(clip.get_text_features(input_ids=ids, attention_mask=mask))

@@ -19,19 +19,34 @@ from torch.nn import functional
 CHUNK = 24
 """Frames per pass on the CPU: activations between two layers then stay in the cache, and the memory's peak low."""
 
-SMALLEST_WIDTH = 256
+_CHUNK_NUMBERS = CHUNK * 50 * 768
+"""Numbers between two layers of ViT-B/32 in such a pass: a smaller tower takes more frames, in fewer calls."""
+
+SMALLEST_WIDTH = 96
 """The smallest width of a tower that uses this pass; in smaller towers calls cost more than matrix products."""
 
 QUICK_GELU = 1.702
 """CLIP's activation is x sigmoid(1.702 x) = silu(1.702 x) / 1.702; matrix products apply the factors at no cost."""
 
 
-def per_frame(encode: Callable[[Tensor], Tensor], frames: Tensor) -> Tensor:
-    """B x T x 3 x H x W -> B x T x D, by an encoder of images (M x 3 x H x W -> M x D), chunk by chunk on the CPU."""
+def per_frame(encode: Callable[[Tensor], Tensor], frames: Tensor, chunk: int | None = None) -> Tensor:
+    """B x T x 3 x H x W -> B x T x D, by an encoder of images (M x 3 x H x W -> M x D), chunk by chunk on the CPU.
+
+    `chunk` is the number of frames per pass, see `chunk_of`; None: CHUNK.
+    """
     images = frames.flatten(0, 1)
-    chunks = images.split(CHUNK) if images.device.type == "cpu" else (images,)
+    chunks = images.split(chunk or CHUNK) if images.device.type == "cpu" else (images,)
     features: Tensor = torch.cat([encode(chunk) for chunk in chunks]).unflatten(0, frames.shape[:2])
     return features
+
+
+def chunk_of(model: TwoTowers) -> int:
+    """Frames per pass on the CPU: CHUNK, or more in a tower whose images take less memory than ViT-B/32's."""
+    config = getattr(getattr(model, "config", None), "vision_config", None)
+    side, patch, width = (getattr(config, name, None) for name in ("image_size", "patch_size", "hidden_size"))
+    if not (isinstance(side, int) and isinstance(patch, int) and isinstance(width, int) and patch > 0 and width > 0):
+        return CHUNK
+    return max(CHUNK, _CHUNK_NUMBERS // (((side // patch) ** 2 + 1) * width))
 
 
 class Features(Protocol):

@@ -41,7 +41,7 @@ def dual_softmax(similarities: Tensor) -> Tensor:
 
 METHOD = Method(
     name="dsl",
-    title="dsl",
+    title="DSL",
     paper="Cheng et al., arXiv 2109.04290",
     place=70,
     run=dsl,

@@ -57,7 +57,7 @@ def eata(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
 
 METHOD = Method(
     name="eata",
-    title="eata",
+    title="EATA",
     paper="Niu et al., ICML 2022",
     place=40,
     run=eata,

@@ -78,7 +78,7 @@ def covariance(videos: Tensor, texts: Tensor) -> Tensor:
 
 METHOD = Method(
     name="hatvtr",
-    title="hatvtr",
+    title="HAT-VTR",
     paper="HAT-VTR, Sec. 4",
     place=60,
     run=hatvtr,

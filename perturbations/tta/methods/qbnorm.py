@@ -52,7 +52,7 @@ def querybank_normalized(similarities: Tensor, bank: Tensor) -> Tensor:
 
 METHOD = Method(
     name="qbnorm",
-    title="qbnorm",
+    title="QB-Norm",
     paper="Bogolin et al., CVPR 2022",
     place=80,
     run=qbnorm,

@@ -32,7 +32,7 @@ def read(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
 
 METHOD = Method(
     name="read",
-    title="read",
+    title="READ",
     paper="Yang et al., ICLR 2024",
     place=20,
     run=read,

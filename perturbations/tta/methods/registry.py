@@ -32,7 +32,7 @@ class Method:
 
     Attributes:
         name: in config.yaml, manifests and `adapt`; the name of the file.
-        title: its name on pages, in tables and figures.
+        title: its name on pages, in tables, figures and messages, as its paper spells it; `name` is for programs.
         paper: where the method comes from.
         place: methods are listed by ascending place.
         run: takes the task of one scenario and the batches of queries, and yields float32 similarities B x N_G per

@@ -67,7 +67,7 @@ def _step(task: Task, batch: Batch, compare: Comparison) -> Tensor:
 
 METHOD = Method(
     name="sar",
-    title="sar",
+    title="SAR",
     paper="Niu et al., ICLR 2023",
     place=30,
     run=sar,

@@ -55,7 +55,7 @@ def tcr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
 
 METHOD = Method(
     name="tcr",
-    title="tcr",
+    title="TCR",
     paper="Li et al., ICLR 2025",
     place=50,
     run=tcr,

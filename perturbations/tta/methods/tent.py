@@ -30,7 +30,7 @@ def tent(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
 
 METHOD = Method(
     name="tent",
-    title="tent",
+    title="TENT",
     paper="Wang et al., ICLR 2021",
     place=10,
     run=tent,

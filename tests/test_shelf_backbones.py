@@ -1,0 +1,128 @@
+"""A backbone is one file: with it, and nothing else edited, folders of its architecture are evaluated and listed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import shelves
+
+from perturbations import shelf
+from perturbations.backbones import registry
+from perturbations.backbones.registry import Backbone
+from perturbations.errors import ConfigError, ShelfError
+
+GROUPVIT = '''
+"""GroupViT: an image transformer that groups its patches, and CLIP's text transformer."""
+
+from __future__ import annotations
+
+from perturbations.backbones.registry import Backbone
+
+BACKBONE = Backbone(
+    name="groupvit",
+    title="GroupViT",
+    source="Xu et al., CVPR 2022",
+    place=50,
+    model_class="GroupViTModel",
+    image_processor="CLIPImageProcessor",
+    example="nvidia/groupvit-gcc-yfcc",
+    reads="end",
+)
+'''
+
+SAVE = """
+import sys
+from pathlib import Path
+
+import tiny_models
+import torch
+import transformers
+
+folder = Path(sys.argv[1])
+tokenizer = tiny_models.ended_tokenizer(folder)
+ids = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
+text = tiny_models.tower(vocab_size=len(tokenizer), max_position_embeddings=12, **ids)
+groups = {"depths": [1, 1], "num_group_tokens": [4, 0], "num_output_groups": [4, 0]}
+vision = tiny_models.tower(image_size=32, patch_size=8) | groups
+torch.manual_seed(0)
+config = transformers.GroupViTConfig(
+    text_config=text, vision_config=vision, projection_dim=16, projection_intermediate_dim=32
+)
+model = transformers.GroupViTModel(config)
+for parameter in model.parameters():
+    torch.nn.init.normal_(parameter, std=0.1)
+model.save_pretrained(folder)
+size, crop = {"shortest_edge": 32}, {"height": 32, "width": 32}
+transformers.CLIPImageProcessorPil(size=size, crop_size=crop).save_pretrained(folder)
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository with one more file on the shelf."""
+    return shelves.copy_with(tmp_path_factory.mktemp("copy"), {"perturbations/backbones/groupvit.py": GROUPVIT})
+
+
+def test_a_folder_of_it_is_checked_and_encodes(copy: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    folder = copy / "models" / "groupvit"
+    folder.mkdir(parents=True)
+    shelves.run(copy, "-c", SAVE, str(folder))
+    settings = json.dumps({"model": "clip4clip", "pretrained": str(folder), "revision": None, "num_frames": 2})
+    command = ["-m", "perturbations", "rule", "check-model", "--settings", settings, "--pretrained", str(folder)]
+    shelves.run(copy, *command, "--output", "checked.json")
+    checked = json.loads((copy / "checked.json").read_text())
+    assert (checked["most_tokens"], checked["images"]["size"]) == (12, 32)
+
+
+def test_the_command_lists_it(copy: Path) -> None:
+    lines = shelves.run(copy, "-m", "perturbations", "list", "backbones").splitlines()
+    assert [line.split()[0] for line in lines] == [*registry.backbones(), "groupvit"]
+    assert "nvidia/groupvit-gcc-yfcc" in lines[-1]
+    listed = json.loads(shelves.run(copy, "-m", "perturbations", "list", "backbones", "--json"))
+    assert listed[-1]["model_class"] == "GroupViTModel"
+
+
+# --- the shelf -------------------------------------------------------------------------------------------------------
+
+
+def test_backbones_are_known_without_torch() -> None:
+    program = (
+        "import sys; from perturbations.backbones import registry; registry.backbones();"
+        "print({'torch', 'numpy', 'transformers'} & set(sys.modules))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "set()"
+
+
+@pytest.mark.parametrize("name", registry.backbones())
+def test_a_backbones_classes_are_those_of_transformers(name: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    entry = registry.backbone(name, "here")
+    assert getattr(transformers, entry.model_class).config_class.model_type == name
+    assert hasattr(transformers, entry.image_processor)
+
+
+def test_an_unknown_backbone_is_told_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="'chinese-clip' model; allowed: clip, .*; did you mean chinese_clip"):
+        registry.backbone("chinese-clip", "folder")
+    with pytest.raises(ConfigError) as refused:
+        registry.backbone("x" * 10_000, "folder")
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"name": "klip"}, "declares the backbone 'klip'"), ({"title": "BLIP"}, "have the title 'BLIP'")],
+)
+def test_a_wrong_declaration_is_named(changes: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    declared: dict[str, Backbone] = dict(registry.backbones())
+    declared["clip"] = replace(declared["clip"], **changes)
+    monkeypatch.setattr(shelf, "things", lambda *arguments: declared)
+    with pytest.raises(ShelfError, match=message):
+        registry.backbones.__wrapped__()
