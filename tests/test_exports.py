@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import tarfile
-from importlib import import_module, util
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +18,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import small_corpus
+from export_readers import Searcher, known_scores, loaded_tasks, undecoded
 from small_corpus import ITEMS
 
 from perturbations import open_clip, read_manifest, retrieval
@@ -56,21 +56,6 @@ def outputs(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 result = registry.get(name).write_videos(request)
                 assert not result.failed
     return output
-
-
-@pytest.fixture
-def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The library, which finds no network and keeps what it caches below the test's folder."""
-    library = needs.reader("datasets")
-    monkeypatch.setattr(library.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.setattr(library.config, "HF_HUB_OFFLINE", True)
-    library.disable_progress_bars()
-    return library
-
-
-def undecoded(library: ModuleType, data: Any, column: str = "video") -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = list(data.cast_column(column, library.Video(decode=False)))
-    return rows
 
 
 def frames_of(path: Path) -> np.ndarray:
@@ -219,55 +204,6 @@ def test_shards_have_a_size_and_the_same_bytes_again(tree: Path, tmp_path: Path)
 
 
 # --- mteb -------------------------------------------------------------------------------------------------------------
-
-
-def loaded_tasks(output: Path) -> list[Any]:
-    """The tasks as `tasks.py` of the folder gives them."""
-    spec = util.spec_from_file_location("exported_tasks", output / "tasks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    tasks: list[Any] = module.tasks()
-    return tasks
-
-
-class Searcher:
-    """A model for mteb that has a known score per query and document, and remembers the ids that it was asked."""
-
-    def __init__(self, score: Any) -> None:
-        described = {"name": "test/known", "modalities": ["text", "video"]}
-        self.mteb_model_meta = import_module("mteb.models.model_meta").ModelMeta.create_empty(described)
-        self.score = score
-        self.asked: dict[str, tuple[list[str], list[str]]] = {}
-        self._documents: list[str] = []
-
-    def index(self, corpus: Any, **_: Any) -> None:
-        self._documents = list(corpus["id"])
-
-    def search(self, queries: Any, *, hf_subset: str, top_k: int, **_: Any) -> dict[str, dict[str, float]]:
-        self.asked[hf_subset] = (list(queries["id"]), self._documents)
-        return {
-            query: {document: float(self.score(hf_subset, query, document)) for document in self._documents}
-            for query in queries["id"]
-        }
-
-
-def known_scores(seed: int, levels: int) -> Any:
-    """A score per scenario, query and document, of so many levels: few levels give ties."""
-
-    def score(scenario: str, query: str, document: str) -> np.float32:
-        key = storage.sha256_of(f"{seed} {scenario} {query} {document}".encode())
-        return np.float32(int(key[:12], 16) % levels / levels)
-
-    return score
-
-
-@pytest.fixture
-def mteb(datasets: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The library; videos stay bytes, because torchcodec, which would decode them, needs ffmpeg's libraries."""
-    monkeypatch.setattr(datasets.Video, "decode_example", lambda self, value, **_: value)
-    return needs.reader("mteb")
 
 
 @pytest.mark.parametrize("levels", [2**40, 5], ids=["distinct", "tied"])

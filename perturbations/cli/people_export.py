@@ -18,7 +18,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "manifest",
         type=Path,
-        help="a manifest of sources, videos, mixes, texts (perturbed captions) or composed queries",
+        help="a manifest of sources, videos, mixes, texts (perturbed captions), multimodal pairs or composed queries",
     )
     formats = registry.exports()
     parser.epilog = " ".join(export.describe() for export in formats.values())
@@ -44,7 +44,7 @@ def add(commands: Commands) -> None:
 
 def _export(options: argparse.Namespace) -> int:
     from perturbations.manifest import files
-    from perturbations.manifest.kinds import COMPOSED_QUERIES, TEXTS
+    from perturbations.manifest.kinds import COMPOSED_QUERIES, MULTIMODAL, TEXTS
 
     export = registry.get(options.format)
     if export.needs_models:
@@ -69,7 +69,7 @@ def _export(options: argparse.Namespace) -> int:
     if kind == TEXTS:
         print(f"{options.output}: {export.write_captions(request):,} lists of captions")
         return 0
-    result = export.write_videos(request)
+    result = export.write_pairs(request) if kind == MULTIMODAL else export.write_videos(request)
     for finding in (*result.quarantined, *result.failed):
         print(f"  {shown.line(str(finding))}")
     print(
