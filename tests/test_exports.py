@@ -235,6 +235,7 @@ def test_mteb_s_recall_is_ours(outputs: Path, mteb: ModuleType, kind: str, level
                 assert ours <= theirs + 1e-5
                 untied = retrieval.recall_at_k(scores + 0.01 * _targets(relevant, scores), relevant, k) / 100
                 assert theirs <= untied + 1e-5
+            assert theirs == pytest.approx(_with_ties_by_id(scores, documents, relevant, k), abs=1e-5)
     if levels <= 100:
         assert any(results[scenario]["hit_rate_at_1"] > 0 for scenario in results), (
             "no tie was decided for the model: the comparison shows nothing"
@@ -243,6 +244,38 @@ def test_mteb_s_recall_is_ours(outputs: Path, mteb: ModuleType, kind: str, level
 
 def _targets(relevant: list[list[int]], scores: np.ndarray) -> np.ndarray:
     return np.array([[place in row for place in range(scores.shape[1])] for row in relevant], float)
+
+
+def _with_ties_by_id(scores: np.ndarray, documents: list[str], relevant: list[list[int]], k: int) -> float:
+    """R@k where of two tied documents the one whose id is the greater text comes first, whatever the query is."""
+    places = range(len(documents))
+    hits = 0
+    for row, targets in zip(scores, relevant, strict=True):
+        first = sorted(places, key=lambda place: (row[place], documents[place].encode()), reverse=True)[:k]
+        hits += bool(set(first) & set(targets))
+    return hits / len(relevant)
+
+
+def test_mteb_s_predictions_give_our_recall_where_scores_are_tied(
+    outputs: Path, mteb: ModuleType, tmp_path: Path
+) -> None:
+    """As the page says: what `prediction_folder` keeps, with the task's qrels."""
+    (task,) = loaded_tasks(outputs / "mteb/texts")
+    model = Searcher(known_scores(3, 4))
+    evaluated = mteb.evaluate(model, [task], cache=None, encode_kwargs={}, prediction_folder=tmp_path).task_results[0]
+    theirs = {scores["hf_subset"]: scores["hit_rate_at_1"] for scores in evaluated.scores["test"]}
+    predicted = json.loads((tmp_path / f"{task.metadata.name}_predictions.json").read_text("utf-8"))
+    targets = {row.caption_id: row.item_id for row in small_corpus.clean_captions()}
+    lower = 0
+    for scenario, (queries, documents) in model.asked.items():
+        kept = predicted[scenario]["test"]
+        matrix = np.array([[kept[query][document] for document in documents] for query in queries])
+        relevant = [[documents.index(targets[query])] for query in queries]
+        scores = np.array([[model.score(scenario, query, document) for document in documents] for query in queries])
+        ours = retrieval.recall_at_k(matrix, relevant, 1)
+        assert ours == retrieval.recall_at_k(scores, relevant, 1)
+        lower += ours / 100 < theirs[scenario] - 1e-5
+    assert lower, "no tie was decided for the model: the comparison shows nothing"
 
 
 def test_mteb_s_loader_gives_the_queries_the_corpus_and_the_videos(
