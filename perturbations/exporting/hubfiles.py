@@ -17,6 +17,7 @@ from perturbations.exporting import card, columns, corpus, folder, layout, pairs
 from perturbations.exporting.corpus import Clip, Corpus, Texts
 from perturbations.exporting.records import Exported, Request
 from perturbations.exporting.videofiles import Known
+from perturbations.manifest.kinds import MixRow
 
 METADATA = "metadata.parquet"
 VIDEOS = "videos"
@@ -137,12 +138,15 @@ def title(exported: Corpus | Texts) -> str:
 
 
 def identity(exported: Corpus | Texts) -> list[str]:
-    """What tells an export from others: the dataset, the kind of manifest, the suites."""
+    """What tells an export from others: the dataset, the kind of manifest or of mix, the suites."""
     rows: Iterable[object] = (
         (clip.row for clip in exported.clips) if isinstance(exported, Corpus) else chain(*exported.rows.values())
     )
     suites = {str(suite) for row in rows if (suite := getattr(row, "suite", None))}
-    return [exported.dataset, str(exported.about.get("kind", "")), ",".join(sorted(suites)) or layout.CLEAN]
+    listed = [clip.listed for clip in exported.clips] if isinstance(exported, Corpus) else []
+    mixes = {row.mix for row in listed if isinstance(row, MixRow)}
+    kind = ",".join(sorted(mixes)) or str(exported.about.get("kind", ""))
+    return [exported.dataset, kind, ",".join(sorted(suites)) or layout.CLEAN]
 
 
 def claim(output: Path, form: str, exported: Corpus | Texts) -> None:
