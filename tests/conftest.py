@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from types import ModuleType
 
 import needs
 import pytest
@@ -80,3 +81,20 @@ def reference() -> Path:
     if not (root / "golden").is_dir():
         needs.skip(f"{needs.REFERENCE} (not {root})")
     return root
+
+
+@pytest.fixture
+def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The library, which finds no network and keeps what it caches below the test's folder."""
+    library = needs.reader("datasets")
+    monkeypatch.setattr(library.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(library.config, "HF_HUB_OFFLINE", True)
+    library.disable_progress_bars()
+    return library
+
+
+@pytest.fixture
+def mteb(datasets: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The library; videos stay bytes, because torchcodec, which would decode them, needs ffmpeg's libraries."""
+    monkeypatch.setattr(datasets.Video, "decode_example", lambda self, value, **_: value)
+    return needs.reader("mteb")

@@ -1,4 +1,4 @@
-"""A small corpus as a run leaves it: manifests and videos of items of any name, two tiers, mixes, captions."""
+"""A small corpus as a run leaves it: manifests and videos of items of any name, two tiers, mixes, captions, pairs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ import clips
 from perturbations.engine import rows as manifest_rows
 from perturbations.engine import shards
 from perturbations.manifest import files
-from perturbations.manifest.kinds import CAPTIONS, MIXES, SOURCES, TEXTS, VIDEOS, CaptionRow, SourceRow, VideoRow
+from perturbations.manifest.kinds import (
+    CAPTIONS,
+    MIXES,
+    MULTIMODAL,
+    SOURCES,
+    TEXTS,
+    VIDEOS,
+    CaptionRow,
+    SourceRow,
+    VideoRow,
+)
 from perturbations.plan import captions, mixes, recipe
 from perturbations.suites import registry
 
@@ -49,6 +59,10 @@ def make(root: Path) -> Path:
         for row in clean_captions()
     ]
     files.write(dataset / "mm_robustness/captions.parquet", TEXTS, rows_of_texts, {"root": "../../.."})
+    others = [replace(row, perturbation="typos", text=f"typos {row.source_text}") for row in rows_of_texts]
+    combined = registry.Combined(severity=1, video=("gaussian_noise", "fog"), text=("word_swap", "typos"))
+    pairs = list(mixes.multimodal(videos, [*rows_of_texts, *others], combined))
+    files.write(suite / "multimodal.parquet", MULTIMODAL, pairs, {"root": "../../.."})
     return root
 
 

@@ -98,6 +98,11 @@ def test_a_wheel_makes_a_corpus_in_a_folder_of_one_s_own(python: Path, installed
     ]
     assert "2 rows, 0 of them" in run(python.parent / "perturb", "verify", "--fast", folder=corpus)
     assert (corpus / "manifests" / "run.html").is_file(), "the summary that the run's end writes"
+    assert re.search(r"mlvp videos +2 +2 +100 %", run(python.parent / "perturb", "status", folder=corpus))
+    manifest = "manifests/demo/mlvp/videos.parquet"
+    export = (python.parent / "perturb", "export", manifest, "--format", "hub", "--clean", "-o", "hub")
+    assert "hub: 4 videos written, 0 existed, 0 failed" in run(*export, folder=corpus)
+    assert len(list((corpus / "hub").rglob("*.mp4"))) == 4
 
 
 RENAMED = """

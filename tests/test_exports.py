@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import tarfile
-from importlib import import_module, util
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +18,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import small_corpus
+from export_readers import Searcher, known_scores, loaded_tasks, undecoded
 from small_corpus import ITEMS
 
 from perturbations import open_clip, read_manifest, retrieval
@@ -56,21 +56,6 @@ def outputs(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 result = registry.get(name).write_videos(request)
                 assert not result.failed
     return output
-
-
-@pytest.fixture
-def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The library, which finds no network and keeps what it caches below the test's folder."""
-    library = needs.reader("datasets")
-    monkeypatch.setattr(library.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.setattr(library.config, "HF_HUB_OFFLINE", True)
-    library.disable_progress_bars()
-    return library
-
-
-def undecoded(library: ModuleType, data: Any, column: str = "video") -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = list(data.cast_column(column, library.Video(decode=False)))
-    return rows
 
 
 def frames_of(path: Path) -> np.ndarray:
@@ -221,55 +206,6 @@ def test_shards_have_a_size_and_the_same_bytes_again(tree: Path, tmp_path: Path)
 # --- mteb -------------------------------------------------------------------------------------------------------------
 
 
-def loaded_tasks(output: Path) -> list[Any]:
-    """The tasks as `tasks.py` of the folder gives them."""
-    spec = util.spec_from_file_location("exported_tasks", output / "tasks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    tasks: list[Any] = module.tasks()
-    return tasks
-
-
-class Searcher:
-    """A model for mteb that has a known score per query and document, and remembers the ids that it was asked."""
-
-    def __init__(self, score: Any) -> None:
-        described = {"name": "test/known", "modalities": ["text", "video"]}
-        self.mteb_model_meta = import_module("mteb.models.model_meta").ModelMeta.create_empty(described)
-        self.score = score
-        self.asked: dict[str, tuple[list[str], list[str]]] = {}
-        self._documents: list[str] = []
-
-    def index(self, corpus: Any, **_: Any) -> None:
-        self._documents = list(corpus["id"])
-
-    def search(self, queries: Any, *, hf_subset: str, top_k: int, **_: Any) -> dict[str, dict[str, float]]:
-        self.asked[hf_subset] = (list(queries["id"]), self._documents)
-        return {
-            query: {document: float(self.score(hf_subset, query, document)) for document in self._documents}
-            for query in queries["id"]
-        }
-
-
-def known_scores(seed: int, levels: int) -> Any:
-    """A score per scenario, query and document, of so many levels: few levels give ties."""
-
-    def score(scenario: str, query: str, document: str) -> np.float32:
-        key = storage.sha256_of(f"{seed} {scenario} {query} {document}".encode())
-        return np.float32(int(key[:12], 16) % levels / levels)
-
-    return score
-
-
-@pytest.fixture
-def mteb(datasets: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The library; videos stay bytes, because torchcodec, which would decode them, needs ffmpeg's libraries."""
-    monkeypatch.setattr(datasets.Video, "decode_example", lambda self, value, **_: value)
-    return needs.reader("mteb")
-
-
 @pytest.mark.parametrize("levels", [2**40, 5], ids=["distinct", "tied"])
 @pytest.mark.parametrize("kind", ["videos", "mixes", "texts"])
 def test_mteb_s_recall_is_ours(outputs: Path, mteb: ModuleType, kind: str, levels: int) -> None:
@@ -299,6 +235,7 @@ def test_mteb_s_recall_is_ours(outputs: Path, mteb: ModuleType, kind: str, level
                 assert ours <= theirs + 1e-5
                 untied = retrieval.recall_at_k(scores + 0.01 * _targets(relevant, scores), relevant, k) / 100
                 assert theirs <= untied + 1e-5
+            assert theirs == pytest.approx(_with_ties_by_id(scores, documents, relevant, k), abs=1e-5)
     if levels <= 100:
         assert any(results[scenario]["hit_rate_at_1"] > 0 for scenario in results), (
             "no tie was decided for the model: the comparison shows nothing"
@@ -307,6 +244,38 @@ def test_mteb_s_recall_is_ours(outputs: Path, mteb: ModuleType, kind: str, level
 
 def _targets(relevant: list[list[int]], scores: np.ndarray) -> np.ndarray:
     return np.array([[place in row for place in range(scores.shape[1])] for row in relevant], float)
+
+
+def _with_ties_by_id(scores: np.ndarray, documents: list[str], relevant: list[list[int]], k: int) -> float:
+    """R@k where of two tied documents the one whose id is the greater text comes first, whatever the query is."""
+    places = range(len(documents))
+    hits = 0
+    for row, targets in zip(scores, relevant, strict=True):
+        first = sorted(places, key=lambda place: (row[place], documents[place].encode()), reverse=True)[:k]
+        hits += bool(set(first) & set(targets))
+    return hits / len(relevant)
+
+
+def test_mteb_s_predictions_give_our_recall_where_scores_are_tied(
+    outputs: Path, mteb: ModuleType, tmp_path: Path
+) -> None:
+    """As the page says: what `prediction_folder` keeps, with the task's qrels."""
+    (task,) = loaded_tasks(outputs / "mteb/texts")
+    model = Searcher(known_scores(3, 4))
+    evaluated = mteb.evaluate(model, [task], cache=None, encode_kwargs={}, prediction_folder=tmp_path).task_results[0]
+    theirs = {scores["hf_subset"]: scores["hit_rate_at_1"] for scores in evaluated.scores["test"]}
+    predicted = json.loads((tmp_path / f"{task.metadata.name}_predictions.json").read_text("utf-8"))
+    targets = {row.caption_id: row.item_id for row in small_corpus.clean_captions()}
+    lower = 0
+    for scenario, (queries, documents) in model.asked.items():
+        kept = predicted[scenario]["test"]
+        matrix = np.array([[kept[query][document] for document in documents] for query in queries])
+        relevant = [[documents.index(targets[query])] for query in queries]
+        scores = np.array([[model.score(scenario, query, document) for document in documents] for query in queries])
+        ours = retrieval.recall_at_k(matrix, relevant, 1)
+        assert ours == retrieval.recall_at_k(scores, relevant, 1)
+        lower += ours / 100 < theirs[scenario] - 1e-5
+    assert lower, "no tie was decided for the model: the comparison shows nothing"
 
 
 def test_mteb_s_loader_gives_the_queries_the_corpus_and_the_videos(

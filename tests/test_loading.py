@@ -122,6 +122,35 @@ def test_corpora_of_clean_clips_and_of_mixes(tree: Path) -> None:
     assert all(clip.frames().shape[1:] == (48, 64, 3) for clip in mixed)
 
 
+def test_pairs_are_perturbed_videos_with_perturbed_captions(corpus: Corpus, tree: Path, tmp_path: Path) -> None:
+    pairs = corpus.pairs
+    assert len(pairs) == len(pairs.pairs) == 2 * 2 * (2 * len(ITEMS) - 1)  # the gate rejected one caption
+    assert pairs.path == Corpus(tree / "manifests/data/mlvp/multimodal.parquet").path
+    assert (pairs.perturbations, pairs.text_perturbations) == (["fog", "gaussian_noise"], ["typos", "word_swap"])
+    videos = {(clip.item_id, clip.perturbation, clip.severity): clip for clip in corpus}
+    for pair in pairs:
+        assert pair.caption_id != "c1"
+        assert pair.source_text in pair.captions
+        prefix = {"typos": "typos", "word_swap": "swapped"}[pair.text_perturbation]
+        assert pair.text == f"{prefix} {pair.source_text}"
+        video = videos[pair.item_id, pair.perturbation, pair.severity]
+        assert (pair.frames_sha256, video.text) == (video.frames_sha256, None)
+    chosen = pairs.where(perturbation="fog", text_perturbation=["typos"], item=ITEMS[2])
+    assert [pair.caption_id for pair in chosen] == ["c12", "c2"]
+    np.testing.assert_array_equal(chosen[0].frames(), videos[ITEMS[2], "fog", 1].frames())
+    assert len(corpus.where(text_perturbation="typos")) == 0
+    batch = next(iter(torch.utils.data.DataLoader(chosen.dataset(2), batch_size=2)))
+    assert batch["text"] == [pair.text for pair in chosen]
+    assert (batch["text_perturbation"], batch["text_severity"].tolist()) == (["typos"] * 2, [3, 3])
+    assert "text" not in corpus.dataset(2)[0]
+    with pytest.raises(ManifestError, match=r"no multimodal\.parquet beside"):
+        _ = Corpus(tree / "manifests/data").pairs
+    alone = tmp_path / "manifests/data/mlvp"
+    alone.mkdir(parents=True)
+    shutil.copy(pairs.path, alone)
+    assert Corpus(alone).text_perturbations == ["typos", "word_swap"]
+
+
 def test_a_corpus_without_neighbours_has_no_captions_and_no_clean_clips(tree: Path, tmp_path: Path) -> None:
     shutil.copytree(tree / "manifests/data/mlvp", tmp_path / "manifests/data/mlvp")
     corpus = Corpus(tmp_path / "manifests/data/mlvp")
@@ -266,7 +295,7 @@ def test_the_page_s_examples_work(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "manifests/data").rename(tmp_path / "manifests/msrvtt")
     section = PAGE.read_text(encoding="utf-8").partition("## A corpus")[2].partition("## Tables")[0]
     examples = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     program = "\n".join(
         [*examples, "assert sample['video'].shape == foggy.shape", "assert not torch.equal(foggy, sample['video'])"]
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
 from perturbations.cli.common import need_models
 from perturbations.exporting.records import MEGABYTE, Request
 from perturbations.exports import registry
+from perturbations.manifest.kind import Kind
 from perturbations.system import shown
 
 
@@ -18,7 +20,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "manifest",
         type=Path,
-        help="a manifest of sources, videos, mixes, texts (perturbed captions) or composed queries",
+        help="a manifest of sources, videos, mixes, texts (perturbed captions), multimodal pairs or composed queries",
     )
     formats = registry.exports()
     parser.epilog = " ".join(export.describe() for export in formats.values())
@@ -43,8 +45,8 @@ def add(commands: Commands) -> None:
 
 
 def _export(options: argparse.Namespace) -> int:
+    from perturbations.exporting import folder
     from perturbations.manifest import files
-    from perturbations.manifest.kinds import COMPOSED_QUERIES, TEXTS
 
     export = registry.get(options.format)
     if export.needs_models:
@@ -62,18 +64,25 @@ def _export(options: argparse.Namespace) -> int:
         shard_bytes=options.shard_size * MEGABYTE,
     )
     kind = files.kind_of(options.manifest)
+    with folder.one_export(options.output):
+        return _write(export, request, kind)
+
+
+def _write(export: registry.Export, request: Request, kind: Kind[Any]) -> int:
+    from perturbations.manifest.kinds import COMPOSED_QUERIES, MULTIMODAL, TEXTS
+
     if kind == COMPOSED_QUERIES:
         for path in export.write_splits(request):
             print(f"{path}: {path.stat().st_size:,} bytes")
         return 0
     if kind == TEXTS:
-        print(f"{options.output}: {export.write_captions(request):,} lists of captions")
+        print(f"{request.output}: {export.write_captions(request):,} lists of captions")
         return 0
-    result = export.write_videos(request)
+    result = export.write_pairs(request) if kind == MULTIMODAL else export.write_videos(request)
     for finding in (*result.quarantined, *result.failed):
         print(f"  {shown.line(str(finding))}")
     print(
-        f"{options.output}: {result.written} videos written, {result.kept} existed, {len(result.failed)} failed, "
+        f"{request.output}: {result.written} videos written, {result.kept} existed, {len(result.failed)} failed, "
         f"{len(result.quarantined)} are quarantined"
     )
     return 1 if result.failed else 0

@@ -26,6 +26,8 @@ class Config:
     name: str
     patterns: tuple[str, ...]
     features: Sequence[Mapping[str, Any]] | None = None
+    is_default: bool = False
+    """Whether it is loaded where no name is given; one called `default` is without it."""
 
 
 def write(
@@ -37,7 +39,11 @@ def write(
         "task_categories": ["text-to-video-retrieval"],
         "tags": ["robustness", "perturbation", "video-text-retrieval"],
         "configs": [
-            {"config_name": config.name, "data_files": [{"split": SPLIT, "path": list(config.patterns)}]}
+            {
+                "config_name": config.name,
+                **({"default": True} if config.is_default else {}),
+                "data_files": [{"split": SPLIT, "path": list(config.patterns)}],
+            }
             for config in configs
         ],
     }

@@ -68,6 +68,31 @@ class CaptionColumns:
     recipe_id: str | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class PairedText:
+    """The caption of an exported pair.
+
+    `source_text` is the caption that it was made from, None where the dataset's `captions.parquet` does not have it.
+    `text_perturbation` of clean captions is `clean`, their severity is 0.
+    """
+
+    caption_id: str
+    text_perturbation: str
+    text_severity: int
+    text_level: str | None
+    text: str
+    source_text: str | None
+    changed: bool
+    similarity: float | None
+    text_backend: str | None
+    text_recipe_id: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairColumns(PairedText, ClipColumns):
+    """An exported pair of a video and a caption: the columns of the clip before those of the caption."""
+
+
 _TYPES = {
     str: pa.string(),
     int: pa.int64(),
@@ -76,7 +101,7 @@ _TYPES = {
     tuple[str, ...]: pa.list_(pa.string()),
 }
 
-Columns = ClipColumns | CaptionColumns
+Columns = ClipColumns | CaptionColumns | PairColumns
 
 
 def of_clip(clip: Clip, sha256: str) -> ClipColumns:
@@ -111,6 +136,12 @@ def of_clip(clip: Clip, sha256: str) -> ClipColumns:
     )
 
 
+def of_pair(clip: ClipColumns, text: PairedText) -> PairColumns:
+    """The columns of a pair."""
+    values = {field.name: getattr(part, field.name) for part in (clip, text) for field in fields(part)}
+    return PairColumns(**values)
+
+
 def of_caption(row: TextRow | CaptionRow) -> CaptionColumns:
     """The columns of a perturbed or a clean caption."""
     perturbed = row if isinstance(row, TextRow) else None
@@ -132,7 +163,7 @@ def of_caption(row: TextRow | CaptionRow) -> CaptionColumns:
 
 
 def schema(kind: type[Columns]) -> pa.Schema:
-    """The Parquet schema of clips or captions."""
+    """The Parquet schema of clips, captions or pairs."""
     hints = get_type_hints(kind)
     return pa.schema([(field.name, _TYPES[_plain(hints[field.name])]) for field in fields(kind)])
 
@@ -154,7 +185,7 @@ def write_table(path: Path, content: pa.Table) -> None:
         pq.write_table(content, temporary, compression="zstd")
 
 
-def as_json(row: Columns) -> dict[str, Any]:
+def as_json(row: Columns | PairedText) -> dict[str, Any]:
     """A row for JSON, which has no infinity: such a number becomes None."""
     values = {field.name: getattr(row, field.name) for field in fields(row)}
     return {

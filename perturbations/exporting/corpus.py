@@ -96,8 +96,12 @@ def read(request: Request) -> Corpus:
     Raises `ManifestError` for another kind of manifest, for two complete rows of one item and scenario, for clips whose
     frames only are stored, and where clean clips are asked for and no manifest of sources is beside or above this one.
     """
+    return of_rows(request, clips.read(request.manifest, (VIDEOS, MIXES, SOURCES)))
+
+
+def of_rows(request: Request, rows: Sequence[ListedRow]) -> Corpus:
+    """The corpus of a manifest's rows of clips. Errors as of `read`."""
     path = request.manifest
-    rows = clips.read(path, (VIDEOS, MIXES, SOURCES))
     about = files.read_metadata(path)
     sources = _sources_of(path, rows, needed=request.clean)
     listed: list[ListedRow] = list(rows)
@@ -140,7 +144,7 @@ def _clips(path: Path, rows: Sequence[UsableRow], captions: Sequence[CaptionRow]
         assert isinstance(opened, ClipRow | CompleteSource)
         scenario = layout.scenario(row, with_suite=several)
         members.append(Clip(row, opened, scenario, names[row.item_id], texts.get(row.item_id, ())))
-    _check_twice(path, [(clip.scenario, clip.row.item_id) for clip in members])
+    check_twice(path, [(clip.scenario, clip.row.item_id) for clip in members])
     return tuple(sorted(members, key=_place))
 
 
@@ -148,7 +152,8 @@ def _place(clip: Clip) -> tuple[bool, str, str]:
     return clip.scenario == layout.CLEAN, clip.scenario, clip.row.item_id
 
 
-def _check_twice(path: Path, names: Iterable[tuple[str, str]]) -> None:
+def check_twice(path: Path, names: Iterable[tuple[str, str]]) -> None:
+    """Raise `ManifestError` where a scenario has one id more than once; `names` are scenarios and ids."""
     twice = [f"{short(item_id)} in {name}" for (name, item_id), count in Counter(names).items() if count > 1]
     if twice:
         raise ManifestError(f"{path} has complete rows more than once: {', '.join(twice[:5])}")
@@ -192,7 +197,7 @@ def read_texts(request: Request, *, clean_clips: bool = False) -> Texts:
     rows: dict[str, list[TextRow | CaptionRow]] = defaultdict(list)
     for row in accepted:
         rows[layout.scenario(row, with_suite=several)].append(row)
-    _check_twice(path, [(name, row.caption_id) for name, members in rows.items() for row in members])
+    check_twice(path, [(name, row.caption_id) for name, members in rows.items() for row in members])
     if request.clean:
         rows[layout.CLEAN] += _required(path, CAPTIONS)
     sources: list[SourceRow] = _required(path, SOURCES) if clean_clips or request.clean else []

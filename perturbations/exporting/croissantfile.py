@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from perturbations import __version__
 from perturbations.exporting import folder
+from perturbations.exporting.columns import CaptionColumns, ClipColumns, Columns, PairColumns
 from perturbations.exporting.hubfiles import METADATA, VIDEOS, Written
 from perturbations.exporting.records import Request
 from perturbations.system import storage
@@ -42,6 +43,9 @@ _CONTEXT: dict[str, Any] = {
 }
 _TYPES = {pa.string(): "sc:Text", pa.int64(): "sc:Integer", pa.float64(): "sc:Float", pa.bool_(): "sc:Boolean"}
 
+_RECORDS: dict[type[Columns], str] = {ClipColumns: "clips", CaptionColumns: "captions", PairColumns: "pairs"}
+"""The name of the record set."""
+
 
 def write(request: Request, written: Written) -> None:
     """Describe what was written to the request's folder, if any. The same tables give the same bytes."""
@@ -54,7 +58,7 @@ def write(request: Request, written: Written) -> None:
     if written.has_videos:
         nested = f"{folder.DATA}/*/{VIDEOS}/*" if is_nested else f"{folder.DATA}/{VIDEOS}/*"
         sets.append(_file_set("videos", "The videos, which `file_name` names.", "video/mp4", nested))
-    kind = "clips" if is_nested else "captions"
+    kind = _RECORDS[written.kind]
     described = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import json
-from collections.abc import Collection, Iterable
-from contextlib import suppress
+import logging
+import os
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from perturbations import __version__
 from perturbations.errors import OutputError
 from perturbations.exporting.filenames import for_spreadsheets
-from perturbations.system import storage
+from perturbations.system import shown, storage
 from perturbations.verify.findings import Finding
+
+log = logging.getLogger("perturbations")
 
 MARKER = "perturbations.json"
 """The file that says which export a folder holds."""
@@ -23,6 +28,32 @@ LEFT_OUT = "left_out.csv"
 
 DATA = "data"
 """The folder of all exported clips and captions: what no export names is deleted from it."""
+
+
+@contextmanager
+def one_export(output: Path) -> Iterator[None]:
+    """Hold the lock of an export's folder; wait while another export writes there.
+
+    The lock is the kernel's, on the folder itself: it ends with the processes that hold it, however they end, and
+    leaves no file that would be published. A folder in which nothing was written is removed again.
+    Raises `OutputError` when the folder cannot be made.
+    """
+    with storage.output_errors(output):
+        output.mkdir(parents=True, exist_ok=True)
+        place = os.open(output, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log.warning("another export writes into %s: waiting for it", shown.name(str(output)))
+            fcntl.flock(place, fcntl.LOCK_EX)
+        except OSError as error:
+            log.warning("%s cannot be locked (%s): see that no other export writes there", output, error)
+        yield
+    finally:
+        os.close(place)
+        with suppress(OSError):
+            output.rmdir()
 
 
 def claim(output: Path, form: str, manifest: Path, parts: Iterable[str], folders: Iterable[Path]) -> None:
@@ -35,13 +66,16 @@ def claim(output: Path, form: str, manifest: Path, parts: Iterable[str], folders
     _check_place(output, manifest, folders)
     with storage.output_errors(output):
         output.mkdir(parents=True, exist_ok=True)
-        is_empty = not any(output.iterdir())
+        entries = list(output.iterdir())
+    leftovers = [path for path in entries if storage.is_leftover(path)]  # of a killed export
     held = _read(output / MARKER)
-    if held is None and not is_empty:
+    if held is None and len(entries) > len(leftovers):
         raise OutputError(f"{output} holds files that no export made; choose a new folder")
     if held is not None and [held.get(name) for name in ("format", "corpus")] != [form, described["corpus"]]:
         other = f"{held.get('corpus')} in the format {held.get('format')}"
         raise OutputError(f"{output} holds the export of {other[:200]!r}; choose another folder, or delete it")
+    for leftover in leftovers:
+        leftover.unlink(missing_ok=True)
     storage.write_text_if_changed(output / MARKER, json.dumps(described, indent=1, sort_keys=True) + "\n")
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations.errors import ManifestError
-from perturbations.exporting import card, columns, corpus, folder, layout, videofiles
+from perturbations.exporting import card, columns, corpus, folder, layout, pairs, videofiles
 from perturbations.exporting.corpus import Clip, Corpus, Texts
 from perturbations.exporting.records import Exported, Request
-from perturbations.exporting.videofiles import Known, Placed
+from perturbations.exporting.videofiles import Known
+from perturbations.manifest.kinds import MixRow
 
 METADATA = "metadata.parquet"
 VIDEOS = "videos"
@@ -24,7 +25,7 @@ VIDEOS = "videos"
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: the tables, of clips or captions, and the numbers."""
+    """What was written: the tables, of clips, captions or pairs, and the numbers."""
 
     tables: tuple[Path, ...]
     kind: type[columns.Columns]
@@ -36,6 +37,40 @@ def write_clips(request: Request, form: str) -> Written:
     """Write a corpus of clips. Raises `ManifestError` and `OutputError` as `corpus.read` and `folder.claim` do."""
     exported = corpus.read(request)
     check_any(exported)
+    return _write(request, form, exported, _clip_rows, _CLIP_TABLES)
+
+
+def write_pairs(request: Request, form: str) -> Written:
+    """Write a corpus of pairs: each video once, and a row per caption that it is paired with.
+
+    Raises `ManifestError` and `OutputError` as `pairs.read` and `folder.claim` do.
+    """
+    paired = pairs.read(request)
+    with_captions = tuple(clip for clip in paired.corpus.clips if paired.of(clip))
+    return _write(request, form, replace(paired.corpus, clips=with_captions), paired.rows, _PAIR_TABLES)
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """Tables of rows that name a video: their columns, the configuration of all of them, what the card says."""
+
+    kind: type[columns.Columns]
+    everything: str
+    paragraph: str
+
+
+def _clip_rows(clip: Clip, sha256: str) -> Iterable[columns.Columns]:
+    return [columns.of_clip(clip, sha256)]
+
+
+def _write(
+    request: Request,
+    form: str,
+    exported: Corpus,
+    rows_of: Callable[[Clip, str], Iterable[columns.Columns]],
+    described: _Tables,
+) -> Written:
+    """Write the videos, and per scenario a table of the rows that `rows_of` gives of a clip and its file's hash."""
     counts = Counter(clip.scenario for clip in exported.clips)
     layout.check_counts(counts, others=4)
     claim(request.output, form, exported)
@@ -52,27 +87,40 @@ def write_clips(request: Request, form: str) -> Written:
         members = [clip for clip in exported.of(scenario) if clip in placed.files]
         if members:
             path = request.output / folder.DATA / scenario / METADATA
-            names = [targets[clip].relative_to(path.parent).as_posix() for clip in members]
-            columns.write_table(path, _with_names(names, clip_table(members, placed)))
+            rows = [(clip, row) for clip in members for row in rows_of(clip, placed.files[clip].sha256)]
+            names = [targets[clip].relative_to(path.parent).as_posix() for clip, _ in rows]
+            columns.write_table(path, _with_names(names, columns.table(described.kind, [row for _, row in rows])))
             tables.append(path)
     quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
     folder.prune(request.output, [*tables, *(file.path for file in placed.files.values())])
     folder.write_left_out(request.output, [*placed.failed, *quarantined])
     scenarios = [path.parent.name for path in tables]
-    configs = [card.Config("default", _patterns("*"))] if scenarios else []
+    everything = card.Config(described.everything, _patterns("*"), is_default=described.everything != "default")
+    configs = [everything] if scenarios else []
     configs += [card.Config(name, _patterns(name)) for name in scenarios]
-    paragraphs = [*_CLIPS, f"Configurations: `default` is everything; the others are {_listed(scenarios)}."]
+    parts = f"Configurations: `{described.everything}` is everything; the others are {_listed(scenarios)}."
+    paragraphs = [described.paragraph, parts]
     left_out = len(placed.failed) + len(quarantined)
     card.write(request.output, title(exported), configs, paragraphs, request.manifest, left_out=left_out)
     kept = len(placed.files) - placed.written
-    return Written(tuple(tables), columns.ClipColumns, True, Exported(placed.written, kept, placed.failed, quarantined))
+    return Written(tuple(tables), described.kind, True, Exported(placed.written, kept, placed.failed, quarantined))
 
 
-_CLIPS = (
+_CLIP_TABLES = _Tables(
+    columns.ClipColumns,
+    "default",
     "Video clips under perturbations. `datasets.load_dataset` gives per clip its `video`, `item`, `perturbation`, "
     "`severity` (0: clean), `caption` (the first of its clean `captions`), and how it was made (`variant`, `params`, "
     "`seed`, `recipe_id`), its size and time, its distances from the clean clip (`psnr_db`, `ssim`), and hashes of its "
     "frames and its file.",
+)
+_PAIR_TABLES = _Tables(
+    columns.PairColumns,
+    "multimodal",
+    "Pairs of a perturbed video and a perturbed caption. `datasets.load_dataset` gives per pair its `video`, `item`, "
+    "`perturbation`, `severity` and `level`, and its `text`, `caption_id`, `text_perturbation`, `text_severity` and "
+    "`text_level`; `source_text` is the caption that `text` was made from. Pairs of one video name the same file. "
+    "Captions that the fidelity gate rejected are left out.",
 )
 
 
@@ -90,12 +138,15 @@ def title(exported: Corpus | Texts) -> str:
 
 
 def identity(exported: Corpus | Texts) -> list[str]:
-    """What tells an export from others: the dataset, the kind of manifest, the suites."""
+    """What tells an export from others: the dataset, the kind of manifest or of mix, the suites."""
     rows: Iterable[object] = (
         (clip.row for clip in exported.clips) if isinstance(exported, Corpus) else chain(*exported.rows.values())
     )
     suites = {str(suite) for row in rows if (suite := getattr(row, "suite", None))}
-    return [exported.dataset, str(exported.about.get("kind", "")), ",".join(sorted(suites)) or layout.CLEAN]
+    listed = [clip.listed for clip in exported.clips] if isinstance(exported, Corpus) else []
+    mixes = {row.mix for row in listed if isinstance(row, MixRow)}
+    kind = ",".join(sorted(mixes)) or str(exported.about.get("kind", ""))
+    return [exported.dataset, kind, ",".join(sorted(suites)) or layout.CLEAN]
 
 
 def claim(output: Path, form: str, exported: Corpus | Texts) -> None:
@@ -131,12 +182,6 @@ def _known(output: Path, scenarios: Sequence[str]) -> dict[Path, Known]:
             for row in pq.read_table(table, columns=["file_name", "frames_sha256", "sha256"]).to_pylist():
                 known[table.parent / str(row["file_name"])] = Known(row["frames_sha256"], row["sha256"])
     return known
-
-
-def clip_table(members: Sequence[Clip], placed: Placed) -> pa.Table:
-    """The columns of clips."""
-    rows = [columns.of_clip(clip, placed.files[clip].sha256) for clip in members]
-    return columns.table(columns.ClipColumns, rows)
 
 
 def _with_names(names: Sequence[str], table: pa.Table) -> pa.Table:

@@ -59,6 +59,11 @@ def scenario(row: ClipRow | SourceRow | TextRow, *, with_suite: bool = False) ->
         parts += [row.mix, row.perturbation or CLEAN]
     else:
         parts += [row.perturbation or CLEAN, str(row.severity)]
+    return named(*parts)
+
+
+def named(*parts: str) -> str:
+    """A name of several parts."""
     return "_".join(part if _is_plain(part) else _hashed(part) for part in parts)
 
 

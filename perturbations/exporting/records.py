@@ -15,7 +15,7 @@ class Request:
     """What to export, and how. A format ignores the fields that do not apply to it.
 
     Attributes:
-        manifest: a manifest of sources, videos, mixes, texts or composed queries.
+        manifest: a manifest of sources, videos, mixes, texts, multimodal pairs or composed queries.
         output: the folder to write to.
         num_frames: frames per video.
         size: side of the pictures, in pixels.

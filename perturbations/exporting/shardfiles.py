@@ -8,13 +8,13 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from perturbations.exporting import card, columns, corpus, folder, hubfiles, layout, videofiles
-from perturbations.exporting.columns import CaptionColumns, ClipColumns, Columns
+from perturbations.exporting import card, columns, corpus, folder, hubfiles, layout, pairs, videofiles
+from perturbations.exporting.columns import CaptionColumns, ClipColumns, Columns, PairColumns, PairedText
 from perturbations.exporting.corpus import Clip
 from perturbations.exporting.records import Exported, Request
 from perturbations.exporting.videofiles import Placed
@@ -23,6 +23,9 @@ from perturbations.verify.findings import Finding
 
 STAGED = "staged"
 """The folder, below `data`, of videos that are encoded for the shards; `folder.prune` deletes it at the end."""
+
+PAIRS = "pairs"
+"""The key, in a sample's `json`, of the captions that its video is paired with."""
 
 _BLOCK = tarfile.BLOCKSIZE
 
@@ -50,9 +53,30 @@ def write_clips(request: Request) -> Exported:
     shards: list[Path] = []
     for scenario in exported.scenarios:
         members = [clip for clip in exported.of(scenario) if clip in placed.files]
-        shards += write_shards(request.output, scenario, map(_sample(placed), members), request.shard_bytes)
+        samples = (_sample_of(placed, clip) for clip in members)
+        shards += write_shards(request.output, scenario, samples, request.shard_bytes)
     quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
     _finish(request, hubfiles.title(exported), shards, ClipColumns, (*placed.failed, *quarantined))
+    return Exported(len(placed.files), 0, placed.failed, quarantined)
+
+
+def write_pairs(request: Request) -> Exported:
+    """Write the shards of a corpus of pairs: a sample per video, whose `json` has the captions it is paired with.
+
+    Raises as `pairs.read` and `folder.claim` do.
+    """
+    paired = pairs.read(request)
+    exported = paired.corpus
+    hubfiles.claim(request.output, "webdataset", exported)
+    asked = [clip for clip in exported.clips if paired.of(clip)]
+    placed = stage(request, asked)
+    shards: list[Path] = []
+    for scenario in exported.scenarios:
+        members = [clip for clip in asked if clip.scenario == scenario and clip in placed.files]
+        samples = (_sample_of(placed, clip, [columns.as_json(text) for text in paired.of(clip)]) for clip in members)
+        shards += write_shards(request.output, scenario, samples, request.shard_bytes)
+    quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
+    _finish(request, hubfiles.title(exported), shards, PairColumns, (*placed.failed, *quarantined))
     return Exported(len(placed.files), 0, placed.failed, quarantined)
 
 
@@ -66,18 +90,17 @@ def stage(request: Request, clips: Sequence[Clip]) -> Placed:
     return videofiles.place(request.manifest, clips, target, stall_limit_s=request.stall_limit_s, mp4_only=True)
 
 
-def _sample(placed: Placed) -> Any:
-    def of(clip: Clip) -> Sample:
-        file = placed.files[clip]
-        row = columns.of_clip(clip, file.sha256)
-        parts = (("json", _json(row)), ("mp4", file.path), ("txt", row.caption.encode("utf-8", "surrogatepass")))
-        return Sample(f"{clip.scenario}-{clip.key}", parts)
+def _sample_of(placed: Placed, clip: Clip, texts: Sequence[Mapping[str, Any]] = ()) -> Sample:
+    """The sample of a clip, with the columns of the captions that it is paired with."""
+    file = placed.files[clip]
+    row = columns.of_clip(clip, file.sha256)
+    described = columns.as_json(row) | ({PAIRS: list(texts)} if texts else {})
+    txt = row.caption.encode("utf-8", "surrogatepass")
+    return Sample(f"{clip.scenario}-{clip.key}", (("json", _json(described)), ("mp4", file.path), ("txt", txt)))
 
-    return of
 
-
-def _json(row: Columns) -> bytes:
-    return json.dumps(columns.as_json(row), sort_keys=True).encode()
+def _json(row: Mapping[str, Any]) -> bytes:
+    return json.dumps(row, sort_keys=True).encode()
 
 
 def write_captions(request: Request) -> int:
@@ -92,7 +115,7 @@ def write_captions(request: Request) -> int:
             Sample(
                 f"{scenario}-{keys[row.caption_id]}",
                 (
-                    ("json", _json(columns.of_caption(row))),
+                    ("json", _json(columns.as_json(columns.of_caption(row)))),
                     ("txt", row.text.encode("utf-8", "surrogatepass")),
                 ),
             )
@@ -156,16 +179,26 @@ _ABOUT: dict[type[Columns], str] = {
     "(`data/PERTURBATION_SEVERITY-*.tar`): a sample is `json` (the row), `mp4` and `txt` (the first clean caption).",
     CaptionColumns: "Captions under perturbations as WebDataset shards, one or more per scenario "
     "(`data/PERTURBATION_SEVERITY-*.tar`): a sample is `json` (the row) and `txt` (the perturbed caption).",
+    PairColumns: "Perturbed video clips, each with perturbed captions, as WebDataset shards, one or more per scenario "
+    "(`data/PERTURBATION_SEVERITY-*.tar`): a sample is `json` (the row; `pairs` lists the captions: `text`, "
+    "`text_perturbation`, `text_severity`, `text_level`), `mp4` and `txt` (the first clean caption). Captions that the "
+    "fidelity gate rejected are left out.",
 }
 
 
 def _features(kind: type[Columns]) -> list[dict[str, Any]]:
     """What `datasets` would otherwise guess from the first samples, where a column may be empty."""
-    hints = get_type_hints(kind)
-    struct = [_feature(field.name, hints[field.name]) for field in fields(kind)]
-    video = [{"name": "mp4", "dtype": "video"}] if kind is ClipColumns else []
+    struct = _struct(ClipColumns if kind is PairColumns else kind)
+    if kind is PairColumns:
+        struct.append({"name": PAIRS, "list": _struct(PairedText)})
+    video = [{"name": "mp4", "dtype": "video"}] if kind is not CaptionColumns else []
     keys = [{"name": name, "dtype": "string"} for name in ("__key__", "__url__")]
     return [{"name": "json", "struct": struct}, *video, {"name": "txt", "dtype": "string"}, *keys]
+
+
+def _struct(kind: type[Columns | PairedText]) -> list[dict[str, Any]]:
+    hints = get_type_hints(kind)
+    return [_feature(field.name, hints[field.name]) for field in fields(kind)]
 
 
 def _feature(name: str, hint: Any) -> dict[str, str]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations.errors import ManifestError
-from perturbations.exporting import card, columns, corpus, folder, hubfiles, layout, shardfiles
+from perturbations.exporting import card, columns, corpus, folder, hubfiles, layout, pairs, shardfiles
 from perturbations.exporting.corpus import Clip
 from perturbations.exporting.records import Exported, Request
 from perturbations.exporting.videofiles import Placed
@@ -96,10 +96,7 @@ def write_captions(request: Request) -> int:
         members = sorted((row for row in rows if row.item_id in held), key=lambda row: row.caption_id)
         if not members:
             continue
-        queries = request.output / folder.DATA / f"{scenario}-queries.parquet"
-        qrels = request.output / folder.DATA / f"{scenario}-qrels.parquet"
-        columns.write_table(queries, _texts((row.caption_id, row.text) for row in members))
-        columns.write_table(qrels, _qrels((row.caption_id, row.item_id) for row in members))
+        queries, qrels = _queries(request, scenario, [(row.caption_id, row.text, row.item_id) for row in members])
         written += [queries, qrels]
         configs += _configs(request.output, scenario, videos, [queries], qrels)
         subsets.append(scenario)
@@ -108,6 +105,49 @@ def write_captions(request: Request) -> int:
     title = hubfiles.title(texts)
     _finish(request, title, "t2v", subsets, configs, written, placed.failed)
     return len(subsets)
+
+
+def write_pairs(request: Request) -> Exported:
+    """Write the task of perturbed captions as queries, whose corpus is the perturbed videos that they are paired with.
+
+    A scenario of the task is one of videos and one of captions. Raises as `pairs.read` and `folder.claim` do, and
+    `ManifestError` where no pair has a video that can be exported.
+    """
+    paired = pairs.read(request)
+    exported = paired.corpus
+    hubfiles.claim(request.output, "mteb", exported)
+    placed = shardfiles.stage(request, exported.clips)
+    gallery = [clip for clip in exported.clips if clip in placed.files]
+    written, configs, subsets = [], [], []
+    for video, parts in _video_parts(request, gallery, placed).items():
+        asked: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+        for clip in gallery:
+            for text in paired.of(clip) if clip.scenario == video else ():
+                asked[pairs.scenario(text)].append((text.caption_id, text.text, clip.row.item_id))
+        for name, members in sorted(asked.items()):
+            subset = f"{video}-{name}" if name != video else video
+            members.sort()
+            queries, qrels = _queries(request, subset, members)
+            written += [queries, qrels]
+            configs += _configs(request.output, subset, parts, [queries], qrels)
+            subsets.append(subset)
+        written += parts
+    if not subsets:
+        raise ManifestError(f"{request.manifest}: no caption has a clip that can be exported")
+    quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
+    title = hubfiles.title(exported)
+    left_out = (*placed.failed, *quarantined)
+    _finish(request, title, "t2v", subsets, configs, written, left_out, perturbed="Queries and corpus are")
+    return Exported(len(placed.files), 0, placed.failed, quarantined)
+
+
+def _queries(request: Request, scenario: str, members: Sequence[tuple[str, str, str]]) -> tuple[Path, Path]:
+    """Write the queries of a scenario, and which clip answers each: the caption's id, its text, the clip's item."""
+    queries = request.output / folder.DATA / f"{scenario}-queries.parquet"
+    qrels = request.output / folder.DATA / f"{scenario}-qrels.parquet"
+    columns.write_table(queries, _texts((caption, text) for caption, text, _ in members))
+    columns.write_table(qrels, _qrels((caption, item) for caption, _, item in members))
+    return queries, qrels
 
 
 def _texts(rows: Iterable[tuple[str, str]]) -> pa.Table:
@@ -184,13 +224,15 @@ def _finish(
     configs: Sequence[card.Config],
     written: Sequence[Path],
     left_out: Sequence[Finding],
+    *,
+    perturbed: str = "Queries are",
 ) -> None:
     folder.prune(request.output, written)
     folder.write_left_out(request.output, left_out)
     name = "".join(part.capitalize() for part in layout.words(title)) + category.upper()
     described: dict[str, Any] = {
         "name": name,
-        "description": f"Video-text retrieval under perturbations: {title}. Queries are perturbed.",
+        "description": f"Video-text retrieval under perturbations: {title}. {perturbed} perturbed.",
         "category": category,
         "language": _LANGUAGE,
         "subsets": list(subsets),
@@ -205,6 +247,7 @@ _ABOUT = (
     "Retrieval tasks for `mteb`: run `import mteb; from tasks import tasks; mteb.evaluate(model, tasks())` in this "
     "folder. Per scenario there is a subset of the task, with the configurations `SCENARIO-queries`, "
     "`SCENARIO-corpus` and `SCENARIO-qrels`.",
-    "`hit_rate_at_k` is R@k. Where scores are tied, mteb orders by id, while `perturbations.retrieval` counts every "
-    "tie against the model: its R@k is the same without ties, and lower or the same with them.",
+    "`hit_rate_at_k` is R@k. Where scores are tied, mteb puts the document first whose id is the greater text, while "
+    "`perturbations.retrieval` counts every tie against the model: its R@k is the same without ties, and lower or the "
+    "same with them. `mteb.evaluate(..., prediction_folder=...)` keeps the scores, from which it can be computed.",
 )

@@ -24,10 +24,20 @@ def write_captions(request: Request) -> int:
     return len(written.tables)
 
 
+def write_pairs(request: Request) -> Exported:
+    """Write videos, a row per pair, the card and `croissant.json`. Errors as of `hubfiles.write_pairs`."""
+    from perturbations.exporting import croissantfile, hubfiles
+
+    written = hubfiles.write_pairs(request, "croissant")
+    croissantfile.write(request, written)
+    return written.exported
+
+
 EXPORT = Export(
     name="croissant",
     summary="the layout hub with a Croissant description",
     refuses="what hub refuses",
     videos=write_videos,
     captions=write_captions,
+    pairs=write_pairs,
 )

@@ -20,10 +20,18 @@ def write_captions(request: Request) -> int:
     return len(hubfiles.write_captions(request, "hub").tables)
 
 
+def write_pairs(request: Request) -> Exported:
+    """Write each video of the pairs once, a row per pair, and the card. Errors as of `hubfiles.write_pairs`."""
+    from perturbations.exporting import hubfiles
+
+    return hubfiles.write_pairs(request, "hub").exported
+
+
 EXPORT = Export(
     name="hub",
     summary="a Hugging Face dataset repository",
     refuses="frames without video, more than 100,000 files, two complete rows of one item and scenario",
     videos=write_videos,
     captions=write_captions,
+    pairs=write_pairs,
 )

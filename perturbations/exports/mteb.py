@@ -20,10 +20,18 @@ def write_captions(request: Request) -> int:
     return taskfiles.write_captions(request)
 
 
+def write_pairs(request: Request) -> Exported:
+    """Write the task of perturbed captions as queries, among perturbed videos; errors as of `taskfiles.write_pairs`."""
+    from perturbations.exporting import taskfiles
+
+    return taskfiles.write_pairs(request)
+
+
 EXPORT = Export(
     name="mteb",
     summary="retrieval tasks for mteb",
     refuses="frames without video, clips without captions",
     videos=write_videos,
     captions=write_captions,
+    pairs=write_pairs,
 )

@@ -28,6 +28,8 @@ class Export:
             `ManifestError` or `OutputError` for a problem of the whole manifest; a clip that cannot be read is reported
             as failed.
         captions: writes a manifest of texts and returns the number of files; None where the format has no captions.
+        pairs: writes a manifest of videos and captions that are both perturbed; None where the format has no place for
+            them. Errors as of `videos`.
         splits: writes a split for composed retrieval, given the manifest of its queries, and returns the files; None
             where the format has no such splits.
         needs_models: whether it needs the libraries that `sh envs/install.sh models` installs.
@@ -38,13 +40,19 @@ class Export:
     refuses: str
     videos: Callable[[Request], Exported] | None = None
     captions: Callable[[Request], int] | None = None
+    pairs: Callable[[Request], Exported] | None = None
     splits: Callable[[Request], list[Path]] | None = None
     needs_models: bool = False
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """The kinds of corpus that the format accepts: "videos", "captions", "splits"."""
-        functions = {"videos": self.videos, "captions": self.captions, "splits": self.splits}
+        """The kinds of corpus that the format accepts: "videos", "captions", "pairs", "splits"."""
+        functions = {
+            "videos": self.videos,
+            "captions": self.captions,
+            "pairs": self.pairs,
+            "splits": self.splits,
+        }
         return tuple(kind for kind, function in functions.items() if function is not None)
 
     def describe(self) -> str:
@@ -62,6 +70,13 @@ class Export:
         if self.captions is None:
             raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not captions")
         return self.captions(request)
+
+    def write_pairs(self, request: Request) -> Exported:
+        """Write perturbed videos with perturbed captions. Raises `ConfigError` for a format without such pairs."""
+        if self.pairs is None:
+            instead = ": export videos.parquet and captions.parquet" if {"videos", "captions"} <= {*self.takes} else ""
+            raise ConfigError(f"{self.name} takes {' and '.join(self.takes)} only, not pairs of both{instead}")
+        return self.pairs(request)
 
     def write_splits(self, request: Request) -> list[Path]:
         """Write a split for composed retrieval; returns the files. Raises `ConfigError` for a format without splits."""

@@ -20,10 +20,18 @@ def write_captions(request: Request) -> int:
     return shardfiles.write_captions(request)
 
 
+def write_pairs(request: Request) -> Exported:
+    """Write the shards of videos with the captions that they are paired with. Errors as of `shardfiles.write_pairs`."""
+    from perturbations.exporting import shardfiles
+
+    return shardfiles.write_pairs(request)
+
+
 EXPORT = Export(
     name="webdataset",
     summary="tar shards for webdataset",
     refuses="frames without video, two complete rows of one item and scenario",
     videos=write_videos,
     captions=write_captions,
+    pairs=write_pairs,
 )

@@ -19,8 +19,10 @@ from perturbations.manifest.kinds import (
     MULTIMODAL,
     SOURCES,
     VIDEOS,
+    CaptionRow,
     ClipRow,
     CompleteSource,
+    MultimodalRow,
     SourceRow,
 )
 from perturbations.media.clip import uniform_indices
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 _KINDS = (VIDEOS, SOURCES, MIXES, MULTIMODAL)
 _CLEAN = "clean"
+_PAIRS = f"{MULTIMODAL.name}.parquet"
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,13 @@ class Clip:
         row: its row.
         captions: the clean captions of its item.
         source: the row of the clean clip, where the dataset's `sources.parquet` lists it.
+        source_text: of a pair: the clean caption that its `text` was made from, where `captions.parquet` lists it.
     """
 
     row: ClipRow | CompleteSource
     captions: tuple[str, ...] = ()
     source: CompleteSource | None = None
+    source_text: str | None = None
 
     @property
     def clean(self) -> Clip | None:
@@ -63,6 +68,11 @@ class Clip:
     def severity(self) -> int:
         """The severity; 0 for a clean clip."""
         return self.row.severity if isinstance(self.row, ClipRow) else 0
+
+    @property
+    def text(self) -> str | None:
+        """Of a pair, its perturbed caption; None for a clip alone."""
+        return self.row.text if isinstance(self.row, MultimodalRow) else None
 
     def frames(self, indices: Sequence[int] | None = None, reader: Reader = "pyav") -> Frames:
         """Its frames, T x H x W x 3, RGB, uint8, read or rendered now. Arguments and errors as of `open_clip`."""
@@ -87,9 +97,10 @@ class Clip:
 class Corpus(Sequence[Clip]):
     """The complete clips of a manifest, in its order.
 
-    `Corpus("manifests/msrvtt/mlvp")` reads `videos.parquet` there, or else `sources.parquet`; a manifest of videos,
-    sources, mixes or multimodal pairs can be named itself. The files of clips are found from the manifest's place,
-    whatever the working directory is.
+    `Corpus("manifests/msrvtt/mlvp")` reads `videos.parquet` there, or else `sources.parquet` or `multimodal.parquet`; a
+    manifest of videos, sources, mixes or multimodal pairs can be named itself. Of pairs, whose captions are perturbed
+    too, those whose caption the fidelity gate rejected are left out, as `read_captions` does. The files of clips are
+    found from the manifest's place, whatever the working directory is.
 
     Attributes:
         path: the manifest.
@@ -106,7 +117,7 @@ class Corpus(Sequence[Clip]):
         root = locations.root_of(self.path, files.read_metadata(self.path))
         rows = [locations.located(row, root) for row in files.read_rows(self.path, kind)]
         self.incomplete: tuple[ClipRow | SourceRow, ...] = tuple(row for row in rows if row.status != COMPLETE)
-        self._rows: tuple[ClipRow | CompleteSource, ...] = tuple(row for row in rows if row.status == COMPLETE)
+        self._rows: tuple[ClipRow | CompleteSource, ...] = tuple(row for row in rows if _is_usable(row))
 
     @overload
     def __getitem__(self, place: int) -> Clip: ...
@@ -138,6 +149,11 @@ class Corpus(Sequence[Clip]):
         return sorted({clip.severity for clip in self})
 
     @property
+    def text_perturbations(self) -> list[str]:
+        """The names of the perturbations of its pairs' captions, sorted; none where it has no pairs."""
+        return sorted({row.text_perturbation for row in self._rows if isinstance(row, MultimodalRow)})
+
+    @property
     def items(self) -> list[str]:
         """The ids of its items, sorted."""
         return sorted({row.item_id for row in self._rows})
@@ -148,14 +164,19 @@ class Corpus(Sequence[Clip]):
         perturbation: str | Collection[str] | None = None,
         severity: int | Collection[int] | None = None,
         item: str | Collection[str] | None = None,
+        text_perturbation: str | Collection[str] | None = None,
     ) -> Corpus:
-        """The clips of these perturbations, severities and items; one value or several, None: all."""
+        """The clips of these perturbations, severities and items; one value or several, None: all.
+
+        `text_perturbation` is that of a pair's caption.
+        """
         chosen = [
             clip.row
             for clip in self
             if _is_among(clip.perturbation, perturbation)
             and _is_among(clip.severity, severity)
             and _is_among(clip.row.item_id, item)
+            and _is_among(getattr(clip.row, "text_perturbation", None), text_perturbation)
         ]
         return self._of(chosen)
 
@@ -169,6 +190,19 @@ class Corpus(Sequence[Clip]):
         if not self._sources:
             raise ManifestError(f"no sources.parquet beside or above {self.path}, which would list the clean clips")
         return self._of([self._sources[item] for item in self.items if item in self._sources])
+
+    @property
+    def pairs(self) -> Corpus:
+        """The pairs of perturbed videos and captions beside it, in `multimodal.parquet`: itself where it is of pairs.
+
+        Raises `ManifestError` where there is no such manifest.
+        """
+        if files.kind_of(self.path) == MULTIMODAL:
+            return self
+        path = self.path.with_name(_PAIRS)
+        if not path.is_file():
+            raise ManifestError(f"no {_PAIRS} beside {self.path}: no target `multimodal_*` was made")
+        return Corpus(path)
 
     def dataset(
         self,
@@ -188,8 +222,16 @@ class Corpus(Sequence[Clip]):
         return ClipDataset(self, num_frames, transform, reader)
 
     @cached_property
+    def _listed_captions(self) -> list[CaptionRow]:
+        return companion(self.path, CAPTIONS)
+
+    @cached_property
     def _captions(self) -> dict[str, tuple[str, ...]]:
-        return texts_of(companion(self.path, CAPTIONS))
+        return texts_of(self._listed_captions)
+
+    @cached_property
+    def _caption_of_id(self) -> dict[str, str]:
+        return {row.caption_id: row.text for row in self._listed_captions}
 
     @cached_property
     def _sources(self) -> dict[str, CompleteSource]:
@@ -197,7 +239,8 @@ class Corpus(Sequence[Clip]):
         return {row.item_id: row for row in rows if isinstance(row, CompleteSource)}
 
     def _clip(self, row: ClipRow | CompleteSource) -> Clip:
-        return Clip(row, self._captions.get(row.item_id, ()), self._sources.get(row.item_id))
+        source_text = self._caption_of_id.get(row.caption_id) if isinstance(row, MultimodalRow) else None
+        return Clip(row, self._captions.get(row.item_id, ()), self._sources.get(row.item_id), source_text)
 
     def _of(self, rows: Sequence[ClipRow | CompleteSource]) -> Corpus:
         part = object.__new__(Corpus)
@@ -208,10 +251,14 @@ class Corpus(Sequence[Clip]):
 def _manifest_of(path: Path) -> Path:
     if not path.is_dir():
         return path
-    for name in (VIDEOS.name, SOURCES.name):
+    for name in (VIDEOS.name, SOURCES.name, MULTIMODAL.name):
         if (path / f"{name}.parquet").is_file():
             return path / f"{name}.parquet"
     raise ManifestError(f"{path} holds neither videos.parquet nor sources.parquet")
+
+
+def _is_usable(row: ClipRow | SourceRow) -> bool:
+    return row.status == COMPLETE and (not isinstance(row, MultimodalRow) or row.accepted)
 
 
 def _is_among(value: Any, wanted: Any) -> bool:

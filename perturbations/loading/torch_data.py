@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import Dataset
 
+from perturbations.manifest.kinds import MultimodalRow
 from perturbations.system.settings import Reader
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ class ClipDataset(Dataset[dict[str, Any]]):
     """The clips of a corpus as dicts, which torch's own collation takes where the videos have one shape.
 
     A sample has `video` (uint8 T x 3 x H x W, or what `transform` made of it), `item`, `perturbation` ("clean" for a
-    clean clip), `severity` (0 for a clean clip) and `caption` (the first clean one, "" where there is none).
+    clean clip), `severity` (0 for a clean clip) and `caption` (the first clean one, "" where there is none). Of a pair
+    it also has `text`, the perturbed caption, `text_perturbation` and `text_severity`.
     """
 
     def __init__(
@@ -44,10 +46,13 @@ class ClipDataset(Dataset[dict[str, Any]]):
         reader = self._reader
         frames = clip.frames(reader=reader) if self._num_frames is None else clip.sampled(self._num_frames, reader)
         video: Any = torch.from_numpy(frames).permute(0, 3, 1, 2).contiguous()
-        return {
+        sample = {
             "video": video if self._transform is None else self._transform(video),
             "item": clip.row.item_id,
             "perturbation": clip.perturbation,
             "severity": clip.severity,
             "caption": clip.captions[0] if clip.captions else "",
         }
+        if isinstance(clip.row, MultimodalRow):
+            sample |= {name: getattr(clip.row, name) for name in ("text", "text_perturbation", "text_severity")}
+        return sample
