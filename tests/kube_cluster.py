@@ -1,8 +1,9 @@
 """A stand-in for the API of a Kubernetes cluster: each pod is a process of this machine, in an empty folder of its own.
 
-It knows what Snakemake's executor plugin asks for: secrets, jobs, the pods of a job and their logs. As a real cluster does, it
-refuses a pod that asks for a GPU without a limit. What an image would hold, Python with this package, is this machine's;
-`pip` writes down what it was to install, and installs nothing.
+It knows what Snakemake's executor plugin asks for: secrets, jobs, the pods of a job and their logs. As a real cluster
+does, it refuses a pod that asks for a GPU without a limit, and has no log of a container before the first. What an
+image would hold, Python with this package, is this machine's; `pip` writes down what it was to install, and installs
+nothing.
 
     python tests/kube_cluster.py snakemake --workflow-profile kubernetes ...     run a command with it
 """
@@ -136,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
     cluster: Cluster
     protocol_version = "HTTP/1.1"
 
-    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002
+    def log_message(self, format: str, *arguments: Any) -> None:
         pass
 
     def _answer(self, status: int, body: object) -> None:
@@ -159,10 +160,13 @@ class _Handler(BaseHTTPRequestHandler):
         content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         return json.loads(content) if content else {}
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         kind, name, part, query = self._asked()
         with self.cluster.lock:
-            if kind == "pods" and part == "log":
+            if kind == "pods" and part == "log" and query.get("previous"):
+                # Of a container that was started again; that of a job never is.
+                self._answer(400, {"reason": "BadRequest", "message": "previous terminated container not found"})
+            elif kind == "pods" and part == "log":
                 self._answer(200, self.cluster.log_of(name.removesuffix("-pod")))
             elif kind == "pods":
                 job = query["labelSelector"][0].removeprefix("job-name=")
@@ -173,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._answer(404, {"reason": "NotFound"})
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         kind, _, _, _ = self._asked()
         body = self._body()
         with self.cluster.lock:
@@ -187,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._answer(201, {"metadata": body["metadata"]})
 
-    def do_DELETE(self) -> None:  # noqa: N802
+    def do_DELETE(self) -> None:
         kind, name, _, _ = self._asked()
         self._body()
         with self.cluster.lock:

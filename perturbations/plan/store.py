@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -28,6 +29,21 @@ SHOWN_SHARDS = 2
 
 
 # --- the working folder ----------------------------------------------------------------------------------------------
+
+
+_PREFIX = re.compile(r"[A-Za-z0-9_.:/+=@%-]+")
+
+
+def prefix(given: str | None) -> str:
+    """The place in the store, without a slash at its end.
+
+    Raises `ConfigError` for one that jobs on other machines would not get: Snakemake does not quote it in their commands.
+    """
+    if not given or not _PREFIX.fullmatch(given):
+        raise ConfigError(
+            f"--default-storage-prefix: letters, digits and _.:/+=@%- such as s3://bucket/folder, not {given!r}"
+        )
+    return given.rstrip("/")
 
 
 def prepare(place: Path) -> None:
@@ -88,8 +104,8 @@ def clean_packs(config: configuration.Config, collection: str, shards: Iterable[
     videos = config.datasets[name].videos
     if videos is not None and (videos.is_absolute() or ".." in videos.parts):
         raise ConfigError(
-            f"datasets.{name}.videos: {cut(str(videos))}: in an object store, videos must lie below the folder in which "
-            "Snakemake is started, because jobs on other machines have no other: make a link there, e.g. "
+            f"datasets.{name}.videos: {cut(str(videos))}: in an object store, videos must lie below the folder in "
+            "which Snakemake is started, because jobs on other machines have no other: make a link there, e.g. "
             f"`ln -s {cut(str(videos))} videos`, and give its name"
         )
     return [f"work/{collection}/shards/{shard}.tar" for shard in shards]
@@ -137,8 +153,8 @@ def shown_packs(config: configuration.Config, collection: str, suite: str | None
 def refuse(what: str) -> list[str]:
     """Raise `ConfigError`: what cannot be made in a store."""
     raise ConfigError(
-        f"{what} cannot be made in an object store (--default-storage-provider): fetch the corpus with `perturb fetch`, "
-        "and make it there without a store (docs/how-to/object-store.md)"
+        f"{what} cannot be made in an object store (--default-storage-provider): fetch the corpus with "
+        "`perturb fetch`, and make it there without a store (docs/how-to/object-store.md)"
     )
 
 

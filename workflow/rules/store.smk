@@ -44,9 +44,7 @@ def lists_of(wildcards):
 
 
 if IN_STORE:
-    if not workflow.storage_settings.default_storage_prefix:
-        raise WorkflowError("--default-storage-prefix is missing: e.g. s3://bucket/folder")
-    STORE_PREFIX = workflow.storage_settings.default_storage_prefix.rstrip("/")
+    STORE_PREFIX = planned(store.prefix, workflow.storage_settings.default_storage_prefix)
     WORKPLACE = Path(STORE.object(f"{STORE_PREFIX}/work").local_path()).parent
     planned(store.prepare, WORKPLACE)
     shell.prefix(COMMAND_PATH + store.shell_prefix(WORKPLACE))
