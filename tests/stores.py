@@ -65,8 +65,8 @@ def submit(cluster: Cluster, project: Project, prefix: str, *arguments: str) -> 
 
 
 def fetch(folder: Path, prefix: str) -> Path:
-    """Bring the results of a run into an empty folder, in which nothing is wrong then."""
-    folder.mkdir()
+    """Bring the results of a run into a folder, in which nothing is wrong then."""
+    folder.mkdir(exist_ok=True)
     for words in (("fetch", prefix), ("verify", "--fast")):
         done = subprocess.run(
             [sys.executable, "-m", "perturbations", *words], cwd=folder, capture_output=True, text=True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -318,6 +319,14 @@ def test_a_run_whose_jobs_share_no_folder(run: Run, tmp_path: Path) -> None:
 
 def test_the_run_is_not_made_again(run: Run) -> None:
     assert "Nothing to be done" in stores.submit(run.cluster, run.project, run.prefix, "-n", TARGET).stdout
+
+
+def test_a_run_without_a_store_goes_on_from_what_was_fetched(run: Run, tmp_path: Path) -> None:
+    shutil.copytree(run.project.root / "my videos", tmp_path / "my videos")
+    project = Project(tmp_path, run.project.config)
+    project.write_captions(["a b", "ü'q"])
+    stores.fetch(tmp_path, run.prefix)
+    assert "Nothing to be done" in project.snakemake("-n", TARGET).stderr
 
 
 def test_what_cannot_be_made_in_a_store_says_so_before_the_first_job(run: Run) -> None:

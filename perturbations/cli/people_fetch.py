@@ -13,9 +13,7 @@ _MOST_SHOWN = 10
 
 def add(commands: Commands) -> None:
     """Declare the command of this file."""
-    parser = add_command(
-        commands, "fetch", _fetch, "bring the results of a run in an object store here: manifests and clips"
-    )
+    parser = add_command(commands, "fetch", _fetch, "bring the results of a run in an object store here")
     parser.add_argument(
         "store", help="what the run was given as --default-storage-prefix, e.g. s3://bucket/folder; or a folder"
     )
@@ -25,7 +23,7 @@ def _fetch(options: argparse.Namespace) -> int:
     from perturbations.engine import fetching
 
     fetched = fetching.fetch(options.store, Path())
-    print(f"{fetched.manifests} files of manifests, {fetched.files} clips and files of analyses")
+    print(f"{fetched.manifests} manifests, cards and pages; {fetched.parts} parts and lists; {fetched.files} clips")
     for path in sorted(fetched.missing)[:_MOST_SHOWN]:
         print(f"  not in the store: {shown.line(path)}")
     if len(fetched.missing) > _MOST_SHOWN:

@@ -1,9 +1,13 @@
-"""Brings the results of a run in an object store into a folder: the manifests, and the files that they name."""
+"""Brings the results of a run in an object store into a folder: manifests, parts, lists, and the manifests' files.
+
+Files have the store's times, so that Snakemake takes them for what it made in this folder, and a run goes on from them.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,41 +25,56 @@ from perturbations.system import storage
 
 _COLUMNS = ("path", "source_path")
 _MANIFESTS, _WORK = "manifests", "work"
+_KEPT = (".parquet", ".jsonl", ".txt")
+_ABOUT = ("work/logs/", "work/benchmarks/")
+_AT_ONCE = 16
 _BUFFER = 1 << 20
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """How many files were brought: those below `manifests`, and clips with what belongs to them; and the missing."""
+    """How many files were brought.
+
+    Attributes:
+        manifests: manifests, and what lies beside them.
+        parts: parts of shards, and lists.
+        files: clips, and what analyses keep.
+        missing: files that a manifest names and no pack holds.
+    """
 
     manifests: int
+    parts: int
     files: int
     missing: frozenset[str]
 
 
 def fetch(store: str, root: Path) -> Fetched:
-    """Bring the manifests of a store, and every file that they name and a pack holds.
+    """Bring the manifests, parts and lists of a store, and every file that a manifest names and a pack holds.
 
     `store` is a URI such as s3://bucket/folder, or a folder. Raises `ConfigError` for a store that cannot be read or
     has no manifests, `ManifestError` for a damaged pack.
     """
     try:
         system, base = _open(store)
-        manifests = _files(system, f"{base}/{_MANIFESTS}")
-        tars = [name for name in _files(system, f"{base}/{_WORK}") if name.endswith(".tar")]
+        manifests = _files(system, base, _MANIFESTS)
         if not manifests:
             raise ConfigError(f"{short(store)} has no manifests: is it the prefix that the run was given?")
-        for name in manifests:
-            _copy(system, name, root, name[len(base) + 1 :])
-        wanted = frozenset(_named(root / name[len(base) + 1 :] for name in manifests))
+        work = _files(system, base, _WORK)
+        parts = {name: time for name, time in work.items() if name.endswith(_KEPT) and not name.startswith(_ABOUT)}
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            copies = [pool.submit(_copy, system, base, name, root, time) for name, time in (manifests | parts).items()]
+            for copy in copies:
+                copy.result()
+        wanted = frozenset(_named(root / name for name in manifests))
         files = 0
+        tars = [name for name in work if name.endswith(".tar")]
         for name in logged(tars, len(tars), "packs"):
-            with system.open_input_stream(name, buffer_size=_BUFFER) as stream:
+            with system.open_input_stream(f"{base}/{name}", buffer_size=_BUFFER) as stream:
                 files += packs.unpack(stream, root, name, wanted.__contains__)
     except (OSError, pa.ArrowException) as error:
         raise ConfigError(f"{short(store)}: {' '.join(str(error).split())[:300]}") from None
     missing = frozenset(path for path in wanted if not (root / path).exists())
-    return Fetched(len(manifests), files, missing)
+    return Fetched(len(manifests), len(parts), files, missing)
 
 
 def _open(store: str) -> tuple[Any, str]:
@@ -83,20 +102,20 @@ def _setting(name: str, other: str = "") -> str | None:
     return os.environ.get(f"SNAKEMAKE_STORAGE_S3_{name}") or os.environ.get(other) or None
 
 
-def _files(system: Any, folder: str) -> list[str]:
-    selector = pafs.FileSelector(folder, allow_not_found=True, recursive=True)
-    return sorted(entry.path for entry in system.get_file_info(selector) if entry.type == pafs.FileType.File)
+def _files(system: Any, base: str, folder: str) -> dict[str, int]:
+    """The files of a folder, from `base`, with their times in ns."""
+    selector = pafs.FileSelector(f"{base}/{folder}", allow_not_found=True, recursive=True)
+    entries = [entry for entry in system.get_file_info(selector) if entry.type == pafs.FileType.File]
+    return {entry.path[len(base) + 1 :]: entry.mtime_ns for entry in sorted(entries, key=lambda entry: str(entry.path))}
 
 
-def _copy(system: Any, name: str, root: Path, relative: str) -> None:
-    path = locations.confined(root, relative)
-    with (
-        system.open_input_stream(name) as stream,
-        storage.atomic_path(path) as temporary,
-        temporary.open("wb") as file,
-    ):
-        while block := stream.read(_BUFFER):
-            file.write(block)
+def _copy(system: Any, base: str, name: str, root: Path, time: int) -> None:
+    path = locations.confined(root, name)
+    with system.open_input_stream(f"{base}/{name}") as stream, storage.atomic_path(path) as temporary:
+        with temporary.open("wb") as file:
+            while block := stream.read(_BUFFER):
+                file.write(block)
+        os.utime(temporary, ns=(time, time))
 
 
 def _named(manifests: Iterator[Path]) -> Iterator[str]:

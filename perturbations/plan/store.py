@@ -37,7 +37,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9_.:/+=@%-]+")
 def prefix(given: str | None) -> str:
     """The place in the store, without a slash at its end.
 
-    Raises `ConfigError` for one that jobs on other machines would not get: Snakemake does not quote it in their commands.
+    Raises `ConfigError` for one that other machines would not get as it is: Snakemake does not quote it for them.
     """
     if not given or not _PREFIX.fullmatch(given):
         raise ConfigError(
