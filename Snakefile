@@ -11,7 +11,7 @@ from perturbations.plan import captions, composed, composed_paths, config_file, 
 from perturbations.plan import evaluation_paths, evaluation_sizes, paths, places, recipe
 from perturbations.plan import config as configuration
 from perturbations.plan import preflight as preflight_jobs
-from perturbations.plan import sharding, targets
+from perturbations.plan import sharding, store, targets
 from perturbations.system import limits, project, shown
 
 min_version("9.0")
@@ -45,6 +45,7 @@ else:
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/store.smk"
 include: "workflow/rules/sources.smk"
 include: "workflow/rules/captions.smk"
 include: "workflow/rules/analyses.smk"

@@ -25,6 +25,7 @@ READERS = "sh envs/install.sh dev,exports"
 LIBRARIES = {"torchvision": "pip install torchvision", "ultralytics": "pip install ultralytics"}
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+STORE = "sh envs/install.sh dev,store-tests"
 _HIDDEN = ("apertium", *BROWSERS)
 
 
@@ -44,6 +45,12 @@ def reader(name: str) -> ModuleType:
     """A library that reads what `perturb export` writes, imported; skips where it is not installed."""
     module: ModuleType = pytest.importorskip(name, reason=f"{REASON}{name}: {READERS}", exc_type=Exception)
     return module
+
+
+def store() -> None:
+    """What a run in an object store needs, and a store; skips where one of them is not installed."""
+    for name in ("moto.server", "snakemake_storage_plugin_s3", "snakemake_executor_plugin_kubernetes"):
+        pytest.importorskip(name, reason=f"{REASON}{name}: {STORE}", exc_type=Exception)
 
 
 def decord() -> ModuleType:

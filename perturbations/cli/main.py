@@ -20,6 +20,7 @@ from perturbations.cli import (
     people_completion,
     people_composed,
     people_export,
+    people_fetch,
     people_init,
     people_report,
     people_show,
@@ -29,13 +30,13 @@ from perturbations.cli import (
 )
 from perturbations.cli.arguments import Command, Parser, add_sections
 from perturbations.errors import PerturbationError
-from perturbations.system import arrow, limits, shown
+from perturbations.system import arrow, limits, shown, storage
 
 _SECTIONS = {
     "start": (people_init, people_show, people_completion),
     "perturb one video": (people_clips,),
     "before and during a run": (people_check, people_status),
-    "check, repair and use a corpus": (people_verify, people_export, people_report, people_calibration),
+    "check, repair and use a corpus": (people_verify, people_fetch, people_export, people_report, people_calibration),
     "composed retrieval, from features": (people_composed,),
     "the documentation's catalogue": (people_catalogue,),
     "the workflow": (rules,),
@@ -54,6 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         limits.use(limits.parse(options.limits))
         if arguments is None and options.is_job:
             arrow.leave_out_pandas()
+        if storage.STORE_VARIABLE in os.environ:
+            from perturbations.engine import packs
+
+            packs.unpack_brought()
         return command(options)
     except PerturbationError as error:
         print(f"perturb: {shown.lines(str(error))}", file=sys.stderr)

@@ -23,6 +23,10 @@ def add(commands: Commands) -> None:
     parser.add_argument("--output", type=Path, required=True)
     add_stall_limit(parser)
 
+    parser = add_command(commands, "pack-clips", _pack_clips, "pack the user's videos of a shard for an object store")
+    parser.add_argument("--listed", type=Path, required=True, help="the shard's list file")
+    parser.add_argument("--output", type=Path, required=True)
+
     parser = add_command(commands, "videos", _videos, "perturb the clips of a shard by one recipe")
     parser.add_argument("--recipe", required=True, help="the recipe's JSON")
     parser.add_argument("--sources", type=Path, required=True, help="the shard's part of the sources manifest")
@@ -45,8 +49,16 @@ def add(commands: Commands) -> None:
     add_stall_limit(parser)
 
 
+def _pack_clips(options: argparse.Namespace) -> int:
+    from perturbations.engine import packs
+    from perturbations.plan import listed
+
+    packs.write_originals(options.output, listed.read(options.listed, listed.ListedClip))
+    return 0
+
+
 def _sources(options: argparse.Namespace) -> int:
-    from perturbations.engine import shards
+    from perturbations.engine import packs, shards
     from perturbations.manifest import files
     from perturbations.manifest.kinds import SOURCES
     from perturbations.plan import listed
@@ -57,6 +69,7 @@ def _sources(options: argparse.Namespace) -> int:
         options.dataset, clips, stall_limit_s=options.stall_limit, prepare=_draw_demo if options.demo else None
     )
     files.write_part(options.output, SOURCES, list(logged(rows, len(clips), "clips")))
+    packs.write_beside(options.output, [clip.path for clip in clips] if options.demo else [])
     return 0
 
 
@@ -76,7 +89,7 @@ def _draw_demo(listed: ListedClip) -> None:
 
 
 def _videos(options: argparse.Namespace) -> int:
-    from perturbations.engine import shards
+    from perturbations.engine import packs, shards
     from perturbations.guides.registry import Known
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, VIDEOS
@@ -97,7 +110,9 @@ def _videos(options: argparse.Namespace) -> int:
         stall_limit_s=options.stall_limit,
         check=not options.no_check,
     )
-    files.write_part(options.output, VIDEOS, list(logged(rows, len(sources), "clips")))
+    made = list(logged(rows, len(sources), "clips"))
+    files.write_part(options.output, VIDEOS, made)
+    packs.write_beside(options.output, [row.path for row in made])
     return 0
 
 
@@ -109,7 +124,7 @@ def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
 
 
 def _analyse(options: argparse.Namespace) -> int:
-    from perturbations.engine import shards
+    from perturbations.engine import packs, shards
     from perturbations.guides.registry import parse_analysis
     from perturbations.manifest import files
     from perturbations.manifest.kinds import ANALYSES
@@ -125,5 +140,7 @@ def _analyse(options: argparse.Namespace) -> int:
         stall_limit_s=options.stall_limit,
         before=_by_item(options.captions),
     )
-    files.write_part(options.output, ANALYSES, list(logged(rows, len(sources), "clips")))
+    made = list(logged(rows, len(sources), "clips"))
+    files.write_part(options.output, ANALYSES, made)
+    packs.write_beside(options.output, [row.path for row in made])
     return 0

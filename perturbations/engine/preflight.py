@@ -57,8 +57,13 @@ def _few(lines: Sequence[str]) -> list[str]:
     return [*lines[: len(lines) if not more else _MOST_LINES], *more]
 
 
-def check(config: configuration.Config, wanted: Wanted, cores: int | None, local: bool = True) -> Report:
-    """Look at what a run needs. `cores` is None where a cluster runs the jobs; `local`: they run on this machine."""
+def check(
+    config: configuration.Config, wanted: Wanted, cores: int | None, local: bool = True, in_store: bool = False
+) -> Report:
+    """Look at what a run needs. `cores` is None where a cluster runs the jobs; `local`: they run on this machine.
+
+    Results that an object store takes (`in_store`) need no room on this disk.
+    """
     report = Report()
     report.errors += readiness.problems(config, wanted, local=local)
     collections = sorted(
@@ -70,7 +75,7 @@ def check(config: configuration.Config, wanted: Wanted, cores: int | None, local
     for dataset in sorted(wanted.checked_captions):
         _count_captions(config, dataset, report)
     if wanted.videos or wanted.sources or wanted.analyses:
-        _estimate(config, wanted, surveyed, report, cores)
+        _estimate(config, wanted, surveyed, report, cores, in_store)
     return report
 
 
@@ -149,6 +154,7 @@ def _estimate(
     surveyed: dict[str, _Collection],
     report: Report,
     cores: int | None,
+    in_store: bool,
 ) -> None:
     for job in wanted.analyses:
         surveyed.setdefault(job[0], _Collection.read(config, job[0], wanted))
@@ -171,7 +177,10 @@ def _estimate(
     jobs = len(wanted.videos) + len(wanted.sources) + len(wanted.analyses)
     rough = "" if all(looked_at) else ", roughly: no clip could be looked at"
     report.lines.append(f"to make: {videos:,.0f} perturbed videos in {jobs:,} jobs{rough}")
-    _compare_disk(size, report)
+    if in_store:
+        report.lines.append(f"store: about {_bytes(size)} to store")
+    else:
+        _compare_disk(size, report)
     report.lines.append(f"time: about {_hours(cpu_s)} of CPU{_on_cores(cpu_s, cores, jobs)}{_not_in_it(wanted)}")
 
 

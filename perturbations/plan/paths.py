@@ -67,10 +67,13 @@ def shell_prefix(python: Path) -> str:
 
 
 def options(inputs: Mapping[str, str | Sequence[str]]) -> list[str]:
-    """Inputs as a command's options, word by word: `--name` and its paths; a name without paths is left out."""
+    """Inputs as a command's options, word by word: `--name` and its paths; a name without paths is left out.
+
+    Packs are no option: a command unpacks those that were brought to it (`engine.packs`).
+    """
     words = []
     for name, paths in inputs.items():
-        if paths:
+        if paths and name != "packs":
             words += [f"--{name.replace('_', '-')}", *([paths] if isinstance(paths, str) else paths)]
     return words
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from perturbations.engine import packs
 from perturbations.errors import ManifestError
 from perturbations.manifest import files, locations, sets
 from perturbations.manifest.kinds import COMPLETE, QUARANTINE, VIDEOS, QuarantineRow, VideoRow
@@ -258,10 +259,11 @@ def _pictures(
 ) -> list[tuple[str, crops.Drawn]]:
     """The strips of each shown clip, under its id."""
     by_item: dict[str, list[VideoRow]] = {}
-    for row in rows:
-        by_item.setdefault(row.item_id, []).append(row)
-    scenarios = len({(row.perturbation, row.severity) for row in rows})
     root = locations.root_of(path, about)
+    for row in rows:
+        if packs.at_hand(root / row.source_path):
+            by_item.setdefault(row.item_id, []).append(row)
+    scenarios = len({(row.perturbation, row.severity) for row in rows})
     shown_items = crops.chosen(by_item, scenarios)
     clips = [list(crops.strips([_located(row, root) for row in by_item[item]], names, root)) for item in shown_items]
     drawn = crops.drawn(clips)

@@ -11,7 +11,7 @@ import numpy as np
 
 from perturbations import api
 from perturbations.arrays import Image
-from perturbations.engine import pipeline, rendering, shards
+from perturbations.engine import packs, pipeline, rendering, shards
 from perturbations.errors import ManifestError
 from perturbations.guides import registry as guides
 from perturbations.manifest import files, locations
@@ -98,6 +98,7 @@ def from_manifest(
         and item in (None, row.item_id)
         and (names is None or f"{row.suite}/{row.perturbation}" in names)
         and row.severity in severities
+        and packs.at_hand(root / row.source_path)
     ]
     if not complete:
         raise ManifestError(f"{path} has no complete row{'' if item is None else f' of {item!r}'} to draw")

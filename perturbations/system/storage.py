@@ -33,6 +33,9 @@ OUTPUT_ERRNOS = {
     errno.EMFILE,
     errno.ENFILE,
 }
+STORE_VARIABLE = "PERTURB_STORE"
+"""The environment variable of jobs of a run in an object store: the folder in which Snakemake was started."""
+
 _LONGEST_NAME = 200  # bytes; file systems allow 255, and the temporary name and the extension need some
 _TEMPORARY = ".part-"
 _LEFTOVER = re.compile(rf"\.(.*){re.escape(_TEMPORARY)}[0-9a-f]{{12}}((?:\.[^.]*)?)", re.DOTALL)

@@ -5,8 +5,16 @@ rule analyses:
         captions=lambda wildcards: paths.analysis_captions(
             wildcards.dataset, wildcards.analysis, wildcards.shard
         ),
+        packs=lambda wildcards: in_store(
+            store.analysis_inputs,
+            CONFIG,
+            wildcards.dataset,
+            wildcards.analysis,
+            wildcards.shard,
+        ),
     output:
         "work/{dataset}/analyses/{analysis}/{shard}.parquet",
+        *PACK_OF_ANALYSES,
     log:
         "work/logs/{dataset}/analyses/{analysis}/{shard}.log",
     benchmark:
@@ -30,7 +38,7 @@ rule analyses:
         "{wildcards.analysis} of {wildcards.dataset}, shard {wildcards.shard}"
     shell:
         "perturb rule analyse --recipe {params.recipe:q} --sources {input.sources:q} {params.captions:q}"
-        " --folder {params.folder:q} --output {output:q} --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
+        " --folder {params.folder:q} --output {output[0]:q} --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
 
 
 # One analysis of all clips: an index of donors, or a list of main objects to inspect.
@@ -40,6 +48,7 @@ rule analyses_manifest:
             wildcards.dataset, wildcards.analysis, shards_of(wildcards)
         ),
         sources=lambda wildcards: paths.source_parts(wildcards.dataset, shards_of(wildcards)),
+        lists=lists_of,
     output:
         "manifests/{dataset}/{analysis}.parquet",
     log:

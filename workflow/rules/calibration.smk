@@ -2,7 +2,8 @@
 # The table is not an input of any job. Its numbers are in the recipes, so a changed number reruns only its own jobs.
 rule calibration:
     input:
-        "manifests/{dataset}/sources.parquet",
+        sources="manifests/{dataset}/sources.parquet",
+        packs=lambda wildcards: in_store(store.refuse, "a calibration"),
     output:
         table="manifests/{dataset}/calibration.json",
         picture=report(
@@ -30,5 +31,5 @@ rule calibration:
     message:
         "solving severities of even distortion on {wildcards.dataset}"
     shell:
-        "perturb calibrate --sources {input:q} --perturbations {params.perturbations:q} --variants {params.variants:q}"
+        "perturb calibrate --sources {input.sources:q} --perturbations {params.perturbations:q} --variants {params.variants:q}"
         " --seed {params.seed:q} --output {output.table:q} --picture {output.picture:q} --report {output.report:q} 2> {log:q}"

@@ -128,6 +128,9 @@ rule texts_manifest:
             paths.text_recipes, CONFIG, wildcards.dataset, wildcards.suite
         ),
         rejected="work/{dataset}/rejected_captions.jsonl",
+        lists=lambda wildcards: in_store(
+            lambda: paths.caption_lists(wildcards.dataset, caption_shards(wildcards.dataset))
+        ),
     output:
         texts="manifests/{dataset}/{suite}/captions.parquet",
         statistics="manifests/{dataset}/{suite}/caption_statistics.parquet",

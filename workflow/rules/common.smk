@@ -53,8 +53,10 @@ if workflow.modifier.path_modifier.prefix or workflow.modifier.path_modifier.mod
 # Every value in a command is quoted (`{params.x:q}`; a list item by item). Values from config.yaml are passed through a
 # function, because Snakemake reads braces in a plain string of `params` as wildcards.
 # With conda, the command is in the rule's environment; otherwise it is next to the Python that runs Snakemake.
+COMMAND_PATH = ""
 if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
-    shell.prefix(paths.shell_prefix(Path(sys.executable)))
+    COMMAND_PATH = paths.shell_prefix(Path(sys.executable))
+    shell.prefix(COMMAND_PATH)
 else:
     os.environ.update(planned(project.environment) | os.environ)
 
@@ -65,11 +67,15 @@ limits.use(limits.parse(CONFIG.limits.model_dump_json()))
 # Snakemake calls these functions once per job, and many jobs share their results.
 @cache
 def plan_of(collection):
+    if IN_STORE:
+        return plan_in_store(collection)
     return planned(paths.plan, CONFIG, collection)
 
 
 @cache
 def caption_shards(dataset):
+    if IN_STORE:
+        return caption_shards_in_store(dataset)
     return planned(paths.caption_shards, CONFIG, dataset)
 
 
@@ -115,6 +121,9 @@ def describe(target):
 
 def summarize_run():
     """Print the summary of the run that ends, and write its page. Whatever happens here changes nothing of the run."""
+    if IN_STORE:
+        say(f"Results are in {STORE_PREFIX}; `perturb fetch {STORE_PREFIX}` brings them here.")
+        return
     command = [sys.executable, "-m", "perturbations", "summary", "--output", str(SUMMARY)]
     subprocess.run(command, stdout=sys.stderr, check=False)
 
@@ -151,7 +160,8 @@ def check_before():
     uses_conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
     cores = workflow.cores if workflow.local_exec else None
     local = workflow.local_exec and not uses_conda
-    summary = planned(preflight.check, CONFIG, preflight_jobs.of_jobs(jobs), cores, local)
+    wanted = preflight_jobs.of_jobs(jobs)
+    summary = planned(preflight.check, CONFIG, wanted, cores, local, IN_STORE)
     for line in summary.text():
         say(shown.line(line))
     planned(summary.raise_errors)

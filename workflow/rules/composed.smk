@@ -3,6 +3,7 @@
 rule composed_split:
     input:
         lambda wildcards: planned(composed_paths.annotation_files, CONFIG, wildcards.dataset),
+        packs=lambda wildcards: in_store(store.refuse, "composed retrieval"),
     output:
         queries="manifests/{dataset}/composed/queries.parquet",
         qrels="manifests/{dataset}/composed/qrels.parquet",
@@ -40,6 +41,7 @@ rule composed_clips:
     input:
         unpack(lambda wildcards: planned(evaluation_paths.model_inputs, CONFIG)),
         sources="manifests/{dataset}/sources.parquet",
+        packs=lambda wildcards: in_store(store.refuse, "composed retrieval"),
     output:
         composed_paths.features("{dataset}"),
     log:

@@ -36,6 +36,7 @@ rule demo_encoder:
 rule check_model:
     input:
         unpack(lambda wildcards: planned(evaluation_paths.model_inputs, CONFIG)),
+        packs=lambda wildcards: in_store(store.refuse, "an evaluation"),
     output:
         evaluation_paths.checked(CONFIG),
     log:

@@ -3,6 +3,7 @@ rule sources_manifest:
     input:
         parts=lambda wildcards: paths.source_parts(wildcards.dataset, shards_of(wildcards)),
         rejected="work/{dataset}/rejected.jsonl",
+        lists=lists_of,
     output:
         "manifests/{dataset}/sources.parquet",
     log:
@@ -35,6 +36,7 @@ rule videos_manifest:
         recipes=lambda wildcards: planned(
             paths.video_recipes, CONFIG, wildcards.dataset, wildcards.suite
         ),
+        lists=lists_of,
     output:
         videos="manifests/{dataset}/{suite}/videos.parquet",
         quarantine="manifests/{dataset}/{suite}/quarantine.parquet",

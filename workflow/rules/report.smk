@@ -30,7 +30,10 @@ rule report:
 
 rule preview:
     input:
-        "manifests/{dataset}/{suite}/videos.parquet",
+        videos="manifests/{dataset}/{suite}/videos.parquet",
+        packs=lambda wildcards: in_store(
+            store.shown_packs, CONFIG, wildcards.dataset, wildcards.suite, plan_of
+        ),
     output:
         report(
             "manifests/{dataset}/{suite}/preview.png",
@@ -51,13 +54,16 @@ rule preview:
     message:
         "drawing a contact sheet of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb preview {input:q} --output {output:q} 2> {log:q}"
+        "perturb preview {input.videos:q} --output {output:q} 2> {log:q}"
 
 
 rule corpus_page:
     input:
         videos="manifests/{dataset}/{suite}/videos.parquet",
         quarantine="manifests/{dataset}/{suite}/quarantine.parquet",
+        packs=lambda wildcards: in_store(
+            store.shown_packs, CONFIG, wildcards.dataset, wildcards.suite, plan_of
+        ),
     output:
         report(
             "manifests/{dataset}/{suite}/corpus.html",
@@ -82,7 +88,10 @@ rule corpus_page:
 
 rule main_object_preview:
     input:
-        "manifests/{dataset}/main_object.parquet",
+        analyses="manifests/{dataset}/main_object.parquet",
+        packs=lambda wildcards: in_store(
+            store.shown_packs, CONFIG, wildcards.dataset, None, plan_of
+        ),
     output:
         report(
             "manifests/{dataset}/main_object.png",
@@ -103,4 +112,4 @@ rule main_object_preview:
     message:
         "drawing the main objects of {wildcards.dataset}"
     shell:
-        "perturb preview {input:q} --output {output:q} 2> {log:q}"
+        "perturb preview {input.analyses:q} --output {output:q} 2> {log:q}"

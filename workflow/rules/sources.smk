@@ -2,9 +2,13 @@
 # `stall_limit_s` is a resource, not a param, because it decides when a file is given up, and never changes a result.
 rule sources:
     input:
-        "work/{dataset}/shards/{shard}.jsonl",
+        listed="work/{dataset}/shards/{shard}.jsonl",
+        packs=lambda wildcards: in_store(
+            store.original_packs, CONFIG, wildcards.dataset, [wildcards.shard]
+        ),
     output:
         "work/{dataset}/sources/{shard}.parquet",
+        *PACK_OF_SOURCES,
     log:
         "work/logs/{dataset}/sources/{shard}.log",
     benchmark:
@@ -26,5 +30,5 @@ rule sources:
     message:
         "reading the clips of {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb rule sources --dataset {params.dataset:q} --listed {input:q} {params.demo:q} --output {output:q}"
+        "perturb rule sources --dataset {params.dataset:q} --listed {input.listed:q} {params.demo:q} --output {output[0]:q}"
         " --stall-limit {resources.stall_limit_s:q} 2> {log:q}"

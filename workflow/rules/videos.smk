@@ -2,13 +2,10 @@
 # The job's `recipe` is everything that determines its result; Snakemake reruns the job when it changes.
 rule videos:
     input:
-        unpack(
-            lambda wildcards: paths.video_inputs(
-                recipe_of(wildcards), wildcards.dataset, wildcards.shard, plan_of
-            )
-        ),
+        unpack(video_inputs_of),
     output:
         "work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",
+        *PACK_OF_VIDEOS,
     log:
         "work/logs/{dataset}/{suite}/{perturbation}/{severity}/{shard}.log",
     benchmark:
@@ -31,5 +28,5 @@ rule videos:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on {wildcards.dataset},"
         " shard {wildcards.shard}"
     shell:
-        "perturb rule videos --recipe {params.recipe:q} {params.inputs:q} --corpus {params.corpus:q} --output {output:q}"
+        "perturb rule videos --recipe {params.recipe:q} {params.inputs:q} --corpus {params.corpus:q} --output {output[0]:q}"
         " --stall-limit {resources.stall_limit_s:q} 2> {log:q}"

@@ -1,0 +1,337 @@
+"""Runs in an object store, whose jobs share no folder: packs of clips, plans for other machines, fetching."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import kube_cluster
+import needs
+import pytest
+import small_corpus
+import stores
+from kube_cluster import Cluster
+from test_workflow import Project, tiny_clip
+
+from perturbations import read_manifest
+from perturbations.cli.main import main
+from perturbations.engine import packs
+from perturbations.errors import ConfigError, ManifestError
+from perturbations.plan import config, paths, recipe, sharding, store
+from perturbations.plan.listed import ListedClip
+from perturbations.system import storage
+
+NAMES = ["corpora/demo/mlvp/fog/1/a b.mp4", "corpora/demo/mlvp/fog/1/%2Eü.mp4", "work/demo/videos/x.mp4"]
+
+
+def files_of(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def packed(members: dict[str, bytes], kind: bytes = tarfile.REGTYPE) -> io.BytesIO:
+    """A pack as a stranger may write it."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as tar:
+        for name, data in members.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.type, member.linkname = len(data), kind, "/etc/passwd"
+            tar.addfile(member, io.BytesIO(data))
+    content.seek(0)
+    return content
+
+
+# --- packs ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clips(tmp_path: Path) -> Path:
+    root = tmp_path / "made"
+    for index, name in enumerate(NAMES):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(bytes([index]) * (1000 + index))
+        os.utime(root / name, (1e9 + index, 1e9 + index))
+    return root
+
+
+def test_what_is_packed_is_unpacked(clips: Path, tmp_path: Path) -> None:
+    pack = tmp_path / "s0.tar"
+    packs.write(pack, [*NAMES, "corpora/demo/mlvp/fog/1/quarantined.mp4"], clips)
+    other = tmp_path / "other"
+    with pack.open("rb") as file:
+        assert packs.unpack(file, other, "s0.tar") == len(NAMES)
+    assert files_of(other) == files_of(clips)
+    written = {name: (other / name).stat().st_ino for name in NAMES}
+    (other / NAMES[0]).write_bytes(b"changed")
+    with pack.open("rb") as file:
+        packs.unpack(file, other, "s0.tar")
+    assert files_of(other) == files_of(clips)
+    assert (other / NAMES[1]).stat().st_ino == written[NAMES[1]], "a file that is there already is not written again"
+
+
+def test_the_same_files_give_the_same_pack(clips: Path, tmp_path: Path) -> None:
+    packs.write(tmp_path / "one.tar", NAMES, clips)
+    packs.write(tmp_path / "two.tar", [*reversed(NAMES), NAMES[0]], clips)
+    assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../outside.mp4", "videos/../../outside.mp4"])
+def test_a_clip_outside_of_the_folder_is_not_packed(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not lie below"):
+        packs.write(tmp_path / "s0.tar", [name], tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../outside.mp4", "/tmp/outside.mp4", "corpora/../../outside.mp4", "Snakefile", "config.yaml", ".git/hooks/x.mp4"],
+)
+def test_a_member_that_is_no_clip_of_the_corpus_is_refused(name: str, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    with pytest.raises(ManifestError):
+        packs.unpack(packed({name: b"hostile"}), root, "s0.tar")
+    assert not files_of(tmp_path)
+
+
+def test_a_link_is_refused_and_not_followed(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="is no file"):
+        packs.unpack(packed({"corpora/x.mp4": b""}, tarfile.SYMTYPE), tmp_path, "s0.tar")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "corpora").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ManifestError, match="symbolic link"):
+        packs.unpack(packed({"corpora/x.mp4": b"x"}), tmp_path / "root", "s0.tar")
+    assert not files_of(tmp_path)
+
+
+def test_a_video_of_the_user_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "x.mp4").write_bytes(b"mine")
+    (tmp_path / "videos").symlink_to(tmp_path / "disk")
+    assert packs.unpack(packed({"videos/x.mp4": b"same"}), tmp_path, "s0.tar") == 1
+    with pytest.raises(ManifestError, match="another file"):
+        packs.unpack(packed({"videos/x.mp4": b"of another size"}), tmp_path, "s0.tar")
+    assert (tmp_path / "disk" / "x.mp4").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("kept", [0, 700, 1500])
+def test_a_damaged_pack_is_named_and_leaves_no_half_of_a_file(kept: int, clips: Path, tmp_path: Path) -> None:
+    packs.write(tmp_path / "s0.tar", NAMES, clips)
+    content = (tmp_path / "s0.tar").read_bytes()[:kept]
+    with pytest.raises(ManifestError, match=r"s0\.tar is damaged"):
+        packs.unpack(io.BytesIO(content), tmp_path / "other", "s0.tar")
+    assert not files_of(tmp_path / "other")
+
+
+def test_jobs_pack_only_in_a_store(clips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(clips)
+    packs.write_beside(Path("work/demo/s0.parquet"), NAMES)
+    assert not Path("work/demo/s0.tar").exists()
+    monkeypatch.setenv(storage.STORE_VARIABLE, str(tmp_path))
+    packs.write_beside(Path("work/demo/s0.parquet"), [*NAMES, None])
+    before = files_of(clips)
+    (clips / NAMES[0]).unlink()
+    packs.unpack_brought()
+    assert files_of(clips) == before
+
+
+def test_original_clips_come_from_the_folder_in_which_snakemake_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home" / "videos").mkdir(parents=True)
+    (tmp_path / "home" / "videos" / "x.mp4").write_bytes(b"x")
+    monkeypatch.setenv(storage.STORE_VARIABLE, str(tmp_path / "home"))
+    spans = [ListedClip(item_id=name, source_video_id="x", path="videos/x.mp4") for name in "ab"]
+    packs.write_originals(tmp_path / "s0.tar", spans)
+    with tarfile.open(tmp_path / "s0.tar") as tar:
+        assert tar.getnames() == ["videos/x.mp4"]
+
+
+# --- planning ---------------------------------------------------------------------------------------------------------
+
+
+def parsed(**changes: object) -> config.Config:
+    datasets = {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "videos", **changes}}
+    return config.parse({"datasets": {"demo": {"adapter": "demo"}, **datasets}, "suites": {"mlvp": {}}})
+
+
+def test_a_plan_survives_its_way_to_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = sharding.Plan(("s0", "s1"), {"s0": frozenset({"a", "ü\n"}), "s1": frozenset()}, 3, 1, 5, 2)
+    store.write_plan(plan, "tiny/whole")
+    assert store.read_plan("tiny/whole") == plan
+    store.write_captions(["s1", "s2"], "tiny")
+    assert store.read_captions("tiny") == ("s1", "s2")
+    with pytest.raises(ConfigError, match=r"work/demo/plan\.json"):
+        store.read_plan("demo")
+    store.plan_path("tiny").write_text("[")
+    with pytest.raises(ConfigError, match=r"plan\.json"):
+        store.read_plan("tiny")
+
+
+@pytest.mark.parametrize("videos", ["/data/videos", "../videos"])
+def test_videos_elsewhere_are_named_before_the_first_job(videos: str) -> None:
+    with pytest.raises(ConfigError, match=rf"datasets\.tiny\.videos: {videos}.*ln -s"):
+        store.clean_packs(parsed(videos=videos), "tiny", ["s0"])
+
+
+def test_a_job_brings_the_packs_of_the_clips_that_it_reads() -> None:
+    settings = parsed()
+    plans = {"demo": sharding.Plan(("s0", "s1"), {"s0": frozenset(), "s1": frozenset()}, 2, 0)}.__getitem__
+    fog = recipe.from_config(settings, "demo", "mlvp", "fog", 1)
+    assert store.video_inputs(settings, fog, "demo", "s0", plans)["packs"] == ["work/demo/sources/s0.tar"]
+    insertion = recipe.from_config(settings, "demo", "mlvp", "event_insertion", 1)
+    inputs = store.video_inputs(settings, insertion, "demo", "s0", plans)
+    assert inputs["packs"] == [
+        "work/demo/sources/s0.tar",
+        "work/demo/analyses/embedding/s0.tar",
+        "work/demo/sources/s1.tar",
+    ]
+    assert "--packs" not in paths.options(inputs)
+    assert store.clean_packs(settings, "tiny", ["s0"]) == ["work/tiny/shards/s0.tar"]
+
+
+@pytest.mark.parametrize(
+    "prefix", [None, "", "s3://bucket/a run", "s3://bucket/a'b", "s3://bucket/{x}", "s3://b/$HOME"]
+)
+def test_a_prefix_that_jobs_would_not_get_as_it_is_is_refused(prefix: str | None) -> None:
+    with pytest.raises(ConfigError, match="--default-storage-prefix"):
+        store.prefix(prefix)
+    assert store.prefix("s3://bucket/a-b_c.d/e/") == "s3://bucket/a-b_c.d/e"
+
+
+def test_commands_find_their_inputs_from_the_local_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = Path(".snakemake/storage/s3/bucket/pre")
+    for _ in range(2):
+        store.prepare(place)
+    (place / "work").mkdir()
+    (place / "work" / "x").write_text("brought")
+    text = subprocess.run(
+        ["sh", "-c", f"{store.shell_prefix(place)} cat {place}/work/x work/x; echo $PERTURB_STORE"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert text == f"broughtbrought{tmp_path}\n"
+    with pytest.raises(ConfigError, match="absolute path"):
+        store.prepare(Path("../elsewhere"))
+
+
+def test_lists_of_shards_that_are_no_more_are_not_merged(tmp_path: Path) -> None:
+    folder = tmp_path / "work" / "demo" / "shards"
+    folder.mkdir(parents=True)
+    for shard in ("s0", "s1"):
+        (folder / f"{shard}.jsonl").touch()
+    store.remove_stale_lists(tmp_path, sharding.Plan(("s1",), {}, 1, 0), "demo")
+    assert [path.name for path in folder.iterdir()] == ["s1.jsonl"]
+
+
+# --- fetching ---------------------------------------------------------------------------------------------------------
+
+
+def test_fetching_brings_what_manifests_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket, here = tmp_path / "bucket", tmp_path / "here"
+    small_corpus.make(bucket)
+    stored = sorted(name for name in files_of(bucket) if not name.startswith(("manifests", "work")))
+    assert stored
+    (bucket / "corpora" / "unnamed.mp4").write_bytes(b"of an earlier run")
+    packs.write(bucket / "work" / "demo" / "s0.tar", [*stored, "corpora/unnamed.mp4"], bucket)
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert main(["fetch", str(bucket)]) == 0
+    brought = files_of(here)
+    assert {name: files_of(bucket)[name] for name in brought} == brought
+    assert "corpora/unnamed.mp4" not in brought
+    named = read_manifest(here / "manifests/data/mlvp/videos.parquet")["path"].dropna()
+    assert len(named) == 10
+    assert all(Path(path).is_file() for path in named)
+
+
+def test_fetching_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small_corpus.make(tmp_path / "bucket")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert main(["fetch", str(tmp_path / "bucket")]) == 1
+    assert "not in the store: corpora/" in capsys.readouterr().out
+    assert main(["fetch", str(tmp_path / "nothing")]) == 1
+    assert "has no manifests" in capsys.readouterr().err
+
+
+# --- a run ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Run:
+    """A project whose run in a store has ended."""
+
+    cluster: Cluster
+    project: Project
+    prefix: str
+    log: str
+
+
+TARGET = "manifests/tiny/mlvp/videos.parquet"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    needs.store()
+    root = tmp_path_factory.mktemp("project")
+    for index, name in enumerate(("a b", "ü'q")):
+        tiny_clip(root / "my videos" / f"{name}.mp4", seed=index)
+    datasets = {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "my videos"}}
+    suites = {"mlvp": {"perturbations": ["fog"], "severities": [1]}}
+    project = Project(root, {"datasets": datasets, "suites": suites})
+    project.write_captions(["a b", "ü'q"])
+    project.write_config()
+    with stores.store(), kube_cluster.cluster() as cluster:
+        prefix = "s3://perturbations/run"
+        done = stores.submit(cluster, project, prefix, TARGET)
+        assert done.returncode == 0, done.stdout
+        yield Run(cluster, project, prefix, done.stdout)
+
+
+def test_a_run_whose_jobs_share_no_folder(run: Run, tmp_path: Path) -> None:
+    assert len(run.cluster.jobs) == 2, "one pod reads the clips, one perturbs them"
+    assert run.cluster.deleted == set(run.cluster.jobs)
+    assert not run.cluster.secrets
+    assert set(run.cluster.installed()) == {"install --target .snakemake/pip-deployments snakemake-storage-plugin-s3"}
+    assert not (run.project.root / "corpora").exists()
+    fetched = stores.fetch(tmp_path / "fetched", run.prefix)
+    rows = read_manifest(fetched / TARGET)
+    assert set(rows["item_id"]) == {"a b", "ü'q"}
+    assert set(rows["status"]) == {"complete"}
+    # Makes every clip again, and compares.
+    verified = subprocess.run(
+        [sys.executable, "-m", "perturbations", "verify"], cwd=fetched, capture_output=True, text=True
+    )
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_the_run_is_not_made_again(run: Run) -> None:
+    assert "Nothing to be done" in stores.submit(run.cluster, run.project, run.prefix, "-n", TARGET).stdout
+
+
+def test_a_run_without_a_store_goes_on_from_what_was_fetched(run: Run, tmp_path: Path) -> None:
+    shutil.copytree(run.project.root / "my videos", tmp_path / "my videos")
+    project = Project(tmp_path, run.project.config)
+    project.write_captions(["a b", "ü'q"])
+    stores.fetch(tmp_path, run.prefix)
+    assert "Nothing to be done" in project.snakemake("-n", TARGET).stderr
+
+
+def test_what_cannot_be_made_in_a_store_says_so_before_the_first_job(run: Run) -> None:
+    before = set(run.cluster.jobs)
+    done = stores.submit(run.cluster, run.project, run.prefix, "calibrate_tiny")
+    assert done.returncode == 1
+    assert "a calibration cannot be made in an object store" in done.stdout
+    assert set(run.cluster.jobs) == before
