@@ -46,6 +46,11 @@ class Places:
                 return self.by_key[key[:length]]
         return None
 
+    def before(self, key: str, line: str) -> str:
+        """A line about a dotted key, after the place of the key; as it is where the key is written nowhere."""
+        place = self.of(tuple(key.split(".")))
+        return f"{place}: {line}" if place else line
+
 
 NOWHERE = Places({})
 
