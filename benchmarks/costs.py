@@ -260,10 +260,19 @@ def job_cpu_s(
 # --- the table -------------------------------------------------------------------------------------------------------
 
 
-CLIP_S = {"pixel": 0.1, "temporal": 0.2, "codec": 0.45}
-"""CPU seconds per clip that do not grow with its length, by method: `measure` on 1.5 s and on 9 s of one clip."""
+BATCH_S = 0.04
+"""CPU seconds per job beside the start of its process: `parts`, as the next three."""
+CLIP_S = {
+    "video": {"pixel": 0.04, "temporal": 0.045, "codec": 0.16},
+    "frames": {"pixel": 0.016, "temporal": 0.02, "codec": 0.06},
+}
+"""CPU seconds per clip that do not grow with its length, by method."""
+DECODE_S = 0.0045
+"""CPU seconds per million pixels of a clip that is decoded, where only sampled frames are perturbed."""
+STORED_S = 0.045
+"""CPU seconds per million pixels of sampled frames that are stored, where all frames of a clip are perturbed."""
 
-OF_SAMPLED_FRAMES = ("analyses/main_object",)
+OF_SAMPLED_FRAMES = ("analyses/main_object", "analyses/embedding")
 """Analyses that look at as many frames of every clip."""
 
 TABLE = REPOSITORY / "perturbations/plan/costs.csv"
@@ -276,13 +285,36 @@ def table(options: argparse.Namespace) -> None:
     for line in raw:
         key = line["perturbation"], line["variant"], int(line["severity"]), line["tier"]
         grouped.setdefault(key, []).append(line)
+    fits = {key: fitted(key, lines) for key, lines in sorted(grouped.items())}
     with TABLE.open("w", newline="") as file:
         file.write("# measured by benchmarks/costs.py: see perturbations/plan/costs.py\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("perturbation", "variant", "severity", "tier", *costs.FIGURES))
-        for key, lines in sorted(grouped.items()):
-            cost = fitted(key, lines)
+        for key, cost in fits.items():
             writer.writerow((*key, *(f"{getattr(cost, name):.4g}" for name in costs.FIGURES)))
+
+
+def fitted_times(
+    key: tuple[str, str, int, str], clips: int, mpx: float, stored_mpx: float, used: float
+) -> dict[str, float]:
+    """What the CPU seconds of a batch of clips are made of."""
+    name, variant, _, tier = key
+    if name == costs.DEMO:
+        return {}
+    if name in OF_SAMPLED_FRAMES:
+        return {"cpu_s": DECODE_S, "clip_s": max(0.0, used - DECODE_S * mpx) / clips}
+    if name.startswith((costs.SOURCES, "analyses/")):
+        samples = tier == "frames" and name != costs.SOURCES
+        return {"stored_s": used / stored_mpx} if samples else {"cpu_s": used / mpx}
+    method = registry.get(name, variant).method
+    clip_s = CLIP_S["frames" if tier == "frames" else "video"][method]
+    # A part of the shortest clips' time at least: what does not grow is not known to the millisecond.
+    rest = max(used - BATCH_S - clip_s * clips, 0.2 * used)
+    if tier != "frames":
+        return {"cpu_s": rest / mpx, "clip_s": clip_s}
+    if method == "pixel":
+        return {"cpu_s": DECODE_S, "stored_s": max(0.0, rest - DECODE_S * mpx) / stored_mpx, "clip_s": clip_s}
+    return {"cpu_s": max(DECODE_S, (rest - STORED_S * stored_mpx) / mpx), "stored_s": STORED_S, "clip_s": clip_s}
 
 
 def fitted(key: tuple[str, str, int, str], lines: list[dict[str, str]]) -> costs.Cost:
@@ -290,13 +322,8 @@ def fitted(key: tuple[str, str, int, str], lines: list[dict[str, str]]) -> costs
     entry = None if key[0].startswith((costs.SOURCES, costs.DEMO, "analyses/")) else registry.get(key[0], key[1])
     names = ("frames", "pixels", "seconds", "clean_bytes", "bytes", "cpu_s")
     frames, pixels, seconds, clean, sizes, used = (np.array([float(line[name]) for line in lines]) for name in names)
-    if key[0] in OF_SAMPLED_FRAMES:
-        return costs.Cost(clip_s=float(used.sum() / len(lines)))
     stored = pixels / frames * 12 if key[3] == "frames" else pixels
-    clip_s = CLIP_S[entry.method] if entry else 0.0
-    # A part of the shortest clips' time at least: what does not grow is not known to the millisecond.
-    cpu_s = max(used.sum() - clip_s * len(lines), 0.2 * used.sum()) / pixels.sum() * 1e6
-    times = {"cpu_s": float(cpu_s), "clip_s": clip_s}
+    times = fitted_times(key, len(lines), pixels.sum() / 1e6, stored.sum() / 1e6, float(used.sum()))
     if entry and "bitrate" in entry.parameters(key[2]) and key[3] not in ("frames", "recipe"):
         return costs.Cost(per_second=float(sizes.sum() / seconds.sum()), **times)
     if not sizes.any():

@@ -4,7 +4,9 @@
 
 Clips are cut into files of their own, and each suite is made of them in each tier, in a temporary folder: a line says
 what was stored and how many CPU seconds the jobs on clips took, and after the plus those of the jobs that follow
-(manifests, pages). What the estimates are computed from is measured by `benchmarks/costs.py`.
+(manifests, pages). With `--in-process` the code of these jobs runs in one process, and the estimate is that without
+their starts: faster, and the pixels of short clips count for more. `benchmarks/costs.py` measures what the estimates
+are computed from.
 """
 
 from __future__ import annotations
@@ -17,18 +19,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from perturbations.engine import estimates
+from costs import TIERS, analysed, cpu_s, listed, storage_of
+
+from perturbations.engine import estimates, shards
+from perturbations.guides.registry import Known
+from perturbations.manifest.kinds import AnalysisRow
 from perturbations.media import program
 from perturbations.plan import config as configuration
-from perturbations.plan import paths, sharding, targets
+from perturbations.plan import costs, paths, recipe, sharding, targets
 from perturbations.plan import preflight as planning
 from perturbations.suites import registry
 
 REPOSITORY = Path(__file__).parents[1]
-TIERS = ("high", "frames", "lossless", "compatible", "released", "recipe")
 
 
 def compare(options: argparse.Namespace) -> None:
@@ -73,13 +78,55 @@ def compared(root: Path, clips: Sequence[Path], suite: str, tier: str, options: 
     raw = {"datasets": {"real": dataset}, "suites": {suite: wanted}, "storage": storage_key}
     (root / "config.yaml").write_text(json.dumps(raw))
     estimate = estimated(root, raw, f"{suite}_real")
-    used, rest = (jobs_cpu_s(root, f"{suite}_real", *more, cores=options.cores) for more in (("--until", "videos"), ()))
-    size = sum(path.stat().st_size for path in (root / "corpora").rglob("*") if path.is_file())
-    for line in by_perturbation(root, suite) if options.details else ():
-        print(line, file=sys.stderr)
+    if options.in_process:
+        size, used = jobs_alone(root, clips, suite, tier, options)
+        expected_s = estimate.cpu_s - costs.JOB_S * estimate.jobs
+        needed = f"{used:.1f}"
+    else:
+        target, expected_s = f"{suite}_real", estimate.cpu_s
+        used, rest = (jobs_cpu_s(root, target, *more, cores=options.cores) for more in (("--until", "videos"), ()))
+        size = sum(path.stat().st_size for path in (root / "corpora").rglob("*") if path.is_file())
+        needed = f"{used:.1f} + {rest:.0f}"
     stored = f"{size / 1e6:.1f} | {estimate.bytes / 1e6:.1f} | {ratio(size, estimate.bytes)}"
-    cpu = f"{used:.0f} + {rest:.0f} | {estimate.cpu_s:.0f} | {ratio(used, estimate.cpu_s)}"
+    cpu = f"{needed} | {expected_s:.1f} | {ratio(used, expected_s)}"
     return f"| {suite} | {tier} | {stored} | {cpu} | {os.getloadavg()[1]:.1f} |"
+
+
+def jobs_alone(root: Path, clips: Sequence[Path], suite: str, tier: str, options: argparse.Namespace) -> Used:
+    """What the jobs on clips store and take, by their code in this process: without their starts."""
+    before = cpu_s()
+    rows = [shards.source_row("real", listed(str(clip))) for clip in clips]
+    used, size = cpu_s() - before, 0
+    analyses: dict[str, list[AnalysisRow]] = {}
+    wanted = [
+        (entry.in_variant(options.variant) if options.variant else entry, severity)
+        for entry in registry.perturbations(suite, "video")
+        for severity in options.severities
+        if severity in entry.severities
+    ]
+    for number, (entry, severity) in enumerate(wanted):
+        job = recipe.make(entry, severity, seed=0, storage=storage_of(tier), donors="real")
+        before = cpu_s()
+        known = Known()
+        if job.analysis is not None:
+            name = job.analysis.text
+            if name not in analyses:
+                analyses[name] = analysed(job.analysis, rows, tier, root)
+                size += sum(row.bytes or 0 for row in analyses[name])
+            known = Known({row.item_id: row for row in analyses[name]}, analyses[name] if job.donors else [])
+        places = {"folder": root / f"{number}", "journal": root / f"{number}.jsonl"}
+        done = list(shards.run_videos(job, rows, root=root, stall_limit_s=300, known=known, **places))
+        took, made = cpu_s() - before, sum(row.bytes or 0 for row in done)
+        used, size = used + took, size + made
+        if options.details:
+            errors = [row.error for row in done if row.error]
+            print(f"{tier} {entry.key} {severity}: {made} bytes, {took:.2f} s {errors}", file=sys.stderr, flush=True)
+        shutil.rmtree(root / f"{number}", ignore_errors=True)
+    return size, used
+
+
+Used = tuple[int, float]
+"""Bytes and CPU seconds."""
 
 
 def ratio(real: float, estimate: float) -> str:
@@ -121,13 +168,6 @@ def jobs_cpu_s(root: Path, *arguments: str, cores: int) -> float:
     return float((root / "cpu").read_text())
 
 
-def by_perturbation(root: Path, suite: str) -> Iterator[str]:
-    """The stored bytes of each scenario."""
-    for folder in sorted((root / "corpora" / "real" / suite).glob("*/*")):
-        size = sum(path.stat().st_size for path in folder.iterdir())
-        yield f"{folder.parent.name} {folder.name}: {size / 1e6:.2f} MB"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
@@ -138,7 +178,8 @@ def main() -> None:
     command.add_argument("--tiers", nargs="+", default=TIERS, choices=TIERS)
     command.add_argument("--severities", nargs="+", type=int, default=[1, 2, 3, 4, 5])
     command.add_argument("--cores", type=int, default=1)
-    command.add_argument("--details", action="store_true", help="print the bytes of each scenario to stderr")
+    command.add_argument("--in-process", action="store_true", help="without Snakemake and the start of processes")
+    command.add_argument("--details", action="store_true", help="--in-process: print each scenario to stderr")
     command.set_defaults(run=compare)
     options = parser.parse_args()
     options.run(options)

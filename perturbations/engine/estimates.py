@@ -117,7 +117,7 @@ def _measure(config: configuration.Config, name: str, collection: Collection, ti
     clips = [clip for clip in collection.clips if clip.path not in collection.unreadable]
     try:
         with storage.scratch_directory() as folder:
-            look = survey.look(clips, tier, Path(folder), seed=config.seed)
+            look = survey.look(clips, tier, Path(folder), seed=config.seed, num_frames=stored_frames or 12)
     except ImportError:  # Snakemake's own environment has no decoder; the jobs' has
         look = None
     usual = look or survey.Look(_USUAL_SECONDS_PER_BYTE, _USUAL_PIXELS_PER_SECOND, 320 * 240, None)

@@ -136,9 +136,10 @@ def _sum(times: Mapping[str, Time], cores: int | None) -> str:
     kinds = f": {', '.join(f'{name} {_between(time)}' for name, time in times.items())}" if len(times) > 1 else ""
     rough = len(times) == 1 and any(time.range > 1 for time in times.values())
     words = _between(*times.values()) if rough else _hours(total)
+    spread = "" if rough else _on_cores(total, cores, jobs)
     without = sorted({time.without for time in times.values()} - {""})
     left_out = f"; {without[0]} is not estimated" if without else ""
-    return f"about {words} of CPU{_on_cores(total, cores, jobs)}{kinds}{left_out}"
+    return f"about {words} of CPU{spread}{kinds}{left_out}"
 
 
 def _between(time: Time) -> str:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 MOST_SAMPLED = 20
 """Clips whose header is read, and of which a few frames are decoded and encoded."""
 _MOST_PIXELS = 16_000_000
-"""Of all decoded frames: about a second."""
+"""Of all decoded and encoded frames: about a second."""
+_MOST_DECODED = 150_000_000
+"""Likewise of frames that are only decoded, for the frames between that are stored."""
 _FRAMES = 8
 """Frames in a row that are encoded: a key frame, and frames that are predicted."""
 _GROUP = {"released": 12}
@@ -107,17 +109,31 @@ class _Clip:
 
 
 def look(
-    clips: Sequence[ListedClip], tier: str, folder: Path, *, seed: int = 0, most: int = MOST_SAMPLED
+    clips: Sequence[ListedClip],
+    tier: str,
+    folder: Path,
+    *,
+    seed: int = 0,
+    num_frames: int = 12,
+    most: int = MOST_SAMPLED,
 ) -> Look | None:
-    """Sample clips, the same ones in each run; None where none could be read. `folder` takes temporary files."""
+    """Sample clips, the same ones in each run; None where none could be read. `folder` takes temporary files.
+
+    `num_frames` is how many frames of a clip the tier "frames" stores.
+    """
     chosen = sorted(clips, key=lambda clip: sha256_of(f"{seed} {clip.item_id!r} {clip.path!r}".encode()))
     sampled: list[_Clip] = []
-    pixels = 0
+    pixels, decoded = 0, 0.0
     for clip in chosen[:most]:
         positions = max(1, min(6, MOST_SAMPLED // max(1, len(chosen[:most]))))
-        if seen := _look_at(clip, tier, folder, positions, decodes=pixels < _MOST_PIXELS):
+        between = _MOST_DECODED - decoded if tier == "frames" else 0.0
+        seen = _look_at(
+            clip, tier, folder, positions, decodes=pixels < _MOST_PIXELS, num_frames=num_frames, most=between
+        )
+        if seen:
             sampled.append(seen)
-            pixels += seen.pixels_per_frame * _FRAMES * positions
+            pixels += seen.pixels_per_frame * (num_frames if tier == "frames" else _FRAMES * positions)
+            decoded += seen.pixels if seen.pixels <= between else 0.0
     total = sum(clip.seconds for clip in sampled)
     if not total:
         return None
@@ -131,7 +147,10 @@ def look(
     )
 
 
-def _look_at(clip: ListedClip, tier: str, folder: Path, positions: int, *, decodes: bool) -> _Clip | None:
+def _look_at(
+    clip: ListedClip, tier: str, folder: Path, positions: int, *, decodes: bool, num_frames: int, most: float
+) -> _Clip | None:
+    """A clip; of the tier "frames" the frames that it stores, where it has no more than `most` pixels to decode."""
     from perturbations.errors import MediaError
     from perturbations.media import opening
 
@@ -149,7 +168,11 @@ def _look_at(clip: ListedClip, tier: str, folder: Path, positions: int, *, decod
             if not seconds or not size:
                 return None
             clean = None
-            if decodes and tier != "recipe":
+            if decodes and tier == "frames":
+                every = float(seconds * rate) * size <= most
+                images = _spread(container, stream, start, seconds, num_frames, every=every)
+                clean = _stored(images, folder / "sample")
+            elif decodes and tier != "recipe":
                 places = [start + seconds * (2 * place + 1) / (2 * positions) for place in range(positions)]
                 snippets = [_frames(container, stream, at if positions > 1 else start) for at in places]
                 clean = _clean(snippets, tier, rate, round(seconds * rate), folder / "sample.mp4")
@@ -166,20 +189,48 @@ def _frames(container: Any, stream: Any, at: float) -> list[Image]:
     return [frame.to_ndarray(format="rgb24") for frame in decoded]
 
 
-def _clean(snippets: list[list[Image]], tier: str, rate: Fraction, frames: int, path: Path) -> float | None:
-    """Bytes per pixel of a clip of `frames` frames that is stored unchanged, by snippets of it."""
+def _spread(container: Any, stream: Any, start: float, seconds: float, count: int, *, every: bool) -> list[Image]:
+    """Frames at even distances of a clip; only key frames, each once, unless `every` frame is decoded."""
+    places = [start + seconds * (2 * place + 1) / (2 * count) for place in range(count)]
+    time_base = stream.time_base or Fraction(1, 1000)
+    first = stream.start_time or 0
+    images: dict[int, Image] = {}
+    if every:
+        container.seek(int(start / time_base) + first, stream=stream)
+        for frame in container.decode(stream):
+            at = float(((frame.pts or 0) - first) * time_base)
+            if len(images) < count and at >= places[len(images)] - 1e-3:
+                images[len(images)] = frame.to_ndarray(format="rgb24")
+            if len(images) == count:
+                break
+        return list(images.values())
+    for place in places:
+        container.seek(int(place / time_base) + first, stream=stream)
+        for frame in islice(container.decode(stream), 1):
+            images.setdefault(frame.pts or 0, frame.to_ndarray(format="rgb24"))
+    return list(images.values())
+
+
+def _stored(images: list[Image], path: Path) -> float | None:
+    """Bytes per pixel of frames that are stored."""
     import numpy as np
 
-    from perturbations.media import encoding, framefile
+    from perturbations.media import framefile
+
+    if not images:
+        return None
+    framefile.write(path, np.stack(images))
+    return path.stat().st_size / (np.stack(images).size / 3)
+
+
+def _clean(snippets: list[list[Image]], tier: str, rate: Fraction, frames: int, path: Path) -> float | None:
+    """Bytes per pixel of a clip of `frames` frames that is stored unchanged, by snippets of it."""
+    from perturbations.media import encoding
     from perturbations.media.clip import Frame, Timing
 
     snippets = [snippet for snippet in snippets if snippet]
     if not snippets:
         return None
-    if tier == "frames":
-        stack = np.stack([image for snippet in snippets for image in (snippet[0], snippet[-1])])
-        framefile.write(path, stack)
-        return path.stat().st_size / (stack.size / 3)
     key_frame, predicted, pixels = 0.0, [], snippets[0][0].size / 3
     for snippet in snippets:
         clock = Timing(1 / rate, rate)

@@ -1,6 +1,6 @@
 """What a perturbed clip costs in bytes and CPU seconds: measured figures of real clips, and the arithmetic on them.
 
-`costs.csv` has one line per perturbation, variant, severity and storage tier; `benchmarks/estimates.py` measured them.
+`costs.csv` has one line per perturbation, variant, severity and storage tier; `benchmarks/costs.py` measured them.
 The bytes of a stored clip are a line over the bytes of the clean clip in the same tier: what noise adds does not depend
 on the clip, what a blur leaves does. No NumPy: Snakemake imports this module.
 """
@@ -36,6 +36,7 @@ class Cost:
         per_clean: bytes per byte of the clean clip, stored in the same tier.
         per_second: bytes per second, of encoders that are given a bitrate.
         cpu_s: CPU seconds per million pixels of the clean clip.
+        stored_s: CPU seconds per million pixels of the frames that are stored, where they are sampled.
         clip_s: CPU seconds per clip, however short: what is compared with the clean clip, programs that are started.
     """
 
@@ -43,11 +44,13 @@ class Cost:
     per_clean: float = 0.0
     per_second: float = 0.0
     cpu_s: float = 0.0
+    stored_s: float = 0.0
     clip_s: float = 0.0
 
     def seconds_of(self, volume: Volume) -> float:
         """The CPU seconds of making clips."""
-        return self.cpu_s * volume.pixels / 1e6 + self.clip_s * volume.clips
+        of_pixels = self.cpu_s * volume.pixels + self.stored_s * volume.stored_pixels
+        return of_pixels / 1e6 + self.clip_s * volume.clips
 
     def bytes_of(self, volume: Volume, clean: float) -> float:
         """The bytes of clips; `clean` is the bytes per pixel of the clean clips in the tier."""
