@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from costs import TIERS, analysed, cpu_s, listed, storage_of
+from costs import BATCH_S, TIERS, analysed, cpu_s, listed, storage_of
 
 from perturbations.engine import estimates, shards
 from perturbations.guides.registry import Known
@@ -80,7 +80,7 @@ def compared(root: Path, clips: Sequence[Path], suite: str, tier: str, options: 
     estimate = estimated(root, raw, f"{suite}_real")
     if options.in_process:
         size, used = jobs_alone(root, clips, suite, tier, options)
-        expected_s = estimate.cpu_s - costs.JOB_S * estimate.jobs
+        expected_s = estimate.cpu_s - (costs.JOB_S - BATCH_S) * estimate.jobs
         needed = f"{used:.1f}"
     else:
         target, expected_s = f"{suite}_real", estimate.cpu_s

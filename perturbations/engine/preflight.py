@@ -74,6 +74,8 @@ def check(config: configuration.Config, wanted: Wanted, cores: int | None, local
         times["captions"] = estimates.of_captions(config, wanted)
     if wanted.evaluations or wanted.galleries or wanted.trains:
         times["evaluation"] = estimates.of_evaluations(config, wanted, surveyed)
+    if not (times or wanted.composes):
+        report.lines.append("to make: no clips, captions or evaluations; what these targets need of them exists")
     if times:
         report.lines.append(f"time: {_sum(times, cores)}{', without composed retrieval' if wanted.composes else ''}")
     return report

@@ -74,6 +74,7 @@ def _rest(stage: Stage) -> int:
     return max(0, (stage.total or 0) - stage.done - stage.failed)
 
 
+_DAMAGED = "the file is damaged: delete it, and the next run makes it again"
 _DIGITS = re.compile(r"\d+")
 
 
@@ -124,10 +125,13 @@ class _Collection:
         suites = sorted({*files.folders(self._work), *files.folders(self._manifests)})
         for suite in filter(_ID.fullmatch, suites):
             recipes = self._work / suite / "recipes.jsonl"
-            if recipes.is_file() or (self._manifests / suite / "videos.parquet").is_file():
-                names = files.scenarios(recipes)
+            planned = recipes.is_file() or (self._manifests / suite / "videos.parquet").is_file()
+            names = files.scenarios(recipes) if planned else files.begun(self._work / suite)
+            if planned or names:
                 places = {name: self._work / suite / name for name in names}
-                yield self._of_clips(suite, "videos", places, complete)
+                counted = self._of_clips(suite, "videos", places, complete)
+                counted.planned = planned
+                yield counted
         for suite in filter(_ID.fullmatch, suites):
             yield from self._captions(suite)
         yield from self._evaluations()
@@ -198,6 +202,9 @@ class _Collection:
             statuses = files.statuses(part.path) if part else None
             made, size = files.journal(journal.path) if journal else (0, 0)
             count.bytes += size
+            if part is not None and statuses is None:
+                name = str(Path(part.path).relative_to(self._root))
+                counted.failures.append(Failed(self._name, counted.suite, counted.stage, name, _DAMAGED))
             if part is None or statuses is None:
                 self._add_unfinished(counted, count, logs / f"{shard}.log", held.get(f"{shard}.lock"), listed, made)
                 continue
@@ -245,7 +252,8 @@ class _Collection:
 
     def _captions(self, suite: str) -> Iterator[Counted]:
         folder = self._work / suite / "captions"
-        names = files.scenarios(folder / "recipes.jsonl")
+        planned = files.scenarios(folder / "recipes.jsonl")
+        names = planned or files.begun(folder)
         if not names:
             return
         lists = files.entries(self._work / "captions")
@@ -256,7 +264,7 @@ class _Collection:
             counts[name] = Count(total=len(shards))
             for shard in shards:
                 self._add_part(counts[name], folder / name / shard, is_there=f"{shard}.parquet" in held)
-        yield Counted(self._name, suite, "captions", "parts", counts)
+        yield Counted(self._name, suite, "captions", "parts", counts, planned=bool(planned))
 
     def _evaluations(self) -> Iterator[Counted]:
         for key in files.folders(self._work / "evaluation"):
