@@ -99,7 +99,7 @@ def test_the_check_estimates_perturbed_captions(project: Project) -> None:
     }
     time = estimates.of_captions(parsed, wanted)
     assert time.jobs == 4
-    assert 4 * costs.JOB_S < time.cpu_s < 60
+    assert 1 < time.cpu_s < 60
     (line,) = (line for line in summary_of(project, "text_mm_robustness_tiny").lines if line.startswith("time: "))
     assert " of CPU, " in line
     assert line.endswith(" on 2 cores")

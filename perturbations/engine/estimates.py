@@ -199,7 +199,7 @@ def of_captions(config: configuration.Config, wanted: Wanted) -> Time:
             sizes[place] = _captions_of(*place)
         entry = registry.get(f"{job.suite}/{job.perturbation}", config.suites[job.suite].variant)
         cost = caption_costs.cost(entry, job.severity, backend)
-        seconds = costs.JOB_S + cost.start_s + cost.caption_s * sizes[place]
+        seconds = cost.start_s + cost.caption_s * sizes[place]
         if caption_costs.is_guess(entry, backend):
             guessed_s += seconds
         else:

@@ -21,7 +21,7 @@ class Cost:
     """The cost of a job of perturbed captions.
 
     Attributes:
-        start_s: CPU seconds per job: its process, and what it loads.
+        start_s: CPU seconds per job: the start of its process, its imports, and what it loads.
         caption_s: CPU seconds per caption.
     """
 

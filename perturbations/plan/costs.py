@@ -113,20 +113,41 @@ def _by_severity() -> Mapping[tuple[str, str, str], dict[int, Cost]]:
 def cost(entry: registry.Perturbation, severity: int, tier: str) -> Cost:
     """The cost of a scenario: measured, or else that of its nearest measured relative.
 
-    A severity that was not measured costs what the nearest one does, another variant what the first one does. A profile
-    without a figure has that of the usual profile, scaled; a perturbation without any has the median of its method.
+    A severity that was not measured costs what the nearest one does, times what the usual profile's figures change
+    between the two; another variant costs what the first one does. A profile without a figure has that of the usual
+    profile, scaled; a perturbation without any has the median of its method.
     """
-    if tier == _UNSTORED:  # the frames are made and hashed
-        usual = cost(entry, severity, _USUAL)
-        return Cost(cpu_s=usual.cpu_s, clip_s=usual.clip_s)
     first = registry.suite(entry.suite).variants[0]
     for variant in (entry.variant, first):
         if measured := _by_severity().get((entry.key, variant, tier)):
-            return measured[min(measured, key=lambda other: (abs(other - severity), other))]
-    if tier != _USUAL and (scale := _SCALES.get(tier)):
+            nearest = min(measured, key=lambda other: (abs(other - severity), other))
+            return _changed(measured[nearest], entry.key, variant, nearest, severity)
+    if tier not in (_USUAL, _UNSTORED) and (scale := _SCALES.get(tier)):
         usual = cost(entry, severity, _USUAL)
         return replace(usual, per_pixel=usual.per_pixel * scale)
     return _typical(entry.method, tier)
+
+
+def _changed(measured: Cost, key: str, variant: str, at: int, severity: int) -> Cost:
+    """A cost at another severity than the measured one, as the usual profile's changes."""
+    usual = _by_severity().get((key, variant, _USUAL), {})
+    if at == severity or not {at, severity} <= usual.keys():
+        return measured
+    before, after = usual[at], usual[severity]
+    size = after.bytes_of(_TYPICAL, _CLEAN) / max(1.0, before.bytes_of(_TYPICAL, _CLEAN))
+    time = after.seconds_of(_TYPICAL) / before.seconds_of(_TYPICAL)
+    return Cost(
+        per_pixel=measured.per_pixel * size,
+        per_clean=measured.per_clean * size,
+        per_second=measured.per_second * size,
+        cpu_s=measured.cpu_s * time,
+        stored_s=measured.stored_s * time,
+        clip_s=measured.clip_s,
+    )
+
+
+_TYPICAL, _CLEAN = Volume(1, 25e6, 12, 25e6), 0.35
+"""A clip of MSR-VTT: its volume, and the bytes per pixel of it that the usual profile stores."""
 
 
 _SCALES = {"lossless": 3.0, "compatible": 0.3, "released": 0.3}
