@@ -1,299 +1,185 @@
-"""The estimates of disk and CPU time that `perturb check` prints: measure what they are computed from, and check them.
+"""The estimates of disk and CPU time that `perturb check` prints, beside what runs of the workflow store and use.
 
-    python benchmarks/estimates.py measure raw.csv VIDEO[:FROM-TO] ... [--tiers high frames ...] [--only WORD ...]
-    python benchmarks/estimates.py table raw.csv     # writes perturbations/plan/costs.csv from it
-    python benchmarks/estimates.py compare VIDEO ... [--suite mlvp] [--tier high]
+    python benchmarks/estimates.py compare VIDEO[:FROM-TO] ... [--suites mlvp ...] [--tiers high ...] [--severities 4]
 
-`measure` makes every video perturbation, at every severity and in every variant, of short real clips by the code of the
-workflow's jobs, and writes the bytes of each stored clip per pixel and the CPU seconds per million pixels. `table` fits
-to each scenario a line over the clips: its bytes per pixel by those of the clean clip in the same tier. `compare` runs
-the workflow on other clips, in a temporary folder, and prints its estimates beside what was stored and used.
+Clips are cut into files of their own, and each suite is made of them in each tier, in a temporary folder: a line says
+what was stored and how many CPU seconds the jobs on clips took, and after the plus those of the jobs that follow
+(manifests, pages). With `--in-process` the code of these jobs runs in one process, and the estimate is that without
+their starts: faster, and the pixels of short clips count for more. `benchmarks/costs.py` measures what the estimates
+are computed from.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
+import contextlib
 import json
-import resource
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-from scipy.optimize import nnls
+from costs import BATCH_S, TIERS, analysed, cpu_s, listed, storage_of
 
-from perturbations.demo import film
-from perturbations.engine import shards
-from perturbations.engine.source import source_of
+from perturbations.engine import estimates, shards
 from perturbations.guides.registry import Known
-from perturbations.manifest.kinds import AnalysisRow, CompleteSource
-from perturbations.media import decoding, encoding, framefile
-from perturbations.media.clip import Clip, Frame, Timing, uniform_indices
-from perturbations.plan import costs, recipe
-from perturbations.plan.listed import ListedClip
+from perturbations.manifest.kinds import AnalysisRow
+from perturbations.media import program
+from perturbations.plan import config as configuration
+from perturbations.plan import costs, paths, recipe, sharding, targets
+from perturbations.plan import preflight as planning
 from perturbations.suites import registry
-from perturbations.system import storage
 
 REPOSITORY = Path(__file__).parents[1]
-TIERS = ("high", "frames", "lossless", "compatible", "released", "recipe")
-COLUMNS = (
-    "perturbation",
-    "variant",
-    "severity",
-    "tier",
-    "clip",
-    "frames",
-    "pixels",
-    "seconds",
-    "clean_bytes",
-    "bytes",
-    "cpu_s",
-)
 
 
-def storage_of(tier: str) -> recipe.Storage:
-    """The storage settings of one of `TIERS`."""
-    if tier == "frames":
-        return recipe.StoredFrames(num_frames=12)
-    return recipe.Unstored() if tier == "recipe" else recipe.stored_video(tier)
+def compare(options: argparse.Namespace) -> None:
+    """Estimate corpora, make them by the workflow, and print both: a line per suite and tier."""
+    print("| suite | tier | stored, MB | estimate | stored / estimate | CPU, s | estimate | CPU / estimate | load |")
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
+    with tempfile.TemporaryDirectory(prefix="estimates-") as name:
+        clips = [cut(video, Path(name) / "videos") for video in options.videos]
+        for suite in options.suites:
+            for tier in options.tiers:
+                root = Path(name) / f"{suite}-{tier}"
+                row = compared(root, clips, suite, tier, options)
+                print(row, flush=True)
+                shutil.rmtree(root)
 
 
-def cpu_s() -> float:
-    """CPU seconds of this process and its finished children."""
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
-
-
-def listed(text: str) -> ListedClip:
-    """A clip as the command line names it: PATH or PATH:FROM-TO, in seconds."""
+def cut(text: str, folder: Path) -> Path:
+    """A clip that the command line names, PATH or PATH:FROM-TO in seconds, as a file of its own: its packets."""
     path, _, span = text.partition(":")
     start, _, end = span.partition("-")
-    name = Path(path).stem
-    times = {"start_s": float(start), "end_s": float(end)} if span else {}
-    return ListedClip(item_id=name, source_video_id=name, path=str(Path(path).resolve()), **times)
+    folder.mkdir(exist_ok=True)
+    output = folder / Path(path).name
+    if not span:
+        output.symlink_to(Path(path).resolve())
+        return output
+    times = ["-ss", start, "-to", end]
+    command = [program.ffmpeg_program(), "-v", "error", *times, "-i", path, "-an", "-c", "copy", str(output)]
+    subprocess.run(command, check=True)
+    return output
 
 
-def clean_bytes(row: CompleteSource, tier: str, folder: Path) -> int:
-    """The size of a clip that is stored as it is."""
-    clip = Clip(Path(row.path), row.start_s, row.end_s)
-    target = folder / "clean.mp4"
-    if tier == "recipe":
-        return 0
-    if tier == "frames":
-        wanted = uniform_indices(12, row.frame_count)
-        images = {frame.position: frame.image for frame in decoding.decode(clip, only=set(wanted))}
-        framefile.write(target, np.stack([images[index] for index in wanted]))
+def compared(root: Path, clips: Sequence[Path], suite: str, tier: str, options: argparse.Namespace) -> str:
+    """A line of the table: a corpus in a folder of its own."""
+    (root / "videos").mkdir(parents=True)
+    for clip in clips:
+        (root / "videos" / clip.name).symlink_to(clip.resolve())
+    rows = [{"item_id": clip.stem, "video": clip.name, "caption": "a clip"} for clip in clips]
+    (root / "captions.json").write_text(json.dumps(rows))
+    dataset = {"adapter": "folder", "annotations": "captions.json", "videos": "videos", "columns": {"video": "video"}}
+    wanted = {"severities": options.severities, **({"variant": options.variant} if options.variant else {})}
+    storage_key = {"tier": tier} if tier in ("frames", "recipe") else {"tier": "video", "profile": tier}
+    raw = {"datasets": {"real": dataset}, "suites": {suite: wanted}, "storage": storage_key}
+    (root / "config.yaml").write_text(json.dumps(raw))
+    estimate = estimated(root, raw, f"{suite}_real")
+    if options.in_process:
+        size, used = jobs_alone(root, clips, suite, tier, options)
+        expected_s = estimate.cpu_s - (costs.JOB_S - BATCH_S) * estimate.jobs
+        needed = f"{used:.1f}"
     else:
-        clock = source_of(row).timing
-        encoding.encode(decoding.decode(clip), target, storage.PROFILES[tier], clock)
-    return target.stat().st_size
+        target, expected_s = f"{suite}_real", estimate.cpu_s
+        used, rest = (jobs_cpu_s(root, target, *more, cores=options.cores) for more in (("--until", "videos"), ()))
+        size = sum(path.stat().st_size for path in (root / "corpora").rglob("*") if path.is_file())
+        needed = f"{used:.1f} + {rest:.0f}"
+    stored = f"{size / 1e6:.1f} | {estimate.bytes / 1e6:.1f} | {ratio(size, estimate.bytes)}"
+    cpu = f"{needed} | {expected_s:.1f} | {ratio(used, expected_s)}"
+    return f"| {suite} | {tier} | {stored} | {cpu} | {os.getloadavg()[1]:.1f} |"
 
 
-def measure(options: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory(prefix="estimates-") as name, options.raw.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        if not file.tell():
-            writer.writeheader()
-        for tier in options.tiers:
-            for line in measured(tier, options, Path(name)):
-                writer.writerow(line)
-                file.flush()
-
-
-def measured(tier: str, options: argparse.Namespace, root: Path) -> Iterator[dict[str, object]]:
+def jobs_alone(root: Path, clips: Sequence[Path], suite: str, tier: str, options: argparse.Namespace) -> Used:
+    """What the jobs on clips store and take, by their code in this process: without their starts."""
     before = cpu_s()
-    rows = [shards.source_row("bench", listed(video)) for video in options.videos]
-    used = cpu_s() - before
-    if options.variants == "first":
-        if tier == "high":
-            yield from lines(costs.SOURCES, "", 0, tier, rows, {}, {}, used)
-        drawn = shards.source_row("bench", drawn_clip(root))
-        yield from lines(costs.DEMO, "", 0, tier, [drawn], {}, {drawn.item_id: clean_bytes(drawn, tier, root)}, 0)
-    clean = {row.item_id: clean_bytes(row, tier, root) for row in rows}
-    stored = storage_of(tier)
+    rows = [shards.source_row("real", listed(str(clip))) for clip in clips]
+    used, size = cpu_s() - before, 0
     analyses: dict[str, list[AnalysisRow]] = {}
-    for number, (form, severity) in enumerate(scenarios(options)):
-        job = recipe.make(form, severity, seed=0, storage=stored, donors="bench")
+    wanted = [
+        (entry.in_variant(options.variant) if options.variant else entry, severity)
+        for entry in registry.perturbations(suite, "video")
+        for severity in options.severities
+        if severity in entry.severities
+    ]
+    for number, (entry, severity) in enumerate(wanted):
+        job = recipe.make(entry, severity, seed=0, storage=storage_of(tier), donors="real")
+        before = cpu_s()
         known = Known()
         if job.analysis is not None:
             name = job.analysis.text
             if name not in analyses:
-                before = cpu_s()
                 analyses[name] = analysed(job.analysis, rows, tier, root)
-                sizes = {row.item_id: row.bytes or 0 for row in analyses[name]}
-                yield from lines(f"analyses/{job.analysis.analysis}", "", 0, tier, rows, {}, sizes, cpu_s() - before)
+                size += sum(row.bytes or 0 for row in analyses[name])
             known = Known({row.item_id: row for row in analyses[name]}, analyses[name] if job.donors else [])
-        folder, journal = root / f"{tier}-{number}", root / f"{tier}-{number}.jsonl"
-        before = cpu_s()
-        done = list(
-            shards.run_videos(job, rows, root=root, folder=folder, journal=journal, stall_limit_s=300, known=known)
-        )
-        for row in done:
-            if row.error:
-                print(form.key, severity, row.item_id, row.error, file=sys.stderr)
-        sizes = {row.item_id: row.bytes or 0 for row in done if not row.error}
-        yield from lines(form.key, form.variant, severity, tier, rows, clean, sizes, cpu_s() - before)
-        subprocess.run(["rm", "-rf", str(folder)], check=True)
+        places = {"folder": root / f"{number}", "journal": root / f"{number}.jsonl"}
+        done = list(shards.run_videos(job, rows, root=root, stall_limit_s=300, known=known, **places))
+        took, made = cpu_s() - before, sum(row.bytes or 0 for row in done)
+        used, size = used + took, size + made
+        if options.details:
+            errors = [row.error for row in done if row.error]
+            print(f"{tier} {entry.key} {severity}: {made} bytes, {took:.2f} s {errors}", file=sys.stderr, flush=True)
+        shutil.rmtree(root / f"{number}", ignore_errors=True)
+    return size, used
 
 
-def drawn_clip(root: Path) -> ListedClip:
-    """A clip of the demo, as the workflow draws it."""
-    rate = Fraction(film.FPS)
-    frames = (Frame(image, index, index) for index, image in enumerate(film.frames(1)))
-    encoding.encode(frames, root / "drawn.mp4", storage.PROFILES["compatible"], Timing(1 / rate, rate))
-    return listed(str(root / "drawn.mp4"))
+Used = tuple[int, float]
+"""Bytes and CPU seconds."""
 
 
-def lines(
-    name: str,
-    variant: str,
-    severity: int,
-    tier: str,
-    rows: Sequence[CompleteSource],
-    clean: Mapping[str, int],
-    sizes: Mapping[str, int],
-    used: float,
-) -> Iterator[dict[str, object]]:
-    """A line per clip; the CPU seconds of all clips are shared out by their pixels."""
-    pixels = {row.item_id: row.frame_count * row.width * row.height for row in rows}
-    for row in rows:
-        if name != "sources" and row.item_id not in sizes:
-            continue
-        share = pixels[row.item_id] / sum(pixels.values())
-        measured = (
-            row.frame_count,
-            pixels[row.item_id],
-            round(row.duration_s, 3),
-            clean.get(row.item_id, 0),
-            sizes.get(row.item_id, 0),
-            round(used * share, 4),
-        )
-        yield dict(zip(COLUMNS, (name, variant, severity, tier, row.item_id, *measured), strict=True))
+def ratio(real: float, estimate: float) -> str:
+    return f"{real / estimate:.2f}" if estimate else ""
 
 
-def scenarios(options: argparse.Namespace) -> Iterator[tuple[registry.Perturbation, int]]:
-    for entry in registry.perturbations(kind="video"):
-        forms = {"first": entry.forms()[:1], "others": entry.forms()[1:]}[options.variants]
-        for form in forms:
-            if not options.only or any(word in f"{form.key}/{form.variant}" for word in options.only):
-                for severity in form.severities:
-                    if severity in options.severities:
-                        yield form, severity
+def estimated(root: Path, raw: dict[str, object], target: str) -> estimates.Estimate:
+    """What the check before a run estimates of a target in a folder."""
+    with contextlib.chdir(root):
+        config = configuration.parse(raw)
+
+        def plan_of(collection: str) -> sharding.Plan:
+            return paths.plan(config, collection)
+
+        menu = {entry.name: entry for entry in targets.menu(config, plan_of, lambda dataset: ())}
+        wanted = planning.of_files(config, menu[target].request().files, plan_of, lambda dataset: ())
+        return estimates.of_clips(config, wanted, {"real": estimates.Collection.read("real", wanted)})
 
 
-def analysed(wanted: object, rows: Sequence[CompleteSource], tier: str, root: Path) -> list[AnalysisRow]:
-    name = wanted.analysis
-    before: dict[str, AnalysisRow] = {}
-    folder = root / f"{name}-{tier}"
-    journal = root / f"{name}-{tier}.jsonl"
-    return list(
-        shards.run_analysis(wanted, rows, root=root, folder=folder, journal=journal, stall_limit_s=300, before=before)
-    )
+MEASURED = """
+import resource, sys
+from pathlib import Path
+from snakemake.cli import main
+try:
+    main(sys.argv[2:])
+finally:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    Path(sys.argv[1]).write_text(str(used.ru_utime + used.ru_stime))
+"""
+"""Runs Snakemake, and writes the CPU seconds of its jobs, without its own."""
 
 
-# --- the table -------------------------------------------------------------------------------------------------------
-
-
-CLIP_S = {"pixel": 0.1, "temporal": 0.2, "codec": 0.45}
-"""CPU seconds per clip that do not grow with its length, by method: `measure` on 1.5 s and on 9 s of one clip."""
-
-OF_SAMPLED_FRAMES = ("analyses/main_object",)
-"""Analyses that look at as many frames of every clip."""
-
-TABLE = REPOSITORY / "perturbations/plan/costs.csv"
-
-
-def table(options: argparse.Namespace) -> None:
-    with options.raw.open(newline="") as file:
-        raw = list(csv.DictReader(file))
-    grouped: dict[tuple[str, str, int, str], list[dict[str, str]]] = {}
-    for line in raw:
-        key = line["perturbation"], line["variant"], int(line["severity"]), line["tier"]
-        grouped.setdefault(key, []).append(line)
-    with TABLE.open("w", newline="") as file:
-        file.write("# measured by benchmarks/estimates.py: see perturbations/plan/costs.py\n")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("perturbation", "variant", "severity", "tier", *costs.FIGURES))
-        for key, lines in sorted(grouped.items()):
-            cost = fitted(key, lines)
-            writer.writerow((*key, *(f"{getattr(cost, name):.4g}" for name in costs.FIGURES)))
-
-
-def fitted(key: tuple[str, str, int, str], lines: list[dict[str, str]]) -> costs.Cost:
-    """A line through the clips of one scenario."""
-    entry = None if key[0].startswith((costs.SOURCES, costs.DEMO, "analyses/")) else registry.get(key[0], key[1])
-    names = ("frames", "pixels", "seconds", "clean_bytes", "bytes", "cpu_s")
-    frames, pixels, seconds, clean, sizes, used = (np.array([float(line[name]) for line in lines]) for name in names)
-    if key[0] in OF_SAMPLED_FRAMES:
-        return costs.Cost(clip_s=float(used.sum() / len(lines)))
-    stored = pixels / frames * 12 if key[3] == "frames" else pixels
-    clip_s = CLIP_S[entry.method] if entry else 0.0
-    # A part of the shortest clips' time at least: what does not grow is not known to the millisecond.
-    cpu_s = max(used.sum() - clip_s * len(lines), 0.2 * used.sum()) / pixels.sum() * 1e6
-    times = {"cpu_s": float(cpu_s), "clip_s": clip_s}
-    if entry and "bitrate" in entry.parameters(key[2]) and key[3] not in ("frames", "recipe"):
-        return costs.Cost(per_second=float(sizes.sum() / seconds.sum()), **times)
-    if not sizes.any():
-        return costs.Cost(**times)
-    if len(lines) == 1 or not clean.all():
-        return costs.Cost(per_pixel=float(sizes.sum() / stored.sum()), **times)
-    design = np.stack([stored, clean], axis=1) / sizes[:, None]  # relative errors count
-    per_pixel, per_clean = nnls(design, np.ones(len(sizes)))[0]
-    return costs.Cost(per_pixel=float(per_pixel), per_clean=float(per_clean), **times)
-
-
-# --- against real runs -----------------------------------------------------------------------------------------------
-
-
-def compare(options: argparse.Namespace) -> None:
-    """Estimate a corpus, make it, and print both."""
-    with tempfile.TemporaryDirectory(prefix="estimates-") as name:
-        root = Path(name)
-        (root / "videos").mkdir()
-        for video in options.videos:
-            (root / "videos" / video.name).symlink_to(video.resolve())
-        rows = [{"item_id": video.stem, "video": video.name, "caption": "a clip"} for video in options.videos]
-        (root / "captions.json").write_text(json.dumps(rows))
-        columns = {"video": "video"}
-        dataset = {"adapter": "folder", "annotations": "captions.json", "videos": "videos", "columns": columns}
-        suite = {"severities": options.severities}
-        storage_key = {"tier": "frames"} if options.tier == "frames" else {"tier": "video", "profile": options.tier}
-        raw = {"datasets": {"real": dataset}, "suites": {options.suite: suite}, "storage": storage_key}
-        (root / "config.yaml").write_text(json.dumps(raw))
-        target = f"{options.suite}_real"
-        print(subprocess.run(["perturb", "check", target], cwd=root, check=True, capture_output=True, text=True).stdout)
-        before = cpu_s()
-        command = ["snakemake", "--snakefile", str(REPOSITORY / "Snakefile"), "--cores", str(options.cores), target]
-        subprocess.run(command, cwd=root, check=True, capture_output=True)
-        used = cpu_s() - before
-        size = sum(path.stat().st_size for path in (root / "corpora").rglob("*") if path.is_file())
-        print(f"made: {size / 1e6:,.1f} MB in {used:,.0f} CPU seconds, with those of snakemake")
+def jobs_cpu_s(root: Path, *arguments: str, cores: int) -> float:
+    options = ["--snakefile", str(REPOSITORY / "Snakefile"), "--cores", str(cores), "--scheduler", "greedy"]
+    command = [sys.executable, "-c", MEASURED, "cpu", *options, "--no-hooks", *arguments]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr)
+    return float((root / "cpu").read_text())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("measure")
-    command.add_argument("raw", type=Path)
-    command.add_argument("videos", nargs="+")
-    command.add_argument("--tiers", nargs="+", default=TIERS, choices=TIERS)
-    command.add_argument("--only", nargs="+", default=())
-    command.add_argument("--variants", default="first", choices=("first", "others"))
-    command.add_argument("--severities", nargs="+", type=int, default=(1, 2, 3, 4, 5))
-    command.set_defaults(run=measure)
-    command = commands.add_parser("table")
-    command.add_argument("raw", type=Path)
-    command.set_defaults(run=table)
     command = commands.add_parser("compare")
-    command.add_argument("videos", nargs="+", type=Path)
-    command.add_argument("--suite", default="mlvp")
-    command.add_argument("--tier", default="high", choices=TIERS[:-1])
+    command.add_argument("videos", nargs="+")
+    command.add_argument("--suites", nargs="+", default=list(registry.suites()), choices=list(registry.suites()))
+    command.add_argument("--variant", default="", help="the default is each suite's first")
+    command.add_argument("--tiers", nargs="+", default=TIERS, choices=TIERS)
     command.add_argument("--severities", nargs="+", type=int, default=[1, 2, 3, 4, 5])
     command.add_argument("--cores", type=int, default=1)
+    command.add_argument("--in-process", action="store_true", help="without Snakemake and the start of processes")
+    command.add_argument("--details", action="store_true", help="--in-process: print each scenario to stderr")
     command.set_defaults(run=compare)
     options = parser.parse_args()
     options.run(options)

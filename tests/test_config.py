@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from perturbations.errors import ConfigError, short
-from perturbations.plan import config
+from perturbations.plan import config, named_paths
 from perturbations.suites import registry
 
 REPOSITORY = Path(__file__).parents[1]
@@ -317,7 +317,7 @@ def test_every_path_that_does_not_exist_is_told_by_its_key(tmp_path: Path) -> No
         adapter="msvd", annotations=tmp_path / "no.csv", videos=tmp_path / "file", ids=tmp_path / "no.txt"
     )
     with pytest.raises(ConfigError) as caught:
-        config.check_paths("x", dataset)
+        named_paths.check_paths("x", dataset)
     assert str(caught.value).split("\n")[1:] == [
         f"  datasets.x.annotations: no such file: {tmp_path}/no.csv",
         f"  datasets.x.ids: no such file: {tmp_path}/no.txt",
@@ -328,18 +328,18 @@ def test_every_path_that_does_not_exist_is_told_by_its_key(tmp_path: Path) -> No
 def test_a_folder_is_no_annotation_file(tmp_path: Path) -> None:
     dataset = config.Dataset(adapter="folder", annotations=tmp_path, videos=tmp_path)
     with pytest.raises(ConfigError, match=r"datasets\.x\.annotations: no such file"):
-        config.check_paths("x", dataset)
+        named_paths.check_paths("x", dataset)
 
 
 @pytest.mark.parametrize("name", ["a" * 100_000, "nul\0", "new\nline"])
 def test_paths_that_no_disk_can_hold_do_not_exist(name: str) -> None:
     dataset = config.Dataset(adapter="folder", annotations=Path(name), videos=Path(name))
     with pytest.raises(ConfigError, match=r"datasets\.x\.annotations: no such file") as caught:
-        config.check_paths("x", dataset)
+        named_paths.check_paths("x", dataset)
     assert len(str(caught.value).split("\n")) == 3
     assert len(str(caught.value)) < 600
 
 
 def test_paths_that_exist_are_fine(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    config.check_paths("x", config.Dataset(adapter="folder", annotations=tmp_path / "file", videos=tmp_path))
+    named_paths.check_paths("x", config.Dataset(adapter="folder", annotations=tmp_path / "file", videos=tmp_path))

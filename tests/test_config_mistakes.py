@@ -324,3 +324,9 @@ def test_broken_yaml_names_line_and_column(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("seed: 1\nlimits: \0\n")
     with pytest.raises(ConfigError, match=r"config\.yaml, line 2, column 9: this is not YAML"):
         config_file.load([tmp_path / "config.yaml"])
+
+
+def test_an_empty_file_is_refused_by_its_name_as_snakemake_refuses_it_without(tmp_path: Path) -> None:
+    (tmp_path / "more.yaml").write_text("# nothing\n")
+    with pytest.raises(ConfigError, match=r"more\.yaml: keys are expected at the top, .*; it is empty"):
+        config_file.load([tmp_path / "more.yaml"])

@@ -298,7 +298,7 @@ def test_a_device_that_is_missing_here_is_no_matter_on_a_cluster(
     assert any("has no GPUs" in line for line in summary_of(project, "evaluate_tiny").errors)
     summary = summary_of(project, "evaluate_tiny", local=False, cores=None)
     assert not summary.errors
-    assert summary.lines[-1].endswith("of CPU, without evaluation")
+    assert summary.lines[-1].endswith("; the time of the GPU is not estimated")
 
 
 def test_an_encoder_that_is_missing_is_told_once_per_encoder(

@@ -192,6 +192,73 @@ def test_parts_of_captions_and_evaluations(root: Path) -> None:
     assert (adaptation.suite, adaptation.done, adaptation.total) == ("key", 1, 2)
 
 
+def running(root: Path) -> None:
+    """The folder of a run that goes on."""
+    log = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("Job stats:\n2 of 30 steps (7%) done\n")
+    (root / ".snakemake" / "locks").mkdir()
+    (root / ".snakemake" / "locks" / "0.input.lock").touch()
+
+
+def test_the_time_left_for_parts_is_that_of_finished_ones(root: Path) -> None:
+    running(root)
+    folder = root / "work/d/msrvtt_p/captions"
+    listed.write_recipes(folder / "recipes.jsonl", {"typos/1": "{}", "typos/2": "{}"})
+    (root / "work/d/captions").mkdir()
+    for number in range(4):
+        (root / f"work/d/captions/s{number}.jsonl").write_text("{}\n")
+        log = root / f"work/logs/d/msrvtt_p/captions/typos/1/s{number}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.touch()  # all four were begun, and two have ended
+    for number in (0, 1):
+        (folder / "typos/1").mkdir(parents=True, exist_ok=True)
+        (folder / f"typos/1/s{number}.parquet").touch()
+        benchmark = root / f"work/benchmarks/d/msrvtt_p/captions/typos/1/s{number}.tsv"
+        benchmark.parent.mkdir(parents=True, exist_ok=True)
+        benchmark.write_text(f"s\th:m:s\n{20 + 20 * number}.0\t0:00:30\n")
+    collected = status.collect(root)
+    captions = stage(collected, "captions")
+    assert (captions.done, captions.total, captions.jobs) == (2, 8, 2)
+    jobs = sum(each.jobs for each in collected.stages)
+    assert captions.seconds_left == pytest.approx(6 * 30 / jobs, abs=0.1)
+    assert captions.per_minute == 4  # two jobs of half a minute
+    assert collected.jobs == jobs - 2, "jobs on clips are counted alone"
+    (root / ".snakemake/locks/0.input.lock").unlink()
+    assert stage(status.collect(root), "captions").jobs == 0
+
+
+def test_clips_and_captions_of_an_evaluation_are_counted_without_a_plan(root: Path) -> None:
+    before = stage(status.collect(root), "videos")
+    (root / "work/d/mlvp/recipes.jsonl").unlink()
+    begun = stage(status.collect(root), "videos")
+    assert (begun.done, begun.failed) == (before.done, before.failed)
+    assert begun.total is None
+    (root / "work/d/captions").mkdir()
+    (root / "work/d/captions/s1.jsonl").write_text("{}\n")
+    (root / "work/d/mm_robustness/captions/ocr/5").mkdir(parents=True)
+    (root / "work/d/mm_robustness/captions/ocr/5/s1.parquet").touch()
+    captions = stage(status.collect(root), "captions")
+    assert (captions.done, captions.total) == (1, None)
+
+
+def test_a_damaged_part_is_named(root: Path) -> None:
+    (root / "work/d/mlvp/fog/1/s2.parquet").write_bytes(b"garbage")
+    (failure,) = (each for each in status.collect(root).failures if "damaged" in each.reason)
+    assert failure.items == ("work/d/mlvp/fog/1/s2.parquet",)
+    assert "delete it" in failure.reason
+
+
+def test_datasets_that_the_configuration_does_not_name_are_told(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(root)
+    for text, told in (("datasets: {e: {}}", True), ("datasets: {d: {}}", False), ("a: [", False), ("[1]", False)):
+        Path("config.yaml").write_text(text)
+        assert main(["status"]) == 0
+        assert ("\nnot in config.yaml: d: renamed" in capsys.readouterr().out) == told
+
+
 def test_planning_lists_the_parts_of_an_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     parsed = config.parse({"datasets": {"d": {"adapter": "demo"}}, "suites": {"mlvp": {}}})

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations.cli.arguments import Commands, add_command
 from perturbations.cli.common import need_models, provenance
+from perturbations.errors import ManifestError
 from perturbations.system.settings import READERS
 
 if TYPE_CHECKING:
     from perturbations.evaluation.scenarios import Query
+    from perturbations.manifest.kinds import SourceRow
 
 
 def add(commands: Commands) -> None:
@@ -83,8 +86,15 @@ def _encode_gallery(options: argparse.Namespace) -> int:
     settings = json.loads(options.settings)
     loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
     rows = sets.read_part(options.sources, SOURCES)
+    _check_any_complete(options.sources, rows)
     galleries.write(options.output, loaded, rows, settings["num_frames"], options.reader)
     return 0
+
+
+def _check_any_complete(path: Path, rows: Sequence[SourceRow]) -> None:
+    """Raise `ManifestError` where there is no clip to retrieve."""
+    if not any(row.status == "complete" for row in rows):
+        raise ManifestError(f"{path} has no complete clip: all {len(rows)} are quarantined or missing, nothing to ask")
 
 
 def _check_model(options: argparse.Namespace) -> int:
@@ -121,10 +131,12 @@ def _evaluate(options: argparse.Namespace) -> int:
 
     settings = json.loads(options.settings)
     journal = options.output.with_suffix(".jsonl")
+    sources = sets.read_part(options.sources, SOURCES)
+    _check_any_complete(options.sources, sources)
     rows, ranks, drawn = runner.evaluate(
         settings,
         backbone.load(settings, options.pretrained, options.checkpoint, options.device),
-        sources=sets.read_part(options.sources, SOURCES),
+        sources=sources,
         captions=sets.read_part(options.captions, CAPTIONS),
         asking=asking,
         gallery=options.gallery,

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from perturbations.datasets import registry as datasets
-from perturbations.engine import readiness
+from perturbations.engine import estimates, readiness
+from perturbations.engine.estimates import Collection, Time
 from perturbations.errors import ConfigError, ManifestError, cut
 from perturbations.plan import config as configuration
-from perturbations.plan import costs, listed, paths, recipe, sharding
-from perturbations.plan.costs import Volume
+from perturbations.plan import listed, paths, sharding
 from perturbations.plan.preflight import Wanted
-from perturbations.suites import registry
-from perturbations.system import storage
 
 SURELY = 0.7
 """An estimate may be too high by 30 %: less free space than this share of it cannot be enough."""
@@ -69,52 +67,29 @@ def check(
     collections = sorted(
         {job.collection for job in wanted.videos} | {collection for collection, _ in wanted.sources} | wanted.checked
     )
-    surveyed = {name: _Collection.read(config, name, wanted) for name in collections}
+    surveyed = {name: Collection.read(name, wanted) for name in collections}
     for name, collection in surveyed.items():
         _count(config, name, collection, wanted, report)
     for dataset in sorted(wanted.checked_captions):
         _count_captions(config, dataset, report)
+    times: dict[str, Time] = {}
     if wanted.videos or wanted.sources or wanted.analyses:
-        _estimate(config, wanted, surveyed, report, cores, in_store)
+        times["clips"] = _estimate(config, wanted, surveyed, report, in_store)
+    if wanted.captions:
+        times["captions"] = estimates.of_captions(config, wanted)
+    if wanted.evaluations or wanted.galleries or wanted.trains:
+        times["evaluation"] = estimates.of_evaluations(config, wanted, surveyed)
+    if not (times or wanted.composes):
+        report.lines.append("to make: no clips, captions or evaluations; what these targets need of them exists")
+    if times:
+        report.lines.append(f"time: {_sum(times, cores)}{', without composed retrieval' if wanted.composes else ''}")
     return report
 
 
 # --- clips ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Collection:
-    """The clips of a collection.
-
-    Attributes:
-        shards: per shard, its listed clips.
-        rejected: listed items without a usable entry or video, and why.
-        unreadable: path -> why a file that is still to be read is no video.
-        look: what a sample of the clips is like.
-    """
-
-    shards: dict[str, list[listed.ListedClip]]
-    rejected: list[listed.RejectedItem]
-    unreadable: dict[str, str]
-    volumes: dict[str, Volume] = field(default_factory=dict)
-    clean: float = 0.0
-
-    @classmethod
-    def read(cls, config: configuration.Config, name: str, wanted: Wanted) -> _Collection:
-        from perturbations.engine import survey
-
-        root = paths.WORK / name
-        shards = listed.read_folder(root / "shards", listed.ListedClip)
-        rejected = listed.read(root / "rejected.jsonl", listed.RejectedItem)
-        unread = [clip for shard, clips in shards.items() if (name, shard) in wanted.sources for clip in clips]
-        return cls(shards, rejected, survey.unreadable(unread))
-
-    @property
-    def clips(self) -> list[listed.ListedClip]:
-        return [clip for clips in self.shards.values() for clip in clips]
-
-
-def _count(config: configuration.Config, name: str, collection: _Collection, wanted: Wanted, report: Report) -> None:
+def _count(config: configuration.Config, name: str, collection: Collection, wanted: Wanted, report: Report) -> None:
     clips = collection.clips
     damaged = [clip for clip in clips if clip.path in collection.unreadable]
     missing = sum(entry.missing for entry in collection.rejected)
@@ -151,104 +126,36 @@ def _count_captions(config: configuration.Config, dataset: str, report: Report) 
 def _estimate(
     config: configuration.Config,
     wanted: Wanted,
-    surveyed: dict[str, _Collection],
+    surveyed: dict[str, Collection],
     report: Report,
-    cores: int | None,
     in_store: bool,
-) -> None:
-    for job in wanted.analyses:
-        surveyed.setdefault(job[0], _Collection.read(config, job[0], wanted))
-    tier = costs.tier_of(config.storage)
-    looked_at = [_measure(config, name, collection, tier) for name, collection in surveyed.items()]
-    size, cpu_s, videos = 0.0, 0.0, 0.0
-    for (name, suite, perturbation, severity), shards in wanted.scenarios.items():
-        entry = registry.get(f"{suite}/{perturbation}", config.suites[suite].variant)
-        of_clips = _total(surveyed[name].volumes[shard] for shard in shards if shard in surveyed[name].volumes)
-        cost = costs.cost(entry, severity, tier)
-        size += cost.bytes_of(of_clips, surveyed[name].clean)
-        cpu_s += cost.seconds_of(of_clips) + costs.JOB_S * len(shards)
-        videos += of_clips.clips
-    for name, shard in wanted.sources:
-        cpu_s += _seconds(costs.other(costs.SOURCES), surveyed[name], shard)
-    for name, analysis, shard in wanted.analyses:
-        cost = costs.other(f"analyses/{analysis}", tier)
-        cpu_s += _seconds(cost, surveyed[name], shard)
-        size += cost.bytes_of(surveyed[name].volumes.get(shard, Volume()), surveyed[name].clean)
-    jobs = len(wanted.videos) + len(wanted.sources) + len(wanted.analyses)
-    rough = "" if all(looked_at) else ", roughly: no clip could be looked at"
-    report.lines.append(f"to make: {videos:,.0f} perturbed videos in {jobs:,} jobs{rough}")
+) -> Time:
+    of_clips = estimates.of_clips(config, wanted, surveyed)
+    rough = ", roughly: no clip could be looked at" if of_clips.rough else ""
+    report.lines.append(f"to make: {of_clips.videos:,.0f} perturbed videos in {of_clips.jobs:,} jobs{rough}")
     if in_store:
-        report.lines.append(f"store: about {_bytes(size)} to store")
+        report.lines.append(f"store: about {_bytes(of_clips.bytes)} to store")
     else:
-        _compare_disk(size, report)
-    report.lines.append(f"time: about {_hours(cpu_s)} of CPU{_on_cores(cpu_s, cores, jobs)}{_not_in_it(wanted)}")
+        _compare_disk(of_clips.bytes, report)
+    return Time(of_clips.cpu_s, of_clips.jobs)
 
 
-def _seconds(cost: costs.Cost, collection: _Collection, shard: str) -> float:
-    return cost.seconds_of(collection.volumes.get(shard, Volume())) + costs.JOB_S
+def _sum(times: Mapping[str, Time], cores: int | None) -> str:
+    """The time of all jobs, and of each kind where there are several; ranges where one may be far off."""
+    total = sum(time.cpu_s for time in times.values())
+    jobs = sum(time.jobs for time in times.values())
+    kinds = f": {', '.join(f'{name} {_between(time)}' for name, time in times.items())}" if len(times) > 1 else ""
+    rough = len(times) == 1 and any(time.range > 1 for time in times.values())
+    words = _between(*times.values()) if rough else _hours(total)
+    spread = "" if rough else _on_cores(total, cores, jobs)
+    without = sorted({time.without for time in times.values()} - {""})
+    left_out = f"; {without[0]} is not estimated" if without else ""
+    return f"about {words} of CPU{spread}{kinds}{left_out}"
 
 
-def _total(volumes: Iterable[Volume]) -> Volume:
-    return sum(volumes, Volume())
-
-
-def _measure(config: configuration.Config, name: str, collection: _Collection, tier: str) -> bool:
-    """Find out how much video a collection's shards are; whether any of its clips could be looked at."""
-    stored = recipe.storage_of(config.storage)
-    stored_frames = stored.num_frames if isinstance(stored, recipe.StoredFrames) else None
-    if datasets.get(config.datasets[sharding.dataset_of(name)].adapter).drawn:
-        return _measure_drawn(collection, tier, stored_frames)
-    from perturbations.engine import survey
-
-    clips = [clip for clip in collection.clips if clip.path not in collection.unreadable]
-    try:
-        with storage.scratch_directory() as folder:
-            look = survey.look(clips, tier, Path(folder), seed=config.seed)
-    except ImportError:  # Snakemake's own environment has no decoder; the jobs' has
-        look = None
-    usual = look or survey.Look(_USUAL_SECONDS_PER_BYTE, _USUAL_PIXELS_PER_SECOND, 320 * 240, None)
-    collection.clean = _USUAL_CLEAN if usual.clean is None else usual.clean
-    for shard, members in collection.shards.items():
-        known = _known(name, shard, stored_frames)
-        collection.volumes[shard] = known or _total(usual.volume(clip, stored_frames) for clip in members)
-    return look is not None
-
-
-_USUAL_SECONDS_PER_BYTE = 2e-5
-_USUAL_PIXELS_PER_SECOND = 25 * 320 * 240
-_USUAL_CLEAN = 0.35
-"""Of MSR-VTT's clips."""
-
-
-def _measure_drawn(collection: _Collection, tier: str, stored_frames: int | None) -> bool:
-    from perturbations.demo import canvas, film
-
-    frame = canvas.WIDTH * canvas.HEIGHT
-    pixels = film.NUM_FRAMES * frame
-    stored = pixels if stored_frames is None else stored_frames * frame
-    for shard, members in collection.shards.items():
-        count = len(members)
-        collection.volumes[shard] = Volume(count, count * pixels, count * film.SECONDS_LONG, count * stored)
-    collection.clean = costs.other(costs.DEMO, tier).per_pixel
-    return True
-
-
-def _known(name: str, shard: str, stored_frames: int | None) -> Volume | None:
-    """What the manifest's part of a shard says, where its clips were read before."""
-    part = paths.WORK / name / "sources" / f"{shard}.parquet"
-    if not part.exists():
-        return None
-    try:
-        from perturbations.manifest import sets
-        from perturbations.manifest.kinds import SOURCES, CompleteSource
-
-        rows = [row for row in sets.read_part(part, SOURCES) if isinstance(row, CompleteSource)]
-    except (ImportError, ManifestError):
-        return None
-    frames = [row.width * row.height for row in rows]
-    pixels = sum(row.frame_count * frame for row, frame in zip(rows, frames, strict=True))
-    stored = pixels if stored_frames is None else stored_frames * sum(frames)
-    return Volume(len(rows), pixels, sum(row.duration_s for row in rows), stored)
+def _between(time: Time) -> str:
+    low, high = _hours(time.cpu_s / time.range), _hours(time.cpu_s * time.range)
+    return low if low == high else f"{low} to {high}"
 
 
 def _compare_disk(wanted: float, report: Report) -> None:
@@ -285,11 +192,6 @@ def _on_cores(seconds: float, cores: int | None, jobs: int) -> str:
         return ""
     used = max(1, min(cores, jobs))
     return f", {_hours(seconds / used)} on {cores} core{'s' if cores != 1 else ''}"
-
-
-def _not_in_it(wanted: Wanted) -> str:
-    left_out = [name for name, has in (("captions", wanted.texts), ("evaluation", wanted.evaluates)) if has]
-    return f", without {' and '.join(left_out)}" if left_out else ""
 
 
 def cores_here() -> int:

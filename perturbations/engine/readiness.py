@@ -40,7 +40,8 @@ def problems(config: configuration.Config, wanted: Wanted, *, local: bool) -> li
         lines += _of_device("backends.device", config.backends.device) if local else []
     if local:
         lines += _of_encoders(config, wanted)
-    return list(dict.fromkeys(lines))
+    # Lines about a key begin with it.
+    return [config.places.before(line.partition(": ")[0], line) for line in dict.fromkeys(lines)]
 
 
 def _of_evaluation(config: configuration.Config, *, local: bool) -> Iterator[str]:

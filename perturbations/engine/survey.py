@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 MOST_SAMPLED = 20
 """Clips whose header is read, and of which a few frames are decoded and encoded."""
 _MOST_PIXELS = 16_000_000
-"""Of all decoded frames: about a second."""
+"""Of all decoded and encoded frames: about a second."""
+_MOST_DECODED = 150_000_000
+"""Likewise of frames that are only decoded, for the sample that lies behind them."""
 _FRAMES = 8
 """Frames in a row that are encoded: a key frame, and frames that are predicted."""
 _GROUP = {"released": 12}
 _LONGEST_GROUP = 250
 """Frames from one key frame to the next, in the other profiles."""
+_OF_WHOLE_CLIPS = {"compatible": 1.16}
+"""Bytes of a whole clip per byte that snippets tell, of an encoder that looks far ahead: measured on three clips."""
 
 # --- files that are no videos -----------------------------------------------------------------------------------------
 
@@ -107,17 +111,31 @@ class _Clip:
 
 
 def look(
-    clips: Sequence[ListedClip], tier: str, folder: Path, *, seed: int = 0, most: int = MOST_SAMPLED
+    clips: Sequence[ListedClip],
+    tier: str,
+    folder: Path,
+    *,
+    seed: int = 0,
+    num_frames: int = 12,
+    most: int = MOST_SAMPLED,
 ) -> Look | None:
-    """Sample clips, the same ones in each run; None where none could be read. `folder` takes temporary files."""
+    """Sample clips, the same ones in each run; None where none could be read. `folder` takes temporary files.
+
+    `num_frames` is how many frames of a clip the tier "frames" stores.
+    """
     chosen = sorted(clips, key=lambda clip: sha256_of(f"{seed} {clip.item_id!r} {clip.path!r}".encode()))
     sampled: list[_Clip] = []
-    pixels = 0
+    pixels, decoded = 0, 0.0
     for clip in chosen[:most]:
         positions = max(1, min(6, MOST_SAMPLED // max(1, len(chosen[:most]))))
-        if seen := _look_at(clip, tier, folder, positions, decodes=pixels < _MOST_PIXELS):
+        between = _MOST_DECODED - decoded
+        seen = _look_at(
+            clip, tier, folder, positions, decodes=pixels < _MOST_PIXELS, num_frames=num_frames, most=between
+        )
+        if seen:
             sampled.append(seen)
-            pixels += seen.pixels_per_frame * _FRAMES * positions
+            pixels += seen.pixels_per_frame * (num_frames if tier == "frames" else _FRAMES * positions)
+            decoded += seen.pixels if seen.pixels <= between else 0.0
     total = sum(clip.seconds for clip in sampled)
     if not total:
         return None
@@ -131,7 +149,10 @@ def look(
     )
 
 
-def _look_at(clip: ListedClip, tier: str, folder: Path, positions: int, *, decodes: bool) -> _Clip | None:
+def _look_at(
+    clip: ListedClip, tier: str, folder: Path, positions: int, *, decodes: bool, num_frames: int, most: float
+) -> _Clip | None:
+    """A clip, which is decoded up to its sample where it has at most `most` pixels; else key frames are sampled."""
     from perturbations.errors import MediaError
     from perturbations.media import opening
 
@@ -150,36 +171,68 @@ def _look_at(clip: ListedClip, tier: str, folder: Path, positions: int, *, decod
                 return None
             clean = None
             if decodes and tier != "recipe":
-                places = [start + seconds * (2 * place + 1) / (2 * positions) for place in range(positions)]
-                snippets = [_frames(container, stream, at if positions > 1 else start) for at in places]
-                clean = _clean(snippets, tier, rate, round(seconds * rate), folder / "sample.mp4")
+                count, run = (num_frames, 1) if tier == "frames" else (positions, _FRAMES)
+                places = [start + seconds * (2 * place + 1) / (2 * count) for place in range(count)]
+                every = float(seconds * rate) * size <= most
+                runs = _decoded(container, stream, places, run) if every else _keys(container, stream, places, run)
+                file = folder / "sample.mp4"
+                frames = round(seconds * rate)
+                clean = _stored(runs, file) if tier == "frames" else _clean(runs, tier, rate, frames, file)
             return _Clip(seconds, length, path.stat().st_size, size, float(rate), clean)
     except (MediaError, OSError, ValueError):
         return None
 
 
-def _frames(container: Any, stream: Any, at: float) -> list[Image]:
-    """A few frames from the key frame at or before a time."""
+def _decoded(container: Any, stream: Any, places: Sequence[float], length: int) -> list[list[Image]]:
+    """At most `length` frames in a row from each place on, which are times in ascending order."""
+    time_base, first = stream.time_base or Fraction(1, 1000), stream.start_time or 0
+    container.seek(int(places[0] / time_base) + first, stream=stream)
+    runs: list[list[Image]] = []
+    for frame in container.decode(stream):
+        at = float(((frame.pts or 0) - first) * time_base)
+        if len(runs) < len(places) and at >= places[len(runs)] - 1e-3:
+            runs.append([])
+        if runs and len(runs[-1]) < length:
+            runs[-1].append(frame.to_ndarray(format="rgb24"))
+        elif len(runs) == len(places):
+            break
+    return runs
+
+
+def _keys(container: Any, stream: Any, places: Sequence[float], length: int) -> list[list[Image]]:
+    """At most `length` frames in a row from the key frame at or before each place; each key frame once."""
     time_base = stream.time_base or Fraction(1, 1000)
-    container.seek(int(at / time_base) + (stream.start_time or 0), stream=stream)
-    decoded: Iterator[Any] = islice(container.decode(stream), _FRAMES)
-    return [frame.to_ndarray(format="rgb24") for frame in decoded]
+    runs: dict[int, list[Image]] = {}
+    for place in places:
+        container.seek(int(place / time_base) + (stream.start_time or 0), stream=stream)
+        frames: Iterator[Any] = islice(container.decode(stream), length)
+        for key in islice(frames, 1):
+            if (key.pts or 0) not in runs:
+                runs[key.pts or 0] = [frame.to_ndarray(format="rgb24") for frame in (key, *frames)]
+    return list(runs.values())
+
+
+def _stored(runs: list[list[Image]], path: Path) -> float | None:
+    """Bytes per pixel of frames that are stored."""
+    import numpy as np
+
+    from perturbations.media import framefile
+
+    images = [image for run in runs for image in run]
+    if not images:
+        return None
+    framefile.write(path, np.stack(images))
+    return path.stat().st_size / (np.stack(images).size / 3)
 
 
 def _clean(snippets: list[list[Image]], tier: str, rate: Fraction, frames: int, path: Path) -> float | None:
     """Bytes per pixel of a clip of `frames` frames that is stored unchanged, by snippets of it."""
-    import numpy as np
-
-    from perturbations.media import encoding, framefile
+    from perturbations.media import encoding
     from perturbations.media.clip import Frame, Timing
 
     snippets = [snippet for snippet in snippets if snippet]
     if not snippets:
         return None
-    if tier == "frames":
-        stack = np.stack([image for snippet in snippets for image in (snippet[0], snippet[-1])])
-        framefile.write(path, stack)
-        return path.stat().st_size / (stack.size / 3)
     key_frame, predicted, pixels = 0.0, [], snippets[0][0].size / 3
     for snippet in snippets:
         clock = Timing(1 / rate, rate)
@@ -191,7 +244,8 @@ def _clean(snippets: list[list[Image]], tier: str, rate: Fraction, frames: int, 
         predicted += sizes[1:]
     keys = min(frames, math.ceil(frames / _GROUP.get(tier, _LONGEST_GROUP)) + (PROFILES[tier].key_frames or 0))
     mean = sum(predicted) / len(predicted) if predicted else key_frame
-    return (keys * key_frame + max(0, frames - keys) * mean) / (frames * pixels)
+    whole = (keys * key_frame + max(0, frames - keys) * mean) / (frames * pixels)
+    return whole * _OF_WHOLE_CLIPS.get(tier, 1.0)
 
 
 def _packet_sizes(path: Path) -> list[int]:

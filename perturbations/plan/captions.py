@@ -54,10 +54,12 @@ def skipped(config: configuration.Config, dataset: str, suite: str) -> list[Skip
     ]
     if entries and config.suites[suite].captions.perturbations != "all":
         lines = "".join(f"\n  {entry.perturbation}: {entry.reason}" for entry in entries)
-        raise ConfigError(
-            f"suites.{suite}.captions.perturbations names what cannot be made of the captions of `{dataset}`:{lines}\n"
+        key = f"suites.{suite}.captions.perturbations"
+        text = (
+            f"{key} names what cannot be made of the captions of `{dataset}`:{lines}\n"
             "Take it out, or mend the reason; what `all` asks for is skipped instead"
         )
+        raise ConfigError(config.places.before(key, text))
     return entries
 
 

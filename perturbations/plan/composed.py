@@ -74,7 +74,8 @@ def refusal(config: configuration.Config, dataset: str) -> str | None:
 def check(config: configuration.Config, dataset: str) -> None:
     """Raise `ConfigError` where a dataset has no split for composed retrieval."""
     if reason := refusal(config, dataset):
-        raise ConfigError(f"datasets.{dataset}: no composed retrieval: {reason}")
+        key = f"datasets.{dataset}"
+        raise ConfigError(config.places.before(key, f"{key}: no composed retrieval: {reason}"))
 
 
 def can(config: configuration.Config) -> list[str]:

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import (
     AfterValidator,
     Field,
+    PrivateAttr,
     ValidationError,
     WithJsonSchema,
     create_model,
@@ -24,7 +24,7 @@ from pydantic.config import JsonDict
 from perturbations.bounds import SEEDS
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
-from perturbations.errors import ConfigError, cut
+from perturbations.errors import ConfigError
 from perturbations.guides import registry as guides
 from perturbations.plan import problems, pruning
 from perturbations.plan.composed_config import Composed
@@ -290,6 +290,12 @@ class Config(Strict):
         120, ge=1, le=86_400, description="kill an item whose decoder gives no frame for so long"
     )
     limits: Limits = Field(default_factory=Limits, description="what one file may ask for before its item is refused")
+    _places: Places = PrivateAttr(NOWHERE)
+
+    @property
+    def places(self) -> Places:
+        """Where its keys stand, for messages about what a key names."""
+        return self._places
 
     @model_validator(mode="before")
     @classmethod
@@ -340,6 +346,7 @@ def parse(raw: dict[str, Any], places: Places = NOWHERE) -> Config:
         problems.raise_all([*wrong, *rest], places=places)
         raise AssertionError("an invalid configuration has a problem") from error
     problems.raise_all(_of_meaning(config), places=places)
+    config._places = places
     return config
 
 
@@ -375,27 +382,3 @@ _MOST_ROUNDS = 5
 def json_schema() -> str:
     """The JSON schema of `config.yaml`, as text."""
     return json.dumps(Config.model_json_schema(), indent=2, sort_keys=True) + "\n"
-
-
-def check_paths(name: str, dataset: Dataset) -> None:
-    """Raise `ConfigError` naming the key of every path of `dataset` that does not exist."""
-    missing = []
-    for key in ("annotations", "ids"):
-        path = getattr(dataset, key)
-        if path is not None and not os.path.isfile(path):
-            missing.append(Problem(("datasets", name, key), f"no such file: {cut(str(path))}"))
-    if dataset.videos is not None and not os.path.isdir(dataset.videos):
-        text = f"no such directory: {cut(str(dataset.videos))}"
-        missing.append(Problem(("datasets", name, "videos"), text))
-    problems.raise_all(missing, "config.yaml names what is not there")
-
-
-def check_backend_files(backends: Backends) -> None:
-    """Raise `ConfigError` naming the key of every file of a backend that does not exist."""
-    missing = []
-    for role, settings in backends.roles().items():
-        for name, path in settings:
-            if isinstance(path, Path) and not os.path.exists(path):
-                kind = "directory" if name == "images" else "file"
-                missing.append(Problem(("backends", role, name), f"no such {kind}: {cut(str(path))}"))
-    problems.raise_all(missing, "config.yaml names what is not there")

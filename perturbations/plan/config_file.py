@@ -63,9 +63,10 @@ def load(paths: Iterable[Path]) -> dict[str, Any]:
             continue
         text = path.read_text(encoding="utf-8-sig")
         loaded = _constructed(path, text)
-        if not isinstance(loaded, dict | None):
-            raise ConfigError(f"{path}: keys are expected at the top, as in `seed: 0`")
-        _update(merged, loaded or {})
+        if not isinstance(loaded, dict):  # Snakemake refuses it too, without its name
+            empty = "; it is empty" if loaded is None else ""
+            raise ConfigError(f"{path}: keys are expected at the top, as in `seed: 0`{empty}")
+        _update(merged, loaded)
     return merged
 
 

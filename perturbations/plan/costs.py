@@ -1,6 +1,6 @@
 """What a perturbed clip costs in bytes and CPU seconds: measured figures of real clips, and the arithmetic on them.
 
-`costs.csv` has one line per perturbation, variant, severity and storage tier; `benchmarks/estimates.py` measured them.
+`costs.csv` has one line per perturbation, variant, severity and storage tier; `benchmarks/costs.py` measured them.
 The bytes of a stored clip are a line over the bytes of the clean clip in the same tier: what noise adds does not depend
 on the clip, what a blur leaves does. No NumPy: Snakemake imports this module.
 """
@@ -36,6 +36,7 @@ class Cost:
         per_clean: bytes per byte of the clean clip, stored in the same tier.
         per_second: bytes per second, of encoders that are given a bitrate.
         cpu_s: CPU seconds per million pixels of the clean clip.
+        stored_s: CPU seconds per million pixels of the frames that are stored, where they are sampled.
         clip_s: CPU seconds per clip, however short: what is compared with the clean clip, programs that are started.
     """
 
@@ -43,11 +44,13 @@ class Cost:
     per_clean: float = 0.0
     per_second: float = 0.0
     cpu_s: float = 0.0
+    stored_s: float = 0.0
     clip_s: float = 0.0
 
     def seconds_of(self, volume: Volume) -> float:
         """The CPU seconds of making clips."""
-        return self.cpu_s * volume.pixels / 1e6 + self.clip_s * volume.clips
+        of_pixels = self.cpu_s * volume.pixels + self.stored_s * volume.stored_pixels
+        return of_pixels / 1e6 + self.clip_s * volume.clips
 
     def bytes_of(self, volume: Volume, clean: float) -> float:
         """The bytes of clips; `clean` is the bytes per pixel of the clean clips in the tier."""
@@ -110,20 +113,41 @@ def _by_severity() -> Mapping[tuple[str, str, str], dict[int, Cost]]:
 def cost(entry: registry.Perturbation, severity: int, tier: str) -> Cost:
     """The cost of a scenario: measured, or else that of its nearest measured relative.
 
-    A severity that was not measured costs what the nearest one does, another variant what the first one does. A profile
-    without a figure has that of the usual profile, scaled; a perturbation without any has the median of its method.
+    A severity that was not measured costs what the nearest one does, times what the usual profile's figures change
+    between the two; another variant costs what the first one does. A profile without a figure has that of the usual
+    profile, scaled; a perturbation without any has the median of its method.
     """
-    if tier == _UNSTORED:  # the frames are made and hashed
-        usual = cost(entry, severity, _USUAL)
-        return Cost(cpu_s=usual.cpu_s, clip_s=usual.clip_s)
     first = registry.suite(entry.suite).variants[0]
     for variant in (entry.variant, first):
         if measured := _by_severity().get((entry.key, variant, tier)):
-            return measured[min(measured, key=lambda other: (abs(other - severity), other))]
-    if tier != _USUAL and (scale := _SCALES.get(tier)):
+            nearest = min(measured, key=lambda other: (abs(other - severity), other))
+            return _changed(measured[nearest], entry.key, variant, nearest, severity)
+    if tier not in (_USUAL, _UNSTORED) and (scale := _SCALES.get(tier)):
         usual = cost(entry, severity, _USUAL)
         return replace(usual, per_pixel=usual.per_pixel * scale)
     return _typical(entry.method, tier)
+
+
+def _changed(measured: Cost, key: str, variant: str, at: int, severity: int) -> Cost:
+    """A cost at another severity than the measured one, as the usual profile's changes."""
+    usual = _by_severity().get((key, variant, _USUAL), {})
+    if at == severity or not {at, severity} <= usual.keys():
+        return measured
+    before, after = usual[at], usual[severity]
+    size = after.bytes_of(_TYPICAL, _CLEAN) / max(1.0, before.bytes_of(_TYPICAL, _CLEAN))
+    time = after.seconds_of(_TYPICAL) / before.seconds_of(_TYPICAL)
+    return Cost(
+        per_pixel=measured.per_pixel * size,
+        per_clean=measured.per_clean * size,
+        per_second=measured.per_second * size,
+        cpu_s=measured.cpu_s * time,
+        stored_s=measured.stored_s * time,
+        clip_s=measured.clip_s,
+    )
+
+
+_TYPICAL, _CLEAN = Volume(1, 25e6, 12, 25e6), 0.35
+"""A clip of MSR-VTT: its volume, and the bytes per pixel of it that the usual profile stores."""
 
 
 _SCALES = {"lossless": 3.0, "compatible": 0.3, "released": 0.3}

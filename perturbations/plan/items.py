@@ -14,7 +14,8 @@ from perturbations.annotations.readers import lines
 from perturbations.datasets import registry
 from perturbations.datasets.registry import Dataset
 from perturbations.errors import AnnotationError, ConfigError, short
-from perturbations.plan.config import check_paths
+from perturbations.plan.named_paths import check_paths
+from perturbations.plan.places import NOWHERE, Places
 
 
 @dataclass(frozen=True)
@@ -26,18 +27,18 @@ class Located:
     bytes: int
 
 
-def read(name: str, dataset: Dataset, *, videos: bool = True) -> Listing:
+def read(name: str, dataset: Dataset, *, videos: bool = True, places: Places = NOWHERE) -> Listing:
     """Every entry of a dataset's annotations: as an item, or rejected with a reason.
 
     An entry that does not follow the format is rejected when other entries of the file do. A video whose caption is
     empty or only white space stays, with an empty text that no job perturbs. Set `videos` to False to read captions
-    only; then the videos directory need not exist.
+    only; then the videos directory need not exist. `places` is where the configuration's keys stand.
 
     Raises:
         ConfigError: a path or a subset id does not exist; the message names the key.
         AnnotationError: the file cannot be parsed, or no entry follows the format.
     """
-    check_paths(name, dataset if videos else dataset.model_copy(update={"videos": None}))
+    check_paths(name, dataset if videos else dataset.model_copy(update={"videos": None}), places)
     collector = Collector(dataset.annotations or Path(dataset.adapter))
     registry.get(dataset.adapter).read(dataset, collector)
     if not collector.items:
@@ -46,20 +47,22 @@ def read(name: str, dataset: Dataset, *, videos: bool = True) -> Listing:
     collector.complete()
     items, rejected = tuple(collector.items.values()), tuple(collector.rejected)
     if dataset.subset is not None:
-        items, rejected = _subset(name, dataset.subset, items, rejected)
+        items, rejected = _subset(name, dataset.subset, items, rejected, places)
     if not items and not rejected:
         raise AnnotationError(f"datasets.{name}.annotations: {collector.place} lists no item")
     return Listing(items, rejected, collector.place.name)
 
 
 def _subset(
-    name: str, wanted: Sequence[str], items: tuple[Item, ...], rejected: tuple[Rejected, ...]
+    name: str, wanted: Sequence[str], items: tuple[Item, ...], rejected: tuple[Rejected, ...], places: Places
 ) -> tuple[tuple[Item, ...], tuple[Rejected, ...]]:
     chosen = set(wanted)
     known = {item.item_id for item in items} | {entry.item_id for entry in rejected}
     if unknown := [item_id for item_id in wanted if item_id not in known]:
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
-        raise ConfigError(f"datasets.{name}.subset: not in the annotations: {', '.join(map(short, unknown[:5]))}{more}")
+        key = f"datasets.{name}.subset"
+        line = f"{key}: not in the annotations: {', '.join(map(short, unknown[:5]))}{more}"
+        raise ConfigError(places.before(key, line))
     return (
         tuple(item for item in items if item.item_id in chosen),
         tuple(entry for entry in rejected if entry.item_id in chosen),

@@ -15,7 +15,7 @@ from perturbations.datasets import registry as datasets
 from perturbations.errors import ConfigError
 from perturbations.guides import registry as guides
 from perturbations.manifest.skipped import as_json
-from perturbations.plan import captions, composed, listed, recipe, sharding
+from perturbations.plan import captions, composed, listed, named_paths, recipe, sharding
 from perturbations.plan import config as configuration
 from perturbations.suites import registry
 
@@ -36,7 +36,7 @@ COMPOSED_SHARD = "s0"
 
 def plan(config: configuration.Config, collection: str) -> sharding.Plan:
     """Write the list files of a collection and return its shards. Raises `ConfigError` and `AnnotationError`."""
-    configuration.check_backend_files(config.backends)
+    named_paths.check_backend_files(config.backends, config.places)
     return sharding.make(collection, config, WORK / collection)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -35,9 +35,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Places:
-    """The place of every key; a key of several sources stands in the last one, whose value counts."""
+    """The place of every key; a key of several sources stands in the last one, whose value counts.
 
-    by_key: Mapping[Key, Place]
+    All are equal, so that configurations that say the same are, wherever their keys stand.
+    """
+
+    by_key: Mapping[Key, Place] = field(compare=False)
 
     def of(self, key: Key) -> Place | None:
         """Where a key stands, or else the nearest key around it; None where nothing of it is written anywhere."""
@@ -45,6 +48,11 @@ class Places:
             if key[:length] in self.by_key:
                 return self.by_key[key[:length]]
         return None
+
+    def before(self, key: str, line: str) -> str:
+        """A line about a dotted key, after the place of the key; as it is where the key is written nowhere."""
+        place = self.of(tuple(key.split(".")))
+        return f"{place}: {line}" if place else line
 
 
 NOWHERE = Places({})

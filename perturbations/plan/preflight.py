@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from perturbations.guides import registry as guides
-from perturbations.plan import captions, composed, evaluation, evaluation_paths, paths, recipe, sharding
+from perturbations.plan import composed, evaluation, evaluation_paths, paths, recipe, sharding
 from perturbations.plan import config as configuration
 from perturbations.plan.paths import CaptionShards, Plans
 
@@ -24,6 +24,26 @@ class VideoJob(NamedTuple):
     shard: str
 
 
+class CaptionJob(NamedTuple):
+    """One job of the rule `texts`."""
+
+    collection: str
+    suite: str
+    perturbation: str
+    severity: int
+    shard: str
+
+
+class EvaluationJob(NamedTuple):
+    """One job of the rule `evaluate`."""
+
+    dataset: str
+    direction: evaluation.Direction
+    suite: str
+    level: str
+    group: str
+
+
 @dataclass
 class Wanted:
     """The jobs of a run that this check looks at.
@@ -32,19 +52,27 @@ class Wanted:
         videos: jobs of perturbed clips.
         sources: (collection, shard) whose clips are read.
         analyses: (collection, analysis, shard).
-        texts: (collection, suite) of perturbed captions.
+        captions: jobs of perturbed captions.
         checked: collections whose quarantine is checked against `max_quarantine`.
         checked_captions: datasets whose captions are.
         evaluates: whether the evaluation's model is loaded.
+        evaluations: jobs of retrieval with it.
+        galleries: datasets whose clean clips it encodes.
+        trains: whether the demo's encoder is trained.
+        composes: whether a split of composed retrieval is evaluated.
     """
 
     videos: set[VideoJob] = field(default_factory=set)
     sources: set[tuple[str, str]] = field(default_factory=set)
     analyses: set[tuple[str, str, str]] = field(default_factory=set)
-    texts: set[tuple[str, str]] = field(default_factory=set)
+    captions: set[CaptionJob] = field(default_factory=set)
     checked: set[str] = field(default_factory=set)
     checked_captions: set[str] = field(default_factory=set)
     evaluates: bool = False
+    evaluations: set[EvaluationJob] = field(default_factory=set)
+    galleries: set[str] = field(default_factory=set)
+    trains: bool = False
+    composes: bool = False
 
     @property
     def scenarios(self) -> dict[tuple[str, str, str, int], list[str]]:
@@ -71,12 +99,21 @@ def of_jobs(jobs: Iterable[tuple[str, Mapping[str, str]]]) -> Wanted:
         elif rule == "analyses":
             wanted.analyses.add((names["dataset"], names["analysis"], names["shard"]))
         elif rule == "texts":
-            wanted.texts.add((names["dataset"], names["suite"]))
+            place = names["dataset"], names["suite"], names["perturbation"], int(names["severity"]), names["shard"]
+            wanted.captions.add(CaptionJob(*place))
+        elif rule == "evaluate":
+            direction: evaluation.Direction = "t2v" if names["direction"] == "t2v" else "v2t"
+            asked = names["dataset"], direction, names["corpus"], names["level"], names["group"]
+            wanted.evaluations.add(EvaluationJob(*asked))
+        elif rule == "gallery":
+            wanted.galleries.add(names["dataset"])
         elif rule == "check_quarantine":
             wanted.checked.add(names["dataset"])
         elif rule == "check_captions":
             wanted.checked_captions.add(names["dataset"])
         wanted.evaluates |= rule in _EVALUATING
+        wanted.trains |= rule == "demo_encoder"
+        wanted.composes |= rule in ("composed_clips", "composed_queries")
     return wanted
 
 
@@ -87,6 +124,8 @@ _CHECKED_CAPTIONS = re.compile(r"work/(?P<dataset>[^/]+)/captions_checked\.txt")
 _RESULTS = re.compile(r"manifests/(?P<dataset>[^/]+)/(?P<kind>adaptation|evaluation)/[^/]+/results\.parquet")
 _COMPOSED = re.compile(r"manifests/(?P<dataset>[^/]+)/composed/results\.parquet")
 _PART = re.compile(r"work/(.+?)/([a-z][a-z0-9_]*)/([A-Za-z0-9_]+)/([0-9]+)/(s[0-9a-f]+)\.parquet")
+
+_CAPTION_PART = re.compile(r"work/(.+?)/([a-z][a-z0-9_]*)/captions/([A-Za-z0-9_]+)/([0-9]+)/(s[0-9a-f]+)\.parquet")
 
 
 def of_files(config: configuration.Config, files: Iterable[str], plans: Plans, shards: CaptionShards) -> Wanted:
@@ -99,38 +138,53 @@ def of_files(config: configuration.Config, files: Iterable[str], plans: Plans, s
             parts.update(paths.video_parts(config, collection, match["suite"], plans(collection).shards))
         elif match := _RESULTS.fullmatch(file):
             wanted.evaluates = True
-            parts.update(_asked(config, match["dataset"], match["kind"], plans, shards))
+            parts.update(_asked(config, match["dataset"], match["kind"], plans, shards, wanted))
         elif match := _COMPOSED.fullmatch(file):
-            wanted.evaluates = True
+            wanted.evaluates = wanted.composes = True
             dataset = match["dataset"]
             shifts = {scenario.clips for scenario in composed.scenarios(config, dataset) if scenario.clips is not None}
             names = [f"work/{dataset}/{shift.suite}/{shift.part}" for shift in shifts]
             parts.update(f"{name}/{shard}.parquet" for name in names for shard in plans(dataset).shards)
         elif match := _TEXTS.fullmatch(file):
-            wanted.texts.add((match["dataset"], match["suite"]))
+            parts.update(paths.text_parts(config, match["dataset"], match["suite"], shards(match["dataset"])))
         elif match := _CHECKED.fullmatch(file):
             wanted.checked.add(match["collection"])
         elif match := _CHECKED_CAPTIONS.fullmatch(file):
             wanted.checked_captions.add(match["dataset"])
     for part in sorted(parts):
-        if (match := _PART.fullmatch(part)) and not Path(part).exists():
-            collection, suite, name, severity, shard = match.groups()
+        match = _CAPTION_PART.fullmatch(part) or _PART.fullmatch(part)
+        if match is None or Path(part).exists():
+            continue
+        collection, suite, name, severity, shard = match.groups()
+        if match.re is _PART:
             wanted.videos.add(VideoJob(collection, suite, name, int(severity), shard))
+        else:
+            wanted.captions.add(CaptionJob(collection, suite, name, int(severity), shard))
     _add_needed(config, wanted, plans)
     return wanted
 
 
-def _asked(config: configuration.Config, dataset: str, kind: str, plans: Plans, shards: CaptionShards) -> Iterator[str]:
-    """The parts of perturbed clips that an evaluation asks with, and all of a corpus that it mixes."""
+def _asked(
+    config: configuration.Config, dataset: str, kind: str, plans: Plans, shards: CaptionShards, wanted: Wanted
+) -> Iterator[str]:
+    """The parts of perturbed clips and captions that an evaluation asks with, and all of a corpus that it mixes."""
+    folder = evaluation_paths.parts_folder(config, dataset)
     for job in evaluation.jobs(config, dataset):
-        direction, suite, _ = job
-        if direction != "v2t":
-            continue
+        direction, suite, level = job
         for group in evaluation_paths.groups(kind):
             inputs = evaluation_paths.inputs(config, dataset, job, group, plans, shards)
+            if not Path(f"{folder}/{'/'.join(job)}/{group}.parquet").exists():
+                wanted.evaluations.add(EvaluationJob(dataset, direction, suite, level, group))
+                galleries = ((dataset, inputs.get("gallery")), (config.evaluation.bank, inputs.get("bank_gallery")))
+                wanted.galleries |= {name for name, file in galleries if name and file and not Path(str(file)).exists()}
+                wanted.trains |= config.evaluation.pretrained is None and not _has_encoder()
             yield from inputs["parts"]
-            if inputs["mixes"]:
+            if direction == "v2t" and inputs["mixes"]:
                 yield from paths.video_parts(config, dataset, suite, plans(dataset).shards)
+
+
+def _has_encoder() -> bool:
+    return Path(evaluation_paths.DEMO_ENCODER).exists()
 
 
 def _add_needed(config: configuration.Config, wanted: Wanted, plans: Plans) -> None:
@@ -154,12 +208,3 @@ def _add_needed(config: configuration.Config, wanted: Wanted, plans: Plans) -> N
     wanted.analyses = {
         job for job in wanted.analyses if not Path("work/{}/analyses/{}/{}.parquet".format(*job)).exists()
     }
-
-
-def caption_roles(config: configuration.Config, wanted: Wanted) -> list[str]:
-    """What perturbed captions leave out, one line per reason. Raises `ConfigError` for what is named and missing."""
-    lines = []
-    for collection, suite in sorted(wanted.texts):
-        for skipped in captions.skipped(config, sharding.dataset_of(collection), suite):
-            lines.append(f"captions of {suite} on {collection} without {skipped.perturbation}: {skipped.reason}")
-    return lines

@@ -324,10 +324,12 @@ def _calibrated(
     try:
         return calibration_table.parameters(path, entry, severity)
     except ConfigError as error:
-        raise ConfigError(
+        line = (
             f"suites.{entry.suite}.severity is `calibrated`: {error}. `snakemake calibrate_{dataset}` solves the table "
             f"manifests/{dataset}/calibration.json anew"
-        ) from None
+        )
+        key = "severity" if config.suites[entry.suite].calibration is None else "calibration"
+        raise ConfigError(config.places.before(f"suites.{entry.suite}.{key}", line)) from None
 
 
 def cuts_whole_videos(config: configuration.Config, dataset: str, suite: str) -> bool:

@@ -138,7 +138,7 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
     Raises `ConfigError` and `AnnotationError`.
     """
     dataset = config.datasets[dataset_of(name)]
-    listing = items.read(dataset_of(name), dataset)
+    listing = items.read(dataset_of(name), dataset, places=config.places)
     if name.endswith(_WHOLE):
         listing = items.whole_videos(dataset, listing)
     split = datasets.split_of(dataset)
@@ -194,7 +194,7 @@ def captions(name: str, config: configuration.Config, root: Path) -> tuple[str, 
     Raises `ConfigError` and `AnnotationError`.
     """
     dataset = config.datasets[name]
-    listing = items.read(name, dataset, videos=False)
+    listing = items.read(name, dataset, videos=False, places=config.places)
     _write_rejected(root / REJECTED_CAPTIONS, datasets.split_of(dataset), listing.rejected_captions())
     numbered = _Captions(listing)
     folder = root / "captions"

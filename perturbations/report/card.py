@@ -29,6 +29,8 @@ def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = ()) -> 
         and row.perturbation in {name for name, _ in pairs}
     }
     rows: list[VideoRow | TextRow] = [*videos, *texts]
+    if not rows:
+        return "not comparable with anything: nothing was made"
     calibrated = any(row.calibrated for row in videos)
     scenarios = {
         (row.suite, row.perturbation, row.severity, row.variant, row.params): row

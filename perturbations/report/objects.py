@@ -16,7 +16,7 @@ from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, AnalysisRow
 from perturbations.media import decoding
 from perturbations.media.clip import Clip, uniform_indices
-from perturbations.report.sheet import contact_sheet, write_png
+from perturbations.report.sheet import contact_sheet, empty_sheet, write_png
 
 MAIN, OTHER = (255, 64, 32), (80, 200, 255)
 """RGB colours of the main object's box and the other boxes. The main box is also thicker, for colour-blind readers."""
@@ -27,13 +27,19 @@ _CLIPS, _PICTURES = 8, 6
 def from_manifest(path: Path, output: Path, *, item: str | None) -> None:
     """Draw the boxes of a `main_object` manifest on its clips: on one item, or on the first eight.
 
-    Raises `ManifestError` when the manifest holds no main objects, or none of the item.
+    The sheet of a manifest without any complete row, because every clip is quarantined, says so.
+    Raises `ManifestError` when the manifest holds other analyses, or no main object of the item.
     """
-    root = locations.root_of(path, files.read_metadata(path))
+    about = files.read_metadata(path)
+    root = locations.root_of(path, about)
+    complete = [row for row in files.read_rows(path, ANALYSES) if row.status == COMPLETE]
+    if not complete and item is None:
+        write_png(empty_sheet(f"main objects of {about.get('dataset', 'no dataset')}"), output)
+        return
     rows = [
         locations.located(row, root)
-        for row in files.read_rows(path, ANALYSES)
-        if row.status == COMPLETE and row.analysis == "main_object" and item in (None, row.item_id)
+        for row in complete
+        if row.analysis == "main_object" and item in (None, row.item_id)
         if packs.at_hand(root / row.source_path)
     ]
     if not rows:

@@ -19,7 +19,7 @@ from perturbations.manifest.kinds import COMPLETE, VIDEOS, CompleteSource, Video
 from perturbations.media import decoding
 from perturbations.media.clip import Clip, uniform_indices
 from perturbations.plan import recipe
-from perturbations.report.sheet import contact_sheet, write_png
+from perturbations.report.sheet import contact_sheet, empty_sheet, write_png
 from perturbations.suites import registry
 
 
@@ -88,14 +88,19 @@ def from_manifest(
 ) -> None:
     """Draw the middle frame of one stored item of a `videos` manifest per perturbation; `names` None means all.
 
-    Raises `ManifestError` when no row of the item is complete.
+    The sheet of a manifest without any complete row, because every clip is quarantined, says so.
+    Raises `ManifestError` when no row of the item is complete, or none of these names.
     """
-    root = locations.root_of(path, files.read_metadata(path))
+    about = files.read_metadata(path)
+    root = locations.root_of(path, about)
+    rows = [row for row in files.read_rows(path, VIDEOS) if row.status == COMPLETE]
+    if not rows and item is None:
+        write_png(empty_sheet(f"{about.get('suite', 'the corpus')} on {about.get('dataset', 'no dataset')}"), output)
+        return
     complete = [
         row
-        for row in files.read_rows(path, VIDEOS)
-        if row.status == COMPLETE
-        and item in (None, row.item_id)
+        for row in rows
+        if item in (None, row.item_id)
         and (names is None or f"{row.suite}/{row.perturbation}" in names)
         and row.severity in severities
         and packs.at_hand(root / row.source_path)

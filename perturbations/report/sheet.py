@@ -69,6 +69,11 @@ def contact_sheet(
     return sheet
 
 
+def empty_sheet(what: str) -> Image:
+    """The sheet of what has no clip to show, RGB uint8: it says that every clip is quarantined."""
+    return contact_sheet([], [], title=f"{what}: no picture, because every clip is quarantined or missing")
+
+
 @dataclass(frozen=True)
 class _Layout:
     """Where the parts of a sheet are, in pixels: `left` and `top` of the first cell, `header_end` of the names."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from perturbations.report import status_files as files
+from perturbations.report.status_counts import Count, Counted, Failed, of_statuses
+from perturbations.report.status_counts import Stage as Stage
 
 VERSION = 1
 """Of the JSON document; it changes when a key changes its meaning or goes."""
@@ -20,47 +21,6 @@ VERSION = 1
 _MOST_ITEMS = 3
 _MOST_PARTS = 5000
 """Parts that are read one by one, although a manifest holds their rows: loading a Parquet library takes as long."""
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """Items of one perturbation at one severity; `name` is PERTURBATION/SEVERITY."""
-
-    name: str
-    done: int
-    failed: int
-    total: int
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What a dataset needs in one stage.
-
-    Attributes:
-        dataset: its name, or that of its whole videos (`NAME/whole`) or composed queries (`NAME/composed`).
-        suite: None in stages that serve all suites; of evaluations the model's key.
-        stage: sources, the name of an analysis, videos, captions, adaptation, evaluation or composed.
-        unit: what is counted: clips, or parts (the files of jobs).
-        done, failed, total: finished, quarantined or missing, and all; `total` is None where no plan says it.
-        bytes: of the finished files.
-        jobs: jobs that work on it now.
-        per_minute: what these jobs finish; None where nothing was measured.
-        seconds_left: at the number of all jobs that run now; None without a job or a measurement.
-        scenarios: of videos, per perturbation and severity.
-    """
-
-    dataset: str
-    suite: str | None
-    stage: str
-    unit: Literal["clips", "parts"]
-    done: int
-    failed: int
-    total: int | None
-    bytes: int = 0
-    jobs: int = 0
-    per_minute: float | None = None
-    seconds_left: float | None = None
-    scenarios: tuple[Scenario, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,34 +62,25 @@ def collect(root: Path) -> Status:
     counted = [stage for collection in _collections(root) for stage in _Collection(root, collection, run).stages()]
     jobs = sum(stage.jobs for stage in counted)
     stages = tuple(stage.finished(jobs) for stage in counted)
-    left = [stage.seconds_left for stage in stages if stage.seconds_left is not None]
-    unknown = any(
-        stage.seconds_left is None and stage.total is not None and stage.unit == "clips" and _rest(stage)
-        for stage in stages
-    )
+    of_clips = [stage for stage in stages if stage.unit == "clips"]
+    left = [stage.seconds_left for stage in of_clips if stage.seconds_left is not None]
+    unknown = any(stage.seconds_left is None and stage.total is not None and _rest(stage) for stage in of_clips)
     failures = _grouped(failed for stage in counted for failed in stage.failures)
-    return Status(VERSION, run, stages, failures, jobs, None if unknown or not left else sum(left))
+    clip_jobs = sum(stage.jobs for stage in of_clips)
+    return Status(VERSION, run, stages, failures, clip_jobs, None if unknown or not left else sum(left))
 
 
 def _rest(stage: Stage) -> int:
     return max(0, (stage.total or 0) - stage.done - stage.failed)
 
 
-@dataclass(frozen=True)
-class _Failed:
-    dataset: str
-    suite: str | None
-    stage: str
-    item_id: str
-    reason: str
-
-
+_DAMAGED = "the file is damaged: delete it, and the next run makes it again"
 _DIGITS = re.compile(r"\d+")
 
 
-def _grouped(failed: Iterator[_Failed]) -> tuple[Failure, ...]:
+def _grouped(failed: Iterator[Failed]) -> tuple[Failure, ...]:
     """Failures that differ only in numbers and the item's id have one reason: the first one's."""
-    groups: dict[tuple[str, str | None, str, str], list[_Failed]] = {}
+    groups: dict[tuple[str, str | None, str, str], list[Failed]] = {}
     for failure in failed:
         pattern = _DIGITS.sub("#", failure.reason.replace(failure.item_id, "*") if failure.item_id else failure.reason)
         groups.setdefault((failure.dataset, failure.suite, failure.stage, pattern), []).append(failure)
@@ -138,70 +89,6 @@ def _grouped(failed: Iterator[_Failed]) -> tuple[Failure, ...]:
         for key, same in groups.items()
     ]
     return tuple(sorted(failures, key=lambda failure: (-failure.count, failure.dataset, failure.reason)))
-
-
-@dataclass
-class _Count:
-    """What the files of a stage, or of one of its scenarios, hold."""
-
-    done: int = 0
-    failed: int = 0
-    total: int = 0
-    bytes: int = 0
-    jobs: int = 0
-    seconds: float = 0.0  # of jobs, and the items that they finished in this time
-    items: int = 0
-    complete: dict[str, int] = field(default_factory=dict)  # finished items per shard
-
-    @property
-    def rest(self) -> int:
-        return max(0, self.total - self.done - self.failed)
-
-    def cost(self, otherwise: float | None = None) -> float | None:
-        """Seconds of one job per item; None where nothing was measured."""
-        return self.seconds / self.items if self.items and self.seconds else otherwise
-
-
-@dataclass
-class _Counted:
-    """A stage before the number of all jobs is known."""
-
-    dataset: str
-    suite: str | None
-    stage: str
-    unit: Literal["clips", "parts"]
-    counts: Mapping[str, _Count]
-    failures: list[_Failed] = field(default_factory=list)
-    planned: bool = True
-
-    @property
-    def jobs(self) -> int:
-        return sum(count.jobs for count in self.counts.values())
-
-    def finished(self, jobs: int) -> Stage:
-        counts = self.counts.values()
-        seconds, items = sum(count.seconds for count in counts), sum(count.items for count in counts)
-        mean = seconds / items if items and seconds else None
-        work = [(count.rest, count.cost(mean)) for count in counts if count.rest]
-        known = all(cost is not None for _, cost in work) and self.unit == "clips"
-        left = sum(rest * (cost or 0.0) for rest, cost in work) / jobs if known and jobs else None
-        speeds = [60 * count.jobs / cost for count in counts if count.jobs and (cost := count.cost(mean))]
-        return Stage(
-            dataset=self.dataset,
-            suite=self.suite,
-            stage=self.stage,
-            unit=self.unit,
-            done=sum(count.done for count in counts),
-            failed=sum(count.failed for count in counts),
-            total=sum(count.total for count in counts) if self.planned else None,
-            bytes=sum(count.bytes for count in counts),
-            jobs=self.jobs,
-            per_minute=round(sum(speeds), 2) if speeds else None,
-            seconds_left=round(left, 1) if left is not None else 0.0 if not work and self.planned else None,
-            scenarios=tuple(
-                Scenario(name, count.done, count.failed, count.total) for name, count in self.counts.items() if name
-            ),
-        )
 
 
 _ID = re.compile(r"[a-z][a-z0-9_]*")
@@ -227,7 +114,7 @@ class _Collection:
         self._began = files.began(run)
         self._work, self._manifests = root / "work" / name, root / "manifests" / name
 
-    def stages(self) -> Iterator[_Counted]:
+    def stages(self) -> Iterator[Counted]:
         shards = files.listed(self._work / "shards")
         sources = self._sources(shards)
         complete = {shard: sources.counts[""].complete.get(shard, count) for shard, count in shards.items()}
@@ -238,22 +125,25 @@ class _Collection:
         suites = sorted({*files.folders(self._work), *files.folders(self._manifests)})
         for suite in filter(_ID.fullmatch, suites):
             recipes = self._work / suite / "recipes.jsonl"
-            if recipes.is_file() or (self._manifests / suite / "videos.parquet").is_file():
-                names = files.scenarios(recipes)
+            planned = recipes.is_file() or (self._manifests / suite / "videos.parquet").is_file()
+            names = files.scenarios(recipes) if planned else files.begun(self._work / suite)
+            if planned or names:
                 places = {name: self._work / suite / name for name in names}
-                yield self._of_clips(suite, "videos", places, complete)
+                counted = self._of_clips(suite, "videos", places, complete)
+                counted.planned = planned
+                yield counted
         for suite in filter(_ID.fullmatch, suites):
             yield from self._captions(suite)
         yield from self._evaluations()
 
     # --- clips --------------------------------------------------------------------------------------------------------
 
-    def _sources(self, shards: Mapping[str, int]) -> _Counted:
+    def _sources(self, shards: Mapping[str, int]) -> Counted:
         manifest = self._manifests / "sources.parquet"
-        counted = _Counted(self._name, None, "sources", "clips", {"": _Count()})
+        counted = Counted(self._name, None, "sources", "clips", {"": Count()})
         if not shards:
             if held := files.statuses(str(manifest)):
-                counted.counts = {"": _of_statuses(held)}
+                counted.counts = {"": of_statuses(held)}
                 counted.failures += self._failures(None, "sources", manifest)
             return counted
         count = self._count(counted, self._work / "sources", shards)
@@ -264,22 +154,22 @@ class _Collection:
         counted.counts = {"": count}
         return counted
 
-    def _rejected(self, line: bytes) -> _Failed:
+    def _rejected(self, line: bytes) -> Failed:
         import json
 
         try:
             item = json.loads(line)
-            return _Failed(self._name, None, "annotation", str(item["item_id"]), str(item["error"]))
+            return Failed(self._name, None, "annotation", str(item["item_id"]), str(item["error"]))
         except (ValueError, KeyError, TypeError, RecursionError):
-            return _Failed(self._name, None, "annotation", "", "the list of rejected items is damaged")
+            return Failed(self._name, None, "annotation", "", "the list of rejected items is damaged")
 
     def _of_clips(
         self, suite: str | None, stage: str, places: Mapping[str, Path], shards: Mapping[str, int]
-    ) -> _Counted:
-        counted = _Counted(self._name, suite, stage, "clips", {})
+    ) -> Counted:
+        counted = Counted(self._name, suite, stage, "clips", {})
         manifest = self._manifests / suite / "videos.parquet" if suite else self._manifests / f"{stage}.parquet"
         if self._is_merged(manifest, places, shards) and (held := files.statuses(str(manifest))):
-            counted.counts = {"": _of_statuses(held, files.bytes_of(manifest))}
+            counted.counts = {"": of_statuses(held, files.bytes_of(manifest))}
             if counted.counts[""].failed:
                 counted.failures += self._failures(suite, stage, manifest)
             return counted
@@ -302,8 +192,8 @@ class _Collection:
                     return False
         return True
 
-    def _count(self, counted: _Counted, place: Path, shards: Mapping[str, int]) -> _Count:
-        count = _Count(total=sum(shards.values()))
+    def _count(self, counted: Counted, place: Path, shards: Mapping[str, int]) -> Count:
+        count = Count(total=sum(shards.values()))
         held = files.entries(place)
         relative = place.relative_to(self._root / "work")
         logs, benchmarks = (self._root / "work" / name / relative for name in ("logs", "benchmarks"))
@@ -312,6 +202,9 @@ class _Collection:
             statuses = files.statuses(part.path) if part else None
             made, size = files.journal(journal.path) if journal else (0, 0)
             count.bytes += size
+            if part is not None and statuses is None:
+                name = str(Path(part.path).relative_to(self._root))
+                counted.failures.append(Failed(self._name, counted.suite, counted.stage, name, _DAMAGED))
             if part is None or statuses is None:
                 self._add_unfinished(counted, count, logs / f"{shard}.log", held.get(f"{shard}.lock"), listed, made)
                 continue
@@ -328,7 +221,7 @@ class _Collection:
         return count
 
     def _add_unfinished(
-        self, counted: _Counted, count: _Count, log: Path, lock: files.Entry | None, listed: int, made: int
+        self, counted: Counted, count: Count, log: Path, lock: files.Entry | None, listed: int, made: int
     ) -> None:
         """Count a shard that has no part: from its journal, and from the log of the job that works on it."""
         count.done += min(made, listed)
@@ -349,17 +242,18 @@ class _Collection:
             count.seconds += progress.seconds
             count.items += progress.done - progress.kept
 
-    def _failures(self, suite: str | None, stage: str, path: Path) -> list[_Failed]:
+    def _failures(self, suite: str | None, stage: str, path: Path) -> list[Failed]:
         return [
-            _Failed(self._name, suite, place or stage, item_id, reason)
+            Failed(self._name, suite, place or stage, item_id, reason)
             for item_id, place, reason in files.quarantined(path)
         ]
 
     # --- captions and evaluations: parts done of all -----------------------------------------------------------------
 
-    def _captions(self, suite: str) -> Iterator[_Counted]:
+    def _captions(self, suite: str) -> Iterator[Counted]:
         folder = self._work / suite / "captions"
-        names = files.scenarios(folder / "recipes.jsonl")
+        planned = files.scenarios(folder / "recipes.jsonl")
+        names = planned or files.begun(folder)
         if not names:
             return
         lists = files.entries(self._work / "captions")
@@ -367,26 +261,46 @@ class _Collection:
         counts = {}
         for name in names:
             held = files.entries(folder / name)
-            done = sum(f"{shard}.parquet" in held for shard in shards)
-            counts[name] = _Count(done=done, total=len(shards))
-        yield _Counted(self._name, suite, "captions", "parts", counts)
+            counts[name] = Count(total=len(shards))
+            for shard in shards:
+                self._add_part(counts[name], folder / name / shard, is_there=f"{shard}.parquet" in held)
+        yield Counted(self._name, suite, "captions", "parts", counts, planned=bool(planned))
 
-    def _evaluations(self) -> Iterator[_Counted]:
+    def _evaluations(self) -> Iterator[Counted]:
         for key in files.folders(self._work / "evaluation"):
             for kind in ("adaptation", "evaluation"):
                 plan = self._work / "evaluation" / key / f"{kind}.parts"
                 yield from self._of_plan(key, kind, plan)
         yield from self._of_plan(None, "composed", self._work / "results.parts")
 
-    def _of_plan(self, suite: str | None, stage: str, plan: Path) -> Iterator[_Counted]:
+    def _of_plan(self, suite: str | None, stage: str, plan: Path) -> Iterator[Counted]:
         """Count the files that a list names; the list lies in `work`, and so do they."""
         names = [line.decode(errors="replace") for line in files.lines(plan)]
         names = [name for name in names if name.startswith("work/") and ".." not in name and "\0" not in name]
         if names:
-            done = sum((self._root / name).is_file() for name in names)
-            yield _Counted(self._name, suite, stage, "parts", {"": _Count(done=done, total=len(names))})
+            count = Count(total=len(names))
+            for name in names:
+                part = self._root / name
+                self._add_part(count, part.with_suffix(""), is_there=part.is_file())
+            yield Counted(self._name, suite, stage, "parts", {"": count})
 
+    def _add_part(self, count: Count, part: Path, *, is_there: bool) -> None:
+        """Count a file of a job, without its suffix: with the job's time where it is done, or as a job that works."""
+        relative = part.relative_to(self._root / "work")
+        if not is_there:
+            count.jobs += self._works(f"work/logs/{relative}.log")
+            return
+        count.done += 1
+        seconds = files.benchmark_seconds(str(self._root / "work" / "benchmarks" / f"{relative}.tsv"))
+        if seconds is not None:
+            count.seconds += seconds
+            count.items += 1
 
-def _of_statuses(statuses: Mapping[str, int], size: int = 0) -> _Count:
-    total, complete = sum(statuses.values()), statuses.get("complete", 0)
-    return _Count(done=complete, failed=total - complete, total=total, bytes=size)
+    def _works(self, log: str) -> bool:
+        """Whether a job without a lock works: the present run began its log, and does not call it failed."""
+        if self._run is None or not self._run.running or log in {job.log for job in self._run.failed}:
+            return False
+        try:
+            return (self._root / log).stat().st_mtime >= self._began
+        except OSError:
+            return False

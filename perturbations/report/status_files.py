@@ -107,6 +107,17 @@ def scenarios(path: Path) -> list[str]:
     return names
 
 
+def begun(folder: Path) -> list[str]:
+    """The scenarios of which a folder holds files, PERTURBATION/SEVERITY: of evaluations, which list no recipes."""
+    return [
+        f"{name}/{severity}"
+        for name in folders(folder)
+        if name.isidentifier()
+        for severity in folders(folder / name)
+        if severity.isdigit()
+    ]
+
+
 def statuses(path: str) -> dict[str, int] | None:
     """The number of a part's rows per status, from the end of the Parquet file; None where it says nothing of the kind.
 

@@ -1,0 +1,413 @@
+"""What `perturb check` computes its estimates of disk and CPU time from: measure it, and write its table.
+
+    python benchmarks/costs.py measure raw.csv VIDEO[:FROM-TO] ... [--tiers high frames ...] [--only WORD ...]
+    python benchmarks/costs.py parts VIDEO [--tiers high frames] [--only WORD ...]
+    python benchmarks/costs.py table raw.csv     # writes perturbations/plan/costs.csv from it
+    python benchmarks/costs.py captions MSRVTT_JSFUSION_test.csv [--captions 200]  # writes plan/caption_costs.csv
+
+`measure` makes every video perturbation, at every severity and in every variant, of short real clips by the code of the
+workflow's jobs, and writes the bytes of each stored clip per pixel and the CPU seconds per million pixels. `parts`
+tells apart what a job, a clip, its pixels and its stored pixels take. `table` fits to each scenario a line over the
+clips: its bytes per pixel by those of the clean clip in the same tier. `captions` measures perturbed captions with the
+offline players. `benchmarks/estimates.py` compares with runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import nnls
+
+from perturbations.demo import film
+from perturbations.engine import shards
+from perturbations.engine.source import source_of
+from perturbations.guides.registry import Known
+from perturbations.manifest.kinds import AnalysisRow, CompleteSource
+from perturbations.media import decoding, encoding, framefile
+from perturbations.media.clip import Clip, Frame, Timing, uniform_indices
+from perturbations.plan import costs, recipe
+from perturbations.plan.listed import ListedClip
+from perturbations.suites import registry
+from perturbations.system import storage
+
+REPOSITORY = Path(__file__).parents[1]
+TIERS = ("high", "frames", "lossless", "compatible", "released", "recipe")
+COLUMNS = (
+    "perturbation",
+    "variant",
+    "severity",
+    "tier",
+    "clip",
+    "frames",
+    "pixels",
+    "seconds",
+    "clean_bytes",
+    "bytes",
+    "cpu_s",
+)
+
+
+def storage_of(tier: str) -> recipe.Storage:
+    """The storage settings of one of `TIERS`."""
+    if tier == "frames":
+        return recipe.StoredFrames(num_frames=12)
+    return recipe.Unstored() if tier == "recipe" else recipe.stored_video(tier)
+
+
+def cpu_s() -> float:
+    """CPU seconds of this process and its finished children."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
+def listed(text: str) -> ListedClip:
+    """A clip as the command line names it: PATH or PATH:FROM-TO, in seconds."""
+    path, _, span = text.partition(":")
+    start, _, end = span.partition("-")
+    name = Path(path).stem
+    times = {"start_s": float(start), "end_s": float(end)} if span else {}
+    return ListedClip(item_id=name, source_video_id=name, path=str(Path(path).resolve()), **times)
+
+
+def clean_bytes(row: CompleteSource, tier: str, folder: Path) -> int:
+    """The size of a clip that is stored as it is."""
+    clip = Clip(Path(row.path), row.start_s, row.end_s)
+    target = folder / "clean.mp4"
+    if tier == "recipe":
+        return 0
+    if tier == "frames":
+        wanted = uniform_indices(12, row.frame_count)
+        images = {frame.position: frame.image for frame in decoding.decode(clip, only=set(wanted))}
+        framefile.write(target, np.stack([images[index] for index in wanted]))
+    else:
+        clock = source_of(row).timing
+        encoding.encode(decoding.decode(clip), target, storage.PROFILES[tier], clock)
+    return target.stat().st_size
+
+
+def measure(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory(prefix="estimates-") as name, options.raw.open("a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        if not file.tell():
+            writer.writeheader()
+        for tier in options.tiers:
+            for line in measured(tier, options, Path(name)):
+                writer.writerow(line)
+                file.flush()
+
+
+def measured(tier: str, options: argparse.Namespace, root: Path) -> Iterator[dict[str, object]]:
+    before = cpu_s()
+    rows = [shards.source_row("bench", listed(video)) for video in options.videos]
+    used = cpu_s() - before
+    if options.variants == "first":
+        if tier == "high":
+            yield from lines(costs.SOURCES, "", 0, tier, rows, {}, {}, used)
+        drawn = shards.source_row("bench", drawn_clip(root))
+        yield from lines(costs.DEMO, "", 0, tier, [drawn], {}, {drawn.item_id: clean_bytes(drawn, tier, root)}, 0)
+    clean = {row.item_id: clean_bytes(row, tier, root) for row in rows}
+    stored = storage_of(tier)
+    analyses: dict[str, list[AnalysisRow]] = {}
+    for number, (form, severity) in enumerate(scenarios(options)):
+        job = recipe.make(form, severity, seed=0, storage=stored, donors="bench")
+        known = Known()
+        if job.analysis is not None:
+            name = job.analysis.text
+            if name not in analyses:
+                before = cpu_s()
+                analyses[name] = analysed(job.analysis, rows, tier, root)
+                sizes = {row.item_id: row.bytes or 0 for row in analyses[name]}
+                yield from lines(f"analyses/{job.analysis.analysis}", "", 0, tier, rows, {}, sizes, cpu_s() - before)
+            known = Known({row.item_id: row for row in analyses[name]}, analyses[name] if job.donors else [])
+        folder, journal = root / f"{tier}-{number}", root / f"{tier}-{number}.jsonl"
+        before = cpu_s()
+        done = list(
+            shards.run_videos(job, rows, root=root, folder=folder, journal=journal, stall_limit_s=300, known=known)
+        )
+        for row in done:
+            if row.error:
+                print(form.key, severity, row.item_id, row.error, file=sys.stderr)
+        sizes = {row.item_id: row.bytes or 0 for row in done if not row.error}
+        yield from lines(form.key, form.variant, severity, tier, rows, clean, sizes, cpu_s() - before)
+        subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def drawn_clip(root: Path) -> ListedClip:
+    """A clip of the demo, as the workflow draws it."""
+    rate = Fraction(film.FPS)
+    frames = (Frame(image, index, index) for index, image in enumerate(film.frames(1)))
+    encoding.encode(frames, root / "drawn.mp4", storage.PROFILES["compatible"], Timing(1 / rate, rate))
+    return listed(str(root / "drawn.mp4"))
+
+
+def lines(
+    name: str,
+    variant: str,
+    severity: int,
+    tier: str,
+    rows: Sequence[CompleteSource],
+    clean: Mapping[str, int],
+    sizes: Mapping[str, int],
+    used: float,
+) -> Iterator[dict[str, object]]:
+    """A line per clip; the CPU seconds of all clips are shared out by their pixels."""
+    pixels = {row.item_id: row.frame_count * row.width * row.height for row in rows}
+    for row in rows:
+        if name != "sources" and row.item_id not in sizes:
+            continue
+        share = pixels[row.item_id] / sum(pixels.values())
+        measured = (
+            row.frame_count,
+            pixels[row.item_id],
+            round(row.duration_s, 3),
+            clean.get(row.item_id, 0),
+            sizes.get(row.item_id, 0),
+            round(used * share, 4),
+        )
+        yield dict(zip(COLUMNS, (name, variant, severity, tier, row.item_id, *measured), strict=True))
+
+
+def scenarios(options: argparse.Namespace) -> Iterator[tuple[registry.Perturbation, int]]:
+    for entry in registry.perturbations(kind="video"):
+        forms = {"first": entry.forms()[:1], "others": entry.forms()[1:]}[options.variants]
+        for form in forms:
+            if not options.only or any(word in f"{form.key}/{form.variant}" for word in options.only):
+                for severity in form.severities:
+                    if severity in options.severities:
+                        yield form, severity
+
+
+def analysed(wanted: object, rows: Sequence[CompleteSource], tier: str, root: Path) -> list[AnalysisRow]:
+    name = wanted.analysis
+    before: dict[str, AnalysisRow] = {}
+    folder = root / f"{name}-{tier}"
+    journal = root / f"{name}-{tier}.jsonl"
+    return list(
+        shards.run_analysis(wanted, rows, root=root, folder=folder, journal=journal, stall_limit_s=300, before=before)
+    )
+
+
+# --- parts of a job's time --------------------------------------------------------------------------------------------
+
+BATCH = 8
+"""Clips of a job, when one is not enough to tell a clip's time from a job's."""
+REPEATS = 2
+"""The shortest of so many times counts: other programs make them longer."""
+
+
+def parts(options: argparse.Namespace) -> None:
+    """CPU seconds per job, per clip, per million pixels, and per million stored ones (of frames), by scenario."""
+    short, long = (f"{options.video}:0-{length}" for length in (1, 3))
+    print("| perturbation | tier | per job | per clip | per Mpx | per stored Mpx |\n|---|---|---|---|---|---|")
+    for form, severity in scenarios(options):
+        for tier in options.tiers:
+            single, batch, lengthy = (
+                job_cpu_s(form, severity, tier, *of) for of in ((short, 1), (short, BATCH), (long, BATCH))
+            )
+            fewer = job_cpu_s(form, severity, tier, short, BATCH, num_frames=4) if tier == "frames" else batch
+            clip_s = (batch.cpu_s - single.cpu_s) / (BATCH - 1)
+            pixel_s = (lengthy.cpu_s - batch.cpu_s) / (lengthy.pixels - batch.pixels)
+            stored_s = (batch.cpu_s - fewer.cpu_s) / max(1, batch.stored - fewer.stored)
+            rest = clip_s - pixel_s * single.pixels - stored_s * single.stored
+            cells = (single.cpu_s - clip_s, rest, pixel_s * 1e6, stored_s * 1e6)
+            print(f"| {form.key} {severity} | {tier} | {' | '.join(f'{cell:.4f}' for cell in cells)} |", flush=True)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a job took: CPU seconds, the pixels of its clips, and those that it stored."""
+
+    cpu_s: float
+    pixels: int
+    stored: int
+
+
+def job_cpu_s(
+    form: registry.Perturbation, severity: int, tier: str, video: str, clips: int, *, num_frames: int = 12
+) -> Job:
+    """A job of the rule `videos`, without the start of its process, on so many copies of a clip."""
+    first = shards.source_row("bench", listed(video))
+    rows = [replace(first, item_id=f"clip{number}") for number in range(clips)]
+    stored = recipe.StoredFrames(num_frames=num_frames) if tier == "frames" else storage_of(tier)
+    job = recipe.make(form, severity, seed=0, storage=stored, donors="bench")
+    frame = first.width * first.height
+    kept = num_frames if tier == "frames" else first.frame_count
+    times = []
+    with tempfile.TemporaryDirectory(prefix="costs-") as name:
+        root = Path(name)
+        known = Known()
+        if job.analysis is not None:
+            analyses = analysed(job.analysis, rows, tier, root)
+            known = Known({row.item_id: row for row in analyses}, analyses if job.donors else [])
+        for number in range(REPEATS):
+            before = cpu_s()
+            paths = {"folder": root / f"{number}", "journal": root / f"{number}.jsonl"}
+            list(shards.run_videos(job, rows, root=root, stall_limit_s=300, known=known, **paths))
+            times.append(cpu_s() - before)
+    return Job(min(times), clips * frame * first.frame_count, clips * frame * kept)
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+BATCH_S = 0.04
+"""CPU seconds per job beside the start of its process: `parts`, as the next three."""
+CLIP_S = {
+    "video": {"pixel": 0.04, "temporal": 0.045, "codec": 0.16},
+    "frames": {"pixel": 0.016, "temporal": 0.02, "codec": 0.06},
+}
+"""CPU seconds per clip that do not grow with its length, by method."""
+DECODE_S = 0.0045
+"""CPU seconds per million pixels of a clip that is decoded, where only sampled frames are perturbed."""
+STORED_S = 0.045
+"""CPU seconds per million pixels of sampled frames that are stored, where all frames of a clip are perturbed."""
+
+OF_SAMPLED_FRAMES = ("analyses/main_object", "analyses/embedding")
+"""Analyses that look at as many frames of every clip."""
+
+TABLE = REPOSITORY / "perturbations/plan/costs.csv"
+
+
+def table(options: argparse.Namespace) -> None:
+    raw: list[dict[str, str]] = []
+    for path in options.raw:
+        with path.open(newline="") as file:
+            raw += csv.DictReader(file)
+    grouped: dict[tuple[str, str, int, str], dict[str, dict[str, str]]] = {}
+    for line in raw:
+        key = line["perturbation"], line["variant"], int(line["severity"]), line["tier"]
+        lines = grouped.setdefault(key, {})
+        before = lines.setdefault(line["clip"], line)  # the shortest time counts: other programs make it longer
+        lines[line["clip"]] = min(before, line, key=lambda each: float(each["cpu_s"]))
+    fits = {key: fitted(key, list(lines.values())) for key, lines in sorted(grouped.items())}
+    with TABLE.open("w", newline="") as file:
+        file.write("# measured by benchmarks/costs.py: see perturbations/plan/costs.py\n")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("perturbation", "variant", "severity", "tier", *costs.FIGURES))
+        for key, cost in fits.items():
+            writer.writerow((*key, *(f"{getattr(cost, name):.4g}" for name in costs.FIGURES)))
+
+
+def fitted_times(
+    key: tuple[str, str, int, str], clips: int, mpx: float, stored_mpx: float, used: float
+) -> dict[str, float]:
+    """What the CPU seconds of a batch of clips are made of."""
+    name, variant, _, tier = key
+    if name == costs.DEMO:
+        return {}
+    if name in OF_SAMPLED_FRAMES:
+        return {"cpu_s": DECODE_S, "clip_s": max(0.0, used - DECODE_S * mpx) / clips}
+    if name.startswith((costs.SOURCES, "analyses/")):
+        samples = tier == "frames" and name != costs.SOURCES
+        return {"stored_s": used / stored_mpx} if samples else {"cpu_s": used / mpx}
+    method = registry.get(name, variant).method
+    clip_s = CLIP_S["frames" if tier == "frames" else "video"][method]
+    # A part of the shortest clips' time at least: what does not grow is not known to the millisecond.
+    rest = max(used - BATCH_S - clip_s * clips, 0.2 * used)
+    if tier != "frames":
+        return {"cpu_s": rest / mpx, "clip_s": clip_s}
+    if method == "pixel":
+        return {"cpu_s": DECODE_S, "stored_s": max(0.0, rest - DECODE_S * mpx) / stored_mpx, "clip_s": clip_s}
+    return {"cpu_s": max(DECODE_S, (rest - STORED_S * stored_mpx) / mpx), "stored_s": STORED_S, "clip_s": clip_s}
+
+
+def fitted(key: tuple[str, str, int, str], lines: list[dict[str, str]]) -> costs.Cost:
+    """A line through the clips of one scenario."""
+    entry = None if key[0].startswith((costs.SOURCES, costs.DEMO, "analyses/")) else registry.get(key[0], key[1])
+    names = ("frames", "pixels", "seconds", "clean_bytes", "bytes", "cpu_s")
+    frames, pixels, seconds, clean, sizes, used = (np.array([float(line[name]) for line in lines]) for name in names)
+    stored = pixels / frames * 12 if key[3] == "frames" else pixels
+    times = fitted_times(key, len(lines), pixels.sum() / 1e6, stored.sum() / 1e6, float(used.sum()))
+    if entry and "bitrate" in entry.parameters(key[2]) and key[3] not in ("frames", "recipe"):
+        return costs.Cost(per_second=float(sizes.sum() / seconds.sum()), **times)
+    if not sizes.any():
+        return costs.Cost(**times)
+    if len(lines) == 1 or not clean.all():
+        return costs.Cost(per_pixel=float(sizes.sum() / stored.sum()), **times)
+    design = np.stack([stored, clean], axis=1) / sizes[:, None]  # relative errors count
+    per_pixel, per_clean = nnls(design, np.ones(len(sizes)))[0]
+    return costs.Cost(per_pixel=float(per_pixel), per_clean=float(per_clean), **times)
+
+
+# --- captions --------------------------------------------------------------------------------------------------------
+
+CAPTION_TABLE = REPOSITORY / "perturbations/plan/caption_costs.csv"
+
+
+def captions(options: argparse.Namespace) -> None:
+    """Measure each perturbation at its first, middle and last severity, each in a new process, as jobs are."""
+    with CAPTION_TABLE.open("w", newline="") as file:
+        file.write("# measured by benchmarks/costs.py: see perturbations/plan/caption_costs.py\n")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("perturbation", "severity", "start_s", "caption_s"))
+        for entry in registry.perturbations(kind="text"):
+            last = len(entry.severities)
+            for severity in sorted({1, last // 2 + 1, last}):
+                few, many = (job_of_captions(options, entry.key, severity, count) for count in (1, options.captions))
+                caption_s = max(0.0, many - few) / (options.captions - 1)
+                writer.writerow((entry.key, severity, f"{few:.3g}", f"{caption_s:.3g}"))
+                file.flush()
+
+
+def job_of_captions(options: argparse.Namespace, key: str, severity: int, count: int) -> float:
+    """CPU seconds of a process that perturbs so many captions of a table."""
+    command = [sys.executable, "-c", PERTURB, str(options.table), key, str(severity), str(count)]
+    before = cpu_s()
+    subprocess.run(command, check=True)
+    return cpu_s() - before
+
+
+PERTURB = """
+import csv, sys
+from perturbations.captions.pipeline import perturb_captions
+from perturbations.plan.listed import ListedCaption
+path, key, severity, count = sys.argv[1:]
+with open(path, encoding="utf-8") as file:
+    rows = list(csv.DictReader(file))
+step = max(1, len(rows) // int(count))
+rows = rows[::step][:int(count)]
+captions = [ListedCaption(caption_id=row["key"], item_id=row["video_id"], text=row["sentence"]) for row in rows]
+list(perturb_captions(captions, key, int(severity), seed=0, dataset="bench"))
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    command = commands.add_parser("measure")
+    command.add_argument("raw", type=Path)
+    command.add_argument("videos", nargs="+")
+    command.add_argument("--tiers", nargs="+", default=TIERS, choices=TIERS)
+    command.add_argument("--only", nargs="+", default=())
+    command.add_argument("--variants", default="first", choices=("first", "others"))
+    command.add_argument("--severities", nargs="+", type=int, default=(1, 2, 3, 4, 5))
+    command.set_defaults(run=measure)
+    command = commands.add_parser("parts")
+    command.add_argument("video")
+    command.add_argument("--tiers", nargs="+", default=("high", "frames"), choices=TIERS)
+    command.add_argument("--only", nargs="+", default=())
+    command.add_argument("--severities", nargs="+", type=int, default=(3,))
+    command.set_defaults(run=parts, variants="first")
+    command = commands.add_parser("captions")
+    command.add_argument("table", type=Path)
+    command.add_argument("--captions", type=int, default=200)
+    command.set_defaults(run=captions)
+    command = commands.add_parser("table")
+    command.add_argument("raw", type=Path, nargs="+")
+    command.set_defaults(run=table)
+    options = parser.parse_args()
+    options.run(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""What the files of a stage hold, and what is reported of it: finished, failed, planned, and the time that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Items of one perturbation at one severity; `name` is PERTURBATION/SEVERITY."""
+
+    name: str
+    done: int
+    failed: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a dataset needs in one stage.
+
+    Attributes:
+        dataset: its name, or that of its whole videos (`NAME/whole`) or composed queries (`NAME/composed`).
+        suite: None in stages that serve all suites; of evaluations the model's key.
+        stage: sources, the name of an analysis, videos, captions, adaptation, evaluation or composed.
+        unit: what is counted: clips, or parts (the files of jobs).
+        done, failed, total: finished, quarantined or missing, and all; `total` is None where no plan says it.
+        bytes: of the finished files.
+        jobs: jobs that work on it now.
+        per_minute: what these jobs finish; None where nothing was measured.
+        seconds_left: at the number of all jobs that run now; None without a job or a measurement.
+        scenarios: of videos, per perturbation and severity.
+    """
+
+    dataset: str
+    suite: str | None
+    stage: str
+    unit: Literal["clips", "parts"]
+    done: int
+    failed: int
+    total: int | None
+    bytes: int = 0
+    jobs: int = 0
+    per_minute: float | None = None
+    seconds_left: float | None = None
+    scenarios: tuple[Scenario, ...] = ()
+
+
+@dataclass(frozen=True)
+class Failed:
+    """An item that was quarantined or is missing, and why."""
+
+    dataset: str
+    suite: str | None
+    stage: str
+    item_id: str
+    reason: str
+
+
+@dataclass
+class Count:
+    """What the files of a stage, or of one of its scenarios, hold."""
+
+    done: int = 0
+    failed: int = 0
+    total: int = 0
+    bytes: int = 0
+    jobs: int = 0
+    seconds: float = 0.0  # of jobs, and the items that they finished in this time
+    items: int = 0
+    complete: dict[str, int] = field(default_factory=dict)  # finished items per shard
+
+    @property
+    def rest(self) -> int:
+        """What is neither finished nor failed."""
+        return max(0, self.total - self.done - self.failed)
+
+    def cost(self, otherwise: float | None = None) -> float | None:
+        """Seconds of one job per item; None where nothing was measured."""
+        return self.seconds / self.items if self.items and self.seconds else otherwise
+
+
+@dataclass
+class Counted:
+    """A stage before the number of all jobs is known."""
+
+    dataset: str
+    suite: str | None
+    stage: str
+    unit: Literal["clips", "parts"]
+    counts: Mapping[str, Count]
+    failures: list[Failed] = field(default_factory=list)
+    planned: bool = True
+
+    @property
+    def jobs(self) -> int:
+        """Jobs that work on the stage now."""
+        return sum(count.jobs for count in self.counts.values())
+
+    def finished(self, jobs: int) -> Stage:
+        """What is reported; `jobs` are all that work now, which may take up this stage's work."""
+        counts = self.counts.values()
+        seconds, items = sum(count.seconds for count in counts), sum(count.items for count in counts)
+        mean = seconds / items if items and seconds else None
+        work = [(count.rest, count.cost(mean)) for count in counts if count.rest]
+        known = all(cost is not None for _, cost in work)
+        left = sum(rest * (cost or 0.0) for rest, cost in work) / jobs if known and jobs else None
+        speeds = [60 * count.jobs / cost for count in counts if count.jobs and (cost := count.cost(mean))]
+        return Stage(
+            dataset=self.dataset,
+            suite=self.suite,
+            stage=self.stage,
+            unit=self.unit,
+            done=sum(count.done for count in counts),
+            failed=sum(count.failed for count in counts),
+            total=sum(count.total for count in counts) if self.planned else None,
+            bytes=sum(count.bytes for count in counts),
+            jobs=self.jobs,
+            per_minute=round(sum(speeds), 2) if speeds else None,
+            seconds_left=round(left, 1) if left is not None else 0.0 if not work and self.planned else None,
+            scenarios=tuple(
+                Scenario(name, count.done, count.failed, count.total) for name, count in self.counts.items() if name
+            ),
+        )
+
+
+def of_statuses(statuses: Mapping[str, int], size: int = 0) -> Count:
+    """The counts of a merged manifest's rows; `size` are the bytes of their files."""
+    total, complete = sum(statuses.values()), statuses.get("complete", 0)
+    return Count(done=complete, failed=total - complete, total=total, bytes=size)
