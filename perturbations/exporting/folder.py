@@ -35,9 +35,10 @@ def one_export(output: Path) -> Iterator[None]:
     """Hold the lock of an export's folder; wait while another export writes there.
 
     The lock is the kernel's, on the folder itself: it ends with the processes that hold it, however they end, and
-    leaves no file that would be published. A folder in which nothing was written is removed again.
+    leaves no file that would be published. New folders in which nothing was written are removed again.
     Raises `OutputError` when the folder cannot be made.
     """
+    new = [folder for folder in (output, *output.parents) if not folder.exists()]
     with storage.output_errors(output):
         output.mkdir(parents=True, exist_ok=True)
         place = os.open(output, os.O_RDONLY | os.O_DIRECTORY)
@@ -53,7 +54,8 @@ def one_export(output: Path) -> Iterator[None]:
     finally:
         os.close(place)
         with suppress(OSError):
-            output.rmdir()
+            for folder in new:
+                folder.rmdir()
 
 
 def claim(output: Path, form: str, manifest: Path, parts: Iterable[str], folders: Iterable[Path]) -> None:
