@@ -3,10 +3,9 @@
     python benchmarks/estimates.py compare VIDEO[:FROM-TO] ... [--suites mlvp ...] [--tiers high ...] [--severities 4]
 
 Clips are cut into files of their own, and each suite is made of them in each tier, in a temporary folder: a line says
-what was stored and how many CPU seconds the jobs on clips took, and after the plus those of the jobs that follow
-(manifests, pages). With `--in-process` the code of these jobs runs in one process, and the estimate is that without
-their starts: faster, and the pixels of short clips count for more. `benchmarks/costs.py` measures what the estimates
-are computed from.
+what was stored and how many CPU seconds the run's jobs took, without Snakemake's own. With `--in-process` only the jobs
+on clips are made, by their code in one process, and the estimate is that without their starts and the jobs that follow:
+faster, and the pixels of short clips count for more. `benchmarks/costs.py` measures what the estimates are made from.
 """
 
 from __future__ import annotations
@@ -80,15 +79,13 @@ def compared(root: Path, clips: Sequence[Path], suite: str, tier: str, options: 
     estimate = estimated(root, raw, f"{suite}_real")
     if options.in_process:
         size, used = jobs_alone(root, clips, suite, tier, options)
-        expected_s = estimate.cpu_s - (costs.JOB_S - BATCH_S) * estimate.jobs
-        needed = f"{used:.1f}"
+        expected_s = estimate.cpu_s - (costs.JOB_S - BATCH_S) * estimate.jobs - costs.CORPUS_S
     else:
-        target, expected_s = f"{suite}_real", estimate.cpu_s
-        used, rest = (jobs_cpu_s(root, target, *more, cores=options.cores) for more in (("--until", "videos"), ()))
+        expected_s = estimate.cpu_s
+        used = jobs_cpu_s(root, f"{suite}_real", cores=options.cores)
         size = sum(path.stat().st_size for path in (root / "corpora").rglob("*") if path.is_file())
-        needed = f"{used:.1f} + {rest:.0f}"
     stored = f"{size / 1e6:.1f} | {estimate.bytes / 1e6:.1f} | {ratio(size, estimate.bytes)}"
-    cpu = f"{needed} | {expected_s:.1f} | {ratio(used, expected_s)}"
+    cpu = f"{used:.1f} | {expected_s:.1f} | {ratio(used, expected_s)}"
     return f"| {suite} | {tier} | {stored} | {cpu} | {os.getloadavg()[1]:.1f} |"
 
 

@@ -13,13 +13,13 @@ from test_preflight import clip_of, project, summary_of, wanted_of
 from test_workflow import Project, tiny_clip
 
 from perturbations.engine import estimates, survey
-from perturbations.errors import ConfigError
+from perturbations.errors import ConfigError, ManifestError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import ANALYSES, VIDEOS
 from perturbations.media import framefile
 from perturbations.plan import caption_costs, config, costs, evaluation, evaluation_costs
 from perturbations.plan.costs import Cost, Volume
-from perturbations.report import objects, preview
+from perturbations.report import card, objects, preview
 from perturbations.suites import registry
 
 __all__ = ["project"]  # the fixture of test_preflight
@@ -209,6 +209,19 @@ def test_the_sheet_of_a_manifest_whose_clips_are_all_quarantined_says_so(kind: A
     picture = cv2.imread(str(output))
     assert picture.shape[1] > 300
     assert picture.min() < 100, "there is text on it"
+
+
+def test_an_evaluation_without_a_complete_clip_stops_with_one_message() -> None:
+    from perturbations.cli.rules_evaluation import _check_any_complete
+    from perturbations.manifest.kinds import SourceRow
+
+    rows = [SourceRow(dataset="d", split="test", item_id=name, status="quarantined", error="x") for name in "ab"]
+    with pytest.raises(ManifestError, match=r"s\.parquet has no complete clip: all 2 are quarantined or missing"):
+        _check_any_complete(Path("s.parquet"), rows)
+
+
+def test_a_card_of_nothing_does_not_call_it_comparable() -> None:
+    assert card.comparability([]).startswith("not comparable")
 
 
 # --- what a key names ------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ class Estimate:
         videos: perturbed clips.
         jobs: their jobs, with those that read and analyse clips.
         bytes: that they store.
-        cpu_s: that they take.
+        cpu_s: that they take, with the manifests and pages of the corpora.
         rough: whether no clip of some collection could be looked at.
     """
 
@@ -95,6 +95,8 @@ def of_clips(config: configuration.Config, wanted: Wanted, surveyed: dict[str, C
         cpu_s += _seconds(cost, surveyed[name], shard)
         size += cost.bytes_of(surveyed[name].volumes.get(shard, Volume()), surveyed[name].clean)
     jobs = len(wanted.videos) + len(wanted.sources) + len(wanted.analyses)
+    corpora = {job[:2] for job in wanted.videos if job.collection in wanted.checked}
+    cpu_s += costs.CORPUS_S * len(corpora)
     return Estimate(videos, jobs, size, cpu_s, not all(looked_at))
 
 

@@ -25,6 +25,8 @@ DEMO = "demo"
 _UNSTORED, _USUAL = "recipe", "high"
 JOB_S = 1.0
 """CPU seconds of starting a job's process, with its imports."""
+CORPUS_S = 10.0
+"""CPU seconds of a corpus's manifests, contact sheet and page; more where it is large, but a small part of it."""
 
 
 @dataclass(frozen=True)
