@@ -56,7 +56,7 @@ if IN_STORE:
         output:
             "work/{list}.jsonl",
         wildcard_constraints:
-            list=".+",
+            list="(?!.*/composed/).+",
         priority: 50
         localrule: True
         threads: 1
