@@ -326,7 +326,8 @@ def test_a_run_without_a_store_goes_on_from_what_was_fetched(run: Run, tmp_path:
     project = Project(tmp_path, run.project.config)
     project.write_captions(["a b", "ü'q"])
     stores.fetch(tmp_path, run.prefix)
-    assert "Nothing to be done" in project.snakemake("-n", TARGET).stderr
+    done = project.snakemake("-n", TARGET)
+    assert "Nothing to be done" in done.stdout + done.stderr
 
 
 def test_what_cannot_be_made_in_a_store_says_so_before_the_first_job(run: Run) -> None:

@@ -13,8 +13,8 @@ rule analyses:
             wildcards.shard,
         ),
     output:
-        "work/{dataset}/analyses/{analysis}/{shard}.parquet",
-        *PACK_OF_ANALYSES,
+        **PACK_OF_ANALYSES,
+        part="work/{dataset}/analyses/{analysis}/{shard}.parquet",
     log:
         "work/logs/{dataset}/analyses/{analysis}/{shard}.log",
     benchmark:
@@ -38,7 +38,7 @@ rule analyses:
         "{wildcards.analysis} of {wildcards.dataset}, shard {wildcards.shard}"
     shell:
         "perturb rule analyse --recipe {params.recipe:q} --sources {input.sources:q} {params.captions:q}"
-        " --folder {params.folder:q} --output {output[0]:q} --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
+        " --folder {params.folder:q} --output {output.part:q} --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
 
 
 # One analysis of all clips: an index of donors, or a list of main objects to inspect.

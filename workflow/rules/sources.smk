@@ -7,8 +7,8 @@ rule sources:
             store.original_packs, CONFIG, wildcards.dataset, [wildcards.shard]
         ),
     output:
-        "work/{dataset}/sources/{shard}.parquet",
-        *PACK_OF_SOURCES,
+        **PACK_OF_SOURCES,
+        part="work/{dataset}/sources/{shard}.parquet",
     log:
         "work/logs/{dataset}/sources/{shard}.log",
     benchmark:
@@ -30,5 +30,5 @@ rule sources:
     message:
         "reading the clips of {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb rule sources --dataset {params.dataset:q} --listed {input.listed:q} {params.demo:q} --output {output[0]:q}"
+        "perturb rule sources --dataset {params.dataset:q} --listed {input.listed:q} {params.demo:q} --output {output.part:q}"
         " --stall-limit {resources.stall_limit_s:q} 2> {log:q}"

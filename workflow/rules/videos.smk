@@ -4,8 +4,8 @@ rule videos:
     input:
         unpack(video_inputs_of),
     output:
-        "work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",
-        *PACK_OF_VIDEOS,
+        **PACK_OF_VIDEOS,
+        part="work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",
     log:
         "work/logs/{dataset}/{suite}/{perturbation}/{severity}/{shard}.log",
     benchmark:
@@ -28,5 +28,5 @@ rule videos:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on {wildcards.dataset},"
         " shard {wildcards.shard}"
     shell:
-        "perturb rule videos --recipe {params.recipe:q} {params.inputs:q} --corpus {params.corpus:q} --output {output[0]:q}"
+        "perturb rule videos --recipe {params.recipe:q} {params.inputs:q} --corpus {params.corpus:q} --output {output.part:q}"
         " --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
