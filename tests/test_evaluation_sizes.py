@@ -30,8 +30,10 @@ def memory(given: config.Config, job: Any, group: str = evaluation.ADAPTED, plan
         (V2T, "adapted", 16, 6144),
         (V2T, "adapted", 8, 2875),
         (V2T, "adapted", 4, 2334),
+        (V2T, "adapted", 4, 2360),  # SAR
         (V2T, "none", 4, 1096),
         (T2V, "adapted", 16, 1580),
+        (T2V, "adapted", 16, 1666),  # SAR
     ],
 )
 def test_a_job_asks_for_more_than_it_takes_and_not_for_much_more(
