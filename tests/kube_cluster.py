@@ -96,7 +96,8 @@ class Cluster:
         folder = self.folder / "pods" / name
         folder.mkdir(parents=True)
         environment = {name: os.environ[name] for name in _IMAGE if name in os.environ}
-        environment |= {"HOME": str(folder / "home"), "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
+        programs = (self.folder / "bin", Path(sys.executable).parent, os.environ["PATH"])
+        environment |= {"HOME": str(folder / "home"), "PATH": os.pathsep.join(map(str, programs))}
         for variable in container.get("env", []):
             key = variable["valueFrom"]["secretKeyRef"]
             environment[variable["name"]] = base64.b64decode(self.secrets[key["name"]][key["key"]]).decode()
