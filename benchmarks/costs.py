@@ -265,10 +265,10 @@ def job_cpu_s(
 # --- the table -------------------------------------------------------------------------------------------------------
 
 
-LOAD = {"high": 0.75, "compatible": 0.75, "lossless": 0.8, "released": 0.85, "frames": 0.9, "recipe": 0.85}
-"""CPU seconds of the table per measured one. They were measured while ten other programs wanted the cores: there, three
-perturbations of two clips took 1.4 to 1.5 times the CPU seconds of docs/measurements/performance.md (`frames`: 1.06 to
-1.35). The table lies between a quiet machine and such a one."""
+LOAD = {"high": 0.73, "compatible": 0.71, "lossless": 0.76, "released": 0.8, "frames": 0.8, "recipe": 0.76}
+LOAD_OF_CODECS = {"high": 0.75, "compatible": 0.75, "lossless": 0.8, "released": 0.85, "frames": 0.9, "recipe": 0.85}
+"""CPU seconds on a quiet machine per measured one. They were measured while ten other programs wanted the cores, and
+compared on a quiet machine afterwards: see docs/measurements/estimates.md."""
 BATCH_S = 0.04
 """CPU seconds per job beside the start of its process: `parts`, as the next three."""
 CLIP_S = {
@@ -316,11 +316,12 @@ def fitted_times(
 ) -> dict[str, float]:
     """What the CPU seconds of a batch of clips are made of."""
     name, variant, _, tier = key
-    used *= 1.0 if name in OF_SAMPLED_FRAMES else LOAD[tier]
     if name == costs.DEMO:
         return {}
     if name in OF_SAMPLED_FRAMES:
         return {"cpu_s": DECODE_S, "clip_s": max(0.0, used - DECODE_S * mpx) / clips}
+    is_codec = "/" in name and not name.startswith("analyses/") and registry.get(name, variant).method == "codec"
+    used *= (LOAD_OF_CODECS if is_codec else LOAD)[tier]
     if name.startswith((costs.SOURCES, "analyses/")):
         samples = tier == "frames" and name != costs.SOURCES
         return {"stored_s": used / stored_mpx} if samples else {"cpu_s": used / mpx}
