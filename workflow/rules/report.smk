@@ -74,6 +74,7 @@ rule corpus_page:
         "work/logs/{dataset}/{suite}/corpus_page.log",
     benchmark:
         "work/benchmarks/{dataset}/{suite}/corpus_page.tsv"
+    localrule: True
     conda:
         "../../envs/perturb.yaml"
     threads: 1
