@@ -157,9 +157,9 @@ def test_where_no_folder_can_be_is_told(
         output.write_text("mine", "utf-8")
     output = output / "below" if kind == "file above" else output
     assert main(command(made, "captions", "hub", output)) == 1
-    told = capsys.readouterr().err
-    assert str(output) in told
-    assert "Traceback" not in told
+    message = capsys.readouterr().err
+    assert str(output) in message
+    assert "Traceback" not in message
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 

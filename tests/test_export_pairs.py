@@ -246,8 +246,8 @@ def test_the_loaders_that_read_videos_or_captions_refuse_pairs(
     pytest.importorskip("torch")
     command = ["export", str(manifest_of(tree)), "--format", "vtr_tta", "-o", str(tmp_path / "out")]
     assert main(command) == 1
-    told = capsys.readouterr().err
-    assert "takes videos and captions only, not pairs of both: export videos.parquet and captions.parquet" in told
+    message = capsys.readouterr().err
+    assert "takes videos and captions only, not pairs of both: export videos.parquet and captions.parquet" in message
     assert not (tmp_path / "out").exists()
 
 

@@ -78,9 +78,9 @@ def test_results_are_those_of_a_shared_folder(cluster: Cluster, tmp_path: Path) 
     for path in (shared.root / "manifests").rglob("*.parquet"):
         relative = path.relative_to(shared.root)
         assert pq.read_table(path).equals(pq.read_table(fetched / relative)), relative
-    made = [path.relative_to(shared.root) for path in (shared.root / "corpora").rglob("*.*")]
-    assert made
-    for relative in made:
+    clips = [path.relative_to(shared.root) for path in (shared.root / "corpora").rglob("*.*")]
+    assert clips
+    for relative in clips:
         assert (shared.root / relative).read_bytes() == (fetched / relative).read_bytes(), relative
     assert "Nothing to be done" in stores.submit(cluster, project, "s3://kubernetes/all", "-n", *targets).stdout
 

@@ -110,9 +110,9 @@ def _videos(options: argparse.Namespace) -> int:
         stall_limit_s=options.stall_limit,
         check=not options.no_check,
     )
-    made = list(logged(rows, len(sources), "clips"))
-    files.write_part(options.output, VIDEOS, made)
-    packs.write_beside(options.output, [row.path for row in made])
+    finished = list(logged(rows, len(sources), "clips"))
+    files.write_part(options.output, VIDEOS, finished)
+    packs.write_beside(options.output, [row.path for row in finished])
     return 0
 
 
@@ -140,7 +140,7 @@ def _analyse(options: argparse.Namespace) -> int:
         stall_limit_s=options.stall_limit,
         before=_by_item(options.captions),
     )
-    made = list(logged(rows, len(sources), "clips"))
-    files.write_part(options.output, ANALYSES, made)
-    packs.write_beside(options.output, [row.path for row in made])
+    finished = list(logged(rows, len(sources), "clips"))
+    files.write_part(options.output, ANALYSES, finished)
+    packs.write_beside(options.output, [row.path for row in finished])
     return 0
