@@ -23,7 +23,8 @@ rule captions:
     message:
         "writing the captions of {wildcards.dataset}"
     shell:
-        "perturb rule captions --dataset {params.dataset:q} --captions {input.captions:q} --sources {input.sources:q}"
+        CD
+        + "perturb rule captions --dataset {params.dataset:q} --captions {input.captions:q} --sources {input.sources:q}"
         " --output {output.captions:q} --qrels {output.qrels:q} 2> {log:q}"
 
 
@@ -50,7 +51,8 @@ rule rejected_captions:
     message:
         "listing the captions of {wildcards.dataset} that cannot be used"
     shell:
-        "perturb rule reject-captions --dataset {wildcards.dataset:q} --captions work/{wildcards.dataset:q}/captions"
+        CD
+        + "perturb rule reject-captions --dataset {wildcards.dataset:q} --captions work/{wildcards.dataset:q}/captions"
         " --rejected {input.rejected:q} --output {output:q} 2> {log:q}"
 
 
@@ -75,7 +77,8 @@ rule check_captions:
     message:
         "checking the quarantined captions of {wildcards.dataset}"
     shell:
-        "perturb rule check {input:q} --captions --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
+        CD
+        + "perturb rule check {input:q} --captions --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
 
 
 # Perturbed captions: one shard under one perturbation at one severity. No video is needed.
@@ -111,7 +114,8 @@ rule texts:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on the captions of"
         " {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb rule texts --dataset {params.dataset:q} --recipe {params.recipe:q} --captions {input:q} --output {output:q}"
+        CD
+        + "perturb rule texts --dataset {params.dataset:q} --recipe {params.recipe:q} --captions {input:q} --output {output:q}"
         " --similarities work/{wildcards.dataset:q}/similarities/{wildcards.shard:q} 2> {log:q}"
 
 
@@ -159,7 +163,8 @@ rule texts_manifest:
     message:
         "writing the perturbed captions of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb rule merge-texts --dataset {params.dataset:q} --captions work/{wildcards.dataset:q}/captions"
+        CD
+        + "perturb rule merge-texts --dataset {params.dataset:q} --captions work/{wildcards.dataset:q}/captions"
         " --parts work/{wildcards.dataset:q}/{wildcards.suite:q}/captions --recipes {input.recipes:q}"
         " --rejected {input.rejected:q} --skipped {params.skipped:q}"
         " --config-digest {params.config_digest:q} --output {output.texts:q} --statistics {output.statistics:q} --page {output.page:q} 2> {log:q}"
@@ -185,4 +190,5 @@ rule multimodal:
     message:
         "joining captions and videos of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb rule combine --videos {input.videos:q} --texts {input.texts:q} --output {output:q} 2> {log:q}"
+        CD
+        + "perturb rule combine --videos {input.videos:q} --texts {input.texts:q} --output {output:q} 2> {log:q}"

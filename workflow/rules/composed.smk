@@ -33,7 +33,8 @@ rule composed_split:
     message:
         "making the composed queries of {wildcards.dataset}"
     shell:
-        "perturb rule composed-split --settings {params.settings:q} --output {params.folder:q}"
+        CD
+        + "perturb rule composed-split --settings {params.settings:q} --output {params.folder:q}"
         " --instructions {output.instructions:q} --rejected {output.rejected:q} --device {resources.device:q} 2> {log:q}"
 
 
@@ -64,7 +65,8 @@ rule composed_clips:
     message:
         "encoding the clips of {wildcards.dataset} for composed retrieval"
     shell:
-        "perturb rule composed-features --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
+        CD
+        + "perturb rule composed-features --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
         " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
 
 
@@ -109,7 +111,7 @@ rule composed_queries:
     message:
         "encoding the query clips of {wildcards.dataset} under {wildcards.suite}, {wildcards.level}"
     shell:
-        "perturb rule composed-features --settings {params.settings:q} {params.model:q}"
+        CD + "perturb rule composed-features --settings {params.settings:q} {params.model:q}"
         " --parts work/{wildcards.dataset:q}/{wildcards.suite:q} --names {params.names:q}"
         " --shards work/{wildcards.dataset:q}/shards --split {params.split:q}"
         " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
@@ -149,7 +151,8 @@ rule composed_evaluate:
     message:
         "composed retrieval on {wildcards.dataset}, query clips: {wildcards.corpus}, {wildcards.level}"
     shell:
-        "perturb rule composed-scenarios --settings {params.settings:q} {params.model:q} --split {params.split:q}"
+        CD
+        + "perturb rule composed-scenarios --settings {params.settings:q} {params.model:q} --split {params.split:q}"
         " {params.asking:q} --device {resources.device:q} --output {output:q} 2> {log:q}"
 
 
@@ -175,4 +178,5 @@ rule composed_results:
     message:
         "writing the results of composed retrieval on {wildcards.dataset}"
     shell:
-        "perturb rule composed-results --parts {input.parts:q} --split {params.folder:q} --output {output:q} 2> {log:q}"
+        CD
+        + "perturb rule composed-results --parts {input.parts:q} --split {params.folder:q} --output {output:q} 2> {log:q}"

@@ -22,7 +22,8 @@ rule sources_manifest:
     message:
         "writing the sources manifest of {wildcards.dataset}"
     shell:
-        "perturb rule merge sources --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
+        CD
+        + "perturb rule merge sources --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
         " --parts work/{wildcards.dataset:q}/sources --rejected {input.rejected:q}"
         " --output {output:q} 2> {log:q}"
 
@@ -60,7 +61,7 @@ rule videos_manifest:
     message:
         "writing the manifest of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb rule merge-videos --dataset {params.dataset:q} --suite {wildcards.suite:q}"
+        CD + "perturb rule merge-videos --dataset {params.dataset:q} --suite {wildcards.suite:q}"
         " --shards work/{wildcards.dataset:q}/shards --parts work/{wildcards.dataset:q}/{wildcards.suite:q}"
         " --recipes {input.recipes:q}"
         " --sources {input.sources:q} --quarantine {output.quarantine:q} --card {output.card:q}"
@@ -89,7 +90,8 @@ rule mixes:
     message:
         "mixing severities and types of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb rule mix --videos {input.videos:q} --sources {input.sources:q} --severities {output.severities:q}"
+        CD
+        + "perturb rule mix --videos {input.videos:q} --sources {input.sources:q} --severities {output.severities:q}"
         " --types {output.types:q} 2> {log:q}"
 
 
@@ -114,4 +116,5 @@ rule check_quarantine:
     message:
         "checking the quarantine of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb rule check {input:q} --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
+        CD
+        + "perturb rule check {input:q} --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
