@@ -24,8 +24,7 @@ def check_paths(name: str, dataset: Dataset, places: Places = NOWHERE) -> None:
             kind = "; it is a directory" if os.path.isdir(path) else ""
             missing.append(Problem(("datasets", name, key), f"no such file: {cut(str(path))}{kind}"))
     if dataset.videos is not None and not os.path.isdir(dataset.videos):
-        kind = "; it is a file" if os.path.isfile(dataset.videos) else ""
-        text = f"no such directory: {cut(str(dataset.videos))}{kind}"
+        text = f"no such directory: {cut(str(dataset.videos))}"
         missing.append(Problem(("datasets", name, "videos"), text))
     problems.raise_all(missing, _NOT_THERE, places)
 
