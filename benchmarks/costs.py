@@ -29,7 +29,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from perturbations.demo import film
-from perturbations.engine import shards
+from perturbations.engine import shards, speed
 from perturbations.engine.source import source_of
 from perturbations.guides.registry import Known
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource
@@ -54,6 +54,7 @@ COLUMNS = (
     "clean_bytes",
     "bytes",
     "cpu_s",
+    "slower",
 )
 
 
@@ -90,8 +91,9 @@ def clean_bytes(row: CompleteSource, tier: str, folder: Path) -> int:
         images = {frame.position: frame.image for frame in decoding.decode(clip, only=set(wanted))}
         framefile.write(target, np.stack([images[index] for index in wanted]))
     else:
-        clock = source_of(row).timing
-        encoding.encode(decoding.decode(clip), target, storage.PROFILES[tier], clock)
+        clock, profile = source_of(row).timing, storage.PROFILES[tier]
+        keys = uniform_indices(profile.key_frames, row.frame_count) if profile.key_frames else ()
+        encoding.encode(decoding.decode(clip), target, profile, clock, key_frames=set(keys))
     return target.stat().st_size
 
 
@@ -107,15 +109,15 @@ def measure(options: argparse.Namespace) -> None:
 
 
 def measured(tier: str, options: argparse.Namespace, root: Path) -> Iterator[dict[str, object]]:
-    before = cpu_s()
+    clock = Clock()
     rows = [shards.source_row("bench", listed(video)) for video in options.videos]
-    used = cpu_s() - before
+    used = clock.read()
     if options.variants == "first":
         if tier == "high":
             yield from lines(costs.SOURCES, "", 0, tier, rows, {}, {}, used)
         drawn = [shards.source_row("bench", drawn_clip(root, number)) for number in range(DRAWN)]
         sizes = {row.item_id: clean_bytes(row, tier, root) for row in drawn}
-        yield from lines(costs.DEMO, "", 0, tier, drawn, {}, sizes, 0)
+        yield from lines(costs.DEMO, "", 0, tier, drawn, {}, sizes, (0, 1))
     clean = {row.item_id: clean_bytes(row, tier, root) for row in rows}
     stored = storage_of(tier)
     analyses: dict[str, list[AnalysisRow]] = {}
@@ -125,22 +127,35 @@ def measured(tier: str, options: argparse.Namespace, root: Path) -> Iterator[dic
         if job.analysis is not None:
             name = job.analysis.text
             if name not in analyses:
-                before = cpu_s()
+                clock = Clock()
                 analyses[name] = analysed(job.analysis, rows, tier, root)
                 sizes = {row.item_id: row.bytes or 0 for row in analyses[name]}
-                yield from lines(f"analyses/{job.analysis.analysis}", "", 0, tier, rows, {}, sizes, cpu_s() - before)
+                yield from lines(f"analyses/{job.analysis.analysis}", "", 0, tier, rows, {}, sizes, clock.read())
             known = Known({row.item_id: row for row in analyses[name]}, analyses[name] if job.donors else [])
         folder, journal = root / f"{tier}-{number}", root / f"{tier}-{number}.jsonl"
-        before = cpu_s()
+        clock = Clock()
         done = list(
             shards.run_videos(job, rows, root=root, folder=folder, journal=journal, stall_limit_s=300, known=known)
         )
+        used = clock.read()
         for row in done:
             if row.error:
                 print(form.key, severity, row.item_id, row.error, file=sys.stderr)
         sizes = {row.item_id: row.bytes or 0 for row in done if not row.error}
-        yield from lines(form.key, form.variant, severity, tier, rows, clean, sizes, cpu_s() - before)
+        yield from lines(form.key, form.variant, severity, tier, rows, clean, sizes, used)
         subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+class Clock:
+    """The CPU seconds of what is done, and how much longer than usual the machine took right before and after it."""
+
+    def __init__(self) -> None:
+        self._before = speed.Probe().look()
+        self._began = cpu_s()
+
+    def read(self) -> tuple[float, float]:
+        used = cpu_s() - self._began
+        return used, (self._before + speed.Probe().look()) / 2
 
 
 DRAWN = 6
@@ -163,9 +178,9 @@ def lines(
     rows: Sequence[CompleteSource],
     clean: Mapping[str, int],
     sizes: Mapping[str, int],
-    used: float,
+    used: tuple[float, float],
 ) -> Iterator[dict[str, object]]:
-    """A line per clip; the CPU seconds of all clips are shared out by their pixels."""
+    """A line per clip; the CPU seconds of all clips (`used`, as `Clock` reads it) are shared out by their pixels."""
     pixels = {row.item_id: row.frame_count * row.width * row.height for row in rows}
     for row in rows:
         if name != "sources" and row.item_id not in sizes:
@@ -177,7 +192,8 @@ def lines(
             round(row.duration_s, 3),
             clean.get(row.item_id, 0),
             sizes.get(row.item_id, 0),
-            round(used * share, 4),
+            round(used[0] * share, 4),
+            round(used[1], 3),
         )
         yield dict(zip(COLUMNS, (name, variant, severity, tier, row.item_id, *measured), strict=True))
 

@@ -186,6 +186,20 @@ def test_an_empty_suite_or_section_has_its_defaults(tmp_path: Path) -> None:
     assert empty == parsed(tmp_path, PLAIN)
 
 
+def test_what_holds_keys_and_is_left_empty_has_its_defaults(tmp_path: Path) -> None:
+    suite = "  mlvp: {parameters: , captions: }\n  mm_robustness: {captions: {parameters: }}\n"
+    text = "datasets: {demo: {adapter: demo}}\nsuites:\n" + suite + "backends: {captions: , style: , frost: }\n"
+    plain = "datasets: {demo: {adapter: demo}}\nsuites: {mlvp: , mm_robustness: }\n"
+    assert parsed(tmp_path, text) == parsed(tmp_path, plain)
+
+
+def test_of_a_list_with_a_repetition_the_other_members_are_looked_at(tmp_path: Path) -> None:
+    text = "datasets: {demo: {adapter: demo}}\nsuites:\n  mlvp:\n    perturbations: [fog, snoww, fog, snow]\n"
+    repeated, unknown = told(tmp_path, text)
+    assert "twice: 'fog'" in repeated
+    assert "unknown 'snoww'" in unknown
+
+
 def test_a_profile_has_no_effect_on_frames(tmp_path: Path) -> None:
     plain = parsed(tmp_path, PLAIN + "storage: {tier: frames}\n")
     profiled = parsed(tmp_path, PLAIN + "storage: {tier: frames, profile: lossless}\n")

@@ -43,6 +43,9 @@ def test_it_is_short_in_a_terminal(root: Path, monkeypatch: pytest.MonkeyPatch) 
     text = summary.text(collected)
     assert "mlvp videos of d:  6 of 18 clips  1 quarantined  6.0 kB" in text
     assert "1 x d annotation: no video file ('x')" in text
+    (root / "work/d/rejected.jsonl").write_text("".join(f'{{"error":"{word}","item_id":"x"}}\n' for word in "abcde"))
+    reasons = summary.text(summary.collect(root)).splitlines()
+    assert "6 quarantined or missing, 3 more reasons in `perturb status`:" in reasons
     many = [f"{number}" for number in range(30)]
     monkeypatch.setattr(summary, "_corpora", lambda stages: many)
     assert len(summary.text(collected).splitlines()) == 15

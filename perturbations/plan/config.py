@@ -26,7 +26,7 @@ from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.errors import ConfigError
 from perturbations.guides import registry as guides
-from perturbations.plan import problems, pruning, workplace
+from perturbations.plan import left_empty, problems, pruning, workplace
 from perturbations.plan.composed_config import Composed
 from perturbations.plan.places import NOWHERE, Places
 from perturbations.plan.problems import Problem
@@ -44,8 +44,10 @@ if TYPE_CHECKING:
 else:
     AnyDataset = datasets.settings_of_any()
 
-Severity = Annotated[int, Field(ge=1, le=5)]
-
+Severity = Annotated[Whole, Field(ge=1, le=5)]
+_KeySeverity = Annotated[int, Field(ge=1, le=5)]
+_KeyAnySeverity = Annotated[int, Field(ge=1, le=7)]
+"""As a key: in JSON, keys are texts."""
 
 Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
 Seed = Annotated[int, Field(strict=True, ge=SEEDS.low, le=SEEDS.high)]
@@ -120,7 +122,7 @@ class Captions(Strict):
     severities: Literal["all"] | tuple[AnySeverity, ...] = Field(
         "all", description="all that each perturbation has, or a list, of which it takes those that it has"
     )
-    parameters: dict[str, dict[AnySeverity, dict[str, Any]]] = Field(
+    parameters: dict[str, dict[_KeyAnySeverity, dict[str, Any]]] = Field(
         default_factory=dict,
         description="values that replace the published ones: perturbation -> severity -> parameter -> value",
     )
@@ -160,7 +162,7 @@ class Suite(Strict):
     calibration: Path | None = Field(
         None, description="calibrated: the table; the default is manifests/<dataset>/calibration.json"
     )
-    parameters: dict[str, dict[Severity, dict[str, Any]]] = Field(
+    parameters: dict[str, dict[_KeySeverity, dict[str, Any]]] = Field(
         default_factory=dict,
         description="numbers that replace the published ones: perturbation -> severity -> parameter -> value",
     )
@@ -243,14 +245,14 @@ class Evaluation(Strict):
 class Limits(Strict):
     """What one file may ask for before its item is refused. Limits change no result and cause no rerun."""
 
-    frame_pixels: int = Field(
+    frame_pixels: Whole = Field(
         limits.DEFAULT.frame_pixels,
         ge=1,
         description="width x height of a frame, or of an image of a style or of frost",
     )
-    frames: int = Field(limits.DEFAULT.frames, ge=1, description="frames of a video file, whole or cut from")
-    seconds: int = Field(limits.DEFAULT.seconds, ge=1, description="length of a video file, whole or cut from, in s")
-    decode_mib: int = Field(
+    frames: Whole = Field(limits.DEFAULT.frames, ge=1, description="frames of a video file, whole or cut from")
+    seconds: Whole = Field(limits.DEFAULT.seconds, ge=1, description="length of a video file, whole or cut from, in s")
+    decode_mib: Whole = Field(
         limits.DEFAULT.decode_mib,
         ge=1,
         description="memory that decoding a file takes, in MiB, computed before the first frame is decoded",
@@ -261,9 +263,6 @@ def _with_suites(schema: JsonDict) -> None:
     """Let the JSON schema list the suites."""
     schema["propertyNames"] = {"enum": list(registry.suites())}
     schema["additionalProperties"] = {"anyOf": [schema["additionalProperties"], {"type": "null"}]}
-
-
-_SECTIONS = ("backends", "evaluation", "composed", "storage", "limits")
 
 
 class Config(Strict):
@@ -309,13 +308,8 @@ class Config(Strict):
     @model_validator(mode="before")
     @classmethod
     def _empty_is_default(cls, raw: object) -> object:
-        """A section or a suite that is named and left empty has its defaults: YAML reads `mlvp:` as null."""
-        if not isinstance(raw, dict):
-            return raw
-        filled = {key: value for key, value in raw.items() if value is not None or key not in _SECTIONS}
-        if isinstance(suites := filled.get("suites"), dict):
-            filled["suites"] = {name: {} if wanted is None else wanted for name, wanted in suites.items()}
-        return filled
+        """What holds keys, and is named and left empty, has its defaults: YAML reads `mlvp:` as null."""
+        return left_empty.filled(raw)
 
     @field_validator("suites")
     @classmethod

@@ -65,15 +65,21 @@ ModelName = Annotated[str, AfterValidator(_model)]
 Whole = Annotated[int, Field(strict=True)]
 """A whole number, and no value that only converts to one: no text, no bool, no 3.0."""
 
-AnySeverity = Annotated[int, Field(ge=1, le=7)]
+AnySeverity = Annotated[Whole, Field(ge=1, le=7)]
 
 Value = TypeVar("Value")
 
 
+class RepetitionError(ValueError):
+    """A list names a value more than once."""
+
+
 def distinct(value: Value) -> Value:
-    """A setting that lists nothing twice; other settings pass. Raises `ValueError`, for pydantic."""
+    """A setting that lists nothing twice; other settings pass. Raises `RepetitionError`, for pydantic."""
     if isinstance(value, tuple) and len(set(value)) != len(value):
-        raise ValueError(f"lists a value twice: {short(list(value))}")
+        repeated = next(each for place, each in enumerate(value) if each in value[:place])
+        which = f": {short(repeated)}" if len(value) > 3 else ""
+        raise RepetitionError(f"lists a value twice{which}: {short(list(value))}")
     return value
 
 
