@@ -9,7 +9,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from perturbations.errors import PerturbationError
+from perturbations.errors import PerturbationError, first_line
 from perturbations.guides import registry as guides
 from perturbations.plan import config as configuration
 from perturbations.plan import recipe
@@ -88,7 +88,7 @@ def _reason(look: Callable[[], str | None]) -> str | None:
     try:
         return look()
     except (PerturbationError, ValueError, OSError) as error:  # a name that no hub has
-        return str(error).splitlines()[0]
+        return first_line(error)
 
 
 # --- backends ---------------------------------------------------------------------------------------------------------
