@@ -105,6 +105,7 @@ def _features(options: argparse.Namespace) -> int:
     from perturbations.evaluation import backbone, composed_features
     from perturbations.manifest import sets
     from perturbations.manifest.kinds import SOURCES, VIDEOS
+    from perturbations.plan import listed
 
     settings = json.loads(options.settings)
     loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
@@ -116,9 +117,8 @@ def _features(options: argparse.Namespace) -> int:
     if options.names:
         split, _ = manifests.read(options.split)
         asked = {query.clip for query in split.queries}
-        shards = sorted(path.stem for path in options.shards.glob("*.jsonl"))
         for name in options.names:
-            parts = [options.parts / name / f"{shard}.parquet" for shard in shards]
+            parts = [options.parts / name / f"{shard}.parquet" for shard in listed.shards(options.shards)]
             videos = [row for part in parts for row in sets.read_part(part, VIDEOS) if row.item_id in asked]
             held[name] = composed_features.of_clips(loaded, videos, **how)
     composed_features.write(options.output, held, loaded)
