@@ -145,7 +145,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     }
     loaded = backbone.load(described, options.pretrained, options.checkpoint, options.device)
     split, dataset = manifests.read(options.split)
-    shifted = {} if options.queries is None else composed_features.read(options.queries)
+    shifted = {} if options.queries is None else composed_features.read(options.queries, loaded.sha256)
 
     def asking(scenario: ScenarioSettings) -> Asked:
         clips, instructions = scenario.clips, scenario.instructions
@@ -160,7 +160,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         )
 
     encoded = composed_runner.Encoded(
-        composed_features.read(options.clips)[composed_features.CLEAN],
+        composed_features.read(options.clips, loaded.sha256)[composed_features.CLEAN],
         lambda texts: composed_features.of_texts(loaded, texts),
         loaded.sha256,
     )
