@@ -125,6 +125,17 @@ def test_more_clips_lie_in_subfolders(tree: Path, tmp_path: Path, monkeypatch: p
     assert card["configs"][1]["data_files"][0]["path"] == ["data/fog_1/metadata.parquet", "data/fog_1/videos/**"]
 
 
+def test_croissant_names_the_videos_of_every_subfolder(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "FILES_PER_FOLDER", 2)
+    export("croissant", videos_of(tree), tmp_path / "out")
+    described = json.loads((tmp_path / "out/croissant.json").read_text("utf-8"))
+    patterns = described["distribution"][1]["includes"]
+    named = {path for pattern in patterns for path in (tmp_path / "out").glob(pattern) if path.is_file()}
+    assert named == set((tmp_path / "out").rglob("*.mp4"))
+
+
 @given(st.lists(st.integers(0, 5000), max_size=20), st.integers(1, 20_000))
 def test_shards_are_as_large_as_they_may_be(lengths: list[int], limit: int) -> None:
     samples = [shardfiles.Sample(str(place), (("txt", b"x" * length),)) for place, length in enumerate(lengths)]

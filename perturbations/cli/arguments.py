@@ -74,7 +74,7 @@ def add_stall_limit(parser: argparse.ArgumentParser) -> None:
     """Add `--stall-limit`, the time that a clip may take without progress."""
     parser.add_argument(
         "--stall-limit",
-        type=float,
+        type=seconds,
         default=120.0,
         metavar="SECONDS",
         help="give up on a clip without progress for this time",
@@ -84,6 +84,14 @@ def add_stall_limit(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`, the output that programs read."""
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def seconds(text: str) -> float:
+    """A time in seconds, above 0. Raises `argparse.ArgumentTypeError`."""
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"must be above 0, not {value:g}")
+    return value
 
 
 def positive(text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -46,6 +47,8 @@ _SECTIONS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns 0 for success, 1 for a problem, and 2 for wrong arguments."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that has no letter for an id gets its escape
+        sys.stdout.reconfigure(errors="backslashreplace")
     options = parser().parse_args(arguments)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))

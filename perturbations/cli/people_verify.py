@@ -98,17 +98,18 @@ def _print_findings(paths: Sequence[Path], wanted: Options) -> int:
 
     problems = 0
     for summary in run.verify(paths, wanted):
+        path = shown.line(str(summary.path))
         for finding in summary.findings[:_MOST_SHOWN]:
             print(f"  {shown.line(str(finding))}")
         if len(summary.findings) > _MOST_SHOWN:
-            print(f"  and {len(summary.findings) - _MOST_SHOWN} more of {summary.path}")
+            print(f"  and {len(summary.findings) - _MOST_SHOWN} more of {path}")
         for remark, count in summary.remarks.items():
-            print(f"  {summary.path}: {count} rows: {shown.line(remark)}")
+            print(f"  {path}: {count} rows: {shown.line(remark)}")
         for note in summary.notes:
-            print(f"  {summary.path}: {shown.line(note)}")
+            print(f"  {path}: {shown.line(note)}")
         repaired = f", {summary.mended} repaired" if summary.mended else ""
         print(
-            f"{summary.path}: {summary.rows} rows, {summary.incomplete} of them quarantined or missing; "
+            f"{path}: {summary.rows} rows, {summary.incomplete} of them quarantined or missing; "
             f"{len(summary.findings)} problems{repaired}"
         )
         problems += len(summary.findings)
@@ -121,7 +122,7 @@ def _retry(options: argparse.Namespace) -> int:
     wanted = retry.Wanted(options.dataset, options.suite, options.stage, options.item)
     rows = retry.find_files(Path(), wanted) if options.files else retry.find(Path(), wanted)
     for row in rows:
-        print(f"  {row}")
+        print(f"  {shown.line(str(row))}")
     if not options.dry_run:
         retry.forget(Path(), rows)
     parts = len({row.part for row in rows})

@@ -105,6 +105,7 @@ def _features(options: argparse.Namespace) -> int:
     from perturbations.evaluation import backbone, composed_features
     from perturbations.manifest import sets
     from perturbations.manifest.kinds import SOURCES, VIDEOS
+    from perturbations.plan import listed
 
     settings = json.loads(options.settings)
     loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
@@ -116,9 +117,8 @@ def _features(options: argparse.Namespace) -> int:
     if options.names:
         split, _ = manifests.read(options.split)
         asked = {query.clip for query in split.queries}
-        shards = sorted(path.stem for path in options.shards.glob("*.jsonl"))
         for name in options.names:
-            parts = [options.parts / name / f"{shard}.parquet" for shard in shards]
+            parts = [options.parts / name / f"{shard}.parquet" for shard in listed.shards(options.shards)]
             videos = [row for part in parts for row in sets.read_part(part, VIDEOS) if row.item_id in asked]
             held[name] = composed_features.of_clips(loaded, videos, **how)
     composed_features.write(options.output, held, loaded)
@@ -145,7 +145,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     }
     loaded = backbone.load(described, options.pretrained, options.checkpoint, options.device)
     split, dataset = manifests.read(options.split)
-    shifted = {} if options.queries is None else composed_features.read(options.queries)
+    shifted = {} if options.queries is None else composed_features.read(options.queries, loaded.sha256)
 
     def asking(scenario: ScenarioSettings) -> Asked:
         clips, instructions = scenario.clips, scenario.instructions
@@ -160,7 +160,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         )
 
     encoded = composed_runner.Encoded(
-        composed_features.read(options.clips)[composed_features.CLEAN],
+        composed_features.read(options.clips, loaded.sha256)[composed_features.CLEAN],
         lambda texts: composed_features.of_texts(loaded, texts),
         loaded.sha256,
     )

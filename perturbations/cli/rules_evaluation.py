@@ -109,14 +109,15 @@ def _check_model(options: argparse.Namespace) -> int:
 
 def _evaluate(options: argparse.Namespace) -> int:
     need_models()
-    from perturbations.evaluation import backbone, runner
+    from perturbations.evaluation import backbone, results, runner
     from perturbations.manifest import files, pictures, sets
     from perturbations.manifest.kinds import CAPTIONS, RANKS, RESULTS, SOURCES
+    from perturbations.plan import listed
     from perturbations.plan.evaluation import ScenarioSettings
     from perturbations.system import storage
     from perturbations.system.records import digest
 
-    shards = [] if options.shards is None else sorted(path.stem for path in options.shards.glob("*.jsonl"))
+    shards = [] if options.shards is None else listed.shards(options.shards)
 
     def asking(scenario: ScenarioSettings) -> tuple[list[Query], str]:
         if scenario["mix"] is not None:
@@ -143,7 +144,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         bank_captions=sets.read_part(options.bank_captions, CAPTIONS) if options.bank_captions else (),
         bank_gallery=options.bank_gallery,
         journal=journal,
-        journals=sorted(path for path in journal.parent.glob("*.jsonl") if path != journal),
+        journals=results.other_journals(journal),
         reader=options.reader,
     )
     files.write(options.output, RESULTS, rows)

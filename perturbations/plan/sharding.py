@@ -155,7 +155,7 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
     for shard, members in shards.items():
         _write_lines(list_path(folder, shard), [member.line() for member in members])
     for stale in set((folder / "shards").glob("*.jsonl")) - {list_path(folder, shard) for shard in shards}:
-        stale.unlink()
+        stale.unlink(missing_ok=True)  # another plan may be as far
     unusable = listing.rejected_items()
     _write_rejected(folder / "rejected.jsonl", split, unusable, missing)
     numbered = _Captions(listing)
@@ -206,7 +206,7 @@ def captions(name: str, config: configuration.Config, root: Path) -> tuple[str, 
         storage.write_text_if_changed(folder / f"{shard}.jsonl", "".join(map(numbered.line, members)))
         shards.append(shard)
     for stale in set(folder.glob("*.jsonl")) - {folder / f"{shard}.jsonl" for shard in shards}:
-        stale.unlink()
+        stale.unlink(missing_ok=True)  # another plan may be as far
     return tuple(sorted(shards))
 
 
