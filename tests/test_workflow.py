@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import preloaded
 import pytest
 import yaml
 
@@ -44,19 +45,26 @@ class Project:
     def snakemake(
         self, *arguments: str, cores: int = 2, check: bool = True, hooks: bool = False
     ) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake; unless `hooks`, without the check before it and the summary after it, which take seconds."""
+        """Run Snakemake, and unless `hooks`, without what takes seconds.
+
+        That is the check before it, the summary after it, and the imports of its own and of all jobs.
+        """
         self.write_config()
-        command = [*self.command(), "--cores", str(cores), *([] if hooks else ["--no-hooks"]), *arguments]
+        program = self.command() if hooks else [*preloaded.command("snakemake"), *self.snakefile(), "--no-hooks"]
+        command = [*program, "--cores", str(cores), *arguments]
         done = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
         if check and done.returncode != 0:
             pytest.fail(f"{' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
         return done
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "snakemake", "--snakefile", str(REPOSITORY / "Snakefile")]
+        return [sys.executable, "-m", "snakemake", *self.snakefile()]
+
+    def snakefile(self) -> list[str]:
+        return ["--snakefile", str(REPOSITORY / "Snakefile")]
 
     def perturb(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "perturbations", *arguments]
+        command = [*preloaded.command("perturb"), *arguments]
         return subprocess.run(command, cwd=self.root, capture_output=True, text=True)
 
     def outputs(self) -> dict[str, int]:
