@@ -2,8 +2,8 @@
 
 A start of Snakemake imports for 1.5 CPU s, a job of the workflow for .5, an evaluation's for 4, and tests start a
 thousand of them. A forked command gets the same words, folder, environment and files as a started one, and its jobs
-are forked likewise. What only a start can show is asked of real ones: `Project.snakemake` with hooks, kills, the
-tutorial, the wheel, and copies of the checkout.
+are forked likewise. What only a start can show is asked of real ones: runs that are killed, the tutorial, the
+wheel, and copies of the checkout.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+_CLIP = "transformers.models.clip"
+_JOBS = tuple(f"perturbations.{room}" for room in ("cli", "engine", "exports", "report.corpus", "suites"))
 _IMPORTED = {
     "snakemake": ("snakemake.cli", "perturbations.plan"),
-    "perturb": tuple(f"perturbations.{room}" for room in ("cli", "engine", "report", "verify", "captions.corpus")),
-    "models": ("perturbations.cli", "perturbations.evaluation", "perturbations.tta", "perturbations.backbones"),
+    "perturb": (*_JOBS, "perturbations.report.preview", "perturbations.verify", "jinja2"),
+    "models": (*_JOBS, "perturbations.evaluation", "perturbations.tta", "perturbations.backbones", _CLIP),
 }
-"""The modules, and the rooms, that the process behind a name imports; those of `models` import torch."""
+"""The modules, and those of rooms, that the process behind a name imports; those of `models` take 4 CPU s."""
 
 # The standard library's socket would take longer than the rest of it. `-I -S`: without site-packages.
 _CLIENT = """
@@ -91,8 +93,10 @@ def _serve(name: str, listener: socket.socket, parent: int, python: str) -> None
         return
     for place in _IMPORTED[name]:
         room = importlib.import_module(place)
-        for module in pkgutil.iter_modules(getattr(room, "__path__", [])):
-            importlib.import_module(f"{place}.{module.name}")
+        if place.startswith("perturbations") or place == _CLIP:
+            for module in pkgutil.iter_modules(getattr(room, "__path__", [])):
+                importlib.import_module(f"{place}.{module.name}")
+    assert name != "perturb" or "pandas" not in sys.modules, "jobs start without pandas (perturbations/system/arrow.py)"
     signal.signal(signal.SIGCHLD, _forget)
     while _asked(listener, parent):
         connection, _ = listener.accept()

@@ -45,19 +45,17 @@ class Project:
     def snakemake(
         self, *arguments: str, cores: int = 2, check: bool = True, hooks: bool = False
     ) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake, and unless `hooks`, without what takes seconds.
-
-        That is the check before it, the summary after it, and the imports of its own and of all jobs.
-        """
+        """Run Snakemake; unless `hooks`, without the check before it and the summary after it, which take seconds."""
         self.write_config()
-        program = self.command() if hooks else [*preloaded.command("snakemake"), *self.snakefile(), "--no-hooks"]
-        command = [*program, "--cores", str(cores), *arguments]
+        command = [*preloaded.command("snakemake"), *self.snakefile(), "--cores", str(cores)]
+        command += [*([] if hooks else ["--no-hooks"]), *arguments]
         done = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
         if check and done.returncode != 0:
             pytest.fail(f"{' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
         return done
 
     def command(self) -> list[str]:
+        """The words that start a real Snakemake, which starts real jobs."""
         return [sys.executable, "-m", "snakemake", *self.snakefile()]
 
     def snakefile(self) -> list[str]:
