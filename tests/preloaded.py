@@ -129,6 +129,9 @@ def _run(name: str, connection: socket.socket, python: str) -> None:
         for number, file in enumerate(files):
             os.dup2(file, number)
             os.close(file)
+        # Those of this process know of other files that one can seek in them.
+        sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, closefd=False)
+        sys.stderr = os.fdopen(2, "w", 1, sys.stderr.encoding, "backslashreplace", closefd=False)
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)

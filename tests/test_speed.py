@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from test_preflight import project, wanted_of
@@ -49,12 +50,10 @@ def test_without_a_look_a_machine_is_like_that_of_the_costs() -> None:
 
 
 def test_without_a_decoder_or_a_disk_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_: object) -> float:
-        raise error
-
-    for name, error in (("_parts", ImportError()), ("_cpu_s", OSError(28, "No space left on device"))):
+    errors = {"_parts": ImportError(), "_cpu_s": OSError(28, "No space left on device")}
+    for name, error in errors.items():
         with monkeypatch.context() as patch:
-            patch.setattr(speed, name, none)
+            patch.setattr(speed, name, Mock(side_effect=error))
             probe = speed.Probe()
             assert probe.look() == 1.0
             assert probe.slower == speed.USUAL
