@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from test_preflight import project, wanted_of
@@ -49,14 +48,17 @@ def test_without_a_look_a_machine_is_like_that_of_the_costs() -> None:
     assert speed.Probe().slower == speed.USUAL
 
 
-def test_without_a_decoder_or_a_disk_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    errors = {"_parts": ImportError(), "_cpu_s": OSError(28, "No space left on device")}
-    for name, error in errors.items():
-        with monkeypatch.context() as patch:
-            patch.setattr(speed, name, Mock(side_effect=error))
-            probe = speed.Probe()
-            assert probe.look() == 1.0
-            assert probe.slower == speed.USUAL
+@pytest.mark.parametrize(("name", "error"), [("_parts", ImportError()), ("_cpu_s", OSError(28, "No space left"))])
+def test_without_a_decoder_or_a_disk_nothing_is_known(
+    name: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(*_: object) -> float:
+        raise error
+
+    monkeypatch.setattr(speed, name, nothing)
+    probe = speed.Probe()
+    assert probe.look() == 1.0
+    assert probe.slower == speed.USUAL
 
 
 def test_on_a_slower_machine_a_run_takes_longer(project: Project, times: list[float]) -> None:

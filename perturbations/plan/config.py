@@ -26,9 +26,9 @@ from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.errors import ConfigError
 from perturbations.guides import registry as guides
-from perturbations.plan import left_empty, problems, pruning, workplace
+from perturbations.plan import command_line, left_empty, problems, pruning, workplace
 from perturbations.plan.composed_config import Composed
-from perturbations.plan.places import NOWHERE, Places
+from perturbations.plan.places import COMMAND_LINE, NOWHERE, Places
 from perturbations.plan.problems import Problem
 from perturbations.plan.storage_config import FramesStorage as FramesStorage
 from perturbations.plan.storage_config import RecipeStorage as RecipeStorage
@@ -342,6 +342,7 @@ def parse(raw: dict[str, Any], places: Places = NOWHERE, place: Path = Path()) -
     Where jobs work in another folder, `place`, relative paths of files that exist before the run become absolute.
     Raises `ConfigError` with one line per mistake, each naming its place and key, all mistakes at once.
     """
+    raw = _with_types(raw, places)
     try:
         config = Config.model_validate(raw, context=settings.ABSOLUTE if place.parts else None)
     except ValidationError as error:
@@ -353,6 +354,19 @@ def parse(raw: dict[str, Any], places: Places = NOWHERE, place: Path = Path()) -
     config._places = places
     config._workplace = place
     return config
+
+
+def _with_types(raw: dict[str, Any], places: Places) -> dict[str, Any]:
+    """A configuration whose values of the command line are no texts where none are expected."""
+    if not any(place.source == COMMAND_LINE for place in places.by_key.values()):
+        return raw
+    changed = command_line.typed(raw, places)
+    try:
+        Config.model_validate(changed)
+    except ValidationError as error:
+        changed = command_line.with_texts(changed, raw, error)
+    assert isinstance(changed, dict)
+    return changed
 
 
 def _of_meaning(config: Config) -> list[Problem]:
