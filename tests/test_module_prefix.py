@@ -261,5 +261,6 @@ def test_planning_writes_where_jobs_read(tmp_path: Path, monkeypatch: pytest.Mon
 def test_every_command_enters_the_folder() -> None:
     for path in RULES.glob("*.smk"):
         if path.name != "store.smk":
-            commands = re.findall(r"\n    shell:\n(?: +#.*\n)*\s+(\S+)", path.read_text())
-            assert set(commands) <= {"CD"}, path.name
+            commands = re.findall(r"\n    shell:\n(?: +#.*\n)*\s+(\w+\()", path.read_text())
+            assert len(commands) == path.read_text().count("    shell:"), path.name
+            assert set(commands) <= {"command("}, path.name

@@ -97,5 +97,5 @@ def quoted(path: Path) -> str:
 
 
 def enter(place: Path) -> str:
-    """What a command that works in `place` begins with, in Snakemake's format."""
-    return f"cd {quoted(place)} && "
+    """What a command that works in `place` begins with, in Snakemake's format; nothing in the working directory."""
+    return f"cd {quoted(place)} && " if place.parts else ""

@@ -53,12 +53,15 @@ if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
 else:
     os.environ.update(planned(project.environment) | os.environ)
 
-# Below a module's `prefix`, jobs work in its folder, where all paths are as elsewhere. Not by `shell.prefix`, which would
-# also move the user's own rules.
-CD = ""
+# Below a module's `prefix`, jobs work in its folder, where all paths are as elsewhere.
 if PREFIX.parts:
     planned(workplace.prepare_module, PREFIX)
-    CD = workplace.enter(PREFIX)
+
+
+def command(line):
+    """A job's command, in the folder in which jobs work. `shell.prefix` would also move the user's own rules."""
+    return workplace.enter(PREFIX) + line
+
 
 # Limits decide when a file is given up, but never change a result. So jobs read them from the environment, not from params.
 limits.use(limits.parse(CONFIG.limits.model_dump_json()))
@@ -187,8 +190,8 @@ def summarize_run():
         return
     if PREFIX.parts:
         say(f"In {PREFIX}:")
-    command = [sys.executable, "-m", "perturbations", "summary", "--output", str(SUMMARY)]
-    subprocess.run(command, stdout=sys.stderr, check=False, cwd=CONFIG.at(""))
+    words = [sys.executable, "-m", "perturbations", "summary", "--output", str(SUMMARY)]
+    subprocess.run(words, stdout=sys.stderr, check=False, cwd=CONFIG.at(""))
 
 
 def shards_of(wildcards):
