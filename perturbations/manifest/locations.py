@@ -43,6 +43,16 @@ def root_of(path: Path, described: Mapping[str, object]) -> Path:
     raise ManifestError(f"{path} says that its root is {root}, but does not lie in that folder's `manifests`")
 
 
+def lying(path: Path) -> Path:
+    """A manifest, or a folder of manifests, as it lies in its tree: a name from outside of it may be a link into it.
+
+    A path whose own folders say where it lies is given back as it is named: `manifests` may be a link to another disk.
+    """
+    named, real = Path(os.path.abspath(path)), Path(path).resolve()
+    is_outside = not {*_TOP_FOLDERS} & {*named.parts}
+    return real if is_outside and {*_TOP_FOLDERS} & {*real.parts} else path
+
+
 def confined(root: Path, relative: str) -> Path:
     """A file below `root`. Raises `ManifestError` for a path that leaves it, by itself or by a symbolic link."""
     plain = PurePosixPath(relative)
