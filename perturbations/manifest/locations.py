@@ -17,7 +17,8 @@ from typing import TypeVar
 from perturbations.errors import ManifestError
 from perturbations.manifest.kinds import SOURCE_STORAGE, AnalysisRow, ClipRow, SourceRow
 
-_TOP_FOLDERS = ("manifests", "work")
+_MANIFESTS = "manifests"
+_TOP_FOLDERS = (_MANIFESTS, "work")
 
 LINKED_VARIABLE = "PERTURB_LINKED"
 """The environment variable with folders that `corpora/` may link to, written as in PATH."""
@@ -49,8 +50,7 @@ def lying(path: Path) -> Path:
     A path whose own folders say where it lies is given back as it is named: `manifests` may be a link to another disk.
     """
     named, real = Path(os.path.abspath(path)), Path(path).resolve()
-    is_outside = not {*_TOP_FOLDERS} & {*named.parts}
-    return real if is_outside and {*_TOP_FOLDERS} & {*real.parts} else path
+    return real if _MANIFESTS in real.parts and _MANIFESTS not in named.parts else path
 
 
 def confined(root: Path, relative: str) -> Path:
