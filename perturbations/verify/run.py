@@ -237,6 +237,14 @@ def _named(item: Task | SourceRow) -> str:
     return repr((item.expected if isinstance(item, Task) else item).item_id)
 
 
+def _readable(check: Check[Item], item: Item, tick: supervise.Tick) -> Checked:
+    """Check an item; a file that may not be read is a finding, and the others are checked."""
+    try:
+        return check(item, tick)
+    except PermissionError as error:
+        return Checked((f"a file cannot be read: {error.filename or error}: permission denied",), None)
+
+
 def _check_slice(check: Check[Item], items: Sequence[Item], stall_limit_s: float) -> list[Checked]:
-    outcomes = supervise.run(check, items, stall_limit_s=stall_limit_s, name=_named)
+    outcomes = supervise.run(partial(_readable, check), items, stall_limit_s=stall_limit_s, name=_named)
     return [outcome.result or Checked((outcome.error or "",), None) for outcome in outcomes]
