@@ -354,9 +354,9 @@ def test_a_stored_video_that_may_not_be_read_costs_no_other(
     result = export("hub", videos_of(tree), tmp_path / "out")
     assert [finding.problem for finding in result.failed] == [f"the file cannot be read: {closed}: permission denied"]
     assert result.written == 3 * len(ITEMS) - 1
-    summary = next(run.verify([videos_of(tree)], run.Options(fast=True)))
-    assert summary.rows == 3 * len(ITEMS)
-    assert sum(f"{closed}: permission denied" in finding.problem for finding in summary.findings) == 1
+    closed = tree / "clean/1.mp4"
+    summary = next(run.verify([tree / "manifests/data/sources.parquet"], run.Options(fast=True)))
+    assert [f"{closed}: permission denied" in finding.problem for finding in summary.findings].count(True) == 1
 
 
 def test_a_folder_of_manifests_is_no_manifest_and_not_to_be_deleted(
