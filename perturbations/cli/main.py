@@ -29,7 +29,7 @@ from perturbations.cli import (
     people_verify,
     rules,
 )
-from perturbations.cli.arguments import Command, Parser, add_sections
+from perturbations.cli.arguments import Command, Parser, add_sections, parsed
 from perturbations.errors import PerturbationError
 from perturbations.system import arrow, limits, shown, storage
 
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns 0 for success, 1 for a problem, and 2 for wrong arguments."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that has no letter for an id gets its escape
         sys.stdout.reconfigure(errors="backslashreplace")
-    options = parser().parse_args(arguments)
+    options = parsed(parser(), arguments)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
