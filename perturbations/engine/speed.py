@@ -7,6 +7,7 @@ same work takes here (docs/measurements/estimates.md).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -53,7 +54,7 @@ class Probe:
     @property
     def slower(self) -> float:
         """How much longer a run takes than the costs say."""
-        return USUAL * _slower(self._best) ** FOLLOWS
+        return USUAL * math.pow(_slower(self._best), FOLLOWS)
 
 
 def _slower(taken: Mapping[str, float]) -> float:
