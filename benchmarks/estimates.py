@@ -3,7 +3,7 @@
     python benchmarks/estimates.py compare VIDEO[:FROM-TO] ... [--suites mlvp ...] [--tiers high ...] [--severities 4]
 
 Clips are cut into files of their own, and each suite is made of them in each tier, in a temporary folder: a line says
-what was stored, how many CPU seconds the run's jobs took, without Snakemake's own, what the probe of the machine's speed
+what was stored, how many CPU seconds the jobs took, without Snakemake, what the probe of the machine's speed
 said, and the ratio to the estimate without it. With `--in-process` only the jobs on clips are made, by their code in
 one process, and the estimate is that without their starts and the jobs that follow: faster, and the pixels of short
 clips count for more. `benchmarks/costs.py` measures what the estimates are made from.
