@@ -3,13 +3,15 @@
     python benchmarks/costs.py measure raw.csv VIDEO[:FROM-TO] ... [--tiers high frames ...] [--only WORD ...]
     python benchmarks/costs.py parts VIDEO [--tiers high frames] [--only WORD ...]
     python benchmarks/costs.py table raw.csv     # writes perturbations/plan/costs.csv from it
+    python benchmarks/costs.py times raw.csv     # writes only its columns of times
     python benchmarks/costs.py captions MSRVTT_JSFUSION_test.csv [--captions 200]  # writes plan/caption_costs.csv
 
 `measure` makes every video perturbation, at every severity and in every variant, of short real clips by the code of the
-workflow's jobs, and writes the bytes of each stored clip per pixel and the CPU seconds per million pixels. `parts`
-tells apart what a job, a clip, its pixels and its stored pixels take. `table` fits to each scenario a line over the
-clips: its bytes per pixel by those of the clean clip in the same tier. `captions` measures perturbed captions with the
-offline players. `benchmarks/estimates.py` compares with runs.
+workflow's jobs, and writes the bytes of each stored clip and the CPU seconds, with how much longer than at its best
+the machine took right before and after (`perturbations/engine/speed.py`), by which they are divided. `parts` tells
+apart what a job, a clip, its pixels and its stored pixels take. `table` and `times`: see `cost_table.py`;
+`costs.csv` beside it holds the present table's times as they were measured. `captions` measures perturbed captions with
+the offline players. `benchmarks/estimates.py` compares with runs.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
+import cost_table
 import numpy as np
-from scipy.optimize import nnls
 
 from perturbations.demo import film
 from perturbations.engine import shards, speed
@@ -271,103 +273,12 @@ def job_cpu_s(
             analyses = analysed(job.analysis, rows, tier, root)
             known = Known({row.item_id: row for row in analyses}, analyses if job.donors else [])
         for number in range(REPEATS):
-            before = cpu_s()
+            clock = Clock()
             paths = {"folder": root / f"{number}", "journal": root / f"{number}.jsonl"}
             list(shards.run_videos(job, rows, root=root, stall_limit_s=300, known=known, **paths))
-            times.append(cpu_s() - before)
+            used, slower = clock.read()
+            times.append(used / slower)
     return Job(min(times), clips * frame * first.frame_count, clips * frame * kept)
-
-
-# --- the table -------------------------------------------------------------------------------------------------------
-
-
-LOAD = {"high": 0.73, "compatible": 0.71, "lossless": 0.76, "released": 0.8, "frames": 0.8, "recipe": 0.76}
-LOAD_OF_CODECS = {"high": 0.75, "compatible": 0.75, "lossless": 0.8, "released": 0.85, "frames": 0.9, "recipe": 0.85}
-"""CPU seconds on a quiet machine per measured one. They were measured while ten other programs wanted the cores, and
-compared on a quiet machine afterwards: see docs/measurements/estimates.md."""
-BATCH_S = 0.04
-"""CPU seconds per job beside the start of its process: `parts`, as the next three."""
-CLIP_S = {
-    "video": {"pixel": 0.04, "temporal": 0.045, "codec": 0.16},
-    "frames": {"pixel": 0.016, "temporal": 0.02, "codec": 0.06},
-}
-"""CPU seconds per clip that do not grow with its length, by method."""
-DECODE_S = 0.0045
-"""CPU seconds per million pixels of a clip that is decoded, where only sampled frames are perturbed."""
-STORED_S = 0.045
-"""CPU seconds per million pixels of sampled frames that are stored, where all frames of a clip are perturbed."""
-
-OF_SAMPLED_FRAMES = ("analyses/main_object", "analyses/embedding")
-"""Analyses that look at as many frames of every clip."""
-
-TABLE = REPOSITORY / "perturbations/plan/costs.csv"
-
-
-def table(options: argparse.Namespace) -> None:
-    raw: list[dict[str, str]] = []
-    for path in options.raw:
-        with path.open(newline="") as file:
-            raw += csv.DictReader(file)
-    grouped: dict[tuple[str, str, int, str], dict[str, dict[str, str]]] = {}
-    for line in raw:
-        key = line["perturbation"], line["variant"], int(line["severity"]), line["tier"]
-        if key[0] in OF_SAMPLED_FRAMES:  # whatever is stored: the mean of all
-            every = grouped.setdefault((*key[:3], "high"), {})
-            every[str(len(every))] = line
-            continue
-        lines = grouped.setdefault(key, {})
-        before = lines.setdefault(line["clip"], line)  # the shortest time counts: other programs make it longer
-        lines[line["clip"]] = min(before, line, key=lambda each: float(each["cpu_s"]))
-    fits = {key: fitted(key, list(lines.values())) for key, lines in sorted(grouped.items())}
-    with TABLE.open("w", newline="") as file:
-        file.write("# measured by benchmarks/costs.py: see perturbations/plan/costs.py\n")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("perturbation", "variant", "severity", "tier", *costs.FIGURES))
-        for key, cost in fits.items():
-            writer.writerow((*key, *(f"{getattr(cost, name):.4g}" for name in costs.FIGURES)))
-
-
-def fitted_times(
-    key: tuple[str, str, int, str], clips: int, mpx: float, stored_mpx: float, used: float
-) -> dict[str, float]:
-    """What the CPU seconds of a batch of clips are made of."""
-    name, variant, _, tier = key
-    if name == costs.DEMO:
-        return {}
-    if name in OF_SAMPLED_FRAMES:
-        return {"cpu_s": DECODE_S, "clip_s": max(0.0, used - DECODE_S * mpx) / clips}
-    is_codec = "/" in name and not name.startswith("analyses/") and registry.get(name, variant).method == "codec"
-    used *= (LOAD_OF_CODECS if is_codec else LOAD)[tier]
-    if name.startswith((costs.SOURCES, "analyses/")):
-        samples = tier == "frames" and name != costs.SOURCES
-        return {"stored_s": used / stored_mpx} if samples else {"cpu_s": used / mpx}
-    method = registry.get(name, variant).method
-    clip_s = CLIP_S["frames" if tier == "frames" else "video"][method]
-    # A part of the shortest clips' time at least: what does not grow is not known to the millisecond.
-    rest = max(used - BATCH_S - clip_s * clips, 0.2 * used)
-    if tier != "frames":
-        return {"cpu_s": rest / mpx, "clip_s": clip_s}
-    if method == "pixel":
-        return {"cpu_s": DECODE_S, "stored_s": max(0.0, rest - DECODE_S * mpx) / stored_mpx, "clip_s": clip_s}
-    return {"cpu_s": max(DECODE_S, (rest - STORED_S * stored_mpx) / mpx), "stored_s": STORED_S, "clip_s": clip_s}
-
-
-def fitted(key: tuple[str, str, int, str], lines: list[dict[str, str]]) -> costs.Cost:
-    """A line through the clips of one scenario."""
-    entry = None if key[0].startswith((costs.SOURCES, costs.DEMO, "analyses/")) else registry.get(key[0], key[1])
-    names = ("frames", "pixels", "seconds", "clean_bytes", "bytes", "cpu_s")
-    frames, pixels, seconds, clean, sizes, used = (np.array([float(line[name]) for line in lines]) for name in names)
-    stored = pixels / frames * 12 if key[3] == "frames" else pixels
-    times = fitted_times(key, len(lines), pixels.sum() / 1e6, stored.sum() / 1e6, float(used.sum()))
-    if entry and "bitrate" in entry.parameters(key[2]) and key[3] not in ("frames", "recipe"):
-        return costs.Cost(per_second=float(sizes.sum() / seconds.sum()), **times)
-    if not sizes.any():
-        return costs.Cost(**times)
-    if len(lines) == 1 or not clean.all():
-        return costs.Cost(per_pixel=float(sizes.sum() / stored.sum()), **times)
-    design = np.stack([stored, clean], axis=1) / sizes[:, None]  # relative errors count
-    per_pixel, per_clean = nnls(design, np.ones(len(sizes)))[0]
-    return costs.Cost(per_pixel=float(per_pixel), per_clean=float(per_clean), **times)
 
 
 # --- captions --------------------------------------------------------------------------------------------------------
@@ -391,11 +302,12 @@ def captions(options: argparse.Namespace) -> None:
 
 
 def job_of_captions(options: argparse.Namespace, key: str, severity: int, count: int) -> float:
-    """CPU seconds of a process that perturbs so many captions of a table."""
+    """CPU seconds of a process that perturbs so many captions of a table, on the machine at its best."""
     command = [sys.executable, "-c", PERTURB, str(options.table), key, str(severity), str(count)]
-    before = cpu_s()
+    clock = Clock()
     subprocess.run(command, check=True)
-    return cpu_s() - before
+    used, slower = clock.read()
+    return used / slower
 
 
 PERTURB = """
@@ -435,7 +347,10 @@ def main() -> None:
     command.set_defaults(run=captions)
     command = commands.add_parser("table")
     command.add_argument("raw", type=Path, nargs="+")
-    command.set_defaults(run=table)
+    command.set_defaults(run=lambda options: cost_table.write(options.raw))
+    command = commands.add_parser("times")
+    command.add_argument("raw", type=Path, nargs="+")
+    command.set_defaults(run=lambda options: cost_table.write_times(options.raw))
     options = parser.parse_args()
     options.run(options)
 

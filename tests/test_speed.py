@@ -32,16 +32,16 @@ def test_a_look_does_the_work_of_jobs_and_takes_little() -> None:
     probe = speed.Probe()
     first = probe.look()
     assert 0.1 < first < 100
-    assert probe.slower == pytest.approx(first * speed.USUAL)
+    assert probe.slower == pytest.approx(speed.USUAL * first**speed.FOLLOWS)
     probe.look()
-    assert probe.slower <= first * speed.USUAL * 1.0001
+    assert probe.slower <= 1.0001 * speed.USUAL * first**speed.FOLLOWS
 
 
 def test_the_best_of_several_looks_counts(times: list[float]) -> None:
     times += [3.0, 1.5, 2.0]
     probe = speed.Probe()
     assert [probe.look() for _ in range(3)] == pytest.approx([3.0, 1.5, 2.0])
-    assert probe.slower == pytest.approx(1.5 * speed.USUAL)
+    assert probe.slower == pytest.approx(speed.USUAL * 1.5**speed.FOLLOWS)
 
 
 def test_without_a_look_a_machine_is_like_that_of_the_costs() -> None:

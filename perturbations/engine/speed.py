@@ -7,6 +7,7 @@ same work takes here (docs/measurements/estimates.md).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,8 +21,12 @@ from perturbations.system import storage
 REFERENCE: Mapping[str, float] = {"encode": 0.0117, "decode": 0.0081, "compute": 0.0114}
 """CPU seconds of the parts at the best moments of the machine that the costs were measured on."""
 
-USUAL = 1.1
+USUAL = 1.05
 """What a run takes, on average over its minutes, per second that it would take at the machine's best moments."""
+
+FOLLOWS = 2 / 3
+"""The power of a slowdown with which a run is slowed down: work is less than these parts are, and part of what is seen
+passes before the jobs run."""
 
 _FRAMES, _WIDTH, _HEIGHT = 24, 320, 240
 
@@ -49,7 +54,7 @@ class Probe:
     @property
     def slower(self) -> float:
         """How much longer a run takes than the costs say."""
-        return USUAL * _slower(self._best)
+        return USUAL * math.pow(_slower(self._best), FOLLOWS)
 
 
 def _slower(taken: Mapping[str, float]) -> float:
