@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from perturbations.errors import did_you_mean, short
+from perturbations.system.settings import READERS
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """The object to which subcommands are added."""
@@ -84,6 +86,15 @@ def add_stall_limit(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`, the output that programs read."""
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of jobs that load the model of an evaluation."""
+    parser.add_argument("--settings", required=True, help="JSON: the settings that the results depend on")
+    parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or its name")
+    parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--reader", choices=READERS, default="pyav", help="what decodes clips; it changes no result")
 
 
 def seconds(text: str) -> float:
