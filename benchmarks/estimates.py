@@ -21,7 +21,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from costs import BATCH_S, TIERS, analysed, cpu_s, listed, storage_of
+from costs import TIERS, analysed, cpu_s, listed, storage_of
+from costs_table import BATCH_S
 
 from perturbations.engine import estimates, shards
 from perturbations.guides.registry import Known
