@@ -68,7 +68,7 @@ def make_corpus(root: Path) -> None:
     """A corpus of three drawn clips, with captions."""
     project = Path(__file__).parents[1]
     root.mkdir(parents=True)
-    (root / "config.yaml").write_text(CONFIG)
+    (root / "config.yaml").write_text(CONFIG, encoding="utf-8")
     command = [sys.executable, "-m", "snakemake", "--snakefile", project / "Snakefile", "--directory", root, "--cores"]
     targets = ["mlvp_tiny", "msrvtt_p_tiny", "text_msrvtt_p_tiny"]
     subprocess.run([*map(str, command), "2", "--quiet", "all", "--", *targets], check=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from perturbations.errors import did_you_mean, short
+from perturbations.system.settings import READERS
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """The object to which subcommands are added."""
@@ -98,12 +100,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
-def seconds(text: str) -> float:
-    """A time in seconds, above 0. Raises `argparse.ArgumentTypeError`."""
-    value = float(text)
-    if not value > 0:
-        raise argparse.ArgumentTypeError(f"must be above 0, not {value:g}")
-    return value
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of jobs that load the model of an evaluation."""
+    parser.add_argument("--settings", required=True, help="JSON: the settings that the results depend on")
+    parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or its name")
+    parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--reader", choices=READERS, default="pyav", help="what decodes clips; it changes no result")
 
 
 def positive(text: str) -> int:

@@ -7,9 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.arguments import Commands, add_command, add_model
 from perturbations.cli.common import need_models, provenance
-from perturbations.system.settings import READERS
 
 if TYPE_CHECKING:
     from perturbations.composed.records import Split
@@ -29,7 +28,7 @@ def add(commands: Commands) -> None:
     parser = add_command(
         commands, "composed-features", _features, "encode clips for composed retrieval, one vector per clip"
     )
-    _add_model(parser)
+    add_model(parser)
     parser.add_argument("--sources", type=Path, help="the clean clips, all of them")
     parser.add_argument("--parts", type=Path, help="a corpus's folder of parts; only query clips are encoded")
     parser.add_argument("--names", nargs="*", default=[], help="PERTURBATION/SEVERITY of the corpus's parts")
@@ -38,7 +37,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--output", type=Path, required=True, help="a .safetensors")
 
     parser = add_command(commands, "composed-scenarios", _evaluate, "run some scenarios of composed retrieval")
-    _add_model(parser)
+    add_model(parser)
     parser.add_argument("--split", type=Path, required=True, help="the folder of the split's manifests")
     parser.add_argument("--clips", type=Path, required=True, help="features of the clean clips")
     parser.add_argument("--queries", type=Path, help="features of perturbed query clips")
@@ -49,14 +48,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--parts", nargs="+", type=Path, required=True)
     parser.add_argument("--split", type=Path, required=True, help="the folder of the split's manifests")
     parser.add_argument("--output", type=Path, required=True)
-
-
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--settings", required=True, help="JSON: the settings that the results depend on")
-    parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or its name")
-    parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--reader", choices=READERS, default="pyav", help="what decodes clips; it changes no result")
 
 
 def _split(options: argparse.Namespace) -> int:
