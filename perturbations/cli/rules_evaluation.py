@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from perturbations.cli.arguments import Commands, add_command
 from perturbations.cli.common import need_models, provenance
 from perturbations.errors import ManifestError
-from perturbations.system.settings import READERS
+from perturbations.system.readers import READERS
 
 if TYPE_CHECKING:
     from perturbations.evaluation.scenarios import Query

@@ -19,7 +19,7 @@ from perturbations.evaluation.scenarios import Query
 from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, TextRow
 from perturbations.media.clip import uniform_indices
 from perturbations.progress import logged
-from perturbations.system.settings import Reader
+from perturbations.system.readers import Reader
 from perturbations.tta.inputs import Batch, ByteFrames
 
 if TYPE_CHECKING:
