@@ -32,16 +32,17 @@ _JOBS = tuple(f"perturbations.{room}" for room in ("cli", "engine", "exports", "
 _IMPORTED = {
     "snakemake": ("snakemake.cli", "perturbations.plan"),
     "perturb": (*_JOBS, "perturbations.report.preview", "perturbations.verify", "jinja2"),
+    "texts": (*_JOBS, "perturbations.captions", "perturbations.text", "textblob"),
     "models": (*_JOBS, "perturbations.evaluation", "perturbations.tta", "perturbations.backbones", _CLIP),
 }
-"""The modules, and those of rooms, that the process behind a name imports; those of `models` take 4 CPU s."""
+"""The modules, and those of rooms, that the process behind a name imports; torch takes 4 CPU s, NLTK 2."""
 
 # The standard library's socket would take longer than the rest of it. `-I -S`: without site-packages.
 _CLIENT = """
 import _socket, marshal, os, sys
 name, *words = sys.argv[1:]
-if name == "perturb" and words[:1] == ["rule"] and words[1:2] and words[1].startswith({prefixes!r}):
-    name = "models"
+if name == "perturb" and words[:1] == ["rule"]:
+    name = {of_rules!r}.get("".join(words[1:2]), name)
 connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
 connection.connect({folder!r} + "/" + name)
 request = marshal.dumps((words, os.getcwd(), dict(os.environ)))
@@ -51,7 +52,12 @@ connection.sendall(request)
 status = connection.recv(1)
 os._exit(status[0] if status else 137)
 """
-_OF_MODELS = ("train-encoder", "encode-gallery", "check-model", "evaluate", "composed-features", "composed-scenarios")
+_OF_RULES = {
+    **dict.fromkeys(("train-encoder", "encode-gallery", "check-model", "evaluate"), "models"),
+    **dict.fromkeys(("composed-features", "composed-scenarios"), "models"),
+    **dict.fromkeys(("texts", "merge-texts"), "texts"),
+}
+"""Which process serves a rule's command, if not that of `perturb`."""
 
 
 def command(name: str) -> list[str]:
@@ -64,7 +70,7 @@ def _processes() -> Path:
     """A folder of programs that stand for the real ones, whose processes end with this one."""
     folder = Path(tempfile.mkdtemp(prefix="preloaded-"))
     client = folder / "client.py"
-    client.write_text(_CLIENT.format(folder=str(folder), prefixes=_OF_MODELS))
+    client.write_text(_CLIENT.format(folder=str(folder), of_rules=_OF_RULES))
     programs = folder / "bin"
     programs.mkdir()
     python = shlex.quote(sys.executable)

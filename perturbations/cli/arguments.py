@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from perturbations.errors import did_you_mean, short
-from perturbations.system.settings import READERS
+from perturbations.system.readers import READERS
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """The object to which subcommands are added."""

@@ -36,7 +36,8 @@ from perturbations.plan.storage_config import Storage as Storage
 from perturbations.plan.storage_config import VideoStorage as VideoStorage
 from perturbations.suites import registry
 from perturbations.system import limits, settings
-from perturbations.system.settings import MOST_ITEMS, AnySeverity, ModelName, Reader, Strict, Whole, distinct
+from perturbations.system.readers import Reader
+from perturbations.system.settings import MOST_ITEMS, AnySeverity, ModelName, Strict, Whole, distinct
 from perturbations.tta.methods import registry as methods
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
@@ -85,8 +85,3 @@ def distinct(value: Value) -> Value:
 
 MOST_ITEMS = 10**9
 """More items than any dataset has."""
-
-Reader = Literal["pyav", "decord"]
-"""What decodes the files of clips that are opened. Both give the same frames."""
-
-READERS: tuple[Reader, ...] = get_args(Reader)
