@@ -325,6 +325,12 @@ def test_a_folder_of_something_else_is_refused(tree: Path, tmp_path: Path) -> No
         export("hub", videos_of(tree), tmp_path / "link")
 
 
+def test_verify_says_how_an_export_is_checked(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    export("hub", videos_of(tree), tmp_path / "out")
+    assert main(["verify", "--fast", str(tmp_path / "out")]) == 1
+    assert "out is an export, not manifests: the same `perturb export` again" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("place", ["corpora/mine", "manifests/mine/out", "manifests"])
 def test_a_folder_that_the_workflow_fills_is_refused(
     tree: Path, place: str, capsys: pytest.CaptureFixture[str]
