@@ -109,6 +109,19 @@ def test_youcook2_p_does_not_fit_a_repository_of_single_files() -> None:
         layout.check_counts({"fog_1": 99_996}, others=4)
 
 
+@pytest.mark.parametrize("name", ["webdataset", "mteb"])
+def test_a_folder_holds_ten_thousand_shards_at_most(
+    tree: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout.check_shards([1_000_000, None], 100)
+    with pytest.raises(OutputError, match="about 10,001 shards in one folder.* a larger --shard-size"):
+        layout.check_shards([1_000_100, None], 100)
+    monkeypatch.setattr(layout, "FILES_PER_FOLDER", 3)
+    with pytest.raises(OutputError, match="a larger --shard-size"):
+        export(name, videos_of(tree), tmp_path / "out", shard_bytes=1000)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_holds_ten_thousand_files_at_most() -> None:
     assert {layout.folder_of(place, 10_000) for place in range(10_000)} == {""}
     of_place = [layout.folder_of(place, 25_000) for place in range(25_000)]
