@@ -220,6 +220,18 @@ def test_init_writes_a_commented_configuration_that_is_valid(tmp_path: Path) -> 
     assert {path.parent.name for path in (folder / "profiles").glob("*/config.yaml")} == names
 
 
+@pytest.mark.parametrize("name", ["it's #1 & $HOME", "-rf", "影片 🦜", "~", "."])
+def test_init_ends_with_the_command_that_comes_next(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "--", name]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    command = last.removeprefix("Now: ").removesuffix("snakemake --cores 2")
+    done = subprocess.run(["sh", "-c", f"{command} pwd"], capture_output=True, text=True, check=True)
+    assert Path(done.stdout.removesuffix("\n")) == tmp_path / name
+
+
 @pytest.mark.parametrize("name", ["Snakefile", "config.yaml", "profiles/slurm/config.yaml"])
 def test_init_overwrites_nothing(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

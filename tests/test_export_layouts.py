@@ -109,6 +109,19 @@ def test_youcook2_p_does_not_fit_a_repository_of_single_files() -> None:
         layout.check_counts({"fog_1": 99_996}, others=4)
 
 
+@pytest.mark.parametrize("name", ["webdataset", "mteb"])
+def test_a_folder_holds_ten_thousand_shards_at_most(
+    tree: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout.check_shards([1_000_000, None], 100)
+    with pytest.raises(OutputError, match="about 10,001 shards in one folder.* a larger --shard-size"):
+        layout.check_shards([1_000_100, None], 100)
+    monkeypatch.setattr(layout, "FILES_PER_FOLDER", 3)
+    with pytest.raises(OutputError, match="a larger --shard-size"):
+        export(name, videos_of(tree), tmp_path / "out", shard_bytes=1000)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_holds_ten_thousand_files_at_most() -> None:
     assert {layout.folder_of(place, 10_000) for place in range(10_000)} == {""}
     of_place = [layout.folder_of(place, 25_000) for place in range(25_000)]
@@ -334,6 +347,12 @@ def test_a_folder_of_something_else_is_refused(tree: Path, tmp_path: Path) -> No
     (tmp_path / "link").symlink_to(tmp_path / "hub")
     with pytest.raises(OutputError, match="is a link"):
         export("hub", videos_of(tree), tmp_path / "link")
+
+
+def test_verify_says_how_an_export_is_checked(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    export("hub", videos_of(tree), tmp_path / "out")
+    assert main(["verify", "--fast", str(tmp_path / "out")]) == 1
+    assert "out is an export, not manifests: the same `perturb export` again" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("place", ["corpora/mine", "manifests/mine/out", "manifests"])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations.cli.arguments import Commands, add_command, add_json, add_stall_limit, positive
+from perturbations.errors import ManifestError
 from perturbations.system import shown
 
 if TYPE_CHECKING:
@@ -57,8 +58,14 @@ def add(commands: Commands) -> None:
 
 
 def _verify(options: argparse.Namespace) -> int:
+    from perturbations.exporting.folder import MARKER
     from perturbations.verify import run
 
+    if exports := [path for path in options.paths if (path / MARKER).is_file()]:
+        raise ManifestError(
+            f"{exports[0]} is an export, not manifests: the same `perturb export` again compares its files, and makes "
+            "what is missing or changed"
+        )
     wanted = run.Options(jobs=options.jobs, stall_limit_s=options.stall_limit, fast=options.fast, repair=options.repair)
     after = dataclasses.replace(wanted, fast=True, repair=False)
     if options.json:
