@@ -2,8 +2,8 @@
 
 A start of Snakemake imports for 1.5 CPU s, a job of the workflow for .5, an evaluation's for 4, and tests start a
 thousand of them. A forked command gets the same words, folder, environment and files as a started one, and its jobs
-are forked likewise. What only a start can show is asked of real ones: runs that are killed, the tutorial, the
-wheel, and copies of the checkout.
+are forked likewise. What only a start can show is asked of real ones: runs that are killed, an evaluation's job,
+the wheel, and copies of the checkout.
 """
 
 from __future__ import annotations
