@@ -2,8 +2,8 @@
 
 A start of Snakemake imports for 1.5 CPU s, a job of the workflow for .5, an evaluation's for 4, and tests start a
 thousand of them. A forked command gets the same words, folder, environment and files as a started one, and its jobs
-are forked likewise. What only a start can show is asked of real ones: runs that are killed, the tutorial, the
-wheel, and copies of the checkout.
+are forked likewise. What only a start can show is asked of real ones: runs that are killed, an evaluation's job,
+the wheel, and copies of the checkout.
 """
 
 from __future__ import annotations
@@ -79,18 +79,28 @@ def _processes() -> Path:
         (programs / name).write_text(f'#!/bin/sh\nexec {python} -I -S {shlex.quote(str(client))} {name} "$@"\n')
     for program in programs.iterdir():
         program.chmod(0o755)
-    read, write = os.pipe()
+    read, _ = os.pipe()
+    processes = []
     for name in _IMPORTED:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(folder / name))
         listener.listen(64)
         words = [sys.executable, __file__, name, str(listener.fileno()), str(read), str(programs / "python")]
-        subprocess.Popen(words, pass_fds=(listener.fileno(), read), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        handed = (listener.fileno(), read)
+        processes.append(subprocess.Popen(words, pass_fds=handed, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
         listener.close()
-    os.close(read)
-    os.set_inheritable(write, False)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.close(read)  # its other end stays open until this process ends, however it does
+    atexit.register(_end, processes, folder, os.getpid())
     return programs
+
+
+def _end(processes: list[subprocess.Popen[bytes]], folder: Path, owner: int) -> None:
+    if os.getpid() != owner:  # a fork
+        return
+    for process in processes:
+        process.terminate()
+        process.wait()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _serve(name: str, listener: socket.socket, parent: int, python: str) -> None:

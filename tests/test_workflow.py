@@ -43,12 +43,15 @@ class Project:
         (self.root / "captions.json").write_text(json.dumps(rows))
 
     def snakemake(
-        self, *arguments: str, cores: int = 2, check: bool = True, hooks: bool = False
+        self, *arguments: str, cores: int = 2, check: bool = True, hooks: bool = False, started: bool = False
     ) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake; unless `hooks`, without the check before it and the summary after it, which take seconds."""
+        """Run Snakemake; unless `hooks`, without the check before it and the summary after it, which take seconds.
+
+        Unless `started`, it and its jobs are forked from processes that have imported their libraries.
+        """
         self.write_config()
-        command = [*preloaded.command("snakemake"), *self.snakefile(), "--cores", str(cores)]
-        command += [*([] if hooks else ["--no-hooks"]), *arguments]
+        program = self.command() if started else [*preloaded.command("snakemake"), *self.snakefile()]
+        command = [*program, "--cores", str(cores), *([] if hooks else ["--no-hooks"]), *arguments]
         done = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
         if check and done.returncode != 0:
             pytest.fail(f"{' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
