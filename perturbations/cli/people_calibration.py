@@ -51,11 +51,11 @@ def _calibrate(options: argparse.Namespace) -> int:
                 f"no variant {short(variant)} of {name}; it has {', '.join(registry.suite(name).variants)}"
             )
         variants[name] = variant
-    wanted = {entry.key: variants[entry.suite] for entry in entries}
+    variant_of = {entry.key: variants[entry.suite] for entry in entries}
     if not options.perturbations:  # all that have a distance to the clean clip
-        wanted = {key: variant for key, variant in wanted.items() if registry.get(key, variant).shape is None}
+        variant_of = {key: variant for key, variant in variant_of.items() if registry.get(key, variant).shape is None}
     sources = solver.sample(rows, options.seed, dataset, options.clips or solver.CLIPS)
-    table = solver.calibrate(sources, wanted, dataset=dataset, seed=options.seed)
+    table = solver.calibrate(sources, variant_of, dataset=dataset, seed=options.seed)
     calibration_table.write(options.output, table)
     if options.report:
         storage.write_text(options.report, pages.text(table))
