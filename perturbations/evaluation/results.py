@@ -95,9 +95,11 @@ def finished(
     timings: Timings,
 ) -> FinishedRun:
     """The record of a run, from its similarities (queries x gallery), its counts and its timings."""
-    hubness = retrieval.hubness(similarities)
+    ranks = retrieval.ranks(similarities, task.relevant)
+    occurrence = retrieval.k_occurrence(similarities)
+    hubness = retrieval.hubness_of(occurrence)
     figures = {
-        **retrieval.summary(similarities, task.relevant),
+        **retrieval.summary_of_ranks(ranks),
         **{f"hub_{name.removeprefix('hub_')}": value for name, value in hubness.items()},
         **timings.summary(),
     }
@@ -126,9 +128,9 @@ def finished(
     return FinishedRun(
         key=key,
         row=row,
-        ranks=tuple(int(rank) for rank in retrieval.ranks(similarities, task.relevant)),
+        ranks=tuple(ranks.tolist()),
         query_ids=task.query_ids,
-        occurrence=tuple(retrieval.k_occurrence(similarities).tolist()),
+        occurrence=tuple(occurrence.tolist()),
         heatmap=tuple(map(tuple, np.round(similarities[:_HEATMAP, :_HEATMAP].astype(np.float64), 4).tolist())),
     )
 
