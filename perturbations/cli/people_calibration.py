@@ -15,7 +15,11 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "calibrate", _calibrate, "solve parameters for severities of even distortion")
     parser.add_argument("--sources", type=Path, required=True, help="the sources manifest of the dataset")
     parser.add_argument(
-        "-p", "--perturbations", nargs="+", metavar="SUITE/NAME", help="default: all perturbations of videos"
+        "-p",
+        "--perturbations",
+        nargs="+",
+        metavar="SUITE/NAME",
+        help="default: all of videos that keep the size of frames",
     )
     parser.add_argument(
         "--variants",

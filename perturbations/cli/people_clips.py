@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
 def _add_realization(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dataset", default="", help="part of the realization's key, as in a corpus")
-    parser.add_argument("--item-id", help="part of the realization's key; default: the file's name")
+    parser.add_argument("--item-id", help="part of the realization's key; default: the file's name, less its ending")
     parser.add_argument("--variant", help="which of the suite's variants: released, paper, ...; default: its first")
     parser.add_argument(
         "--donors",
