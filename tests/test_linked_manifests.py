@@ -11,7 +11,8 @@ from perturbations import read_manifest
 from perturbations.cli.common import provenance
 from perturbations.errors import ManifestError
 from perturbations.manifest import files, sets
-from perturbations.manifest.kinds import CAPTIONS, CaptionRow
+from perturbations.manifest.kinds import CAPTIONS, VIDEOS, CaptionRow
+from perturbations.verify import run
 
 
 @pytest.mark.parametrize("through", ["manifests", "work"])
@@ -60,3 +61,18 @@ def test_what_lies_elsewhere_is_not_removed(tmp_path: Path, monkeypatch: pytest.
             sets.read_part(part, CAPTIONS)
         assert "(removed)" not in str(error.value)
         assert part.exists()
+
+
+def test_verify_knows_a_corpus_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "disk" / "results").mkdir(parents=True)
+    (tmp_path / "run" / "manifests").symlink_to(tmp_path / "disk" / "results")
+    monkeypatch.chdir(tmp_path / "run")
+    path = Path("manifests/d/mlvp/videos.parquet")
+    files.write(path, VIDEOS, [], {**provenance(path), "dataset": "d", "suite": "mlvp"})
+    stranger = Path("corpora/d/mlvp/fog/1/stranger.mp4")
+    stranger.parent.mkdir(parents=True)
+    stranger.touch()
+    summaries = run.verify([Path("manifests")], run.Options(fast=True, stall_limit_s=60))
+    findings = [str(finding) for summary in summaries for finding in summary.findings]
+    assert [finding for finding in findings if "no row names this file" in finding]
