@@ -3,13 +3,15 @@
     python benchmarks/costs.py measure raw.csv VIDEO[:FROM-TO] ... [--tiers high frames ...] [--only WORD ...]
     python benchmarks/costs.py parts VIDEO [--tiers high frames] [--only WORD ...]
     python benchmarks/costs.py table raw.csv     # writes perturbations/plan/costs.csv from it
+    python benchmarks/costs.py times raw.csv     # writes only its columns of times
     python benchmarks/costs.py captions MSRVTT_JSFUSION_test.csv [--captions 200]  # writes plan/caption_costs.csv
 
 `measure` makes every video perturbation, at every severity and in every variant, of short real clips by the code of the
-workflow's jobs, and writes the bytes of each stored clip per pixel and the CPU seconds per million pixels. `parts`
-tells apart what a job, a clip, its pixels and its stored pixels take. `table` fits to each scenario a line over the
-clips: its bytes per pixel by those of the clean clip in the same tier. `captions` measures perturbed captions with the
-offline players. `benchmarks/estimates.py` compares with runs.
+workflow's jobs, and writes the bytes of each stored clip and the CPU seconds, with how much longer than at its best
+the machine took right before and after (`perturbations/engine/speed.py`), by which they are divided. `parts` tells
+apart what a job, a clip, its pixels and its stored pixels take. `table` and `times`: see `cost_table.py`;
+`costs.csv` beside it holds the present table's times as they were measured. `captions` measures perturbed captions with
+the offline players. `benchmarks/estimates.py` compares with runs.
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
+import cost_table
 import numpy as np
-from costs_table import REPOSITORY, table
 
 from perturbations.demo import film
-from perturbations.engine import shards
+from perturbations.engine import shards, speed
 from perturbations.engine.source import source_of
 from perturbations.guides.registry import Known
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource
@@ -40,6 +42,7 @@ from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 from perturbations.system import storage
 
+REPOSITORY = Path(__file__).parents[1]
 TIERS = ("high", "frames", "lossless", "compatible", "released", "recipe")
 COLUMNS = (
     "perturbation",
@@ -53,6 +56,7 @@ COLUMNS = (
     "clean_bytes",
     "bytes",
     "cpu_s",
+    "slower",
 )
 
 
@@ -89,8 +93,9 @@ def clean_bytes(row: CompleteSource, tier: str, folder: Path) -> int:
         images = {frame.position: frame.image for frame in decoding.decode(clip, only=set(wanted))}
         framefile.write(target, np.stack([images[index] for index in wanted]))
     else:
-        clock = source_of(row).timing
-        encoding.encode(decoding.decode(clip), target, storage.PROFILES[tier], clock)
+        clock, profile = source_of(row).timing, storage.PROFILES[tier]
+        keys = uniform_indices(profile.key_frames, row.frame_count) if profile.key_frames else ()
+        encoding.encode(decoding.decode(clip), target, profile, clock, key_frames=set(keys))
     return target.stat().st_size
 
 
@@ -106,15 +111,15 @@ def measure(options: argparse.Namespace) -> None:
 
 
 def measured(tier: str, options: argparse.Namespace, root: Path) -> Iterator[dict[str, object]]:
-    before = cpu_s()
+    clock = Clock()
     rows = [shards.source_row("bench", listed(video)) for video in options.videos]
-    used = cpu_s() - before
+    used = clock.read()
     if options.variants == "first":
         if tier == "high":
             yield from lines(costs.SOURCES, "", 0, tier, rows, {}, {}, used)
         drawn = [shards.source_row("bench", drawn_clip(root, number)) for number in range(DRAWN)]
         sizes = {row.item_id: clean_bytes(row, tier, root) for row in drawn}
-        yield from lines(costs.DEMO, "", 0, tier, drawn, {}, sizes, 0)
+        yield from lines(costs.DEMO, "", 0, tier, drawn, {}, sizes, (0, 1))
     clean = {row.item_id: clean_bytes(row, tier, root) for row in rows}
     stored = storage_of(tier)
     analyses: dict[str, list[AnalysisRow]] = {}
@@ -124,22 +129,35 @@ def measured(tier: str, options: argparse.Namespace, root: Path) -> Iterator[dic
         if job.analysis is not None:
             name = job.analysis.text
             if name not in analyses:
-                before = cpu_s()
+                clock = Clock()
                 analyses[name] = analysed(job.analysis, rows, tier, root)
                 sizes = {row.item_id: row.bytes or 0 for row in analyses[name]}
-                yield from lines(f"analyses/{job.analysis.analysis}", "", 0, tier, rows, {}, sizes, cpu_s() - before)
+                yield from lines(f"analyses/{job.analysis.analysis}", "", 0, tier, rows, {}, sizes, clock.read())
             known = Known({row.item_id: row for row in analyses[name]}, analyses[name] if job.donors else [])
         folder, journal = root / f"{tier}-{number}", root / f"{tier}-{number}.jsonl"
-        before = cpu_s()
+        clock = Clock()
         done = list(
             shards.run_videos(job, rows, root=root, folder=folder, journal=journal, stall_limit_s=300, known=known)
         )
+        used = clock.read()
         for row in done:
             if row.error:
                 print(form.key, severity, row.item_id, row.error, file=sys.stderr)
         sizes = {row.item_id: row.bytes or 0 for row in done if not row.error}
-        yield from lines(form.key, form.variant, severity, tier, rows, clean, sizes, cpu_s() - before)
+        yield from lines(form.key, form.variant, severity, tier, rows, clean, sizes, used)
         subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+class Clock:
+    """The CPU seconds of what is done, and how much longer than usual the machine took right before and after it."""
+
+    def __init__(self) -> None:
+        self._before = speed.Probe().look()
+        self._began = cpu_s()
+
+    def read(self) -> tuple[float, float]:
+        used = cpu_s() - self._began
+        return used, (self._before + speed.Probe().look()) / 2
 
 
 DRAWN = 6
@@ -162,9 +180,9 @@ def lines(
     rows: Sequence[CompleteSource],
     clean: Mapping[str, int],
     sizes: Mapping[str, int],
-    used: float,
+    used: tuple[float, float],
 ) -> Iterator[dict[str, object]]:
-    """A line per clip; the CPU seconds of all clips are shared out by their pixels."""
+    """A line per clip; the CPU seconds of all clips (`used`, as `Clock` reads it) are shared out by their pixels."""
     pixels = {row.item_id: row.frame_count * row.width * row.height for row in rows}
     for row in rows:
         if name != "sources" and row.item_id not in sizes:
@@ -176,7 +194,8 @@ def lines(
             round(row.duration_s, 3),
             clean.get(row.item_id, 0),
             sizes.get(row.item_id, 0),
-            round(used * share, 4),
+            round(used[0] * share, 4),
+            round(used[1], 3),
         )
         yield dict(zip(COLUMNS, (name, variant, severity, tier, row.item_id, *measured), strict=True))
 
@@ -254,10 +273,11 @@ def job_cpu_s(
             analyses = analysed(job.analysis, rows, tier, root)
             known = Known({row.item_id: row for row in analyses}, analyses if job.donors else [])
         for number in range(REPEATS):
-            before = cpu_s()
+            clock = Clock()
             paths = {"folder": root / f"{number}", "journal": root / f"{number}.jsonl"}
             list(shards.run_videos(job, rows, root=root, stall_limit_s=300, known=known, **paths))
-            times.append(cpu_s() - before)
+            used, slower = clock.read()
+            times.append(used / slower)
     return Job(min(times), clips * frame * first.frame_count, clips * frame * kept)
 
 
@@ -282,11 +302,12 @@ def captions(options: argparse.Namespace) -> None:
 
 
 def job_of_captions(options: argparse.Namespace, key: str, severity: int, count: int) -> float:
-    """CPU seconds of a process that perturbs so many captions of a table."""
+    """CPU seconds of a process that perturbs so many captions of a table, on the machine at its best."""
     command = [sys.executable, "-c", PERTURB, str(options.table), key, str(severity), str(count)]
-    before = cpu_s()
+    clock = Clock()
     subprocess.run(command, check=True)
-    return cpu_s() - before
+    used, slower = clock.read()
+    return used / slower
 
 
 PERTURB = """
@@ -326,7 +347,10 @@ def main() -> None:
     command.set_defaults(run=captions)
     command = commands.add_parser("table")
     command.add_argument("raw", type=Path, nargs="+")
-    command.set_defaults(run=table)
+    command.set_defaults(run=lambda options: cost_table.write(options.raw))
+    command = commands.add_parser("times")
+    command.add_argument("raw", type=Path, nargs="+")
+    command.set_defaults(run=lambda options: cost_table.write_times(options.raw))
     options = parser.parse_args()
     options.run(options)
 

@@ -3,9 +3,10 @@
     python benchmarks/estimates.py compare VIDEO[:FROM-TO] ... [--suites mlvp ...] [--tiers high ...] [--severities 4]
 
 Clips are cut into files of their own, and each suite is made of them in each tier, in a temporary folder: a line says
-what was stored and how many CPU seconds the run's jobs took, without Snakemake's own. With `--in-process` only the jobs
-on clips are made, by their code in one process, and the estimate is that without their starts and the jobs that follow:
-faster, and the pixels of short clips count for more. `benchmarks/costs.py` measures what the estimates are made from.
+what was stored, how many CPU seconds the jobs took, without Snakemake, what the probe of the machine's speed
+said, and the ratio to the estimate without it. With `--in-process` only the jobs on clips are made, by their code in
+one process, and the estimate is that without their starts and the jobs that follow: faster, and the pixels of short
+clips count for more. `benchmarks/costs.py` measures what the estimates are made from.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from cost_table import BATCH_S
 from costs import TIERS, analysed, cpu_s, listed, storage_of
-from costs_table import BATCH_S
 
-from perturbations.engine import estimates, shards
+from perturbations.engine import estimates, shards, speed
 from perturbations.guides.registry import Known
 from perturbations.manifest.kinds import AnalysisRow
 from perturbations.media import program
@@ -38,8 +39,20 @@ REPOSITORY = Path(__file__).parents[1]
 
 def compare(options: argparse.Namespace) -> None:
     """Estimate corpora, make them by the workflow, and print both: a line per suite and tier."""
-    print("| suite | tier | stored, MB | estimate | stored / estimate | CPU, s | estimate | CPU / estimate | load |")
-    print("|---|---|---|---|---|---|---|---|---|", flush=True)
+    heads = (
+        "suite",
+        "tier",
+        "stored, MB",
+        "estimate",
+        "ratio",
+        "CPU, s",
+        "estimate",
+        "ratio",
+        "probe",
+        "ratio without",
+    )
+    print(f"| {' | '.join(heads)} | load |")
+    print("|---" * (len(heads) + 1) + "|", flush=True)
     with tempfile.TemporaryDirectory(prefix="estimates-") as name:
         clips = [cut(video, Path(name) / "videos") for video in options.videos]
         for suite in options.suites:
@@ -77,7 +90,10 @@ def compared(root: Path, clips: Sequence[Path], suite: str, tier: str, options: 
     storage_key = {"tier": tier} if tier in ("frames", "recipe") else {"tier": "video", "profile": tier}
     raw = {"datasets": {"real": dataset}, "suites": {suite: wanted}, "storage": storage_key}
     (root / "config.yaml").write_text(json.dumps(raw))
+    probe = speed.Probe()
+    probe.look()
     estimate = estimated(root, raw, f"{suite}_real")
+    probe.look()
     if options.in_process:
         size, used = jobs_alone(root, clips, suite, tier, options)
         expected_s = estimate.cpu_s - (costs.JOB_S - BATCH_S) * estimate.jobs - costs.CORPUS_S
@@ -86,7 +102,8 @@ def compared(root: Path, clips: Sequence[Path], suite: str, tier: str, options: 
         used = jobs_cpu_s(root, f"{suite}_real", cores=options.cores)
         size = sum(path.stat().st_size for path in (root / "corpora").rglob("*") if path.is_file())
     stored = f"{size / 1e6:.1f} | {estimate.bytes / 1e6:.1f} | {ratio(size, estimate.bytes)}"
-    cpu = f"{used:.1f} | {expected_s:.1f} | {ratio(used, expected_s)}"
+    alone, expected_s = expected_s * speed.USUAL, expected_s * probe.slower
+    cpu = f"{used:.1f} | {expected_s:.1f} | {ratio(used, expected_s)} | {probe.slower:.2f} | {ratio(used, alone)}"
     return f"| {suite} | {tier} | {stored} | {cpu} | {os.getloadavg()[1]:.1f} |"
 
 

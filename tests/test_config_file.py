@@ -44,6 +44,8 @@ REFUSED = {
     "no YAML": ("a: b: c\n", r", line 1: this is not YAML: mapping values are not allowed"),
     "tab": ("a:\n\tb: 1\n", r", line 2: this is not YAML"),
     "open": ("a: [1\nb: 2\n", r", line 2: this is not YAML"),
+    "open text": (PLAIN + "seed: 'a\nb: 2\n", r", line 5: this is not YAML: .*quoted scalar that begins in line 3"),
+    "UTF-16": (PLAIN.encode("utf-16"), r", line 1: this is not UTF-8 text; it is UTF-16: save it as UTF-8"),
     "NUL": ("a: \0", r"is not YAML: .*(control|special) characters are not allowed"),
     "not UTF-8": (b"a: 1\nb: \xff\n", r", line 2: this is not UTF-8 text"),
 }

@@ -138,6 +138,24 @@ def test_a_key_of_the_command_line_has_no_line(tmp_path: Path) -> None:
     assert [line.partition(": I")[0] for line in lines] == ["config.yaml, line 3: seed", "command line: shard_size"]
 
 
+def test_values_of_the_command_line_have_the_types_that_they_have_in_a_file(tmp_path: Path) -> None:
+    """Within braces Snakemake gives texts: BaseLoader of PyYAML reads them."""
+    text = "datasets: {demo: {adapter: demo}}\nsuites: {mlvp: {}}\n"
+    line = "{evaluation: {steps: 2, pretrained: null, continual: true, seeds: [1, 7]}, limits: {frames: 1_000},"
+    line += " storage: {tier: frames, num_frames: 8}, datasets: {demo: {adapter: demo, subset: [10, null], split: 3}},"
+    line += " suites: {mlvp: {severities: [1, 5], parameters: {fog: {1: {decay: .5}}}}}, seed: 4}"
+    given = yaml.load(line, Loader=yaml.BaseLoader) | {"seed": 4}
+    read = parsed(tmp_path, text, given)
+    assert (read.evaluation.steps, read.evaluation.pretrained, read.evaluation.continual) == (2, None, True)
+    assert (read.evaluation.seeds, read.suites["mlvp"].severities) == ((1, 7), (1, 5))
+    assert read.storage.model_dump()["num_frames"] == 8
+    assert read.limits.frames == 1000
+    assert (read.datasets["demo"].subset, read.datasets["demo"].split) == (("10", "null"), "3")
+    assert read.suites["mlvp"].parameters["fog"][1] == {"decay": 0.5}
+    (wrong,) = told(tmp_path, text, {"evaluation": {"steps": "two", "seeds": ["1"]}})
+    assert wrong == "command line: evaluation.steps: Input should be a valid integer, not 'two'"
+
+
 def test_a_key_of_a_second_file_stands_where_its_value_counts(tmp_path: Path) -> None:
     first, second = tmp_path / "config.yaml", tmp_path / "more.yaml"
     first.write_text(PLAIN + "seed: -1\nshard_size: 0\n")
@@ -184,6 +202,20 @@ def test_an_empty_suite_or_section_has_its_defaults(tmp_path: Path) -> None:
     sections = "".join(f"{name}:\n" for name in ("backends", "evaluation", "composed", "storage", "limits"))
     empty = parsed(tmp_path, "datasets: {demo: {adapter: demo}}\nsuites:\n  mlvp:\n" + sections)
     assert empty == parsed(tmp_path, PLAIN)
+
+
+def test_what_holds_keys_and_is_left_empty_has_its_defaults(tmp_path: Path) -> None:
+    suite = "  mlvp: {parameters: , captions: }\n  mm_robustness: {captions: {parameters: }}\n"
+    text = "datasets: {demo: {adapter: demo}}\nsuites:\n" + suite + "backends: {captions: , style: , frost: }\n"
+    plain = "datasets: {demo: {adapter: demo}}\nsuites: {mlvp: , mm_robustness: }\n"
+    assert parsed(tmp_path, text) == parsed(tmp_path, plain)
+
+
+def test_of_a_list_with_a_repetition_the_other_members_are_looked_at(tmp_path: Path) -> None:
+    text = "datasets: {demo: {adapter: demo}}\nsuites:\n  mlvp:\n    perturbations: [fog, snoww, fog, snow]\n"
+    repeated, unknown = told(tmp_path, text)
+    assert "twice: 'fog'" in repeated
+    assert "unknown 'snoww'" in unknown
 
 
 def test_a_profile_has_no_effect_on_frames(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from perturbations.manifest.kinds import MIXES, QRELS, SOURCES, TEXTS, VIDEOS, M
 from perturbations.plan import recipe
 from perturbations.suites import registry as suites
 from perturbations.system import storage
+from perturbations.verify import run
 
 FORMATS = ["hub", "webdataset", "mteb", "croissant"]
 
@@ -333,6 +334,49 @@ def test_a_folder_of_something_else_is_refused(tree: Path, tmp_path: Path) -> No
     (tmp_path / "link").symlink_to(tmp_path / "hub")
     with pytest.raises(OutputError, match="is a link"):
         export("hub", videos_of(tree), tmp_path / "link")
+
+
+@pytest.mark.parametrize("place", ["corpora/mine", "manifests/mine/out", "manifests"])
+def test_a_folder_that_the_workflow_fills_is_refused(
+    tree: Path, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(tree)
+    for name, manifest in (
+        ("vtr_tta", videos_of(tree)),
+        ("hub", tree / "manifests/data/mm_robustness/captions.parquet"),
+    ):
+        assert main(["export", str(manifest), "--format", name, "-o", str(tree / place)]) == 1
+        assert "which the workflow fills; choose another folder" in capsys.readouterr().err
+    assert contents(tree) == before
+
+
+def test_a_stored_video_that_may_not_be_read_costs_no_other(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tree / str(next(row.path for row in files.read_rows(videos_of(tree), VIDEOS) if row.path))
+    digest = storage.sha256
+
+    def refused(path: Path) -> str:
+        if path == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return digest(path)
+
+    monkeypatch.setattr(storage, "sha256", refused)
+    result = export("hub", videos_of(tree), tmp_path / "out")
+    assert [finding.problem for finding in result.failed] == [f"the file cannot be read: {closed}: permission denied"]
+    assert result.written == 3 * len(ITEMS) - 1
+    closed = tree / "clean/1.mp4"
+    summary = next(run.verify([tree / "manifests/data/sources.parquet"], run.Options(fast=True)))
+    assert [f"{closed}: permission denied" in finding.problem for finding in summary.findings].count(True) == 1
+
+
+def test_a_folder_of_manifests_is_no_manifest_and_not_to_be_deleted(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(videos_of(tree).parent), "--format", "hub", "-o", str(tmp_path / "out")]) == 1
+    message = capsys.readouterr().err
+    assert "is a folder; name a manifest in it: mixed_severity.parquet, mixed_types.parquet, multimodal" in message
+    assert "delete" not in message
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import namedtuple
 from collections.abc import Sequence
@@ -255,6 +256,16 @@ def test_models_that_are_not_there_stop_an_evaluation(project: Project, tmp_path
     (tmp_path / "model/config.json").write_text("{}")
     assert any("has no tokenizer" in line for line in summary_of(project, "evaluate_tiny").errors)
     (tmp_path / "model/vocab.txt").touch()
+    for text, words in (
+        ("{", "config.json does not say what it is"),
+        ("{}", "no `model_type`"),
+        ('{"model_type": "clp"}', "allowed: .*clip.*; did you mean clip"),
+        ('{"model_type": "clip"}', r"no \*.safetensors file"),
+    ):
+        (tmp_path / "model/config.json").write_text(text)
+        (line,) = summary_of(project, "evaluate_tiny").errors
+        assert re.search(words, line), line
+    (tmp_path / "model/model.safetensors").touch()
     assert not summary_of(project, "evaluate_tiny").errors
     project.config["evaluation"] = {"pretrained": str(tmp_path / "nothing")}
     assert any("no such folder" in line for line in summary_of(project, "evaluate_tiny").errors)
@@ -345,7 +356,7 @@ def test_the_command_names_what_it_does_not_know(tmp_path: Path) -> None:
     project = new_project(tmp_path)
     lost = project.perturb("check", "mlvp_tiny")
     assert lost.returncode == 1
-    assert "no such file: config.yaml" in lost.stderr
+    assert "config.yaml: no such file" in lost.stderr
     project.write_config()
     unknown = project.perturb("check", "mlvp_tny")
     assert unknown.returncode == 1

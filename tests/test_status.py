@@ -93,6 +93,15 @@ def test_the_time_left_is_what_finished_jobs_took(root: Path) -> None:
     assert collected.seconds_left == pytest.approx(11 * 8)
 
 
+@pytest.mark.parametrize("cell", ["nan", "inf", "-1", "x", ""])
+def test_a_benchmark_without_a_time_is_not_counted(root: Path, cell: str) -> None:
+    for path in (root / "work/benchmarks").rglob("*.tsv"):
+        path.write_text(f"s\th:m:s\n{cell}\t0:00:20\n")
+    collected = status.collect(root)
+    assert collected.seconds_left is None
+    assert stage(collected, "videos").per_minute is None
+
+
 def test_a_dead_process_holds_nothing(root: Path) -> None:
     (root / "work/d/mlvp/fog/2/s1.lock").write_text(f"{2**22 + 1} on {platform.node()}")
     assert status.collect(root).jobs == 0
@@ -133,7 +142,7 @@ def test_damaged_missing_and_foreign_files(root: Path) -> None:
     (fog / "2" / "s9.parquet").mkdir()
     (root / "work" / "d" / "rejected.jsonl").write_text("[")
     (root / "work" / "my files").mkdir()
-    (root / "work" / "d" / "mlvp" / "recipes.jsonl").open("a").write('["../../x/1","{}"]\n[1]\n{')
+    (root / "work" / "d" / "mlvp" / "recipes.jsonl").open("a").write('["../../x/1","{}"]\n[1]\nnull\n3\n{')
     collected = status.collect(root)
     assert stage(collected, "videos").done == 2 + 0 + 1  # the journals'
     assert stage(collected, "videos").total == 18

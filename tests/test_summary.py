@@ -43,6 +43,9 @@ def test_it_is_short_in_a_terminal(root: Path, monkeypatch: pytest.MonkeyPatch) 
     text = summary.text(collected)
     assert "mlvp videos of d:  6 of 18 clips  1 quarantined  6.0 kB" in text
     assert "1 x d annotation: no video file ('x')" in text
+    (root / "work/d/rejected.jsonl").write_text("".join(f'{{"error":"{word}","item_id":"x"}}\n' for word in "abcde"))
+    reasons = summary.text(summary.collect(root)).splitlines()
+    assert "6 quarantined or missing, 3 more reasons in `perturb status`:" in reasons
     many = [f"{number}" for number in range(30)]
     monkeypatch.setattr(summary, "_corpora", lambda stages: many)
     assert len(summary.text(collected).splitlines()) == 15
@@ -60,6 +63,20 @@ def test_the_page_escapes_what_it_shows(
     assert "&lt;script&gt;{{ 7 * 7 }}\\u202e" in page
     assert "<script" not in page
     assert "http" not in page
+
+
+def test_the_command_names_the_page_that_it_wrote_and_makes_none_where_nothing_was_planned(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(root)
+    assert main(["summary", "-o", "my page.html"]) == 0
+    assert (root / "my page.html").is_file()
+    assert capsys.readouterr().out.splitlines()[-1] == "Pages: my page.html."
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    assert main(["summary"]) == 1
+    assert "nothing was planned here" in capsys.readouterr().err
+    assert not list(Path().iterdir())
 
 
 def test_an_empty_folder_has_a_summary(tmp_path: Path) -> None:

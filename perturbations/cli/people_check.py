@@ -30,7 +30,9 @@ def _check(options: argparse.Namespace) -> int:
 
     files = [Path("config.yaml"), *options.configfile]
     if absent := [path for path in files if not path.is_file()]:
-        raise ConfigError(f"no such file: {absent[0]}; run this where config.yaml is")
+        hint = "; run this where config.yaml is" if absent[0] == files[0] else ""
+        what = "it is a directory" if absent[0].is_dir() else "no such file"
+        raise ConfigError(f"{shown.line(str(absent[0]))}: {what}{hint}")
     config = configuration.parse(config_file.load(files), places.read(files))
     limits.use(limits.parse(config.limits.model_dump_json()))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from perturbations.cli.arguments import Commands, add_command
@@ -36,6 +37,7 @@ def _init(options: argparse.Namespace) -> int:
     for path, text in files.items():
         storage.write_text(path, text)
         print(shown.line(str(path)))
+    print(f"Now: cd {shown.line(shlex.quote(str(folder)))} && snakemake --cores 2")
     return 0
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perturbations.verify.run import Options, Summary
 
 _MOST_SHOWN = 100
+_MOST_STRANGERS = 3  # files per folder: a changed configuration leaves whole folders
 
 
 def add(commands: Commands) -> None:
@@ -96,25 +97,30 @@ def _as_json(summary: Summary) -> dict[str, object]:
 
 def _print_findings(paths: Sequence[Path], settings: Options) -> int:
     """Verify, print the findings, and return the number of problems."""
-    from perturbations.verify import run
+    from perturbations.verify import run, tree
 
-    problems = 0
+    problems = strangers = 0
     for summary in run.verify(paths, settings):
         path = shown.line(str(summary.path))
-        for finding in summary.findings[:_MOST_SHOWN]:
+        most = _MOST_SHOWN if summary.is_manifest else _MOST_STRANGERS
+        for finding in summary.findings[:most]:
             print(f"  {shown.line(str(finding))}")
-        if len(summary.findings) > _MOST_SHOWN:
-            print(f"  and {len(summary.findings) - _MOST_SHOWN} more of {path}")
+        if len(summary.findings) > most:
+            print(f"  and {len(summary.findings) - most} more of {path}")
         for remark, count in summary.remarks.items():
             print(f"  {path}: {count} rows: {shown.line(remark)}")
         for note in summary.notes:
             print(f"  {path}: {shown.line(note)}")
         repaired = f", {summary.mended} repaired" if summary.mended else ""
-        print(
-            f"{path}: {summary.rows} rows, {summary.incomplete} of them quarantined or missing; "
-            f"{len(summary.findings)} problems{repaired}"
-        )
+        counted = f"{summary.rows} rows, {summary.incomplete} of them quarantined or missing; "
+        print(f"{path}: {counted if summary.is_manifest else ''}{len(summary.findings)} problems{repaired}")
+        strangers += sum(finding.problem == tree.UNNAMED for finding in summary.findings)
         problems += len(summary.findings)
+    if strangers:
+        print(
+            f"{strangers} files that no row names: of perturbations, severities or clips that config.yaml had before, "
+            "or of others. Nothing reads them; delete those that you do not need."
+        )
     return problems
 
 

@@ -83,6 +83,14 @@ class Dataset(Strict):
         description="how many items may fail before the run does; the default is the global value",
     )
 
+    @field_validator("annotations", "videos", "ids", mode="before")
+    @classmethod
+    def _is_no_empty_path(cls, value: object) -> object:
+        """pathlib takes an empty text for the working directory."""
+        if value == "":
+            raise ValueError("the path is empty; `.` is the working directory")
+        return value
+
     @field_validator("adapter")
     @classmethod
     def _is_known(cls, name: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from perturbations.datasets import registry as datasets
-from perturbations.engine import estimates, readiness
+from perturbations.engine import estimates, readiness, speed
 from perturbations.engine.estimates import Collection, Time
 from perturbations.errors import ConfigError, ManifestError, cut
 from perturbations.plan import config as configuration
@@ -72,18 +72,40 @@ def check(
         _count(config, name, collection, wanted, report)
     for dataset in sorted(wanted.checked_captions):
         _count_captions(config, dataset, report)
-    times: dict[str, Time] = {}
-    if wanted.videos or wanted.sources or wanted.analyses:
-        times["clips"] = _estimate(config, wanted, surveyed, report, in_store)
-    if wanted.captions:
-        times["captions"] = estimates.of_captions(config, wanted)
-    if wanted.evaluations or wanted.galleries or wanted.trains:
-        times["evaluation"] = estimates.of_evaluations(config, wanted, surveyed)
+    times = _times(config, wanted, surveyed, report, local=local, in_store=in_store)
     if not (times or wanted.composes):
         report.lines.append("to make: no clips, captions or evaluations; what these targets need of them exists")
     if times:
         report.lines.append(f"time: {_sum(times, cores)}{', without composed retrieval' if wanted.composes else ''}")
     return report
+
+
+def _times(
+    config: configuration.Config,
+    wanted: Wanted,
+    surveyed: dict[str, Collection],
+    report: Report,
+    *,
+    local: bool,
+    in_store: bool,
+) -> dict[str, Time]:
+    """The time of each kind of job, on this machine where it is the one that they run on."""
+    of_kinds: dict[str, Callable[[], Time]] = {}
+    if wanted.videos or wanted.sources or wanted.analyses:
+        of_kinds["clips"] = lambda: _estimate(config, wanted, surveyed, report, in_store)
+    if wanted.captions:
+        of_kinds["captions"] = lambda: estimates.of_captions(config, wanted)
+    if wanted.evaluations or wanted.galleries or wanted.trains:
+        of_kinds["evaluation"] = lambda: estimates.of_evaluations(config, wanted, surveyed)
+    probe = speed.Probe()
+    times: dict[str, Time] = {}
+    for kind, estimate in of_kinds.items():
+        if local:
+            probe.look()
+        times[kind] = estimate()
+        if local:
+            probe.look()
+    return {kind: replace(each, cpu_s=each.cpu_s * probe.slower) for kind, each in times.items()}
 
 
 # --- clips ------------------------------------------------------------------------------------------------------------

@@ -9,13 +9,14 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from perturbations.backbones import registry as backbones
 from perturbations.errors import PerturbationError, first_line
 from perturbations.guides import registry as guides
 from perturbations.plan import config as configuration
 from perturbations.plan import recipe
 from perturbations.plan.preflight import Wanted
 from perturbations.suites import registry
-from perturbations.system import project
+from perturbations.system import checkpoints, project
 from perturbations.system.settings import Strict
 from perturbations.system.storage import PROFILES
 
@@ -52,7 +53,8 @@ def _of_evaluation(config: configuration.Config, *, local: bool) -> Iterator[str
         if wanted.reader == "decord" and find_spec("decord") is None:
             yield "evaluation.reader: decord is not installed: `pip install decord`, or take the reader pyav"
     if wanted.pretrained is not None:
-        yield from _of_weights("evaluation.pretrained", wanted.pretrained, tokenizer=True)
+        lacking = list(_of_weights("evaluation.pretrained", wanted.pretrained, tokenizer=True))
+        yield from lacking or _of_backbone("evaluation.pretrained", wanted.pretrained)
     if wanted.checkpoint is not None and not wanted.checkpoint.is_file():
         yield f"evaluation.checkpoint: no such file: {wanted.checkpoint}"
     if config.composed.language_model is not None:
@@ -82,6 +84,22 @@ def _of_weights(key: str, name: str, *, tokenizer: bool = False) -> Iterator[str
 
     if reason := _reason(lambda: hub.missing_weights(name)):
         yield f"{key}: {reason}"
+
+
+def _of_backbone(key: str, name: str) -> Iterator[str]:
+    """What keeps a folder from being a model that evaluations know; its weights are not read."""
+    folder = Path(name)
+    if not folder.is_dir():
+        return
+
+    def look() -> None:
+        described = checkpoints.read_config(checkpoints.Checkpoint(name, "", folder))
+        backbones.backbone(described["model_type"], folder)
+
+    if reason := _reason(look):
+        yield f"{key}: {reason}"
+    elif not any(folder.glob("*.safetensors")):
+        yield f"{key}: {name} holds no weights: no *.safetensors file"
 
 
 def _reason(look: Callable[[], str | None]) -> str | None:

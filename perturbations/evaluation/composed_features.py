@@ -20,7 +20,7 @@ from perturbations.manifest.kinds import COMPLETE, ClipRow, CompleteSource, Sour
 from perturbations.progress import logged
 from perturbations.system import storage
 from perturbations.system.checkpoints import library
-from perturbations.system.settings import Reader
+from perturbations.system.readers import Reader
 from perturbations.tta import encode_gallery
 
 CLEAN = "clean"

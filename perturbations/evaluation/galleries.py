@@ -17,7 +17,7 @@ from perturbations.manifest.kinds import CaptionRow, CompleteSource, SourceRow
 from perturbations.plan.evaluation import Direction
 from perturbations.system import storage
 from perturbations.system.checkpoints import library
-from perturbations.system.settings import Reader
+from perturbations.system.readers import Reader
 from perturbations.tta import encode_gallery
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch

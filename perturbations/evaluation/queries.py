@@ -21,7 +21,7 @@ from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, Te
 from perturbations.media.clip import uniform_indices
 from perturbations.progress import logged
 from perturbations.system import storage
-from perturbations.system.settings import Reader
+from perturbations.system.readers import Reader
 from perturbations.tta.inputs import Batch, ByteFrames
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ def companion(path: Path, kind: Kind[Any]) -> list[Any]:
 
     The paths of clips are absolute. Raises `ManifestError` where the manifest is damaged.
     """
-    folder = Path(path).absolute().parent
+    folder = locations.lying(path).absolute().parent
     for place in (folder, *folder.parents)[:_LEVELS]:
         manifest = place / f"{kind.name}.parquet"
         if manifest.is_file() and files.kind_of(manifest) == kind:

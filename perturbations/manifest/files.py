@@ -286,6 +286,11 @@ def _opened(path: Path) -> pq.ParquetFile:
     except FileNotFoundError as error:
         raise ManifestError(f"no such manifest: {path}") from error
     except (OSError, ValueError, pa.ArrowException) as error:
+        if path.is_dir():
+            held = ", ".join(sorted(member.name for member in path.glob("*.parquet"))) or "it holds none"
+            raise ManifestError(f"{path} is a folder; name a manifest in it: {held}") from error
+        if isinstance(error, PermissionError):
+            raise ManifestError(f"{path} cannot be read: permission denied") from error
         raise ManifestError(f"{path} is not a Parquet file: {error}; {_ANEW}") from error
 
 

@@ -26,17 +26,18 @@ from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.errors import ConfigError
 from perturbations.guides import registry as guides
-from perturbations.plan import problems, pruning
+from perturbations.plan import command_line, left_empty, problems, pruning, workplace
 from perturbations.plan.composed_config import Composed
-from perturbations.plan.places import NOWHERE, Places
+from perturbations.plan.places import COMMAND_LINE, NOWHERE, Places
 from perturbations.plan.problems import Problem
 from perturbations.plan.storage_config import FramesStorage as FramesStorage
 from perturbations.plan.storage_config import RecipeStorage as RecipeStorage
 from perturbations.plan.storage_config import Storage as Storage
 from perturbations.plan.storage_config import VideoStorage as VideoStorage
 from perturbations.suites import registry
-from perturbations.system import limits
-from perturbations.system.settings import MOST_ITEMS, AnySeverity, ModelName, Reader, Strict, Whole, distinct
+from perturbations.system import limits, settings
+from perturbations.system.readers import Reader
+from perturbations.system.settings import MOST_ITEMS, AnySeverity, ModelName, Strict, Whole, distinct
 from perturbations.tta.methods import registry as methods
 
 if TYPE_CHECKING:
@@ -44,8 +45,10 @@ if TYPE_CHECKING:
 else:
     AnyDataset = datasets.settings_of_any()
 
-Severity = Annotated[int, Field(ge=1, le=5)]
-
+Severity = Annotated[Whole, Field(ge=1, le=5)]
+_KeySeverity = Annotated[int, Field(ge=1, le=5)]
+_KeyAnySeverity = Annotated[int, Field(ge=1, le=7)]
+"""As a key: in JSON, keys are texts."""
 
 Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
 Seed = Annotated[int, Field(strict=True, ge=SEEDS.low, le=SEEDS.high)]
@@ -120,7 +123,7 @@ class Captions(Strict):
     severities: Literal["all"] | tuple[AnySeverity, ...] = Field(
         "all", description="all that each perturbation has, or a list, of which it takes those that it has"
     )
-    parameters: dict[str, dict[AnySeverity, dict[str, Any]]] = Field(
+    parameters: dict[str, dict[_KeyAnySeverity, dict[str, Any]]] = Field(
         default_factory=dict,
         description="values that replace the published ones: perturbation -> severity -> parameter -> value",
     )
@@ -160,7 +163,7 @@ class Suite(Strict):
     calibration: Path | None = Field(
         None, description="calibrated: the table; the default is manifests/<dataset>/calibration.json"
     )
-    parameters: dict[str, dict[Severity, dict[str, Any]]] = Field(
+    parameters: dict[str, dict[_KeySeverity, dict[str, Any]]] = Field(
         default_factory=dict,
         description="numbers that replace the published ones: perturbation -> severity -> parameter -> value",
     )
@@ -243,14 +246,14 @@ class Evaluation(Strict):
 class Limits(Strict):
     """What one file may ask for before its item is refused. Limits change no result and cause no rerun."""
 
-    frame_pixels: int = Field(
+    frame_pixels: Whole = Field(
         limits.DEFAULT.frame_pixels,
         ge=1,
         description="width x height of a frame, or of an image of a style or of frost",
     )
-    frames: int = Field(limits.DEFAULT.frames, ge=1, description="frames of a video file, whole or cut from")
-    seconds: int = Field(limits.DEFAULT.seconds, ge=1, description="length of a video file, whole or cut from, in s")
-    decode_mib: int = Field(
+    frames: Whole = Field(limits.DEFAULT.frames, ge=1, description="frames of a video file, whole or cut from")
+    seconds: Whole = Field(limits.DEFAULT.seconds, ge=1, description="length of a video file, whole or cut from, in s")
+    decode_mib: Whole = Field(
         limits.DEFAULT.decode_mib,
         ge=1,
         description="memory that decoding a file takes, in MiB, computed before the first frame is decoded",
@@ -261,9 +264,6 @@ def _with_suites(schema: JsonDict) -> None:
     """Let the JSON schema list the suites."""
     schema["propertyNames"] = {"enum": list(registry.suites())}
     schema["additionalProperties"] = {"anyOf": [schema["additionalProperties"], {"type": "null"}]}
-
-
-_SECTIONS = ("backends", "evaluation", "composed", "storage", "limits")
 
 
 class Config(Strict):
@@ -291,6 +291,15 @@ class Config(Strict):
     )
     limits: Limits = Field(default_factory=Limits, description="what one file may ask for before its item is refused")
     _places: Places = PrivateAttr(NOWHERE)
+    _workplace: Path = PrivateAttr(Path())
+
+    def at(self, path: str | Path) -> Path:
+        """Where planning finds a path that begins where jobs work: in the working directory, or below a prefix."""
+        return self._workplace / path
+
+    def from_there(self, path: Path) -> Path:
+        """A path of planning as jobs write it."""
+        return workplace.from_there(path, self._workplace)
 
     @property
     def places(self) -> Places:
@@ -300,13 +309,8 @@ class Config(Strict):
     @model_validator(mode="before")
     @classmethod
     def _empty_is_default(cls, raw: object) -> object:
-        """A section or a suite that is named and left empty has its defaults: YAML reads `mlvp:` as null."""
-        if not isinstance(raw, dict):
-            return raw
-        filled = {key: value for key, value in raw.items() if value is not None or key not in _SECTIONS}
-        if isinstance(suites := filled.get("suites"), dict):
-            filled["suites"] = {name: {} if wanted is None else wanted for name, wanted in suites.items()}
-        return filled
+        """What holds keys, and is named and left empty, has its defaults: YAML reads `mlvp:` as null."""
+        return left_empty.filled(raw)
 
     @field_validator("suites")
     @classmethod
@@ -326,20 +330,22 @@ class Config(Strict):
 
     def calibration_of(self, dataset: str, suite: str) -> Path:
         """Where the table lies that a calibrated suite takes its numbers from."""
-        return self.suites[suite].calibration or Path("manifests") / dataset / "calibration.json"
+        return self.suites[suite].calibration or self.at(f"manifests/{dataset}/calibration.json")
 
     def donors_of(self, dataset: str) -> str:
         """The dataset whose clips are inserted into those of `dataset`."""
         return self.datasets[dataset].donors or dataset
 
 
-def parse(raw: dict[str, Any], places: Places = NOWHERE) -> Config:
+def parse(raw: dict[str, Any], places: Places = NOWHERE, place: Path = Path()) -> Config:
     """Check a configuration and give it types; `places` is where its keys stand.
 
+    Where jobs work in another folder, `place`, relative paths of files that exist before the run become absolute.
     Raises `ConfigError` with one line per mistake, each naming its place and key, all mistakes at once.
     """
+    raw = _with_types(raw, places)
     try:
-        config = Config.model_validate(raw)
+        config = Config.model_validate(raw, context=settings.ABSOLUTE if place.parts else None)
     except ValidationError as error:
         wrong = problems.of_types(error, Config.model_json_schema)
         rest = _of_the_rest(raw, error) if len(wrong) < problems.MOST_PROBLEMS else []
@@ -347,7 +353,21 @@ def parse(raw: dict[str, Any], places: Places = NOWHERE) -> Config:
         raise AssertionError("an invalid configuration has a problem") from error
     problems.raise_all(_of_meaning(config), places=places)
     config._places = places
+    config._workplace = place
     return config
+
+
+def _with_types(raw: dict[str, Any], places: Places) -> dict[str, Any]:
+    """A configuration whose values of the command line are no texts where none are expected."""
+    if not any(place.source == COMMAND_LINE for place in places.by_key.values()):
+        return raw
+    changed = command_line.typed(raw, places)
+    try:
+        Config.model_validate(changed)
+    except ValidationError as error:
+        changed = command_line.with_texts(changed, raw, error)
+    assert isinstance(changed, dict)
+    return changed
 
 
 def _of_meaning(config: Config) -> list[Problem]:

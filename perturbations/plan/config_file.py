@@ -7,6 +7,7 @@ Nested aliases (an alias of an alias of an alias) grow to any size as soon as th
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +24,7 @@ MOST_BYTES = 4 * 1024**2
 _MOST_NODES = 1_000_000
 _MOST_DEPTH = 32
 _EVALUATED = "__use_yte__"
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _TAGS = tuple(
     f"tag:yaml.org,2002:{name}" for name in ("bool", "float", "int", "map", "null", "omap", "seq", "set", "str")
 )
@@ -46,7 +48,8 @@ def check(path: Path) -> None:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{path}, line {line}: this is not UTF-8 text") from None
+        other = "; it is UTF-16: save it as UTF-8" if data.startswith(_UTF_16) else ""
+        raise ConfigError(f"{path}, line {line}: this is not UTF-8 text{other}") from None
     # JSON first, as Snakemake does: it may contain tabs.
     if not _is_json(path, text):
         _check_yaml(path, text)
@@ -80,7 +83,8 @@ def _constructed(path: Path, text: str) -> object:
         return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:  # such as a list that is a key
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError(f"{path}{line}: {cut(str(error.problem))}") from None
+        words = " ".join(str(part) for part in (error.context, error.problem) if part)
+        raise ConfigError(f"{path}{line}: {cut(words)}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:  # of PyYAML, such as for "!!int"
         raise ConfigError(f"{path} has a value that cannot be read: {cut(str(error))}") from None
 
@@ -151,9 +155,17 @@ def _check_yaml(path: Path, text: str) -> None:
         place = f", line {mark.line + 1}" if mark else ""
         column = f" (column {mark.column + 1})" if mark else ""
         words = cut(str(error.problem or error.context))
-        raise ConfigError(f"{path}{place}: this is not YAML: {words}{column}") from None
+        raise ConfigError(f"{path}{place}: this is not YAML: {words}{column}{_begun(error)}") from None
     except yaml.YAMLError as error:  # characters that YAML does not allow
         raise ConfigError(f"{path}{_of_character(text)}: this is not YAML: {cut(str(error))}") from None
+
+
+def _begun(error: yaml.MarkedYAMLError) -> str:
+    """Where what is not ended begins, such as a text without its second quote: often the line with the mistake."""
+    begun, noticed = error.context_mark, error.problem_mark
+    if begun is None or noticed is None or begun.line == noticed.line:
+        return ""
+    return f", {cut(str(error.context))} that begins in line {begun.line + 1}"
 
 
 def _of_character(text: str) -> str:

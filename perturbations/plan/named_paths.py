@@ -21,7 +21,8 @@ def check_paths(name: str, dataset: Dataset, places: Places = NOWHERE) -> None:
     for key in ("annotations", "ids"):
         path = getattr(dataset, key)
         if path is not None and not os.path.isfile(path):
-            missing.append(Problem(("datasets", name, key), f"no such file: {cut(str(path))}"))
+            kind = "; it is a directory" if os.path.isdir(path) else ""
+            missing.append(Problem(("datasets", name, key), f"no such file: {cut(str(path))}{kind}"))
     if dataset.videos is not None and not os.path.isdir(dataset.videos):
         text = f"no such directory: {cut(str(dataset.videos))}"
         missing.append(Problem(("datasets", name, "videos"), text))

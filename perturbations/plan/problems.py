@@ -313,6 +313,17 @@ def _explained(item: ErrorDetails) -> str:
         return f"Input should be {item['ctx']['expected_tags']}, not {short(item['ctx']['tag'])}"
     if kind == "value_error":
         return str(item["ctx"]["error"])
+    return f"Input should be {_IN_YAML[kind]}, not {short(item['input'])}" if kind in _IN_YAML else _not(item)
+
+
+_IN_YAML = {
+    **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "a mapping of keys to values"),
+    "tuple_type": "a list",
+}
+"""What pydantic names by its Python types."""
+
+
+def _not(item: ErrorDetails) -> str:
     return f"{cut(item['msg'])}, not {short(item['input'])}"
 
 
@@ -331,6 +342,11 @@ def _hint(item: ErrorDetails, schema: Mapping[str, Any], *, first: bool) -> str:
         return f"; allowed: {', '.join(_DEVICES)}, cuda:1{advice.did_you_mean(given, _DEVICES)}"
     if kind == "tuple_type" and isinstance(given, str | int):
         return f"; a list has brackets: [{short(given)}]"
+    last = item["loc"][-1] if item["loc"] else "[key]"
+    if given is None and isinstance(last, str) and last != "[key]":
+        return "; the key has no value"
+    if isinstance(given, bool) and kind in ("string_type", "literal_error"):
+        return "; YAML reads yes, no, on and off as true and false: a text of these letters has quotes"
     if kind == "value_error":
         return advice.did_you_mean(given, set(advice.quoted(str(item["ctx"]["error"]))) - {str(given)})
     return ""

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from perturbations.plan.places import Key
 from perturbations.plan.problems import OF_SOME_ADAPTERS, key_of
+from perturbations.system.settings import RepetitionError
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 _STAND_INS: dict[str, Any] = {"datasets": {"stand_in": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
 """What a configuration must have."""
@@ -25,7 +27,11 @@ class Rest:
 
     def leave_out(self, error: ValidationError) -> None:
         """Leave out each value that pydantic refuses; what must be there is replaced."""
-        keys = {key_of(item) for item in error.errors(include_url=False)}
+        errors = error.errors(include_url=False)
+        repeating = {key_of(item) for item in errors if _is_repetition(item)}
+        for key in repeating:  # their other members are looked at
+            _remove_repetitions(self.raw, key)
+        keys = {key_of(item) for item in errors} - repeating
         # The last members of a list first, so that the others keep their places.
         for key in sorted(keys, key=lambda key: [(len(part), part) for part in key], reverse=True):
             self._left_out.add(key)
@@ -49,6 +55,18 @@ class Rest:
 
 _SUITE_OR_DATASET = 2
 """Parts of their keys. A wrong value in one does not make its name right."""
+
+
+def _is_repetition(item: ErrorDetails) -> bool:
+    return isinstance(item.get("ctx", {}).get("error"), RepetitionError)
+
+
+def _remove_repetitions(raw: Any, key: Key) -> None:
+    """Let the list at `key` name each value once."""
+    for part in key:
+        raw = _member(raw, part)
+    if isinstance(raw, list):
+        raw[:] = list(dict.fromkeys(raw))
 
 
 def _remove(raw: Any, key: Key) -> bool:

@@ -6,6 +6,7 @@ A run may be writing these files, or may have been killed while it wrote: what c
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
@@ -100,7 +101,7 @@ def scenarios(path: Path) -> list[str]:
         try:
             name, _ = json.loads(line)
             perturbation, severity = str(name).split("/")
-        except (ValueError, RecursionError):
+        except (ValueError, TypeError, RecursionError):
             continue
         if perturbation.isidentifier() and severity.isdigit():
             names.append(str(name))
@@ -211,9 +212,10 @@ def benchmark_seconds(path: str) -> float | None:
     """The wall-clock time of a finished job, from its benchmark; None where there is none."""
     rows = lines(path)
     try:
-        return float(rows[1].split(b"\t")[0])
+        seconds = float(rows[1].split(b"\t")[0])
     except (IndexError, ValueError):
         return None
+    return seconds if 0 <= seconds < math.inf else None
 
 
 @dataclass(frozen=True)

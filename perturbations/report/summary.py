@@ -20,7 +20,8 @@ from perturbations.system.storage import write_text
 
 PAGE = Path("manifests", "run.html")
 _MOST_LINES = 15
-_MOST = 4  # of corpora, of rules, and of reasons
+_MOST = 4  # of corpora and of rules
+_MOST_REASONS = 3
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,8 @@ def _kind(parts: Sequence[str]) -> str:
 # --- for a terminal ---------------------------------------------------------------------------------------------------
 
 
-def text(summary: Summary) -> str:
-    """The summary for a terminal, at most 15 lines."""
+def text(summary: Summary, page: Path = PAGE) -> str:
+    """The summary for a terminal, at most 15 lines; `page` is where its page is."""
     current = summary.status
     lines = [_result(current.run), *_corpora(current.stages)]
     if summary.times:
@@ -140,11 +141,13 @@ def text(summary: Summary) -> str:
         lines.append(f"Time of all jobs: {duration(total)}: {', '.join(shares)}.")
     if current.failures:
         count = sum(failure.count for failure in current.failures)
-        lines.append(f"{count:,} quarantined or missing:")
-        lines += [status_text.failure_line(failure) for failure in current.failures[:3]]
+        more = len(current.failures) - _MOST_REASONS
+        listed = f", {more} more reason{'s' if more > 1 else ''} in `perturb status`" if more > 0 else ""
+        lines.append(f"{count:,} quarantined or missing{listed}:")
+        lines += [status_text.failure_line(failure) for failure in current.failures[:_MOST_REASONS]]
     if current.run is not None:
         lines += status_text.failed_jobs(current.run.failed)
-    shown_last = [f"Pages: {', '.join([*summary.pages[:2], str(PAGE)])}."]
+    shown_last = [f"Pages: {', '.join([*summary.pages[:2], str(page)])}."]
     return "\n".join([*lines[: _MOST_LINES - 1], *shown_last])
 
 

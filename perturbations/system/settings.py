@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from perturbations.errors import cut, short
+
+ABSOLUTE = {"paths": "absolute"}
+"""The context of a validation that makes relative paths absolute, because jobs work in another folder."""
 
 
 class Strict(BaseModel):
@@ -19,9 +22,12 @@ class Strict(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _expand(cls, value: Any) -> Any:
+    def _expand(cls, value: Any, info: ValidationInfo) -> Any:
         """Paths may begin with `~` and hold variables."""
-        return Path(expanded(str(value))) if isinstance(value, Path) else value
+        if not isinstance(value, Path):
+            return value
+        path = Path(expanded(str(value)))
+        return path.absolute() if info.context == ABSOLUTE else path
 
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
@@ -47,29 +53,35 @@ def expanded(path: str) -> str:
     return os.path.expanduser(_VARIABLE.sub(lambda match: os.environ[match[1] or match[2]], path))
 
 
-ModelName = Annotated[str, AfterValidator(expanded)]
+def _model(name: str, info: ValidationInfo) -> str:
+    path = expanded(name)
+    return os.path.abspath(path) if info.context == ABSOLUTE and os.path.isdir(path) else path
+
+
+ModelName = Annotated[str, AfterValidator(_model)]
 """A model of a hub, or a folder, whose path may begin with `~` and hold variables."""
 
 
 Whole = Annotated[int, Field(strict=True)]
 """A whole number, and no value that only converts to one: no text, no bool, no 3.0."""
 
-AnySeverity = Annotated[int, Field(ge=1, le=7)]
+AnySeverity = Annotated[Whole, Field(ge=1, le=7)]
 
 Value = TypeVar("Value")
 
 
+class RepetitionError(ValueError):
+    """A list names a value more than once."""
+
+
 def distinct(value: Value) -> Value:
-    """A setting that lists nothing twice; other settings pass. Raises `ValueError`, for pydantic."""
+    """A setting that lists nothing twice; other settings pass. Raises `RepetitionError`, for pydantic."""
     if isinstance(value, tuple) and len(set(value)) != len(value):
-        raise ValueError(f"lists a value twice: {short(list(value))}")
+        repeated = next(each for place, each in enumerate(value) if each in value[:place])
+        which = f": {short(repeated)}" if len(value) > 3 else ""
+        raise RepetitionError(f"lists a value twice{which}: {short(list(value))}")
     return value
 
 
 MOST_ITEMS = 10**9
 """More items than any dataset has."""
-
-Reader = Literal["pyav", "decord"]
-"""What decodes the files of clips that are opened. Both give the same frames."""
-
-READERS: tuple[Reader, ...] = get_args(Reader)
