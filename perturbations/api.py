@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,7 +29,7 @@ from perturbations.manifest.kinds import (
     VideoRow,
 )
 from perturbations.media import decoding, decord_reader, encoding, framefile
-from perturbations.media.clip import Clip, Frame, Timing
+from perturbations.media.clip import Clip, Frame, Timing, plain_rate
 from perturbations.media.footage import Span
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import Unstored, VideoRecipe, make, parse
@@ -79,7 +80,7 @@ def perturb(
     Raises:
         UnknownPerturbationError: no such name, severity or variant.
         MediaError: the perturbation leaves no frame of the clip, or nothing suitable is found in it.
-        ValueError: `frames` is not a clip, `fps` is not positive, or there is no donor where one is needed.
+        ValueError: `frames` is not a clip, `fps` is not positive or infinite, or there is no donor where one is needed.
 
     Guided perturbations use the `offline` backends.
     """
@@ -211,12 +212,12 @@ def _check_clip(frames: Frames, fps: float) -> None:
         raise ValueError(f"frames must be a uint8 array of T x H x W x 3, not {given}")
     if 0 in frames.shape:
         raise ValueError(f"frames must hold at least one frame and one pixel, not {frames.shape}")
-    if not fps > 0:
-        raise ValueError(f"fps must be positive, not {fps}")
+    if not 0 < fps < math.inf:
+        raise ValueError(f"fps must be positive and finite, not {fps}")
 
 
 def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: str, fps: float) -> Frames:
-    rate = Fraction(fps).limit_denominator(1001)
+    rate = plain_rate(Fraction(fps))
     timing = Timing(1 / rate, rate)
     with storage.scratch_directory() as folder:
         path = Path(folder) / "clean.mp4"

@@ -442,7 +442,7 @@ def run(runner: Any, asked: Any = None, names: str = "abcdef", split: Split = SP
         return np.eye(8, dtype=np.float32)[["abcdefgh".index(line[-1]) for line in lines]]
 
     encoded = runner.Encoded(clip_features(*names), texts, "sum")
-    return list(runner.evaluate(settings, split, "data", encoded, lambda scenario: asked or runner.Asked()))
+    return list(runner.evaluate(settings, split, "data", encoded, lambda scenario: asked or runner.Queries()))
 
 
 PLAIN = replace(
@@ -481,16 +481,16 @@ def test_missing_clips_are_counted(runner: Any) -> None:
 
 
 def test_only_what_a_perturbation_changes_is_evaluated(runner: Any) -> None:
-    clips = run(runner, runner.Asked(clips=clip_features("a", "c")), split=PLAIN)
+    clips = run(runner, runner.Queries(clips=clip_features("a", "c")), split=PLAIN)
     assert {row.strategy for row in clips} == {"visual", "average", "two_stage"}
     assert {row.missing_queries for row in clips} == {1}
     assert {(row.suite, row.perturbation, row.severity, row.variant) for row in clips} == {("s", "p", 5, "paper")}
-    words = run(runner, runner.Asked(instructions={"0": "to f", "1": "to d"}), split=PLAIN)
+    words = run(runner, runner.Queries(instructions={"0": "to f", "1": "to d"}), split=PLAIN)
     assert {row.strategy for row in words} == {"text", "average", "two_stage"}
     text = next(row for row in words if (row.gallery, row.strategy) == ("local_full", "text"))
     assert text.r1 == 50.0
     assert (text.suite, text.text_perturbation) == (None, "p")
-    both = run(runner, runner.Asked(clips=clip_features("a"), instructions={"0": "to b", "1": "to d"}), split=PLAIN)
+    both = run(runner, runner.Queries(clips=clip_features("a"), instructions={"0": "to b", "1": "to d"}), split=PLAIN)
     assert {row.strategy for row in both} == {"average", "two_stage"}
     assert {row.missing_queries for row in both} == {2}
 

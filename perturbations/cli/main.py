@@ -101,9 +101,9 @@ def parser(sections: Mapping[str, Sequence[Group]] | None = None) -> Parser:
     )
     command_line.set_defaults(is_job=False)
     command_line.add_argument("--version", action="version", version=f"perturb {__version__}")
-    given = os.environ.get(limits.ENVIRONMENT, "{}")
+    default = os.environ.get(limits.ENVIRONMENT, "{}")
     command_line.add_argument(
-        "--limits", default=given, metavar="JSON", help="limits on the size of one file: `limits` of config.yaml"
+        "--limits", default=default, metavar="JSON", help="limits on the size of one file: `limits` of config.yaml"
     )
     commands = command_line.add_subparsers(metavar="COMMAND", required=True)
     add_sections(command_line, commands, _sections() if sections is None else sections)

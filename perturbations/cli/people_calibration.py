@@ -15,7 +15,11 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "calibrate", _calibrate, "solve parameters for severities of even distortion")
     parser.add_argument("--sources", type=Path, required=True, help="the sources manifest of the dataset")
     parser.add_argument(
-        "-p", "--perturbations", nargs="+", metavar="SUITE/NAME", help="default: all perturbations of videos"
+        "-p",
+        "--perturbations",
+        nargs="+",
+        metavar="SUITE/NAME",
+        help="default: all of videos that keep the size of frames",
     )
     parser.add_argument(
         "--variants",
@@ -51,11 +55,11 @@ def _calibrate(options: argparse.Namespace) -> int:
                 f"no variant {short(variant)} of {name}; it has {', '.join(registry.suite(name).variants)}"
             )
         variants[name] = variant
-    wanted = {entry.key: variants[entry.suite] for entry in entries}
+    variant_of = {entry.key: variants[entry.suite] for entry in entries}
     if not options.perturbations:  # all that have a distance to the clean clip
-        wanted = {key: variant for key, variant in wanted.items() if registry.get(key, variant).shape is None}
+        variant_of = {key: variant for key, variant in variant_of.items() if registry.get(key, variant).shape is None}
     sources = solver.sample(rows, options.seed, dataset, options.clips or solver.CLIPS)
-    table = solver.calibrate(sources, wanted, dataset=dataset, seed=options.seed)
+    table = solver.calibrate(sources, variant_of, dataset=dataset, seed=options.seed)
     calibration_table.write(options.output, table)
     if options.report:
         storage.write_text(options.report, pages.text(table))

@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
 def _add_realization(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dataset", default="", help="part of the realization's key, as in a corpus")
-    parser.add_argument("--item-id", help="part of the realization's key; default: the file's name")
+    parser.add_argument("--item-id", help="part of the realization's key; default: the file's name, less its ending")
     parser.add_argument("--variant", help="which of the suite's variants: released, paper, ...; default: its first")
     parser.add_argument(
         "--donors",
@@ -59,15 +59,15 @@ def _video(options: argparse.Namespace) -> int:
     if options.output.exists() and options.output.samefile(options.input):
         raise ConfigError(f"the output {options.output} is the input itself")
     entry = registry.get(options.perturbation, options.variant)
-    wanted = recipe.make(
+    job_recipe = recipe.make(
         entry,
         options.severity,
         seed=options.seed,
         storage=recipe.stored_video(options.profile),
         donors="--donors",
     )
-    source = shards.source_with_facts(wanted, *_rows_from(options))
-    measured = pipeline.produce(wanted, source, options.output)
+    source = shards.source_with_facts(job_recipe, *_rows_from(options))
+    measured = pipeline.produce(job_recipe, source, options.output)
     decibel = measured.storage_psnr_db
     lossy = "exact" if decibel == float("inf") else f"{decibel:.1f} dB"
     print(f"{options.output}: {measured.stored_frames} frames, {(measured.bytes or 0) / 1e6:.2f} MB, stored {lossy}")

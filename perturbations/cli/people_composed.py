@@ -86,23 +86,23 @@ def _evaluate(options: argparse.Namespace) -> int:
     split = official.read(options.annotations, options.pool)
     for comparison in compared(split):
         print(shown.line(comparison.words()))
-    asked = options.gallery or [*galleries.NAMES, *split.galleries]
+    names = options.gallery or [*galleries.NAMES, *split.galleries]
     known = (*galleries.NAMES, *split.galleries)
-    for name in asked:
+    for name in names:
         if name not in known:
             raise ConfigError(f"no gallery {name!r}; choose of {', '.join(known)}{did_you_mean(name, known)}")
     words = _words(split, options.words)
-    models = [_model(given, split, words, options.frames) for given in options.model]
+    models = [_model(option, split, words, options.frames) for option in options.model]
     if len(models) > 2 or len({model.name for model in models}) < len(models):
         raise ConfigError("--model: give one model or two, with names of their own")
-    wanted = list(composed_scores.settings(models, strategies=options.strategy or composed.STRATEGIES, words=words))
-    if not wanted:
+    settings = list(composed_scores.settings(models, strategies=options.strategy or composed.STRATEGIES, words=words))
+    if not settings:
         raise ConfigError("nothing to evaluate: the strategies need features of texts, and no model has any")
     scores = composed_scores.evaluate(
         split,
         models,
-        wanted,
-        asked,
+        settings,
+        names,
         deduplicate=options.deduplicate,
         answerable_only=options.answerable_only,
         shortlist=options.shortlist,
@@ -131,30 +131,30 @@ def _encode(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _words(split: Split, given: Sequence[str] | None) -> list[str]:
+def _words(split: Split, names: Sequence[str] | None) -> list[str]:
     """The words that every query has."""
     from perturbations.evaluation.composed_scores import words_of
 
     complete = [name for name in _WORDS if all(words_of(split, name))]
-    if lacking := [name for name in given or () if name not in complete]:
+    if lacking := [name for name in names or () if name not in complete]:
         raise ConfigError(f"--words {lacking[0]}: some queries have none; the annotations have {', '.join(complete)}")
-    return list(given or complete)
+    return list(names or complete)
 
 
-def _model(given: Sequence[str], split: Split, words: Sequence[str], frames: str) -> Model:
+def _model(option: Sequence[str], split: Split, words: Sequence[str], frames: str) -> Model:
     from perturbations.evaluation import composed_embeddings as embeddings
     from perturbations.evaluation.composed_scores import Model, words_of
 
-    if len(given) not in (2, 3):
-        raise ConfigError(f"--model {' '.join(given)}: give a name, a file of clips, and perhaps one of texts")
+    if len(option) not in (2, 3):
+        raise ConfigError(f"--model {' '.join(option)}: give a name, a file of clips, and perhaps one of texts")
     kept: embeddings.Frames = "middle" if frames == "middle" else "mean"
-    clips = embeddings.of_clips(embeddings.read(Path(given[1]), frames=kept), split)
+    clips = embeddings.of_clips(embeddings.read(Path(option[1]), frames=kept), split)
     texts = {}
-    if len(given) == 3:
-        held = embeddings.read(Path(given[2]), embeddings.TEXTS)
+    if len(option) == 3:
+        held = embeddings.read(Path(option[2]), embeddings.TEXTS)
         for name in words:
             try:
                 texts[name] = embeddings.of_texts(held, words_of(split, name))
             except AnnotationError as error:
                 raise ConfigError(f"--words {name}: {error}; --words chooses what is needed") from error
-    return Model(given[0], clips, texts)
+    return Model(option[0], clips, texts)

@@ -66,10 +66,12 @@ def _verify(options: argparse.Namespace) -> int:
             f"{exports[0]} is an export, not manifests: the same `perturb export` again compares its files, and makes "
             "what is missing or changed"
         )
-    wanted = run.Options(jobs=options.jobs, stall_limit_s=options.stall_limit, fast=options.fast, repair=options.repair)
-    after = dataclasses.replace(wanted, fast=True, repair=False)
+    settings = run.Options(
+        jobs=options.jobs, stall_limit_s=options.stall_limit, fast=options.fast, repair=options.repair
+    )
+    after = dataclasses.replace(settings, fast=True, repair=False)
     if options.json:
-        summaries = list(run.verify(options.paths, wanted))
+        summaries = list(run.verify(options.paths, settings))
         if options.repair and any(summary.findings for summary in summaries):
             repaired = {summary.path: summary.mended for summary in summaries}
             summaries = list(run.verify(options.paths, after))
@@ -77,7 +79,7 @@ def _verify(options: argparse.Namespace) -> int:
                 summary.mended = repaired.get(summary.path, 0)
         print(json.dumps([_as_json(summary) for summary in summaries], indent=2))
         return 1 if any(summary.findings for summary in summaries) else 0
-    problems = _print_findings(options.paths, wanted)
+    problems = _print_findings(options.paths, settings)
     if problems and options.repair:
         print("After the repair:")
         problems = _print_findings(options.paths, after)
@@ -100,12 +102,12 @@ def _as_json(summary: Summary) -> dict[str, object]:
     }
 
 
-def _print_findings(paths: Sequence[Path], wanted: Options) -> int:
+def _print_findings(paths: Sequence[Path], settings: Options) -> int:
     """Verify, print the findings, and return the number of problems."""
     from perturbations.verify import run, tree
 
     problems = strangers = 0
-    for summary in run.verify(paths, wanted):
+    for summary in run.verify(paths, settings):
         path = shown.line(str(summary.path))
         most = _MOST_SHOWN if summary.is_manifest else _MOST_STRANGERS
         for finding in summary.findings[:most]:
@@ -132,8 +134,8 @@ def _print_findings(paths: Sequence[Path], wanted: Options) -> int:
 def _retry(options: argparse.Namespace) -> int:
     from perturbations.engine import retry
 
-    wanted = retry.Wanted(options.dataset, options.suite, options.stage, options.item)
-    rows = retry.find_files(Path(), wanted) if options.files else retry.find(Path(), wanted)
+    selection = retry.Selection(options.dataset, options.suite, options.stage, options.item)
+    rows = retry.find_files(Path(), selection) if options.files else retry.find(Path(), selection)
     for row in rows:
         print(f"  {shown.line(str(row))}")
     if not options.dry_run:

@@ -12,7 +12,7 @@ from perturbations.cli.common import need_models, provenance
 
 if TYPE_CHECKING:
     from perturbations.composed.records import Split
-    from perturbations.evaluation.composed_runner import Asked
+    from perturbations.evaluation.composed_runner import Queries
     from perturbations.plan.composed import ScenarioSettings
 
 
@@ -66,9 +66,9 @@ def _split(options: argparse.Namespace) -> int:
     split = adapter.composed.split(dataset, listing, registry.SplitKey(settings.seed, settings.dataset))
     if settings.language_model is not None:
         split = _written(split, settings.language_model, options.device)
-    wanted = manifests.Wanted(settings.galleries, settings.deduplicate)
+    gallery_settings = manifests.Wanted(settings.galleries, settings.deduplicate)
     about = provenance(options.output / "queries.parquet")
-    manifests.write(split, options.output, settings.dataset, wanted, about)
+    manifests.write(split, options.output, settings.dataset, gallery_settings, about)
     lines = [
         canonical({"caption_id": query.query_id, "item_id": query.clip, "text": query.instruction})
         for query in sorted(split.queries, key=lambda query: query.query_id)
@@ -85,9 +85,9 @@ def _written(split: Split, writer: str, device: str) -> Split:
     from perturbations.models import language_model
     from perturbations.plan.composed_config import Writer
 
-    wanted = Writer.model_validate_json(writer)
-    model = language_model.load(wanted.model, revision=wanted.revision, device=device, dtype=wanted.dtype)
-    return language.rewritten(split, model, wanted.parts)
+    settings = Writer.model_validate_json(writer)
+    model = language_model.load(settings.model, revision=settings.revision, device=device, dtype=settings.dtype)
+    return language.rewritten(split, model, settings.parts)
 
 
 def _features(options: argparse.Namespace) -> int:
@@ -107,10 +107,10 @@ def _features(options: argparse.Namespace) -> int:
         held[composed_features.CLEAN] = composed_features.of_clips(loaded, rows, **how)
     if options.names:
         split, _ = manifests.read(options.split)
-        asked = {query.clip for query in split.queries}
+        query_clips = {query.clip for query in split.queries}
         for name in options.names:
             parts = [options.parts / name / f"{shard}.parquet" for shard in listed.shards(options.shards)]
-            videos = [row for part in parts for row in sets.read_part(part, VIDEOS) if row.item_id in asked]
+            videos = [row for part in parts for row in sets.read_part(part, VIDEOS) if row.item_id in query_clips]
             held[name] = composed_features.of_clips(loaded, videos, **how)
     composed_features.write(options.output, held, loaded)
     return 0
@@ -138,13 +138,13 @@ def _evaluate(options: argparse.Namespace) -> int:
     split, dataset = manifests.read(options.split)
     shifted = {} if options.queries is None else composed_features.read(options.queries, loaded.sha256)
 
-    def asking(scenario: ScenarioSettings) -> Asked:
+    def asking(scenario: ScenarioSettings) -> Queries:
         clips, instructions = scenario.clips, scenario.instructions
         rows = []
         if instructions is not None:
             part = f"{instructions.suite}/captions/{instructions.perturbation}/{instructions.severity}"
             rows = sets.read_part(options.texts / part / f"{COMPOSED_SHARD}.parquet", TEXTS)
-        return composed_runner.Asked(
+        return composed_runner.Queries(
             clips=None if clips is None else shifted[f"{clips.perturbation}/{clips.severity}"],
             instructions=None if instructions is None else {row.caption_id: row.text for row in rows if row.accepted},
             rows=rows,

@@ -109,24 +109,22 @@ def _check(options: argparse.Namespace) -> int:
     from perturbations.system import storage
 
     rows = sets.read_part(options.quarantine, QUARANTINE)
-    if options.captions and len(rows) > options.allowed:
-        lines = [f"  {row.item_id!r}: {row.error}" for row in rows[:20]]
-        rest = [f"  and {len(rows) - 20} more"] if len(rows) > 20 else []
+    # Of an item's rows the first says why.
+    reasons = {row.item_id: f"{row.stage}: {row.error}" for row in reversed(rows)}
+    if options.captions:
+        failures = [(row.item_id, row.error) for row in rows]
+        what = "listed captions cannot be used"
+        ways = "Correct the annotations, exclude their items with `subset`,"
+    else:
+        failures = sorted(reasons.items())
+        what = "items are quarantined or missing"
+        ways = "Repair them and run `perturb retry`, exclude them with `subset`,"
+    if len(failures) > options.allowed:
+        lines = [f"  {name!r}: {reason}" for name, reason in failures[:20]]
+        rest = [f"  and {len(failures) - 20} more"] if len(failures) > 20 else []
         raise ManifestError(
-            f"{len(rows)} listed captions cannot be used, max_quarantine allows {options.allowed}. Correct the "
-            "annotations, exclude their items with `subset`, or raise max_quarantine in config.yaml. Full list: "
-            f"{options.quarantine}\n" + "\n".join(lines + rest)
+            f"{len(failures)} {what}, max_quarantine allows {options.allowed}. {ways} or raise max_quarantine in "
+            f"config.yaml. Full list: {options.quarantine}\n" + "\n".join(lines + rest)
         )
-    items = sorted({row.item_id for row in rows})
-    if not options.captions and len(items) > options.allowed:
-        reasons = {row.item_id: f"{row.stage}: {row.error}" for row in reversed(rows)}
-        lines = [f"  {item!r}: {reasons[item]}" for item in items[:20]]
-        rest = [f"  and {len(items) - 20} more"] if len(items) > 20 else []
-        raise ManifestError(
-            f"{len(items)} items are quarantined or missing, max_quarantine allows {options.allowed}. Repair them and "
-            "run `perturb retry`, exclude them with `subset`, or raise max_quarantine in config.yaml. Full list: "
-            f"{options.quarantine}\n" + "\n".join(lines + rest)
-        )
-    number = len(rows) if options.captions else len(items)
-    storage.write_text(options.output, f"{number} quarantined, {options.allowed} allowed\n")
+    storage.write_text(options.output, f"{len(failures)} quarantined, {options.allowed} allowed\n")
     return 0

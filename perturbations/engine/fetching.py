@@ -65,15 +65,15 @@ def fetch(store: str, root: Path) -> Fetched:
             copies = [pool.submit(_copy, system, base, name, root, time) for name, time in (manifests | parts).items()]
             for copy in copies:
                 copy.result()
-        wanted = frozenset(_named(root / name for name in manifests))
+        named = frozenset(_named(root / name for name in manifests))
         files = 0
         tars = [name for name in work if name.endswith(".tar")]
         for name in logged(tars, len(tars), "packs"):
             with system.open_input_stream(f"{base}/{name}", buffer_size=_BUFFER) as stream:
-                files += packs.unpack(stream, root, name, wanted.__contains__)
+                files += packs.unpack(stream, root, name, named.__contains__)
     except (OSError, pa.ArrowException) as error:
         raise ConfigError(f"{short(store)}: {' '.join(str(error).split())[:300]}") from None
-    missing = frozenset(path for path in wanted if not (root / path).exists())
+    missing = frozenset(path for path in named if not (root / path).exists())
     return Fetched(len(manifests), len(parts), files, missing)
 
 

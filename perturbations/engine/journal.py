@@ -62,7 +62,7 @@ class Journal(Generic[Finished]):
     The journals of all shards are read: when items are added or removed, an item may move to another shard.
     """
 
-    def __init__(self, path: Path, record: type[Finished], wanted: Collection[str]) -> None:
+    def __init__(self, path: Path, record: type[Finished], recipe_ids: Collection[str]) -> None:
         self._path = path
         self._record: type[Finished] = record
         self._finished: dict[str, Finished] = {}
@@ -70,7 +70,7 @@ class Journal(Generic[Finished]):
         for journal in sorted(path.parent.glob("*.jsonl")):
             if storage.is_leftover(journal):
                 continue  # another shard's, which is being written
-            self._finished.update(self._whole_lines(journal, wanted))
+            self._finished.update(self._whole_lines(journal, recipe_ids))
         # Written anew, so that the next line is not appended to a line that a kill cut short.
         storage.write_text(path, "".join(_line(name, item) for name, item in self._finished.items()))
 
@@ -91,11 +91,11 @@ class Journal(Generic[Finished]):
             torn = file.read(1) not in (b"", b"\n")  # by a worker that was killed while it wrote
             file.write(b"\n" * torn + _line(recipe_id, finished).encode())
 
-    def _whole_lines(self, path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Finished]]:
+    def _whole_lines(self, path: Path, recipe_ids: Collection[str]) -> Iterator[tuple[str, Finished]]:
         for line in jsontext.lines(path):
             # The id comes first, so that other shards' lines need not be parsed.
             recipe_id = line[:DIGEST_LENGTH]
-            if recipe_id in wanted:
+            if recipe_id in recipe_ids:
                 try:
                     yield recipe_id, self._record.model_validate_json(line[DIGEST_LENGTH:])
                 except (ValidationError, RecursionError):

@@ -85,16 +85,16 @@ def unpack_brought() -> None:
             continue  # of another job of this machine, which has ended
 
 
-def unpack(stream: IO[bytes], root: Path, name: str, wanted: Callable[[str], bool] | None = None) -> int:
+def unpack(stream: IO[bytes], root: Path, name: str, chosen: Callable[[str], bool] | None = None) -> int:
     """Write the members of a pack below `root`, each whole or not at all, and return their number.
 
-    Files of the same size and time stay. `name` is the pack's, for messages; `wanted` chooses members. Raises
-    `ManifestError` for a damaged pack, and for a member that would lie elsewhere or replace a file of the user.
+    Files of the same size and time stay. `name` is the pack's, for messages; `chosen` says which members are written.
+    Raises `ManifestError` for a damaged pack, and for a member that would lie elsewhere or replace a file of the user.
     """
     count = 0
     with _read_errors(name), tarfile.open(fileobj=stream, mode="r|") as tar:
         for member in tar:
-            if wanted is not None and not wanted(member.name):
+            if chosen is not None and not chosen(member.name):
                 continue
             if not member.isfile():
                 raise ManifestError(f"{name}: {short(member.name)} is no file")

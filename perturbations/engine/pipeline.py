@@ -167,10 +167,10 @@ class _Work:
         return self._measured_frames(self._target, stored)
 
     def _sampled(self, num_frames: int) -> Image:
-        wanted = uniform_indices(num_frames, self._num_frames)
-        images = {frame.position: frame.image for frame in self._rendered_and_measured(set(wanted))}
-        _expect(len(images), len(set(wanted)))
-        return np.stack([images[index] for index in wanted])
+        indices = uniform_indices(num_frames, self._num_frames)
+        images = {frame.position: frame.image for frame in self._rendered_and_measured(set(indices))}
+        _expect(len(images), len(set(indices)))
+        return np.stack([images[index] for index in indices])
 
     def _measured_frames(self, path: Path, stack: Image) -> Measured:
         described = {

@@ -23,7 +23,7 @@ _COLUMNS = ["item_id", "stage", "error", "status"]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Selection:
     """Which quarantined rows to retry; an empty field means all."""
 
     datasets: Collection[str] = ()
@@ -46,7 +46,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RetriedRow:
     """A row that is retried: the part that holds it, the item, the stage that failed ("file"), and the reason.
 
     The item is None where a part cannot be read: then the whole part is made again.
@@ -62,58 +62,59 @@ class Asked:
         return f"{self.part.path}: {item}: {self.stage}: {' '.join(self.error.split())}"
 
 
-def find(root: Path, wanted: Wanted) -> list[Asked]:
-    """The quarantined rows that `wanted` selects, in the parts of the workflow that runs in the folder `root`.
+def find(root: Path, selection: Selection) -> list[RetriedRow]:
+    """The quarantined rows that `selection` selects, in the parts of the workflow that runs in the folder `root`.
 
     The rows of a suite may fail because of sources and analyses, so these are searched even when suites are given.
     Raises `ConfigError` where the folder has no results, or none of a given dataset or suite.
     """
     return [
         row
-        for part in _parts(root, wanted)
+        for part in _parts(root, selection)
         for row in _quarantined(part)
-        if (not wanted.stages or row.stage in wanted.stages) and (not wanted.items or row.item_id in wanted.items)
+        if (not selection.stages or row.stage in selection.stages)
+        and (not selection.items or row.item_id in selection.items)
     ]
 
 
-def find_files(root: Path, wanted: Wanted) -> list[Asked]:
-    """The complete rows that `wanted` selects whose file is missing or has another size than the row says.
+def find_files(root: Path, selection: Selection) -> list[RetriedRow]:
+    """The complete rows that `selection` selects whose file is missing or has another size than the row says.
 
     No file is read: one that was changed and has its size is found by `perturb verify`. Stages do not count. Raises
     `ConfigError` as `find`.
     """
     return [
         row
-        for part in _parts(root, wanted)
+        for part in _parts(root, selection)
         if part.manifest.stem != "sources"  # whose files are the user's: planning looks for them
         for row in _without_file(root, part)
-        if not wanted.items or row.item_id in wanted.items
+        if not selection.items or row.item_id in selection.items
     ]
 
 
-def _parts(root: Path, wanted: Wanted) -> list[Part]:
+def _parts(root: Path, selection: Selection) -> list[Part]:
     work = root / "work"
     if not work.is_dir():
         raise ConfigError(f"no folder {work} here: run it in the folder in which the workflow runs")
     parts = [part for path in sorted(work.glob("*/**/s*.parquet")) if (part := _part(root, path)) is not None]
-    _check_names("dataset", wanted.datasets, {part.dataset for part in parts})
-    _check_names("suite", wanted.suites, {part.suite for part in parts if part.suite})
+    _check_names("dataset", selection.datasets, {part.dataset for part in parts})
+    _check_names("suite", selection.suites, {part.suite for part in parts if part.suite})
     return [
         part
         for part in parts
-        if (not wanted.datasets or part.dataset in wanted.datasets)
-        and (not wanted.suites or part.suite in {"", *wanted.suites})
+        if (not selection.datasets or part.dataset in selection.datasets)
+        and (not selection.suites or part.suite in {"", *selection.suites})
     ]
 
 
-def forget(root: Path, asked: Collection[Asked]) -> None:
+def forget(root: Path, rows: Collection[RetriedRow]) -> None:
     """Delete the parts and their merged manifests: Snakemake makes no part again while its manifest exists.
 
     Raises `ConfigError` while Snakemake works in `root`, or was killed there and left its lock.
     """
     if any((root / ".snakemake" / "locks").glob("*.lock")):
         raise ConfigError("Snakemake is running here, or was killed: wait for it, or run `snakemake --unlock` first")
-    for path in sorted({path for row in asked for path in (row.part.path, row.part.manifest)}):
+    for path in sorted({path for row in rows for path in (row.part.path, row.part.manifest)}):
         with storage.output_errors(path):
             path.unlink(missing_ok=True)
 
@@ -134,23 +135,23 @@ def _part(root: Path, path: Path) -> Part | None:
     return None
 
 
-def _check_names(kind: str, given: Collection[str], known: Collection[str]) -> None:
-    if unknown := sorted(set(given) - set(known)):
+def _check_names(kind: str, names: Collection[str], known: Collection[str]) -> None:
+    if unknown := sorted(set(names) - set(known)):
         near = "".join(dict.fromkeys(did_you_mean(name, known) for name in unknown))
         raise ConfigError(f"no {kind} {', '.join(map(repr, unknown))} was made here; there are: {sorted(known)}{near}")
 
 
-def _quarantined(part: Part) -> Iterator[Asked]:
+def _quarantined(part: Part) -> Iterator[RetriedRow]:
     try:
         rows = _rows(part, _COLUMNS, "quarantined")
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         yield _unreadable(part, error)
         return
     for row in rows:
-        yield Asked(part, row["item_id"], row["stage"] or "", row["error"] or "")
+        yield RetriedRow(part, row["item_id"], row["stage"] or "", row["error"] or "")
 
 
-def _without_file(root: Path, part: Part) -> Iterator[Asked]:
+def _without_file(root: Path, part: Part) -> Iterator[RetriedRow]:
     try:
         rows = _rows(part, ["item_id", "path", "bytes", "status"], "complete")
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
@@ -162,10 +163,10 @@ def _without_file(root: Path, part: Part) -> Iterator[Asked]:
         try:
             size = (root / row["path"]).stat().st_size
         except OSError as error:
-            yield Asked(part, row["item_id"], "file", f"{row['path']}: {os.strerror(error.errno or 0)}")
+            yield RetriedRow(part, row["item_id"], "file", f"{row['path']}: {os.strerror(error.errno or 0)}")
             continue
         if size != row["bytes"]:
-            yield Asked(part, row["item_id"], "file", f"{row['path']} has {size} bytes, not {row['bytes']}")
+            yield RetriedRow(part, row["item_id"], "file", f"{row['path']} has {size} bytes, not {row['bytes']}")
 
 
 def _rows(part: Part, columns: list[str], status: str) -> list[dict[str, Any]]:
@@ -176,5 +177,5 @@ def _rows(part: Part, columns: list[str], status: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _unreadable(part: Part, error: Exception) -> Asked:
-    return Asked(part, None, "part", f"cannot be read: {' '.join(str(error).split())[:200]}")
+def _unreadable(part: Part, error: Exception) -> RetriedRow:
+    return RetriedRow(part, None, "part", f"cannot be read: {' '.join(str(error).split())[:200]}")

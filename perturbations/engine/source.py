@@ -17,7 +17,7 @@ from perturbations.errors import MediaError
 from perturbations.guides.registry import Facts
 from perturbations.manifest.kinds import CompleteSource, SourceRow, VideoRow
 from perturbations.media import decoding, probing
-from perturbations.media.clip import SAME_TIME_S, Clip, Frame, Timing
+from perturbations.media.clip import SAME_TIME_S, Clip, Frame, Timing, plain_rate
 from perturbations.media.footage import Span
 from perturbations.plan.recipe import parse
 from perturbations.system import limits, storage
@@ -145,7 +145,7 @@ def source_of(row: CompleteSource | VideoRow) -> Source:
         num_frames=num_frames,
         width=info.width,
         height=info.height,
-        timing=Timing(info.time_base, info.frame_rate.limit_denominator(1001)),
+        timing=Timing(info.time_base, plain_rate(info.frame_rate)),
         facts=facts,
         cut=cut,
         hashed_frames=frames_sha256,

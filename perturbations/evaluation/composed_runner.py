@@ -45,7 +45,7 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Queries:
     """What a scenario's queries are.
 
     Attributes:
@@ -64,7 +64,7 @@ def evaluate(
     split: Split,
     dataset: str,
     encoded: Encoded,
-    asking: Callable[[ScenarioSettings], Asked],
+    asking: Callable[[ScenarioSettings], Queries],
 ) -> Iterator[ComposedResultRow]:
     """The rows of a job's results.
 
@@ -81,8 +81,8 @@ def evaluate(
     """
     tools = canonical(results.tools())
     for scenario in settings.scenarios:
-        asked = asking(scenario)
-        ids = frozenset(query.query_id for query in split.queries if _is_asked(query.query_id, query.clip, asked))
+        queries = asking(scenario)
+        ids = frozenset(query.query_id for query in split.queries if _is_asked(query.query_id, query.clip, queries))
         part = restricted(split, frozenset(encoded.clips.names), ids)
         log.info("%s: %d of %d queries", _name(scenario), len(part.queries), len(split.queries))
         if not part.queries:
@@ -94,12 +94,12 @@ def evaluate(
             "frames": settings.frames,
             "num_frames": settings.num_frames if settings.frames == "mean" else 1,
             "missing_queries": len(split.queries) - len(part.queries),
-            "backend": canonical(results.backends(settings.pretrained, asked.rows)),
+            "backend": canonical(results.backends(settings.pretrained, queries.rows)),
             "settings": settings.model_copy(update={"scenarios": ()}).text,
             "checkpoint_sha256": encoded.checkpoint,
             "tools": tools,
         }
-        model = _model(settings, part, encoded, asked, scenario)
+        model = _model(settings, part, encoded, queries, scenario)
         for score in _scores(settings, part, names_of(split, settings.galleries), model, scenario):
             yield row_from(COMPOSED_RESULTS, {**shared, **_measured(score, settings.shortlist)})
 
@@ -156,25 +156,25 @@ def _measured(score: Score, shortlist: int) -> dict[str, object]:
     return columns
 
 
-def _is_asked(query_id: str, clip: str, asked: Asked) -> bool:
-    has_clip = asked.clips is None or clip in asked.clips.place
-    return has_clip and (asked.instructions is None or query_id in asked.instructions)
+def _is_asked(query_id: str, clip: str, queries: Queries) -> bool:
+    has_clip = queries.clips is None or clip in queries.clips.place
+    return has_clip and (queries.instructions is None or query_id in queries.instructions)
 
 
-def _model(settings: Settings, split: Split, encoded: Encoded, asked: Asked, scenario: ScenarioSettings) -> Model:
+def _model(settings: Settings, split: Split, encoded: Encoded, queries: Queries, scenario: ScenarioSettings) -> Model:
     """The features of a scenario, for the rows and queries of a split."""
     texts: dict[str, Floats] = {}
     for words in settings.words if scenario.instructions is None else ("instruction",):
         lines = composed_scores.words_of(split, words)
-        if asked.instructions is not None:
-            lines = [asked.instructions[query.query_id] for query in split.queries]
+        if queries.instructions is not None:
+            lines = [queries.instructions[query.query_id] for query in split.queries]
         if all(lines):
             texts[words] = encoded.texts(lines)
     return Model(
         name=settings.model,
         clips=_chosen(encoded.clips, [clip.name for clip in split.pool]),
         texts=texts,
-        queries=None if asked.clips is None else _chosen(asked.clips, [query.clip for query in split.queries]),
+        queries=None if queries.clips is None else _chosen(queries.clips, [query.clip for query in split.queries]),
     )
 
 

@@ -217,8 +217,8 @@ def evaluate(
     for model in models:
         _check(split, model)
     targets = [targets_in(split, query) for query in split.queries]
-    asked = {
-        name: _asked(
+    candidates = {
+        name: _candidates_of(
             Packed(gallery(split, name, deduplicate=deduplicate), len(split.pool)),
             targets,
             is_global(name),
@@ -226,10 +226,10 @@ def evaluate(
         )
         for name in dict.fromkeys(galleries)
     }
-    packed = {name: members.rows for name, members in asked.items()}
+    packed = {name: members.rows for name, members in candidates.items()}
     for setting in wanted:
         places = _places(split, by_name, setting, packed, targets, shortlist)
-        for name, members in asked.items():
+        for name, members in candidates.items():
             yield _score(setting, name, members, places[name], deduplicate=deduplicate)
 
 
@@ -260,7 +260,7 @@ def _places(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Candidates:
     """A gallery, and what is the same for every setting.
 
     Attributes:
@@ -276,7 +276,9 @@ class _Asked:
     chances: Mapping[int, float]
 
 
-def _asked(rows: Packed, targets: Sequence[Sequence[int]], everywhere: bool, answerable_only: bool) -> _Asked:
+def _candidates_of(
+    rows: Packed, targets: Sequence[Sequence[int]], everywhere: bool, answerable_only: bool
+) -> _Candidates:
     held = (np.isin(members, own).sum() for members, own in zip(rows, targets, strict=True))
     present = np.fromiter(held, np.int64, len(rows))
     rankable = rows.sizes >= FEWEST
@@ -285,26 +287,28 @@ def _asked(rows: Packed, targets: Sequence[Sequence[int]], everywhere: bool, ans
     chances = {
         k: chance(sizes, num_targets, k) if sizes else float("nan") for k in (GLOBAL_KS if everywhere else LOCAL_KS)
     }
-    return _Asked(rows, counted, int((rankable & (present == 0)).sum()), chances)
+    return _Candidates(rows, counted, int((rankable & (present == 0)).sum()), chances)
 
 
-def _score(setting: Setting, name: str, asked: _Asked, places: NDArray[np.int64], *, deduplicate: bool) -> Score:
+def _score(
+    setting: Setting, name: str, candidates: _Candidates, places: NDArray[np.int64], *, deduplicate: bool
+) -> Score:
     """The recall of the places, beside chance over the same queries."""
-    places = np.where(asked.counted, places, SKIPPED)
-    recall = composed_recall(places, list(asked.chances))
-    sizes = asked.rows.sizes[asked.counted]
+    places = np.where(candidates.counted, places, SKIPPED)
+    recall = composed_recall(places, list(candidates.chances))
+    sizes = candidates.rows.sizes[candidates.counted]
     return Score(
         setting=setting,
         gallery=name,
         deduplicate=deduplicate,
-        queries=int(asked.counted.sum()),
-        skipped=int((~asked.counted).sum()),
-        unanswerable=asked.unanswerable,
+        queries=int(candidates.counted.sum()),
+        skipped=int((~candidates.counted).sum()),
+        unanswerable=candidates.unanswerable,
         mean_size=float(sizes.mean()) if sizes.size else float("nan"),
         max_size=int(sizes.max(initial=0)),
         recalls={
             k: (recall[f"r{k}"], recall[f"r{k}_low"], recall[f"r{k}_high"], random)
-            for k, random in asked.chances.items()
+            for k, random in candidates.chances.items()
         },
         places=places,
     )

@@ -133,9 +133,9 @@ def _check_ends(
         raise _unfit(checkpoint, "its tokenizer does not begin a text with the token that the model reads")
 
 
-def check_distinct(texts: Texts, given: Sequence[str]) -> None:
+def check_distinct(texts: Texts, captions: Sequence[str]) -> None:
     """Refuse a tokenizer that gives the same ids to all of a data set's different texts. Raises `ConfigError`."""
-    different = list(dict.fromkeys(given))[:_PROBED]
+    different = list(dict.fromkeys(captions))[:_PROBED]
     if len(different) < 2:
         return
     ids = texts.tokens(different)["input_ids"]

@@ -98,14 +98,14 @@ def _batches(queries: Clips | list[str], size: int, backbone: Backbone) -> Itera
         yield queries.batch(part) if isinstance(queries, Clips) else backbone.tokens(queries[part])
 
 
-def fed(made: Iterator[Batch], device: torch.device) -> Iterator[Batch]:
+def fed(source: Iterator[Batch], device: torch.device) -> Iterator[Batch]:
     """The batches, and for a GPU a thread that makes the next ones in pinned memory while it computes.
 
     On a CPU the model uses the cores itself.
     """
     if device.type != "cuda":
-        return made
-    return ahead(batch.pinned() if isinstance(batch, ByteFrames) else batch for batch in made)
+        return source
+    return ahead(batch.pinned() if isinstance(batch, ByteFrames) else batch for batch in source)
 
 
 def ahead(items: Iterator[T], count: int = 2) -> Iterator[T]:
@@ -113,9 +113,9 @@ def ahead(items: Iterator[T], count: int = 2) -> Iterator[T]:
     with ThreadPoolExecutor(1) as thread:
         coming = deque(thread.submit(lambda: [*islice(items, 1)]) for _ in range(count))
         try:
-            while made := coming.popleft().result():
+            while part := coming.popleft().result():
                 coming.append(thread.submit(lambda: [*islice(items, 1)]))
-                yield made[0]
+                yield part[0]
         finally:
             thread.shutdown(cancel_futures=True)  # nothing is made for a reader that has left
 

@@ -83,7 +83,7 @@ def append(journal: Path, run: FinishedRun) -> None:
 def finished(
     settings: Settings,
     scenario: ScenarioSettings,
-    asked: Retrieval,
+    task: Retrieval,
     similarities: NDArray[np.float32],
     *,
     method: str,
@@ -95,9 +95,11 @@ def finished(
     timings: Timings,
 ) -> FinishedRun:
     """The record of a run, from its similarities (queries x gallery), its counts and its timings."""
-    hubness = retrieval.hubness(similarities)
+    ranks = retrieval.ranks(similarities, task.relevant)
+    occurrence = retrieval.k_occurrence(similarities)
+    hubness = retrieval.hubness_of(occurrence)
     figures = {
-        **retrieval.summary(similarities, asked.relevant),
+        **retrieval.summary_of_ranks(ranks),
         **{f"hub_{name.removeprefix('hub_')}": value for name, value in hubness.items()},
         **timings.summary(),
     }
@@ -108,14 +110,14 @@ def finished(
         method=method,
         seed=seed,
         setting=settings["setting"],
-        queries=len(asked.query_ids),
-        missing_queries=asked.missing,
-        gallery=len(asked.gallery_ids),
+        queries=len(task.query_ids),
+        missing_queries=task.missing,
+        gallery=len(task.gallery_ids),
         **{name: float(value) for name, value in figures.items()},
         updates=counts.updates,
         empty=counts.empty,
         non_finite=counts.non_finite,
-        backend=canonical(backends(settings["pretrained"], asked.rows)),
+        backend=canonical(backends(settings["pretrained"], task.rows)),
         queries_sha256=queries_sha256,
         manifest_sha256="",
         checkpoint_sha256=checkpoint_sha256,
@@ -126,9 +128,9 @@ def finished(
     return FinishedRun(
         key=key,
         row=row,
-        ranks=tuple(int(rank) for rank in retrieval.ranks(similarities, asked.relevant)),
-        query_ids=asked.query_ids,
-        occurrence=tuple(retrieval.k_occurrence(similarities).tolist()),
+        ranks=tuple(ranks.tolist()),
+        query_ids=task.query_ids,
+        occurrence=tuple(occurrence.tolist()),
         heatmap=tuple(map(tuple, np.round(similarities[:_HEATMAP, :_HEATMAP].astype(np.float64), 4).tolist())),
     )
 

@@ -95,17 +95,17 @@ def evaluate(
     for other in journals:
         done = {**results.runs_of(other), **done}
 
-    def asked_in(scenario: ScenarioSettings) -> tuple[Retrieval, str]:
+    def retrieval_of(scenario: ScenarioSettings) -> tuple[Retrieval, str]:
         candidates, manifest_sha256 = asking(scenario)
         return scenarios.of_scenario(scenario, candidates, captions, sources), manifest_sha256
 
     if _is_continual(settings):
-        _forget_beginnings(job, (asked_in(scenario)[0] for scenario in settings["scenarios"]), done)
+        _forget_beginnings(job, (retrieval_of(scenario)[0] for scenario in settings["scenarios"]), done)
     chain = _Chain()
     for scenario in settings["scenarios"]:
-        asked, manifest_sha256 = asked_in(scenario)
+        retrieval, manifest_sha256 = retrieval_of(scenario)
         log.info("%s", scenarios.name_of(scenario))
-        for run in _runs(job, scenario, asked, journal, done, chain):
+        for run in _runs(job, scenario, retrieval, journal, done, chain):
             row = replace(run.row, manifest_sha256=manifest_sha256, tools=canonical(results.tools()))
             columns = {column.name: getattr(row, column.name) for column in fields(ScenarioColumns)}
             rows.append(row)
@@ -143,11 +143,11 @@ def _continues(job: Job, method: str) -> bool:
     return _is_continual(job.settings) and methods.method(method).adapts
 
 
-def _forget_beginnings(job: Job, asked: Iterable[Retrieval], done: dict[str, FinishedRun]) -> None:
+def _forget_beginnings(job: Job, retrievals: Iterable[Retrieval], done: dict[str, FinishedRun]) -> None:
     """Take from `done` the continual runs whose last scenarios are missing: a journal does not hold their state."""
     keys: dict[Run, list[str]] = defaultdict(list)
     chain = _Chain()
-    for scenario, retrieval in zip(job.settings["scenarios"], asked, strict=True):
+    for scenario, retrieval in zip(job.settings["scenarios"], retrievals, strict=True):
         for run, key in _keys(job, scenario, retrieval, chain).items():
             keys[run].append(key)
     for (method, _), of_run in keys.items():
@@ -159,15 +159,15 @@ def _forget_beginnings(job: Job, asked: Iterable[Retrieval], done: dict[str, Fin
                 del done[key]
 
 
-def _keys(job: Job, scenario: ScenarioSettings, asked: Retrieval, chain: _Chain) -> dict[Run, str]:
+def _keys(job: Job, scenario: ScenarioSettings, retrieval: Retrieval, chain: _Chain) -> dict[Run, str]:
     """The key of each run of a scenario: a hash of all that determines its result."""
     determined_by = {
         **results.shared_settings(job.settings),
         "scenario": scenario,
-        "queries": _queries_sha256(asked),
-        "ids": asked.query_ids,
-        "relevant": asked.relevant,
-        "gallery": [asked.gallery_ids, _sum(job.gallery)],
+        "queries": _queries_sha256(retrieval),
+        "ids": retrieval.query_ids,
+        "relevant": retrieval.relevant,
+        "gallery": [retrieval.gallery_ids, _sum(job.gallery)],
         "checkpoint": job.backbone.sha256,
         "tools": results.tools(),
     }
@@ -183,28 +183,33 @@ def _keys(job: Job, scenario: ScenarioSettings, asked: Retrieval, chain: _Chain)
     return keys
 
 
-def _queries_sha256(asked: Retrieval) -> str:
-    return digest([queries.identity(row) for row in asked.rows])
+def _queries_sha256(retrieval: Retrieval) -> str:
+    return digest([queries.identity(row) for row in retrieval.rows])
 
 
 def _runs(
-    job: Job, scenario: ScenarioSettings, asked: Retrieval, journal: Path, done: dict[str, FinishedRun], chain: _Chain
+    job: Job,
+    scenario: ScenarioSettings,
+    retrieval: Retrieval,
+    journal: Path,
+    done: dict[str, FinishedRun],
+    chain: _Chain,
 ) -> Iterator[FinishedRun]:
     """The runs of a scenario; runs of the journal are not repeated."""
-    queries_sha256 = _queries_sha256(asked)
+    queries_sha256 = _queries_sha256(retrieval)
     with tempfile.TemporaryDirectory(prefix="perturb-") as folder:
         asking: queries.Clips | list[str] | None = None
         unadapted = Unadapted()
-        for (method, seed), key in _keys(job, scenario, asked, chain).items():
+        for (method, seed), key in _keys(job, scenario, retrieval, chain).items():
             if key not in done:
                 if asking is None:
                     num_frames = job.settings["num_frames"]
-                    asking = queries.of_rows(asked.rows, num_frames, job.backbone, Path(folder), job.reader)
+                    asking = queries.of_rows(retrieval.rows, num_frames, job.backbone, Path(folder), job.reader)
                 state = _state(job, (method, seed), unadapted, chain)
                 done[key] = results.finished(
                     job.settings,
                     scenario,
-                    asked,
+                    retrieval,
                     _similarities(job, asking, method, state),
                     method=method,
                     seed=seed,

@@ -40,13 +40,13 @@ def of_videos(
     """
     of_item, texts = texts_of(captions, sources)
     complete = [row for row in videos if isinstance(row, ClipRow | CompleteSource) and row.status == COMPLETE]
-    asked = sorted((row for row in complete if of_item[row.item_id]), key=lambda row: row.item_id)
+    queries = sorted((row for row in complete if of_item[row.item_id]), key=lambda row: row.item_id)
     return _retrieval(
-        [row.item_id for row in asked],
+        [row.item_id for row in queries],
         [row.caption_id for row in texts],
-        [of_item[row.item_id] for row in asked],
-        asked,
-        len(videos) - len(asked),
+        [of_item[row.item_id] for row in queries],
+        queries,
+        len(videos) - len(queries),
     )
 
 
@@ -70,13 +70,13 @@ def of_captions(captions: Sequence[CaptionRow | TextRow], sources: Sequence[Sour
     clips = sorted((row for row in sources if row.status == COMPLETE), key=lambda row: row.item_id)
     places = {row.item_id: place for place, row in enumerate(clips)}
     passed = [row for row in captions if row.item_id in places and not (isinstance(row, TextRow) and not row.accepted)]
-    asked = sorted(passed, key=lambda row: row.caption_id)
+    queries = sorted(passed, key=lambda row: row.caption_id)
     return _retrieval(
-        [row.caption_id for row in asked],
+        [row.caption_id for row in queries],
         [row.item_id for row in clips],
-        [[places[row.item_id]] for row in asked],
-        asked,
-        len(captions) - len(asked),
+        [[places[row.item_id]] for row in queries],
+        queries,
+        len(captions) - len(queries),
     )
 
 

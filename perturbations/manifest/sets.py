@@ -6,6 +6,7 @@ Each of a dataset's listed items is complete, quarantined or missing, in the man
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -218,7 +219,8 @@ def difference(keys: Counter[Key], expected: Collection[Key]) -> str | None:
 def _removed(path: Path) -> str:
     """Remove a part that cannot be used, and return words for a message. Only files below `work` are removed."""
     try:
-        below = path.resolve().relative_to(Path().resolve()).parts
+        # As it is named: `work` may be a link to another disk.
+        below = Path(os.path.abspath(path)).relative_to(Path.cwd()).parts
     except ValueError:
         return ""
     if below[:1] != ("work",) or not path.is_file():

@@ -59,5 +59,12 @@ class Timing:
     frame_rate: Fraction
 
 
+def plain_rate(rate: Fraction) -> Fraction:
+    """A frame rate as a fraction of small numbers: 30000/1001 of what a container rounded."""
+    plain = rate.limit_denominator(1001)
+    # Of less than a frame per second, a small denominator may be far off, or 0.
+    return plain if abs(plain - rate) * 1000 <= rate else rate.limit_denominator(10**9) or rate
+
+
 SAME_TIME_S = 1e-6
 """A frame that is at most this much before a span's edge counts as on it: spans are decimal, clocks are not."""

@@ -56,9 +56,9 @@ def resampled_recall(counts: Counts, ranks: Values, k: int) -> Samples:
     step = max(1, _BLOCK // max(1, len(known)))
     for start in range(0, known.shape[1], step):
         part = known[:, start : start + step]
-        asked = part > 0
-        hits = counts @ (asked & (part <= k)).astype(np.float32)
-        total = np.float32(len(known)) if asked.all() else counts @ asked.astype(np.float32)
+        present = part > 0
+        hits = counts @ (present & (part <= k)).astype(np.float32)
+        total = np.float32(len(known)) if present.all() else counts @ present.astype(np.float32)
         with np.errstate(invalid="ignore"):
             recall[start : start + step] = (100 * hits.astype(np.float64) / total).T
     return recall

@@ -135,9 +135,9 @@ def _run(
         yield similarities
 
 
-def _encoded(model: DualEncoder, given: Gallery | Batch | Iterator[Batch], direction: Direction) -> Gallery:
-    if not isinstance(given, Gallery):
-        return encode_gallery(model, given, direction)
+def _encoded(model: DualEncoder, items: Gallery | Batch | Iterator[Batch], direction: Direction) -> Gallery:
+    if not isinstance(items, Gallery):
+        return encode_gallery(model, items, direction)
     with torch.inference_mode(False):
-        features = given.features.to(model.device)
-        return Gallery(given.direction, features.clone() if features.is_inference() else features)
+        features = items.features.to(model.device)
+        return Gallery(items.direction, features.clone() if features.is_inference() else features)

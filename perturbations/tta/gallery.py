@@ -38,12 +38,12 @@ class Gallery:
         return int(self.features.shape[0])
 
 
-def encode_gallery(model: DualEncoder, given: Batch | Iterator[Batch], direction: Direction) -> Gallery:
+def encode_gallery(model: DualEncoder, items: Batch | Iterator[Batch], direction: Direction) -> Gallery:
     """Features of a gallery.
 
     Args:
         model: its weights do not change.
-        given: tokens (v2t) or frames N_G x T x 3 x H x W (t2v) as `adapt` takes them, or an iterator of such parts
+        items: tokens (v2t) or frames N_G x T x 3 x H x W (t2v) as `adapt` takes them, or an iterator of such parts
             where the whole does not fit into memory.
         direction: "v2t" or "t2v".
 
@@ -53,7 +53,7 @@ def encode_gallery(model: DualEncoder, given: Batch | Iterator[Batch], direction
     with torch.inference_mode(False), torch.no_grad(), evaluating(model), tensor_cores(EXACT, model.device):
         encoded = [
             model.encode_texts(part.ids, part.mask) if isinstance(part, inputs.Tokens) else model.encode_frames(part)
-            for part in _parts(given, direction, model.device)
+            for part in _parts(items, direction, model.device)
         ]
     if not encoded:
         raise ValueError("the gallery is empty")
@@ -61,9 +61,9 @@ def encode_gallery(model: DualEncoder, given: Batch | Iterator[Batch], direction
 
 
 def _parts(
-    given: Batch | Iterator[Batch], direction: Direction, device: torch.device
+    items: Batch | Iterator[Batch], direction: Direction, device: torch.device
 ) -> Iterator[inputs.Tokens | Tensor]:
-    batches: Iterable[Batch] = given if isinstance(given, Iterator) else (given,)
+    batches: Iterable[Batch] = items if isinstance(items, Iterator) else (items,)
     for batch in batches:
         if direction == "v2t":
             ids, mask = inputs.tokens(batch, device)

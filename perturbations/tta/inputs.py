@@ -51,7 +51,7 @@ class Tokens(NamedTuple):
     mask: Tensor | None
 
 
-def tokens(given: Batch, device: torch.device) -> Tokens:
+def tokens(batch: Batch, device: torch.device) -> Tokens:
     """Token ids with their mask: a pair, a mapping with `input_ids` and `attention_mask`, or ids alone.
 
     Raises:
@@ -59,15 +59,15 @@ def tokens(given: Batch, device: torch.device) -> Tokens:
     """
     ids: Tensor | None
     mask: Tensor | None
-    if isinstance(given, Mapping):
-        ids, mask = given["input_ids"], given.get("attention_mask")
-    elif isinstance(given, Tensor):
-        ids, mask = given, None
-    elif isinstance(given, tuple | list) and len(given) == 2:
-        ids, mask = given
+    if isinstance(batch, Mapping):
+        ids, mask = batch["input_ids"], batch.get("attention_mask")
+    elif isinstance(batch, Tensor):
+        ids, mask = batch, None
+    elif isinstance(batch, tuple | list) and len(batch) == 2:
+        ids, mask = batch
     else:
         raise ValueError(
-            f"texts are given as {type(given).__name__}; allowed: (ids, mask), a tokenizer's output, or a tensor of ids"
+            f"texts are given as {type(batch).__name__}; allowed: (ids, mask), a tokenizer's output, or a tensor of ids"
         )
     ids = torch.as_tensor(ids, device=device)
     mask = None if mask is None else torch.as_tensor(mask, device=device)
@@ -78,20 +78,20 @@ def tokens(given: Batch, device: torch.device) -> Tokens:
     return Tokens(ids, mask)
 
 
-def frames(given: Batch, device: torch.device) -> Tensor:
+def frames(batch: Batch, device: torch.device) -> Tensor:
     """Frames B x T x 3 x H x W, normalized, floating point, on the device.
 
     Raises:
         ValueError: it is neither such a tensor nor `ByteFrames`.
     """
-    if isinstance(given, ByteFrames):
-        return normalize(_bytes(given.values).to(device, non_blocking=True), given.mean, given.std)
-    if not isinstance(given, Tensor) or given.ndim != 5 or given.shape[2] != 3 or not given.is_floating_point():
-        shape = f"{tuple(given.shape)} {given.dtype}" if isinstance(given, Tensor) else type(given).__name__
+    if isinstance(batch, ByteFrames):
+        return normalize(_bytes(batch.values).to(device, non_blocking=True), batch.mean, batch.std)
+    if not isinstance(batch, Tensor) or batch.ndim != 5 or batch.shape[2] != 3 or not batch.is_floating_point():
+        shape = f"{tuple(batch.shape)} {batch.dtype}" if isinstance(batch, Tensor) else type(batch).__name__
         raise ValueError(f"frames are {shape}; they must be a normalized float tensor B x T x 3 x H x W")
-    if 0 in given.shape:
-        raise ValueError(f"frames are {tuple(given.shape)}: nothing to encode")
-    return given.to(device)
+    if 0 in batch.shape:
+        raise ValueError(f"frames are {tuple(batch.shape)}: nothing to encode")
+    return batch.to(device)
 
 
 def _bytes(values: Tensor) -> Tensor:

@@ -141,9 +141,9 @@ class Task:
     def minimize(self, batch: Batch, objective: Objective) -> Tensor:
         """Adapt to a batch and return the similarities of the last forward pass, B x N_G."""
         with self.adapting():
-            given = self.on_device(batch)
+            prepared = self.on_device(batch)
             for step in range(self.steps):
-                features = self.encode(given)
+                features = self.encode(prepared)
                 with self.timings.part("adapt"):
                     similarities, loss = objective(features, step)
                     self.descend(loss)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -180,11 +182,12 @@ class Corpus:
 
     def _collection(self) -> Path | None:
         """The folder below `corpora` that holds the files; None where the manifest lies outside a workflow's folder."""
-        try:
-            parts = self.manifest.path.resolve().relative_to(self.manifest.root / "manifests").parts
-        except ValueError:
-            return None
-        return Path(*parts[:-2]) if len(parts) > 2 else None
+        # As it is named first, because `manifests` may be a link to another disk; then as it lies.
+        for path in (Path(os.path.abspath(self.manifest.path)), self.manifest.path.resolve()):
+            with suppress(ValueError):
+                parts = path.relative_to(self.manifest.root / "manifests").parts
+                return Path(*parts[:-2]) if len(parts) > 2 else None
+        return None
 
 
 def _source_from(row: VideoRow) -> CompleteSource:

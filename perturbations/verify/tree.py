@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -257,8 +258,10 @@ def strangers(tree: Tree) -> list[Finding]:
 
 def _collection_of(path: Path) -> Path | None:
     """The collection of a suite's manifest (a dataset, or its whole videos): the folders below `manifests`."""
-    parts = path.resolve().parent.parts
-    if "manifests" not in parts:
-        return None
-    below = parts[len(parts) - parts[::-1].index("manifests") :]
-    return Path(*below[:-1]) if len(below) > 1 else None
+    # As it is named first, because `manifests` may be a link to another disk; then as it lies.
+    for folder in (Path(os.path.abspath(path)).parent, path.resolve().parent):
+        parts = folder.parts
+        if "manifests" in parts:
+            below = parts[len(parts) - parts[::-1].index("manifests") :]
+            return Path(*below[:-1]) if len(below) > 1 else None
+    return None

@@ -28,9 +28,9 @@ def sar(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     compare = task.comparison()
     for batch in batches:
         with task.adapting():
-            given = task.on_device(batch)
+            prepared = task.on_device(batch)
             for _ in range(task.steps):
-                logits = _step(task, given, compare)
+                logits = _step(task, prepared, compare)
         yield task.finish(logits)
 
 
