@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -63,6 +63,9 @@ def check(
     Results that an object store takes (`in_store`) need no room on this disk.
     """
     report = Report()
+    probe = speed.Probe()
+    if local:
+        probe.look()
     report.errors += readiness.problems(config, wanted, local=local)
     collections = sorted(
         {job.collection for job in wanted.videos} | {collection for collection, _ in wanted.sources} | wanted.checked
@@ -72,7 +75,10 @@ def check(
         _count(config, name, collection, wanted, report)
     for dataset in sorted(wanted.checked_captions):
         _count_captions(config, dataset, report)
-    times = _times(config, wanted, surveyed, report, local=local, in_store=in_store)
+    times = _times(config, wanted, surveyed, report, in_store)
+    if local and times:
+        probe.look()
+    times = {kind: replace(each, cpu_s=each.cpu_s * probe.slower) for kind, each in times.items()}
     if not (times or wanted.composes):
         report.lines.append("to make: no clips, captions or evaluations; what these targets need of them exists")
     if times:
@@ -81,31 +87,17 @@ def check(
 
 
 def _times(
-    config: configuration.Config,
-    wanted: Wanted,
-    surveyed: dict[str, Collection],
-    report: Report,
-    *,
-    local: bool,
-    in_store: bool,
+    config: configuration.Config, wanted: Wanted, surveyed: dict[str, Collection], report: Report, in_store: bool
 ) -> dict[str, Time]:
-    """The time of each kind of job, on this machine where it is the one that they run on."""
-    of_kinds: dict[str, Callable[[], Time]] = {}
-    if wanted.videos or wanted.sources or wanted.analyses:
-        of_kinds["clips"] = lambda: _estimate(config, wanted, surveyed, report, in_store)
-    if wanted.captions:
-        of_kinds["captions"] = lambda: estimates.of_captions(config, wanted)
-    if wanted.evaluations or wanted.galleries or wanted.trains:
-        of_kinds["evaluation"] = lambda: estimates.of_evaluations(config, wanted, surveyed)
-    probe = speed.Probe()
+    """The time of each kind of job, on the machine of the costs."""
     times: dict[str, Time] = {}
-    for kind, estimate in of_kinds.items():
-        if local:
-            probe.look()
-        times[kind] = estimate()
-        if local:
-            probe.look()
-    return {kind: replace(each, cpu_s=each.cpu_s * probe.slower) for kind, each in times.items()}
+    if wanted.videos or wanted.sources or wanted.analyses:
+        times["clips"] = _estimate(config, wanted, surveyed, report, in_store)
+    if wanted.captions:
+        times["captions"] = estimates.of_captions(config, wanted)
+    if wanted.evaluations or wanted.galleries or wanted.trains:
+        times["evaluation"] = estimates.of_evaluations(config, wanted, surveyed)
+    return times
 
 
 # --- clips ------------------------------------------------------------------------------------------------------------
