@@ -240,6 +240,20 @@ def test_existing_manifests_are_taken_for_the_truth(project: Project) -> None:
     assert summary_of(project, "mlvp_tiny").lines[1] == estimated.lines[1] + ", roughly: no clip could be looked at"
 
 
+def test_without_a_clip_nothing_is_said_to_exist(project: Project) -> None:
+    for path in (project.root / "videos").iterdir():
+        path.unlink()
+    project.config["max_quarantine"] = 100
+    summary = summary_of(project, "mlvp_tiny")
+    assert not summary.errors
+    assert summary.lines[-1] == "to make: no clips, captions or evaluations; no clip is present"
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0.9, "1 second"), (75, "75 seconds"), (90, "2 minutes")])
+def test_times_in_words(seconds: float, words: str) -> None:
+    assert preflight._hours(seconds) == words
+
+
 def test_many_lines_of_one_kind_are_cut() -> None:
     summary = preflight.Report([f"line {number}" for number in range(9)], [f"careful {number}" for number in range(9)])
     assert len(summary.text()) == 10

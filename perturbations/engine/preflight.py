@@ -80,7 +80,9 @@ def check(
         probe.look()
     times = {kind: replace(each, cpu_s=each.cpu_s * probe.slower) for kind, each in times.items()}
     if not (times or wanted.composes):
-        report.lines.append("to make: no clips, captions or evaluations; what these targets need of them exists")
+        empty = any(not collection.clips for collection in surveyed.values())
+        why = "no clip is present" if empty else "what these targets need of them exists"
+        report.lines.append(f"to make: no clips, captions or evaluations; {why}")
     if times:
         report.lines.append(f"time: {_sum(times, cores)}{', without composed retrieval' if wanted.composes else ''}")
     return report
@@ -198,7 +200,8 @@ def _bytes(size: float) -> str:
 def _hours(seconds: float) -> str:
     if seconds >= 5400:
         return f"{seconds / 3600:,.{0 if seconds >= 360_000 else 1}f} hours"
-    return f"{seconds / 60:,.0f} minutes" if seconds >= 90 else f"{seconds:,.0f} seconds"
+    number, unit = (seconds / 60, "minute") if seconds >= 90 else (seconds, "second")
+    return f"{number:,.0f} {unit}{'' if f'{number:.0f}' == '1' else 's'}"
 
 
 def _on_cores(seconds: float, cores: int | None, jobs: int) -> str:
