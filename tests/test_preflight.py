@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections import namedtuple
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from test_workflow import IDS, Project, new_project, tiny_clip
 
+from perturbations.cli.main import main
 from perturbations.engine import preflight, readiness, survey
 from perturbations.errors import ConfigError
 from perturbations.plan import config as configuration
@@ -252,6 +254,15 @@ def test_without_a_clip_nothing_is_said_to_exist(project: Project) -> None:
 @pytest.mark.parametrize(("seconds", "words"), [(0.9, "1 second"), (75, "75 seconds"), (90, "2 minutes")])
 def test_times_in_words(seconds: float, words: str) -> None:
     assert preflight._hours(seconds) == words
+
+
+def test_without_the_demo_a_target_must_be_named(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project.root / "config.yaml").write_text(json.dumps(project.config))
+    monkeypatch.chdir(project.root)
+    assert main(["check"]) == 1
+    assert "`datasets` has no `demo`: name targets, such as mlvp_tiny" in capsys.readouterr().err
 
 
 def test_many_lines_of_one_kind_are_cut() -> None:
