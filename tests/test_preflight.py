@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections import namedtuple
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from test_workflow import IDS, Project, new_project, tiny_clip
 
+from perturbations.cli.main import main
 from perturbations.engine import preflight, readiness, survey
 from perturbations.errors import ConfigError
 from perturbations.plan import config as configuration
@@ -238,6 +240,29 @@ def test_existing_manifests_are_taken_for_the_truth(project: Project) -> None:
     for path in (project.root / "videos").iterdir():
         path.write_bytes(b"\0\0\0\x20ftypisom" + bytes(path.stat().st_size - 12))
     assert summary_of(project, "mlvp_tiny").lines[1] == estimated.lines[1] + ", roughly: no clip could be looked at"
+
+
+def test_without_a_clip_nothing_is_said_to_exist(project: Project) -> None:
+    for path in (project.root / "videos").iterdir():
+        path.unlink()
+    project.config["max_quarantine"] = 100
+    summary = summary_of(project, "mlvp_tiny")
+    assert not summary.errors
+    assert summary.lines[-1] == "to make: no clips, captions or evaluations; no clip is present"
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0.9, "1 second"), (75, "75 seconds"), (90, "2 minutes")])
+def test_times_in_words(seconds: float, words: str) -> None:
+    assert preflight._hours(seconds) == words
+
+
+def test_without_the_demo_a_target_must_be_named(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project.root / "config.yaml").write_text(json.dumps(project.config))
+    monkeypatch.chdir(project.root)
+    assert main(["check"]) == 1
+    assert "`datasets` has no `demo`: name targets, such as mlvp_tiny" in capsys.readouterr().err
 
 
 def test_many_lines_of_one_kind_are_cut() -> None:

@@ -31,8 +31,8 @@ def _check(options: argparse.Namespace) -> int:
     files = [Path("config.yaml"), *options.configfile]
     if absent := [path for path in files if not path.is_file()]:
         hint = "; run this where config.yaml is" if absent[0] == files[0] else ""
-        what = "it is a directory" if absent[0].is_dir() else "no such file"
-        raise ConfigError(f"{shown.line(str(absent[0]))}: {what}{hint}")
+        kind = "no file but a directory" if absent[0].is_dir() else "no such file"
+        raise ConfigError(f"{kind}: {shown.line(str(absent[0]))}{hint}")
     config = configuration.parse(config_file.load(files), places.read(files))
     limits.use(limits.parse(config.limits.model_dump_json()))
 
@@ -49,6 +49,11 @@ def _check(options: argparse.Namespace) -> int:
     if unknown := [name for name in options.targets if name not in menu]:
         hint = did_you_mean(unknown[0], menu) or "."
         raise ConfigError(f"no target {unknown[0]!r}{hint} `snakemake --list-target-rules` lists them")
+    if "all" in options.targets and "demo" not in config.datasets:
+        first = f"{next(iter(config.suites))}_{next(iter(config.datasets))}"
+        raise ConfigError(
+            f"the default target is the demo, and `datasets` has no `demo`: name targets, such as {first}"
+        )
     works = [menu[name].request() for name in options.targets]
     for line in dict.fromkeys(line for work in works for line in work.sizes):
         print(shown.line(line))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -63,6 +63,9 @@ def check(
     Results that an object store takes (`in_store`) need no room on this disk.
     """
     report = Report()
+    probe = speed.Probe()
+    if local:
+        probe.look()
     report.errors += readiness.problems(config, wanted, local=local)
     collections = sorted(
         {job.collection for job in wanted.videos} | {collection for collection, _ in wanted.sources} | wanted.checked
@@ -72,40 +75,31 @@ def check(
         _count(config, name, collection, wanted, report)
     for dataset in sorted(wanted.checked_captions):
         _count_captions(config, dataset, report)
-    times = _times(config, wanted, surveyed, report, local=local, in_store=in_store)
+    times = _times(config, wanted, surveyed, report, in_store)
+    if local and times:
+        probe.look()
+    times = {kind: replace(each, cpu_s=each.cpu_s * probe.slower) for kind, each in times.items()}
     if not (times or wanted.composes):
-        report.lines.append("to make: no clips, captions or evaluations; what these targets need of them exists")
+        empty = any(not collection.clips for collection in surveyed.values())
+        why = "no clip is present" if empty else "what these targets need of them exists"
+        report.lines.append(f"to make: no clips, captions or evaluations; {why}")
     if times:
         report.lines.append(f"time: {_sum(times, cores)}{', without composed retrieval' if wanted.composes else ''}")
     return report
 
 
 def _times(
-    config: configuration.Config,
-    wanted: Wanted,
-    surveyed: dict[str, Collection],
-    report: Report,
-    *,
-    local: bool,
-    in_store: bool,
+    config: configuration.Config, wanted: Wanted, surveyed: dict[str, Collection], report: Report, in_store: bool
 ) -> dict[str, Time]:
-    """The time of each kind of job, on this machine where it is the one that they run on."""
-    of_kinds: dict[str, Callable[[], Time]] = {}
-    if wanted.videos or wanted.sources or wanted.analyses:
-        of_kinds["clips"] = lambda: _estimate(config, wanted, surveyed, report, in_store)
-    if wanted.captions:
-        of_kinds["captions"] = lambda: estimates.of_captions(config, wanted)
-    if wanted.evaluations or wanted.galleries or wanted.trains:
-        of_kinds["evaluation"] = lambda: estimates.of_evaluations(config, wanted, surveyed)
-    probe = speed.Probe()
+    """The time of each kind of job, on the machine of the costs."""
     times: dict[str, Time] = {}
-    for kind, estimate in of_kinds.items():
-        if local:
-            probe.look()
-        times[kind] = estimate()
-        if local:
-            probe.look()
-    return {kind: replace(each, cpu_s=each.cpu_s * probe.slower) for kind, each in times.items()}
+    if wanted.videos or wanted.sources or wanted.analyses:
+        times["clips"] = _estimate(config, wanted, surveyed, report, in_store)
+    if wanted.captions:
+        times["captions"] = estimates.of_captions(config, wanted)
+    if wanted.evaluations or wanted.galleries or wanted.trains:
+        times["evaluation"] = estimates.of_evaluations(config, wanted, surveyed)
+    return times
 
 
 # --- clips ------------------------------------------------------------------------------------------------------------
@@ -206,7 +200,8 @@ def _bytes(size: float) -> str:
 def _hours(seconds: float) -> str:
     if seconds >= 5400:
         return f"{seconds / 3600:,.{0 if seconds >= 360_000 else 1}f} hours"
-    return f"{seconds / 60:,.0f} minutes" if seconds >= 90 else f"{seconds:,.0f} seconds"
+    number, unit = (seconds / 60, "minute") if seconds >= 90 else (seconds, "second")
+    return f"{number:,.0f} {unit}{'' if f'{number:.0f}' == '1' else 's'}"
 
 
 def _on_cores(seconds: float, cores: int | None, jobs: int) -> str:
