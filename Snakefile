@@ -11,7 +11,7 @@ from perturbations.plan import captions, composed, composed_paths, config_file, 
 from perturbations.plan import evaluation_paths, evaluation_sizes, paths, places, recipe
 from perturbations.plan import config as configuration
 from perturbations.plan import preflight as preflight_jobs
-from perturbations.plan import sharding, store, targets
+from perturbations.plan import sharding, store, targets, workplace
 from perturbations.system import limits, project, shown
 
 min_version("9.0")
@@ -28,14 +28,18 @@ configfile: "config.yaml"
 
 
 try:
-    CONFIG = configuration.parse(config, places.read(CONFIG_FILES, workflow.config_settings.config))
+    # The folder of a module's `prefix`; otherwise the working directory.
+    PREFIX = workplace.of_module(workflow.modifier.path_modifier.replace_prefix)
+    CONFIG = configuration.parse(
+        config, places.read(CONFIG_FILES, workflow.config_settings.config), PREFIX
+    )
 except PerturbationError as error:
     raise WorkflowError(shown.lines(str(error))) from None
 
 SUMMARY = Path("manifests/run.html")
 
 # What `snakemake --report` opens on.
-if SUMMARY.is_file():
+if CONFIG.at(SUMMARY).is_file():
 
     report: "workflow/report/run.rst"
 

@@ -281,7 +281,7 @@ def switch_off(folder: Path) -> None:
             temporary.chmod(temporary.stat().st_mode | stat.S_IXUSR)
             temporary.rename(wrapper)
         program.ffmpeg_program = lambda: str(wrapper)
-        lines = Path("/proc/self/maps").read_text().splitlines()
+        lines = Path("/proc/self/maps").read_text("utf-8").splitlines()
         for library in {line.split()[-1] for line in lines if "libavutil" in line}:
             ctypes.CDLL(library).av_force_cpu_flags(int(flags))
     if "PLAIN_X264" in os.environ:

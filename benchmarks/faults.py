@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,12 +64,12 @@ _FREE = {
 }
 
 
-def make_corpus(root: Path) -> None:
-    """A corpus of three drawn clips, with captions."""
+def make_corpus(root: Path, snakemake: Sequence[str] = (sys.executable, "-m", "snakemake")) -> None:
+    """A corpus of three drawn clips, with captions; `snakemake` begins the command."""
     project = Path(__file__).parents[1]
     root.mkdir(parents=True)
-    (root / "config.yaml").write_text(CONFIG)
-    command = [sys.executable, "-m", "snakemake", "--snakefile", project / "Snakefile", "--directory", root, "--cores"]
+    (root / "config.yaml").write_text(CONFIG, encoding="utf-8")
+    command = [*snakemake, "--snakefile", project / "Snakefile", "--directory", root, "--cores"]
     targets = ["mlvp_tiny", "msrvtt_p_tiny", "text_msrvtt_p_tiny"]
     subprocess.run([*map(str, command), "2", "--quiet", "all", "--", *targets], check=True)
 

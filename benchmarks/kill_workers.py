@@ -101,7 +101,7 @@ def describe(root: Path) -> None:
     ]
     (root / "listed.jsonl").write_text("".join(json.dumps(row) + "\n" for row in listed))
     subprocess.run(
-        [*perturb("sources"), "--dataset", "drawn", "--listed", "listed.jsonl", "--output", "sources.parquet"],
+        [*perturb("rule", "sources"), "--dataset", "drawn", "--listed", "listed.jsonl", "--output", "sources.parquet"],
         cwd=root,
         check=True,
         stderr=subprocess.DEVNULL,
@@ -124,7 +124,7 @@ def run_round(
         command = [*perturb("rule", "videos"), "--recipe", job_recipe.text, "--sources", "sources.parquet"]
         command += ["--corpus", f"{name}/corpus", "--output", part]
         while True:
-            with open(root / "job.log", "w") as log, subprocess.Popen(command, cwd=root, stderr=log) as job:
+            with open(root / "job.log", "wb") as log, subprocess.Popen(command, cwd=root, stderr=log) as job:
                 while victims and counts["kills"] < options.left and job.poll() is None:
                     counts["kills"] += kill_one(job.pid, victims, generator)
                     with suppress(subprocess.TimeoutExpired):
@@ -133,7 +133,7 @@ def run_round(
             if job.returncode == 0:
                 break
             counts["stopped"] += 1
-            words = (root / "job.log").read_text().strip().splitlines()
+            words = (root / "job.log").read_text("utf-8").strip().splitlines()
             if counts["stopped"] > 50 or not victims:
                 raise SystemExit(words[-1] if words else f"exit status {job.returncode}")
         rows = pq.read_table(root / part, partitioning=None).to_pylist()

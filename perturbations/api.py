@@ -34,7 +34,7 @@ from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import Unstored, VideoRecipe, make, parse
 from perturbations.suites import registry
 from perturbations.system import storage
-from perturbations.system.settings import READERS, Reader
+from perturbations.system.readers import READERS, Reader
 
 Frames = Image
 """T x H x W x 3, RGB, uint8."""

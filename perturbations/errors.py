@@ -80,6 +80,12 @@ def cut(text: str, length: int = 200) -> str:
     return shown if shown.isprintable() else repr(shown)[1:-1]
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's message; its type's name where it has none."""
+    words = str(error).strip().partition("\n")[0].strip()
+    return words or type(error).__name__
+
+
 def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
     """The known names that a mistyped one may have meant, the nearest first; upper and lower case are the same."""
     if len(name) > _LONGEST_NAME:

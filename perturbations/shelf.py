@@ -56,3 +56,31 @@ def named(what: str, declared: Mapping[str, NamedThing]) -> dict[str, NamedThing
             raise ShelfError(f"two {what}s are called {thing.name!r}; one of them in {file}.py")
         by_name[thing.name] = thing
     return by_name
+
+
+class Placed(Named, Protocol):
+    """A thing with a name, and with a title and a place in tables."""
+
+    @property
+    def title(self) -> str: ...  # noqa: D102
+
+    @property
+    def place(self) -> int: ...  # noqa: D102
+
+
+PlacedThing = TypeVar("PlacedThing", bound=Placed)
+
+
+def in_order(package: str, what: str, declared: Mapping[str, PlacedThing]) -> dict[str, PlacedThing]:
+    """What files declare, by its own name, in the order of tables.
+
+    Raises `ShelfError` where a file and its thing have two names, or two things have one title.
+    """
+    for file, thing in declared.items():
+        if thing.name != file:
+            raise ShelfError(f"{package}.{file} declares the {what} {thing.name!r}; give both one name")
+    ordered = sorted(declared.values(), key=lambda thing: (thing.place, thing.name))
+    titles = [thing.title for thing in ordered]
+    if repeated := sorted({title for title in titles if titles.count(title) > 1}):
+        raise ShelfError(f"two {what}s of {package} have the title {repeated[0]!r}; give one of them another")
+    return {thing.name: thing for thing in ordered}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -13,7 +13,8 @@ from typing import Any
 import av
 import numpy as np
 
-from perturbations.engine import shards
+from perturbations.engine import shards, supervise
+from perturbations.errors import MediaError
 from perturbations.guides.registry import Known
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource, TextRow, VideoRow
 from perturbations.media import decoding, encoding, probing, program
@@ -264,3 +265,14 @@ def write_scene(path: Path, frames: np.ndarray, rate: Fraction = RATE) -> Path:
     """Frames as a lossless clip, its folder made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return written(path, frames, timing=Timing(1 / rate, rate))
+
+
+def unsupervised(
+    work: Callable[[Any, Callable[[], None]], Any], tasks: Sequence[Any], **_: object
+) -> Iterator[supervise.Outcome[Any, Any]]:
+    """What `supervise.run` yields of tasks that neither crash nor hang, without forking this process."""
+    for task in tasks:
+        try:
+            yield supervise.Outcome(task, work(task, lambda: None), None)
+        except MediaError as error:
+            yield supervise.Outcome(task, None, str(error))

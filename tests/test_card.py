@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -75,6 +76,14 @@ def test_the_card_says_what_became_of_every_listed_clip() -> None:
     assert "| fog | " in lines[-1]
     assert lines[-1].endswith("| 2 | none | 21.0 / 22.0 |")
     assert "made by perturbations 1.2.3; configuration abc" in "\n".join(lines)
+
+
+def test_a_clip_that_did_not_change_is_no_part_of_the_mean() -> None:
+    values = [(1, math.inf), (1, 30.0), (1, 20.0), (2, math.inf), (3, None)]
+    rows = [replace(video("mlvp/temporal_scrambling", severity), psnr_db=value) for severity, value in values]
+    listed = sets.Listed(listed=3, listed_sha256="0", complete=3, quarantined=0, missing=0, scenarios=3)
+    line = card.card(registry.suite("mlvp"), rows, listed, {"dataset": "data"}).splitlines()[-1]
+    assert line.endswith("| 25.0 / equal / - |")
 
 
 def test_a_card_without_a_video_is_one() -> None:

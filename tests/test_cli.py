@@ -17,7 +17,7 @@ from test_pipeline import scene, write_clip
 
 from perturbations.cli.main import main, parser
 from perturbations.manifest import files
-from perturbations.manifest.kinds import SOURCES
+from perturbations.manifest.kinds import SOURCES, VIDEOS
 from perturbations.plan import config
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
@@ -84,6 +84,10 @@ def test_every_rule_calls_a_command_that_there_is() -> None:
         (["video", "x.mp4", "y.mp4", "-p", "mlvp/fogg", "-s", "1"], "did you mean mlvp/fog"),
         (["list", "MLPV"], "did you mean mlvp?"),
         (["list", "backbone"], "did you mean backbones?"),
+        (["export", "x", "--format", "hub", "-o", "y", "--cleann"], "did you mean --clean?"),
+        (["verify", "--fsat=1"], "did you mean --fast?"),
+        (["verify", "--jobs", "two"], "must be a whole number, not 'two'"),
+        (["verify", "--stall-limit", "nan"], "must be seconds above 0, not 'nan'"),
     ],
 )
 def test_a_mistyped_name_brings_what_it_may_have_meant(
@@ -175,6 +179,27 @@ def test_verify_without_manifests_says_so(
     monkeypatch.chdir(tmp_path)
     assert run("verify") == 1
     assert "no such manifest: manifests" in capsys.readouterr().err
+
+
+def test_verify_counts_files_that_no_row_names_by_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A changed list of severities leaves thousands of them."""
+    manifest = tmp_path / "manifests/d/mlvp/videos.parquet"
+    files.write(manifest, VIDEOS, [], {"root": "../../.."})
+    folder = tmp_path / "corpora/d/mlvp/fog/5"
+    folder.mkdir(parents=True)
+    for number in range(50):
+        (folder / f"{number:02d}.mp4").touch()
+    (folder / ".50.mp4.part-0123456789ab.mp4").touch()
+    assert run("verify", "--fast", str(manifest)) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert f"{folder}: 51 problems" in lines
+    assert sum(".mp4" in line for line in lines) == 3
+    assert "50 files that no row names" in lines[-1]
+    assert run("verify", "--fast", "--json", str(manifest)) == 1
+    entries = json.loads(capsys.readouterr().out)
+    assert len({problem["file"] for problem in entries[-1]["problems"]}) == 51
+    assert run("verify", "--fast", "--repair", str(manifest)) == 1
+    assert len(list(folder.iterdir())) == 50
 
 
 def test_the_schema_file_is_the_configuration_s_own() -> None:

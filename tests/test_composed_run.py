@@ -513,13 +513,13 @@ def test_features_come_back_from_their_file(tmp_path: Path, runner: Any) -> None
 
     path = tmp_path / "a.safetensors"
     composed_features.write(path, {"fog/5": clip_features("a", "b"), "fog/1": clip_features()}, Backbone())  # type: ignore[arg-type]
-    again = composed_features.read(path)
+    again = composed_features.read(path, "sum")
     assert again["fog/5"].names == ("a", "b")
     assert (again["fog/5"].rows == clip_features("a", "b").rows).all()
     assert again["fog/1"].names == ()
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(ManifestError, match="holds no features"):
-        composed_features.read(path)
+        composed_features.read(path, "sum")
 
 
 # --- through the workflow --------------------------------------------------------------------------------------------

@@ -30,6 +30,10 @@ REFUSED = {
     "key twice": (PLAIN + "seed: 1\nseed: 2\n", r", line 4: the key 'seed' stands in line 3 already"),
     "inner key twice": ("a:\n  - b: 1\n    c: {d: 1}\n    'b': 2\n", r", line 4: the key 'b' stands in line 2 already"),
     "key twice in JSON": ('{"a": {"b": 1, "b": 2}}', r"has the key 'b' twice in one object"),
+    "key twice among many in JSON": (
+        "{" + ",".join(f'"{number % 199_999}": 0' for number in range(200_000)) + "}",
+        r"has the key '0' twice in one object",
+    ),
     "long key twice": (
         "a" * 900 + ": 1\n" + "a" * 900 + ": 2\n",
         r"line 2: the key 'a{10,100}\.\.\.a+' stands in line 1",

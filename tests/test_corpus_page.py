@@ -113,6 +113,27 @@ def test_numbers_are_means_over_clips(stored: Path, tmp_path: Path) -> None:
     assert ">0.250</td>" in text
 
 
+def test_one_clip_that_did_not_change_does_not_make_the_mean_infinite(stored: Path, tmp_path: Path) -> None:
+    known: dict[str, Any] = {"path": None, "storage": "recipe"}
+    row = replace(files.read_rows(stored, VIDEOS)[0], **known)
+    for values, shown_as in ([(np.inf, 24.0, 25.0), ">24.5</td>"], [(np.inf, np.inf), ">∞</td>"]):
+        members = [replace(row, item_id=str(place), psnr_db=float(value)) for place, value in enumerate(values)]
+        files.write(tmp_path / "videos.parquet", VIDEOS, members, {"root": "."})
+        assert shown_as in page_of(tmp_path / "videos.parquet", tmp_path / "corpus.html")
+
+
+def test_perturbations_that_are_not_installed_here_are_shown(stored: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(stored.parents[3], tmp_path / "copy")
+    path = root / stored.relative_to(stored.parents[3])
+    rows = files.read_rows(path, VIDEOS)
+    for suite, name in (("msrvtt_p", "sepia"), ("theirs", "gaussian_noise")):
+        others = [replace(row, suite=suite, perturbation=name) for row in rows if row.perturbation == "gaussian_noise"]
+        files.write(path, VIDEOS, [*others, *(row for row in rows if row.perturbation == "mpeg2")], ABOUT)
+        text = page_of(path, tmp_path / "corpus.html")
+        assert re.findall("<h4>(.*?)</h4>", text) == (["mpeg2", name] if name == "sepia" else [name, "mpeg2"])
+        assert text.count("<img ") == 2 * 3
+
+
 def test_a_missing_file_costs_its_crop_only(stored: Path, tmp_path: Path) -> None:
     root = shutil.copytree(stored.parents[3], tmp_path / "copy")
     path = root / stored.relative_to(stored.parents[3])

@@ -105,6 +105,17 @@ def test_a_wheel_makes_a_corpus_in_a_folder_of_one_s_own(python: Path, installed
     assert len(list((corpus / "hub").rglob("*.mp4"))) == 4
 
 
+def test_what_cannot_succeed_stops_before_the_first_job(python: Path, installed: Path, corpus: Path) -> None:
+    (corpus / "test.csv").write_text("key,vid_key,video_id,sentence\nret1,msr1,video1,a girl\n")
+    (corpus / "videos").mkdir()
+    dataset = {"adapter": "msrvtt", "annotations": "test.csv", "videos": "videos"}
+    (corpus / "config.yaml").write_text(yaml.safe_dump({**TINY, "datasets": {"msr": dataset}}))
+    printed = run(python, "-m", "snakemake", "--cores", "1", "mlvp_msr", folder=corpus, check=False)
+    assert "no job was started" in printed
+    assert "'video1': missing" in printed
+    assert not (corpus / "manifests").exists()
+
+
 RENAMED = """
 module corpora:
     snakefile:
@@ -165,12 +176,11 @@ def test_a_module_that_leaves_rules_out_has_the_others(renamed: Path) -> None:
     assert "No rule" not in planned
 
 
-def test_a_module_s_paths_stay(renamed: Path) -> None:
+def test_a_module_s_prefix_is_a_folder_of_its_own(renamed: Path) -> None:
     text = (renamed / "Snakefile").read_text()
-    (renamed / "Snakefile").write_text(text.replace("    config:\n", '    prefix: "perturbed_"\n    config:\n'))
+    (renamed / "Snakefile").write_text(text.replace("    config:\n", '    prefix: "work/a"\n    config:\n'))
     printed = snakemake(renamed, "--dry-run", check=False)
-    assert "as perturbed_*" in printed
-    assert "--directory" in printed
+    assert "the workflow has its own folder of that name" in printed
     assert "Traceback (most recent" not in printed
 
 
@@ -208,6 +218,18 @@ def test_init_writes_a_commented_configuration_that_is_valid(tmp_path: Path) -> 
     )
     names = {path.parent.name for path in (REPOSITORY / "workflow" / "profiles").glob("*/config.yaml")}
     assert {path.parent.name for path in (folder / "profiles").glob("*/config.yaml")} == names
+
+
+@pytest.mark.parametrize("name", ["it's #1 & $HOME", "-rf", "影片 🦜", "~", "."])
+def test_init_ends_with_the_command_that_comes_next(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "--", name]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    command = last.removeprefix("Now: ").removesuffix("snakemake --cores 2")
+    done = subprocess.run(["sh", "-c", f"{command} pwd"], capture_output=True, text=True, check=True)
+    assert Path(done.stdout.removesuffix("\n")) == tmp_path / name
 
 
 @pytest.mark.parametrize("name", ["Snakefile", "config.yaml", "profiles/slurm/config.yaml"])

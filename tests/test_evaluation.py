@@ -420,7 +420,7 @@ def test_another_method_runs_alone(evaluated: Project) -> None:
     before = journal.read_text().splitlines()
     with_one_more = {**evaluated.config["evaluation"], "methods": ["tcr", "qbnorm", "dsl"]}
     changed = Project(evaluated.root, {**evaluated.config, "evaluation": with_one_more})
-    changed.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)))
+    changed.snakemake(str(journal.with_suffix(".parquet").relative_to(evaluated.root)), started=True)
     after = journal.read_text().splitlines()
     assert after[: len(before)] == before
     assert {json.loads(line)["row"]["method"] for line in after[len(before) :]} == {"dsl"}

@@ -30,6 +30,7 @@ from perturbations.manifest.kinds import MIXES, QRELS, SOURCES, TEXTS, VIDEOS, M
 from perturbations.plan import recipe
 from perturbations.suites import registry as suites
 from perturbations.system import storage
+from perturbations.verify import run
 
 FORMATS = ["hub", "webdataset", "mteb", "croissant"]
 
@@ -108,6 +109,19 @@ def test_youcook2_p_does_not_fit_a_repository_of_single_files() -> None:
         layout.check_counts({"fog_1": 99_996}, others=4)
 
 
+@pytest.mark.parametrize("name", ["webdataset", "mteb"])
+def test_a_folder_holds_ten_thousand_shards_at_most(
+    tree: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout.check_shards([1_000_000, None], 100)
+    with pytest.raises(OutputError, match="about 10,001 shards in one folder.* a larger --shard-size"):
+        layout.check_shards([1_000_100, None], 100)
+    monkeypatch.setattr(layout, "FILES_PER_FOLDER", 3)
+    with pytest.raises(OutputError, match="a larger --shard-size"):
+        export(name, videos_of(tree), tmp_path / "out", shard_bytes=1000)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_holds_ten_thousand_files_at_most() -> None:
     assert {layout.folder_of(place, 10_000) for place in range(10_000)} == {""}
     of_place = [layout.folder_of(place, 25_000) for place in range(25_000)]
@@ -123,6 +137,17 @@ def test_more_clips_lie_in_subfolders(tree: Path, tmp_path: Path, monkeypatch: p
     assert all((tmp_path / "out/data/fog_1" / row["file_name"]).is_file() for row in rows)
     card = yaml.safe_load((tmp_path / "out/README.md").read_text("utf-8").split("---\n")[1])
     assert card["configs"][1]["data_files"][0]["path"] == ["data/fog_1/metadata.parquet", "data/fog_1/videos/**"]
+
+
+def test_croissant_names_the_videos_of_every_subfolder(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "FILES_PER_FOLDER", 2)
+    export("croissant", videos_of(tree), tmp_path / "out")
+    described = json.loads((tmp_path / "out/croissant.json").read_text("utf-8"))
+    patterns = described["distribution"][1]["includes"]
+    named = {path for pattern in patterns for path in (tmp_path / "out").glob(pattern) if path.is_file()}
+    assert named == set((tmp_path / "out").rglob("*.mp4"))
 
 
 @given(st.lists(st.integers(0, 5000), max_size=20), st.integers(1, 20_000))
@@ -322,6 +347,55 @@ def test_a_folder_of_something_else_is_refused(tree: Path, tmp_path: Path) -> No
     (tmp_path / "link").symlink_to(tmp_path / "hub")
     with pytest.raises(OutputError, match="is a link"):
         export("hub", videos_of(tree), tmp_path / "link")
+
+
+def test_verify_says_how_an_export_is_checked(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    export("hub", videos_of(tree), tmp_path / "out")
+    assert main(["verify", "--fast", str(tmp_path / "out")]) == 1
+    assert "out is an export, not manifests: the same `perturb export` again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["corpora/mine", "manifests/mine/out", "manifests"])
+def test_a_folder_that_the_workflow_fills_is_refused(
+    tree: Path, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(tree)
+    for name, manifest in (
+        ("vtr_tta", videos_of(tree)),
+        ("hub", tree / "manifests/data/mm_robustness/captions.parquet"),
+    ):
+        assert main(["export", str(manifest), "--format", name, "-o", str(tree / place)]) == 1
+        assert "which the workflow fills; choose another folder" in capsys.readouterr().err
+    assert contents(tree) == before
+
+
+def test_a_stored_video_that_may_not_be_read_costs_no_other(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tree / str(next(row.path for row in files.read_rows(videos_of(tree), VIDEOS) if row.path))
+    digest = storage.sha256
+
+    def refused(path: Path) -> str:
+        if path == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return digest(path)
+
+    monkeypatch.setattr(storage, "sha256", refused)
+    result = export("hub", videos_of(tree), tmp_path / "out")
+    assert [finding.problem for finding in result.failed] == [f"the file cannot be read: {closed}: permission denied"]
+    assert result.written == 3 * len(ITEMS) - 1
+    closed = tree / "clean/1.mp4"
+    summary = next(run.verify([tree / "manifests/data/sources.parquet"], run.Options(fast=True)))
+    assert [f"{closed}: permission denied" in finding.problem for finding in summary.findings].count(True) == 1
+
+
+def test_a_folder_of_manifests_is_no_manifest_and_not_to_be_deleted(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(videos_of(tree).parent), "--format", "hub", "-o", str(tmp_path / "out")]) == 1
+    message = capsys.readouterr().err
+    assert "is a folder; name a manifest in it: mixed_severity.parquet, mixed_types.parquet, multimodal" in message
+    assert "delete" not in message
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

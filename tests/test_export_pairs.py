@@ -217,6 +217,18 @@ def test_pairs_that_are_there_twice_or_not_at_all_are_refused(tree: Path, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
+def test_an_export_before_the_first_pair_is_one_of_the_same_suite(tree: Path, tmp_path: Path) -> None:
+    """Where no severity of config.yaml is that of the pairs, only the clean ones are exported."""
+    shutil.copytree(tree, tmp_path / "tree")
+    manifest, about = manifest_of(tmp_path / "tree"), {"root": "../../..", "dataset": "data", "suite": "mlvp"}
+    rows = files.read_rows(manifest, MULTIMODAL)
+    for members, videos in (([], len(ITEMS)), (rows, 3 * len(ITEMS))):
+        files.write(manifest, MULTIMODAL, members, about)
+        done = export("hub", manifest, tmp_path / "out", clean=True)
+        assert done.written + done.kept == videos
+    assert len(pq.read_table(tmp_path / "out/data/fog_1/metadata.parquet")) == ROWS // 2
+
+
 def test_the_level_of_a_caption_s_perturbation_is_its_suite_s(tree: Path, tmp_path: Path) -> None:
     def change(rows: list[MultimodalRow]) -> list[MultimodalRow]:
         return [replace(row, suite="mm_robustness") for row in rows if row.text_perturbation == "word_swap"]

@@ -25,6 +25,7 @@ from perturbations.errors import ManifestError, MediaError, UnknownPerturbationE
 from perturbations.loading.torch_data import ClipDataset
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES
+from perturbations.verify import run
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +74,16 @@ def test_a_link_to_a_manifest_leads_to_the_tree(tree: Path, tmp_path: Path) -> N
     (tmp_path / "videos.parquet").symlink_to(tree / "manifests/data/mlvp/videos.parquet")
     rows = read_manifest(tmp_path / "videos.parquet")
     assert rows["path"].dropna().str.startswith(str(tree)).all()
+
+
+def test_a_link_to_a_suite_s_folder_keeps_captions_and_clean_clips(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/link").symlink_to(tree / "manifests/data/mlvp")
+    clip = Corpus(tmp_path / "work/link")[0]
+    assert len(clip.captions) == 2
+    assert clip.clean is not None
+    (summary,) = list(run.verify([tmp_path / "work/link/mixed_types.parquet"], run.Options(fast=True)))
+    assert summary.findings == []
 
 
 # --- the corpus -------------------------------------------------------------------------------------------------------
@@ -245,6 +256,28 @@ def test_a_transform_takes_samples_as_pytorchvideo_has_them() -> None:
     np.testing.assert_array_equal(changed["video"].permute(1, 2, 3, 0).numpy(), expected)
 
 
+def test_floats_that_are_bytes_give_the_frames_of_bytes() -> None:
+    """PyTorchVideo's `EncodedVideo.get_clip` gives float32 from 0 to 255."""
+    expected = perturb(FRAMES, "mlvp/fog", 1, seed=0, item_id="7", fps=25)
+    sample = {"video": torch.from_numpy(FRAMES.copy()).permute(3, 0, 1, 2).float(), "video_index": np.int64(7)}
+    changed = Transform("mlvp/fog", 1, layout="CTHW", id_key="video_index")(sample)["video"]
+    assert changed.dtype == torch.float32
+    np.testing.assert_array_equal(changed.permute(1, 2, 3, 0).numpy(), expected)
+    np.testing.assert_array_equal(Transform("mlvp/fog", 1)(FRAMES, 7), expected)
+
+
+def test_a_list_of_frames_gives_a_list_of_its_kind() -> None:
+    image = pytest.importorskip("PIL.Image")
+    expected = perturb(FRAMES, "mlvp/gaussian_noise", 2, seed=0, item_id="v", fps=25)
+    transform = Transform("mlvp/gaussian_noise", 2)
+    arrays = transform(list(FRAMES), "v")
+    assert [type(frame) for frame in arrays] == [np.ndarray] * len(FRAMES)
+    np.testing.assert_array_equal(np.stack(arrays), expected)
+    images = transform({"video": [image.fromarray(frame) for frame in FRAMES], "item_id": "v"})["video"]
+    assert [frame.size for frame in images] == [(32, 24)] * len(FRAMES)
+    np.testing.assert_array_equal(np.stack([np.asarray(frame) for frame in images]), expected)
+
+
 class Video(torch.Tensor):
     """As torchvision's `tv_tensors.Video`: a tensor that says what it is."""
 
@@ -261,16 +294,35 @@ def test_a_transform_keeps_the_class_and_severity_0_is_a_copy() -> None:
 
 def test_bad_videos_and_names_are_refused() -> None:
     transform = Transform("mlvp/fog", 1)
-    with pytest.raises(ValueError, match=r"uint8 T x H x W x C with 3 channels, not float32 \(4, 24, 32, 3\)"):
-        transform(FRAMES.astype(np.float32), "v")
+    with pytest.raises(ValueError, match=r"uint8 T x H x W x C with 3 channels, not int64 \(4, 24, 32, 3\)"):
+        transform(FRAMES.astype(np.int64), "v")
+    for values in (FRAMES / 255, FRAMES + 0.5, np.full(FRAMES.shape, np.nan), FRAMES - 300.0):
+        with pytest.raises(ValueError, match="whole numbers from 0 to 255"):
+            transform(values, "v")
     with pytest.raises(ValueError, match=r"not uint8 \(4, 24, 32, 3\); `layout`"):
         transform(torch.from_numpy(FRAMES.copy()), "v")
     with pytest.raises(ValueError, match="give the clip's id"):
         transform(FRAMES)
     with pytest.raises(ValueError, match="the sample has no 'item_id'"):
         transform({"video": FRAMES})
-    with pytest.raises(ValueError, match="not list"):
+    with pytest.raises(ValueError, match=r"not uint8 \(1, 4, 24, 32, 3\)"):
         transform([FRAMES], "v")
+    for frames in ([], [FRAMES[0], FRAMES[0, :8]]):
+        with pytest.raises(ValueError, match="frames of one size"):
+            transform(frames, "v")
+    with pytest.raises(ValueError, match="not NoneType"):
+        transform(None, "v")
+    for item in (b"v", ["v"], 1.5, True):
+        with pytest.raises(ValueError, match="a text or a whole number"):
+            transform({"video": FRAMES, "item_id": item})
+    with pytest.raises(ValueError, match="the sample has no 'video'"):
+        transform({"item_id": "v"})
+    for seed in (-1, 2**63, 0.5):
+        with pytest.raises(ValueError, match="a seed is a whole number from 0"):
+            Transform("mlvp/fog", 1, seed=seed)  # type: ignore[arg-type]
+    for severity in (3.0, True):
+        with pytest.raises(UnknownPerturbationError, match="no severity"):
+            Transform("mlvp/fog", severity)  # type: ignore[arg-type]
     with pytest.raises(UnknownPerturbationError, match="no severity 9"):
         Transform("mlvp/fog", 9)
     with pytest.raises(UnknownPerturbationError, match="perturbs captions"):

@@ -424,7 +424,7 @@ def folder(path: Path) -> Path:
 VERSION = files.SCHEMA_VERSION
 REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "missing": (lambda path: path, "no such manifest: .*a.parquet"),
-    "folder": (folder, "a.parquet is not a Parquet file"),
+    "folder": (folder, "a.parquet is a folder, not a manifest"),
     "empty": (lambda path: with_text(path, b""), "a.parquet is not a Parquet file"),
     "text": (lambda path: with_text(path, b"item_id,path\n"), "a.parquet is not a Parquet file"),
     "cut": (lambda path: with_text(path, good(path).read_bytes()[:-9]), "a.parquet is not a Parquet file"),

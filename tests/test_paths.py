@@ -422,7 +422,7 @@ def test_a_report_takes_the_ranks_that_there_are_and_those_that_are_made(
     for path in (whole.results, whole.ranks, old.results):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
-    assert evaluation_paths.report_ranks([whole, old, planned]) == [
+    assert evaluation_paths.report_ranks(evaluated(), [whole, old, planned]) == [
         f"manifests/{name}/adaptation/{KEY}/ranks.parquet" for name in ("whole", "planned")
     ]
 

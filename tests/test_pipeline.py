@@ -18,7 +18,7 @@ import pytest
 
 import perturbations
 import perturbations.errors
-from perturbations.engine import pipeline, rendering, shards
+from perturbations.engine import pipeline, rendering, shards, supervise
 from perturbations.engine.temporal import fitted
 from perturbations.manifest.columns import values_of
 from perturbations.manifest.kinds import VideoRow
@@ -36,6 +36,12 @@ HIGH = recipe.stored_video("high")
 COMPATIBLE = recipe.stored_video("compatible")
 FRAMES = recipe.StoredFrames(num_frames=5)
 RECIPE = recipe.Unstored()
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clips are made without a process of their own, a fork of this one: what those are for, test_supervise.py asks."""
+    monkeypatch.setattr(supervise, "run", clips.unsupervised)
 
 
 def scene(frames: int, height: int, width: int, seed: int = 0) -> np.ndarray:

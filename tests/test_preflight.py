@@ -381,7 +381,7 @@ def test_the_command_names_what_it_does_not_know(tmp_path: Path) -> None:
     project = new_project(tmp_path)
     lost = project.perturb("check", "mlvp_tiny")
     assert lost.returncode == 1
-    assert "no such file: config.yaml" in lost.stderr
+    assert "config.yaml: no such file" in lost.stderr
     project.write_config()
     unknown = project.perturb("check", "mlvp_tny")
     assert unknown.returncode == 1

@@ -61,7 +61,7 @@ def contents(folder: Path) -> dict[str, str]:
 def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a copy of the package that has one file more, and a corpus of two clips and a caption."""
     folder = tmp_path_factory.mktemp("house")
-    shutil.copytree(PACKAGE, folder / "perturbations", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, folder / "perturbations", ignore=shutil.ignore_patterns("*.pyc.*"))
     (folder / "perturbations/exports/file_list.py").write_text(FORMAT, encoding="utf-8")
     rows = [clips.source_row(clips.make(folder / f"{name}.mp4", frames=2), name) for name in ("a", "b")]
     files.write(folder / "sources.parquet", SOURCES, rows, {"root": "."})

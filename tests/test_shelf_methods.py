@@ -52,7 +52,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository with one more file on the shelf, and a configuration that asks for it."""
     root = tmp_path_factory.mktemp("copy")
     for name in ("perturbations", "workflow"):
-        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("*.pyc.*"))
     shutil.copy(ROOT / "Snakefile", root)
     (root / "perturbations/tta/methods/centred.py").write_text(CENTRED)
     config = yaml.safe_load((ROOT / "config.yaml").read_text())

@@ -65,6 +65,20 @@ def test_the_page_escapes_what_it_shows(
     assert "http" not in page
 
 
+def test_the_command_names_the_page_that_it_wrote_and_makes_none_where_nothing_was_planned(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(root)
+    assert main(["summary", "-o", "my page.html"]) == 0
+    assert (root / "my page.html").is_file()
+    assert capsys.readouterr().out.splitlines()[-1] == "Pages: my page.html."
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    assert main(["summary"]) == 1
+    assert "nothing was planned here" in capsys.readouterr().err
+    assert not list(Path().iterdir())
+
+
 def test_an_empty_folder_has_a_summary(tmp_path: Path) -> None:
     collected = summary.collect(tmp_path)
     assert summary.text(collected).startswith("No run of Snakemake was started here.")

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import clips
+import preloaded
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
@@ -33,9 +34,10 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         (project / name).symlink_to(REPOSITORY / name)
     installed = project / "installed"
     installed.mkdir()
-    for name, module in (("perturb", "-m perturbations"), ("snakemake", "-m snakemake"), ("python", "")):
-        (installed / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
-        (installed / name).chmod(0o755)
+    for name in ("perturb", "snakemake"):
+        (installed / name).symlink_to(*preloaded.command(name))
+    (installed / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (installed / "python").chmod(0o755)
     environment = os.environ | {"PATH": f"{installed}{os.pathsep}{os.environ['PATH']}"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), environment.get("PYTHONPATH")]))
     outputs = {}

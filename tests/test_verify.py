@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import preloaded
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -24,7 +25,7 @@ from perturbations.verify import run
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("verify") / "sound"
-    faults.make_corpus(root)
+    faults.make_corpus(root, [*preloaded.command("snakemake"), "--no-hooks"])
     return root
 
 

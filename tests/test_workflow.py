@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import preloaded
 import pytest
 import yaml
 
@@ -42,21 +43,29 @@ class Project:
         (self.root / "captions.json").write_text(json.dumps(rows))
 
     def snakemake(
-        self, *arguments: str, cores: int = 2, check: bool = True, hooks: bool = False
+        self, *arguments: str, cores: int = 2, check: bool = True, hooks: bool = False, started: bool = False
     ) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake; unless `hooks`, without the check before it and the summary after it, which take seconds."""
+        """Run Snakemake; unless `hooks`, without the check before it and the summary after it, which take seconds.
+
+        Unless `started`, it and its jobs are forked from processes that have imported their libraries.
+        """
         self.write_config()
-        command = [*self.command(), "--cores", str(cores), *([] if hooks else ["--no-hooks"]), *arguments]
+        program = self.command() if started else [*preloaded.command("snakemake"), *self.snakefile()]
+        command = [*program, "--cores", str(cores), *([] if hooks else ["--no-hooks"]), *arguments]
         done = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
         if check and done.returncode != 0:
             pytest.fail(f"{' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
         return done
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "snakemake", "--snakefile", str(REPOSITORY / "Snakefile")]
+        """The words that start a real Snakemake, which starts real jobs."""
+        return [sys.executable, "-m", "snakemake", *self.snakefile()]
+
+    def snakefile(self) -> list[str]:
+        return ["--snakefile", str(REPOSITORY / "Snakefile")]
 
     def perturb(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "perturbations", *arguments]
+        command = [*preloaded.command("perturb"), *arguments]
         return subprocess.run(command, cwd=self.root, capture_output=True, text=True)
 
     def outputs(self) -> dict[str, int]:

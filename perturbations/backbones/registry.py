@@ -11,7 +11,7 @@ from functools import cache
 from typing import Literal
 
 from perturbations import shelf
-from perturbations.errors import ConfigError, ShelfError, did_you_mean, short
+from perturbations.errors import ConfigError, did_you_mean, short
 
 SHELF = "perturbations.backbones"
 
@@ -74,15 +74,7 @@ def backbones() -> dict[str, Backbone]:
 
     Raises `ShelfError` where a file's backbone has another name, or two have one title.
     """
-    declared = shelf.things(SHELF, "BACKBONE", Backbone)
-    for file_name, entry in declared.items():
-        if entry.name != file_name:
-            raise ShelfError(f"{SHELF}.{file_name} declares the backbone {entry.name!r}; give both one name")
-    ordered = sorted(declared.values(), key=lambda entry: (entry.place, entry.name))
-    titles = [entry.title for entry in ordered]
-    if repeated := sorted({title for title in titles if titles.count(title) > 1}):
-        raise ShelfError(f"two backbones of {SHELF} have the title {repeated[0]!r}; give one of them another")
-    return {entry.name: entry for entry in ordered}
+    return shelf.in_order(SHELF, "backbone", shelf.things(SHELF, "BACKBONE", Backbone))
 
 
 def backbone(name: str, where: object) -> Backbone:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from types import SimpleNamespace
 
 from nltk.stem import PorterStemmer
@@ -45,7 +45,7 @@ def meteor(pairs: Pairs) -> float | None:
     return sum(scores) / len(scores) if scores else None
 
 
-@cache
+@lru_cache(maxsize=65_536)  # captions that stay as they are, at every severity
 def _meteor(old: str, new: str) -> float:
     return float(single_meteor_score(new.split(), old.split(), stemmer=_Stemmer, wordnet=_WordNet))
 

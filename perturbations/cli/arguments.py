@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from perturbations.errors import did_you_mean, short
+from perturbations.system.readers import READERS
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """The object to which subcommands are added."""
@@ -66,15 +69,26 @@ def add_sections(parser: Parser, commands: Commands, sections: Mapping[str, Iter
 def add_command(commands: Commands, name: str, command: Command, text: str) -> Parser:
     """Declare a command, with its one line of help."""
     parser = commands.add_parser(name, help=text, description=text)
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, parser=parser)
     return parser
+
+
+def parsed(command_line: Parser, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments; one that is not known ends the program with its command's usage and what may have been meant."""
+    options, unknown = command_line.parse_known_args(arguments)
+    if unknown:
+        parser: Parser = options.parser
+        known = [option for action in parser._actions for option in action.option_strings]
+        given = unknown[0].partition("=")[0]
+        parser.error(f"unknown: {' '.join(map(short, unknown))}{did_you_mean(given, known)}")
+    return options
 
 
 def add_stall_limit(parser: argparse.ArgumentParser) -> None:
     """Add `--stall-limit`, the time that a clip may take without progress."""
     parser.add_argument(
         "--stall-limit",
-        type=float,
+        type=seconds,
         default=120.0,
         metavar="SECONDS",
         help="give up on a clip without progress for this time",
@@ -86,9 +100,32 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of jobs that load the model of an evaluation."""
+    parser.add_argument("--settings", required=True, help="JSON: the settings that the results depend on")
+    parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or its name")
+    parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--reader", choices=READERS, default="pyav", help="what decodes clips; it changes no result")
+
+
 def positive(text: str) -> int:
     """An integer of at least 1. Raises `argparse.ArgumentTypeError`."""
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {short(text)}") from None
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
+    return value
+
+
+def seconds(text: str) -> float:
+    """A time above 0. Raises `argparse.ArgumentTypeError`."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be seconds above 0, not {short(text)}")
     return value

@@ -29,7 +29,8 @@ def provenance(path: Path) -> dict[str, object]:
     from perturbations.system.tools import tool_versions
 
     return {
-        "root": os.path.relpath(Path().resolve(), path.parent.resolve()),
+        # As it is named, not as it lies: `manifests` may be a link to another disk.
+        "root": os.path.relpath(os.curdir, path.parent),
         "package_version": __version__,
         "tools": tool_versions(),
         "cpu_features": machine.cpu_features(),

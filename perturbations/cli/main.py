@@ -2,51 +2,66 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 # One thread per job; NumPy's libraries read these when they load.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 from perturbations import __version__
-from perturbations.cli import (
-    people_calibration,
-    people_catalogue,
-    people_check,
-    people_clips,
-    people_completion,
-    people_composed,
-    people_export,
-    people_fetch,
-    people_init,
-    people_report,
-    people_show,
-    people_status,
-    people_verify,
-    rules,
-)
-from perturbations.cli.arguments import Command, Parser, add_sections
+from perturbations.cli import rules
+from perturbations.cli.arguments import Command, Group, Parser, add_sections, parsed
 from perturbations.errors import PerturbationError
 from perturbations.system import arrow, limits, shown, storage
 
-_SECTIONS = {
-    "start": (people_init, people_show, people_completion),
-    "perturb one video": (people_clips,),
-    "before and during a run": (people_check, people_status),
-    "check, repair and use a corpus": (people_verify, people_fetch, people_export, people_report, people_calibration),
-    "composed retrieval, from features": (people_composed,),
-    "the documentation's catalogue": (people_catalogue,),
-    "the workflow": (rules,),
-}
-"""The modules that declare commands, by the sections of `perturb --help`."""
+_JOBS = {"the workflow": (rules,)}
+
+
+def _sections() -> Mapping[str, Sequence[Group]]:
+    """The modules that declare commands, by the sections of `perturb --help`."""
+    from perturbations.cli import (
+        people_calibration,
+        people_catalogue,
+        people_check,
+        people_clips,
+        people_completion,
+        people_composed,
+        people_export,
+        people_fetch,
+        people_init,
+        people_report,
+        people_show,
+        people_status,
+        people_verify,
+    )
+
+    return {
+        "start": (people_init, people_show, people_completion),
+        "perturb one video": (people_clips,),
+        "before and during a run": (people_check, people_status),
+        "check, repair and use a corpus": (
+            people_verify,
+            people_fetch,
+            people_export,
+            people_report,
+            people_calibration,
+        ),
+        "composed retrieval, from features": (people_composed,),
+        "the documentation's catalogue": (people_catalogue,),
+        **_JOBS,
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns 0 for success, 1 for a problem, and 2 for wrong arguments."""
-    options = parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that has no letter for an id gets its escape
+        sys.stdout.reconfigure(errors="backslashreplace")
+    words = sys.argv[1:] if arguments is None else arguments
+    options = parsed(parser(_JOBS if words[:1] == ["rule"] else None), words)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(shown.LogFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -77,8 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def parser() -> Parser:
-    """The parser of all commands."""
+def parser(sections: Mapping[str, Sequence[Group]] | None = None) -> Parser:
+    """The parser of all commands, or of some; a run starts thousands of jobs, and each needs those of rules only."""
     command_line = Parser(
         prog="perturb",
         description="Perturb videos and captions like the robustness benchmarks for video-text retrieval.",
@@ -91,5 +106,5 @@ def parser() -> Parser:
         "--limits", default=given, metavar="JSON", help="limits on the size of one file: `limits` of config.yaml"
     )
     commands = command_line.add_subparsers(metavar="COMMAND", required=True)
-    add_sections(command_line, commands, _SECTIONS)
+    add_sections(command_line, commands, _sections() if sections is None else sections)
     return command_line

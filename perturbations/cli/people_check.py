@@ -47,7 +47,7 @@ def _check(options: argparse.Namespace) -> int:
     menu = {target.name: target for target in targets.menu(config, plan_of, caption_shards)}
     menu["all"] = targets.demo(config, plan_of)
     if unknown := [name for name in options.targets if name not in menu]:
-        hint = did_you_mean(unknown[0], menu)
+        hint = did_you_mean(unknown[0], menu) or "."
         raise ConfigError(f"no target {unknown[0]!r}{hint} `snakemake --list-target-rules` lists them")
     if "all" in options.targets and "demo" not in config.datasets:
         first = f"{next(iter(config.suites))}_{next(iter(config.datasets))}"

@@ -64,6 +64,7 @@ def _export(options: argparse.Namespace) -> int:
         shard_bytes=options.shard_size * MEGABYTE,
     )
     kind = files.kind_of(options.manifest)
+    folder.check_outside(options.output, options.manifest)
     with folder.one_export(options.output):
         return _write(export, request, kind)
 

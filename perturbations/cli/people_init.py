@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from perturbations.cli.arguments import Commands, add_command
@@ -36,7 +37,19 @@ def _init(options: argparse.Namespace) -> int:
     for path, text in files.items():
         storage.write_text(path, text)
         print(shown.line(str(path)))
+    print(_next(folder))
     return 0
+
+
+def _next(folder: Path) -> str:
+    """The command that makes the first corpus."""
+    command = "snakemake --cores 2"
+    if folder.resolve() == Path.cwd():
+        return f"Now: {command}"
+    if not str(folder).isprintable():  # it cannot be shown as it is typed
+        return f"Now, in that folder: {command}"
+    name = f"./{folder}" if str(folder).startswith("-") else str(folder)
+    return f"Now: cd {shlex.quote(name)} && {command}"
 
 
 def _files() -> dict[str, str]:

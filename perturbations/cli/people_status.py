@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from perturbations.cli.arguments import Commands, add_command
+from perturbations.errors import ConfigError
 
 
 def add(commands: Commands) -> None:
@@ -60,8 +61,11 @@ def _summary(options: argparse.Namespace) -> int:
     from perturbations.report import summary
 
     collected = summary.collect(Path())
-    summary.write(options.output or summary.PAGE, collected)
-    print(summary.text(collected))
+    if collected.status.run is None and not collected.status.stages:
+        raise ConfigError("nothing was planned here yet: run it in the folder in which the workflow runs")
+    page = options.output or summary.PAGE
+    summary.write(page, collected)
+    print(summary.text(collected, page))
     return 0
 
 

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations.cli.arguments import Commands, add_command, add_json, add_stall_limit, positive
+from perturbations.errors import ManifestError
 from perturbations.system import shown
 
 if TYPE_CHECKING:
     from perturbations.verify.run import Options, Summary
 
 _MOST_SHOWN = 100
+_MOST_STRANGERS = 3  # files per folder: a changed configuration leaves whole folders
 
 
 def add(commands: Commands) -> None:
@@ -56,8 +58,14 @@ def add(commands: Commands) -> None:
 
 
 def _verify(options: argparse.Namespace) -> int:
+    from perturbations.exporting.folder import MARKER
     from perturbations.verify import run
 
+    if exports := [path for path in options.paths if (path / MARKER).is_file()]:
+        raise ManifestError(
+            f"{exports[0]} is an export, not manifests: the same `perturb export` again compares its files, and makes "
+            "what is missing or changed"
+        )
     wanted = run.Options(jobs=options.jobs, stall_limit_s=options.stall_limit, fast=options.fast, repair=options.repair)
     after = dataclasses.replace(wanted, fast=True, repair=False)
     if options.json:
@@ -94,24 +102,30 @@ def _as_json(summary: Summary) -> dict[str, object]:
 
 def _print_findings(paths: Sequence[Path], wanted: Options) -> int:
     """Verify, print the findings, and return the number of problems."""
-    from perturbations.verify import run
+    from perturbations.verify import run, tree
 
-    problems = 0
+    problems = strangers = 0
     for summary in run.verify(paths, wanted):
-        for finding in summary.findings[:_MOST_SHOWN]:
+        path = shown.line(str(summary.path))
+        most = _MOST_SHOWN if summary.is_manifest else _MOST_STRANGERS
+        for finding in summary.findings[:most]:
             print(f"  {shown.line(str(finding))}")
-        if len(summary.findings) > _MOST_SHOWN:
-            print(f"  and {len(summary.findings) - _MOST_SHOWN} more of {summary.path}")
+        if len(summary.findings) > most:
+            print(f"  and {len(summary.findings) - most} more of {path}")
         for remark, count in summary.remarks.items():
-            print(f"  {summary.path}: {count} rows: {shown.line(remark)}")
+            print(f"  {path}: {count} rows: {shown.line(remark)}")
         for note in summary.notes:
-            print(f"  {summary.path}: {shown.line(note)}")
+            print(f"  {path}: {shown.line(note)}")
         repaired = f", {summary.mended} repaired" if summary.mended else ""
-        print(
-            f"{summary.path}: {summary.rows} rows, {summary.incomplete} of them quarantined or missing; "
-            f"{len(summary.findings)} problems{repaired}"
-        )
+        counted = f"{summary.rows} rows, {summary.incomplete} of them quarantined or missing; "
+        print(f"{path}: {counted if summary.is_manifest else ''}{len(summary.findings)} problems{repaired}")
+        strangers += sum(finding.problem == tree.UNNAMED for finding in summary.findings)
         problems += len(summary.findings)
+    if strangers:
+        print(
+            f"{strangers} files that no row names: of perturbations, severities or clips that config.yaml had before, "
+            "or of others. Nothing reads them; delete those that you do not need."
+        )
     return problems
 
 
@@ -121,7 +135,7 @@ def _retry(options: argparse.Namespace) -> int:
     wanted = retry.Wanted(options.dataset, options.suite, options.stage, options.item)
     rows = retry.find_files(Path(), wanted) if options.files else retry.find(Path(), wanted)
     for row in rows:
-        print(f"  {row}")
+        print(f"  {shown.line(str(row))}")
     if not options.dry_run:
         retry.forget(Path(), rows)
     parts = len({row.part for row in rows})

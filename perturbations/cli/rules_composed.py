@@ -7,9 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.arguments import Commands, add_command, add_model
 from perturbations.cli.common import need_models, provenance
-from perturbations.system.settings import READERS
 
 if TYPE_CHECKING:
     from perturbations.composed.records import Split
@@ -29,7 +28,7 @@ def add(commands: Commands) -> None:
     parser = add_command(
         commands, "composed-features", _features, "encode clips for composed retrieval, one vector per clip"
     )
-    _add_model(parser)
+    add_model(parser)
     parser.add_argument("--sources", type=Path, help="the clean clips, all of them")
     parser.add_argument("--parts", type=Path, help="a corpus's folder of parts; only query clips are encoded")
     parser.add_argument("--names", nargs="*", default=[], help="PERTURBATION/SEVERITY of the corpus's parts")
@@ -38,7 +37,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--output", type=Path, required=True, help="a .safetensors")
 
     parser = add_command(commands, "composed-scenarios", _evaluate, "run some scenarios of composed retrieval")
-    _add_model(parser)
+    add_model(parser)
     parser.add_argument("--split", type=Path, required=True, help="the folder of the split's manifests")
     parser.add_argument("--clips", type=Path, required=True, help="features of the clean clips")
     parser.add_argument("--queries", type=Path, help="features of perturbed query clips")
@@ -49,14 +48,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--parts", nargs="+", type=Path, required=True)
     parser.add_argument("--split", type=Path, required=True, help="the folder of the split's manifests")
     parser.add_argument("--output", type=Path, required=True)
-
-
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--settings", required=True, help="JSON: the settings that the results depend on")
-    parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or its name")
-    parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--reader", choices=READERS, default="pyav", help="what decodes clips; it changes no result")
 
 
 def _split(options: argparse.Namespace) -> int:
@@ -105,6 +96,7 @@ def _features(options: argparse.Namespace) -> int:
     from perturbations.evaluation import backbone, composed_features
     from perturbations.manifest import sets
     from perturbations.manifest.kinds import SOURCES, VIDEOS
+    from perturbations.plan import listed
 
     settings = json.loads(options.settings)
     loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
@@ -116,9 +108,8 @@ def _features(options: argparse.Namespace) -> int:
     if options.names:
         split, _ = manifests.read(options.split)
         asked = {query.clip for query in split.queries}
-        shards = sorted(path.stem for path in options.shards.glob("*.jsonl"))
         for name in options.names:
-            parts = [options.parts / name / f"{shard}.parquet" for shard in shards]
+            parts = [options.parts / name / f"{shard}.parquet" for shard in listed.shards(options.shards)]
             videos = [row for part in parts for row in sets.read_part(part, VIDEOS) if row.item_id in asked]
             held[name] = composed_features.of_clips(loaded, videos, **how)
     composed_features.write(options.output, held, loaded)
@@ -145,7 +136,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     }
     loaded = backbone.load(described, options.pretrained, options.checkpoint, options.device)
     split, dataset = manifests.read(options.split)
-    shifted = {} if options.queries is None else composed_features.read(options.queries)
+    shifted = {} if options.queries is None else composed_features.read(options.queries, loaded.sha256)
 
     def asking(scenario: ScenarioSettings) -> Asked:
         clips, instructions = scenario.clips, scenario.instructions
@@ -160,7 +151,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         )
 
     encoded = composed_runner.Encoded(
-        composed_features.read(options.clips)[composed_features.CLEAN],
+        composed_features.read(options.clips, loaded.sha256)[composed_features.CLEAN],
         lambda texts: composed_features.of_texts(loaded, texts),
         loaded.sha256,
     )

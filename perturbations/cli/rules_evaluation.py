@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.arguments import Commands, add_command, add_model
 from perturbations.cli.common import need_models, provenance
 from perturbations.errors import ManifestError
-from perturbations.system.settings import READERS
 
 if TYPE_CHECKING:
     from perturbations.evaluation.scenarios import Query
@@ -30,16 +29,16 @@ def add(commands: Commands) -> None:
         _encode_gallery,
         "encode a dataset's clean clips, the gallery for caption queries",
     )
-    _add_model(parser)
+    add_model(parser)
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True, help="a .safetensors")
 
     parser = add_command(commands, "check-model", _check_model, "check that a model's parts fit each other")
-    _add_model(parser)
+    add_model(parser)
     parser.add_argument("--output", type=Path, required=True, help="what was checked, .json")
 
     parser = add_command(commands, "evaluate", _evaluate, "run some scenarios of an evaluation")
-    _add_model(parser)
+    add_model(parser)
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--captions", type=Path, required=True)
     parser.add_argument(
@@ -59,14 +58,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--parts", nargs="+", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=Path, required=True)
-
-
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--settings", required=True, help="JSON: the settings that the results depend on")
-    parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or its name")
-    parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--reader", choices=READERS, default="pyav", help="what decodes clips; it changes no result")
 
 
 def _train_encoder(options: argparse.Namespace) -> int:
@@ -109,14 +100,15 @@ def _check_model(options: argparse.Namespace) -> int:
 
 def _evaluate(options: argparse.Namespace) -> int:
     need_models()
-    from perturbations.evaluation import backbone, runner
+    from perturbations.evaluation import backbone, results, runner
     from perturbations.manifest import files, pictures, sets
     from perturbations.manifest.kinds import CAPTIONS, RANKS, RESULTS, SOURCES
+    from perturbations.plan import listed
     from perturbations.plan.evaluation import ScenarioSettings
     from perturbations.system import storage
     from perturbations.system.records import digest
 
-    shards = [] if options.shards is None else sorted(path.stem for path in options.shards.glob("*.jsonl"))
+    shards = [] if options.shards is None else listed.shards(options.shards)
 
     def asking(scenario: ScenarioSettings) -> tuple[list[Query], str]:
         if scenario["mix"] is not None:
@@ -143,7 +135,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         bank_captions=sets.read_part(options.bank_captions, CAPTIONS) if options.bank_captions else (),
         bank_gallery=options.bank_gallery,
         journal=journal,
-        journals=sorted(path for path in journal.parent.glob("*.jsonl") if path != journal),
+        journals=results.other_journals(journal),
         reader=options.reader,
     )
     files.write(options.output, RESULTS, rows)

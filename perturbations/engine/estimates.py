@@ -257,4 +257,4 @@ def _source_s(clip: Volume) -> float:
 def _captions_listed(dataset: str) -> int:
     """How many usable captions planning listed."""
     folder = paths.WORK / dataset / "captions"
-    return sum(_captions_of(dataset, path.stem) for path in folder.glob("*.jsonl"))
+    return sum(_captions_of(dataset, shard) for shard in listed.shards(folder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from perturbations.errors import ManifestError
@@ -119,6 +120,7 @@ def players_of(recipe: VideoRecipe, known: Known, item_id: str) -> str:
     return registry.get(recipe.guide.kind).players(recipe.guide, known.rows.get(item_id))
 
 
-def offline_roles(backend: str | None) -> list[str]:
+@lru_cache(maxsize=1024)  # a corpus has few, and many rows
+def offline_roles(backend: str | None) -> tuple[str, ...]:
     """The roles that an offline stand-in played, from a row's column `backend`."""
-    return [role for role, player in json.loads(backend or "{}").items() if player["backend"] == "offline"]
+    return tuple(role for role, player in json.loads(backend or "{}").items() if player["backend"] == "offline")

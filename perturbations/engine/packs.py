@@ -7,6 +7,7 @@ root, and a clean clip replaces no file.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
@@ -135,5 +136,9 @@ def _write(content: IO[bytes], path: Path, member: tarfile.TarInfo) -> None:
 def _read_errors(name: str) -> Iterator[None]:
     try:
         yield
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, OverflowError, ValueError) as error:  # a time or a name that no file can have
         raise ManifestError(f"{name} is damaged: {error}") from None
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        raise ManifestError(f"{name} is damaged: a member's name is too long for this file system") from None

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from perturbations.backbones import registry as backbones
-from perturbations.errors import PerturbationError
+from perturbations.errors import PerturbationError, first_line
 from perturbations.guides import registry as guides
 from perturbations.plan import config as configuration
 from perturbations.plan import recipe
@@ -106,7 +106,7 @@ def _reason(look: Callable[[], str | None]) -> str | None:
     try:
         return look()
     except (PerturbationError, ValueError, OSError) as error:  # a name that no hub has
-        return str(error).splitlines()[0]
+        return first_line(error)
 
 
 # --- backends ---------------------------------------------------------------------------------------------------------

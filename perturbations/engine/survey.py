@@ -176,7 +176,7 @@ def _look_at(
                 every = float(seconds * rate) * size <= most
                 runs = _decoded(container, stream, places, run) if every else _keys(container, stream, places, run)
                 file = folder / "sample.mp4"
-                frames = round(seconds * rate)
+                frames = max(1, round(seconds * rate))  # a span may be shorter than a frame
                 clean = _stored(runs, file) if tier == "frames" else _clean(runs, tier, rate, frames, file)
             return _Clip(seconds, length, path.stat().st_size, size, float(rate), clean)
     except (MediaError, OSError, ValueError):

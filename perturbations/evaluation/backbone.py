@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from perturbations.backbones import registry as backbones
-from perturbations.errors import ConfigError
+from perturbations.errors import ConfigError, first_line
 from perturbations.evaluation import openai_names
 from perturbations.evaluation.processors import Images, Texts, read_images, read_texts, two_texts
 from perturbations.plan.evaluation import Direction, ModelSettings
@@ -119,7 +119,7 @@ def _check_device(device: str) -> None:
     try:
         torch.zeros(1, device=torch.device(device))
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from error
+        raise ConfigError(f"device {device!r} cannot be used: {first_line(error)}") from error
 
 
 def load_encoder(
@@ -157,7 +157,7 @@ def load_encoder(
     try:
         model.to(torch.device(device))
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from error
+        raise ConfigError(f"device {device!r} cannot be used: {first_line(error)}") from error
     return clip4clip(model) if pooling == "clip4clip" else xpool(model, pool_state)
 
 

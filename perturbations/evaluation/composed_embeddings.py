@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from perturbations.annotations import readers
 from perturbations.composed.records import Split
-from perturbations.errors import AnnotationError, ConfigError, cut, short
+from perturbations.errors import AnnotationError, ConfigError, cut, first_line, short
 from perturbations.system.checkpoints import library
 
 Frames = Literal["mean", "middle"]
@@ -251,8 +251,7 @@ def _opened(path: Path) -> tuple[tuple[str, ...] | None, _Tensor]:
     except (AnnotationError, ConfigError):
         raise
     except Exception as error:  # a damaged or forged file can make the readers raise anything
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise AnnotationError(f"{path} is no sound file of features: {cut(reason)}") from error
+        raise AnnotationError(f"{path} is no sound file of features: {cut(first_line(error))}") from error
     _check_shape(path, tensor.shape)
     return names, tensor
 

@@ -20,13 +20,14 @@ from perturbations.manifest.kinds import COMPLETE, ClipRow, CompleteSource, Sour
 from perturbations.progress import logged
 from perturbations.system import storage
 from perturbations.system.checkpoints import library
-from perturbations.system.settings import Reader
+from perturbations.system.readers import Reader
 from perturbations.tta import encode_gallery
 
 CLEAN = "clean"
 """The name of the set of clean clips."""
 
 _CHUNK = 32  # clips encoded at once
+_ANEW = "delete it and run snakemake again"
 
 Floats = NDArray[np.float32]
 
@@ -94,14 +95,17 @@ def write(path: Path, sets: Mapping[str, Features], backbone: Backbone) -> None:
         )
 
 
-def read(path: Path) -> dict[str, Features]:
-    """What `write` wrote. Raises `ManifestError` for anything else."""
+def read(path: Path, checkpoint: str) -> dict[str, Features]:
+    """What `write` wrote with the weights of this hash. Raises `ManifestError` for anything else."""
     try:
         with library("safetensors").safe_open(path, framework="np") as file:
-            names = json.loads((file.metadata() or {}).get("names", ""))
+            about = file.metadata() or {}
+            names = json.loads(about.get("names", ""))
             sets = {name: Features(tuple(names[name]), file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
     except (OSError, KeyError, ValueError, TypeError, library("safetensors").SafetensorError) as error:
-        raise ManifestError(f"{path} holds no features ({error}); delete it and run snakemake again") from error
+        raise ManifestError(f"{path} holds no features ({error}); {_ANEW}") from error
     if any(len(features.names) != len(features.rows) for features in sets.values()):
-        raise ManifestError(f"{path} has another number of names than of features; delete it and run snakemake again")
+        raise ManifestError(f"{path} has another number of names than of features; {_ANEW}")
+    if about.get("checkpoint") != checkpoint:  # Snakemake does not notice weights that are replaced in their folder
+        raise ManifestError(f"{path} was encoded with other weights than the model has now; {_ANEW}")
     return sets

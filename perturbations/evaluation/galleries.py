@@ -17,12 +17,13 @@ from perturbations.manifest.kinds import CaptionRow, CompleteSource, SourceRow
 from perturbations.plan.evaluation import Direction
 from perturbations.system import storage
 from perturbations.system.checkpoints import library
-from perturbations.system.settings import Reader
+from perturbations.system.readers import Reader
 from perturbations.tta import encode_gallery
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch
 
 _CHUNK = 32  # clips encoded at once
+_ANEW = "delete it and run snakemake again"
 
 
 def of_clips(backbone: Backbone, sources: Sequence[SourceRow], num_frames: int, reader: Reader = "pyav") -> Gallery:
@@ -59,11 +60,14 @@ def write(
 
 
 def read(path: Path, backbone: Backbone) -> Gallery:
-    """A gallery that `write` wrote, on the model's device."""
+    """A gallery that `write` wrote, on the model's device. Raises `ManifestError` for one of other weights."""
     try:
-        features = library("safetensors.torch", package="safetensors").load_file(path)["features"]
+        with library("safetensors").safe_open(path, framework="pt") as file:
+            features, checkpoint = file.get_tensor("features"), (file.metadata() or {}).get("checkpoint")
     except (OSError, KeyError, library("safetensors").SafetensorError) as error:
-        raise ManifestError(f"{path} holds no encoded clips ({error}); delete it and run snakemake again") from error
+        raise ManifestError(f"{path} holds no encoded clips ({error}); {_ANEW}") from error
+    if checkpoint != backbone.sha256:  # Snakemake does not notice weights that are replaced in the model's folder
+        raise ManifestError(f"{path} was encoded with other weights than the model has now; {_ANEW}")
     return Gallery("t2v", features.to(backbone.model.device))
 
 

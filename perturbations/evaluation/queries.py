@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,8 @@ from perturbations.evaluation.scenarios import Query
 from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, TextRow
 from perturbations.media.clip import uniform_indices
 from perturbations.progress import logged
-from perturbations.system.settings import Reader
+from perturbations.system import storage
+from perturbations.system.readers import Reader
 from perturbations.tta.inputs import Batch, ByteFrames
 
 if TYPE_CHECKING:
@@ -41,7 +43,9 @@ class Clips:
     ) -> None:
         shape = len(rows), num_frames, 3, images.size, images.size
         self._images = images
-        self._pixels = np.memmap(folder / "frames.npy", np.uint8, "w+", shape=shape)
+        path = folder / "frames.npy"
+        storage.reserve(path, math.prod(shape))
+        self._pixels = np.memmap(path, np.uint8, "r+", shape=shape)
 
         def read(place: int) -> None:
             self._pixels[place] = images.resized(sampled(rows[place], num_frames, reader))

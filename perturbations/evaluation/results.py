@@ -55,6 +55,13 @@ def read_journal(journal: Path) -> dict[str, FinishedRun]:
     return done
 
 
+def other_journals(journal: Path) -> list[Path]:
+    """The journals of the other jobs on the same scenarios, beside a job's own."""
+    beside = sorted(journal.parent.glob("*.jsonl"))
+    # Another job that begins writes its journal anew: the file that it writes is gone a moment later.
+    return [path for path in beside if path != journal and not storage.is_leftover(path)]
+
+
 def runs_of(journal: Path) -> dict[str, FinishedRun]:
     """The finished runs of a journal that another job may be writing."""
     done = {}

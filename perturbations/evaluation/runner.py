@@ -27,8 +27,8 @@ from perturbations.manifest.pictures import Picture
 from perturbations.plan.evaluation import CONTINUAL, ScenarioSettings, Settings
 from perturbations.progress import logged
 from perturbations.system import storage
+from perturbations.system.readers import Reader
 from perturbations.system.records import canonical, digest
-from perturbations.system.settings import Reader
 from perturbations.tta import adapt
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch

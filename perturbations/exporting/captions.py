@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from perturbations.exporting.filenames import scenario
 from perturbations.manifest import files
 from perturbations.manifest.companions import numbered
 from perturbations.manifest.kinds import TEXTS
+from perturbations.system import jsontext
 
 
 def first_captions(path: Path, names: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -32,6 +32,13 @@ def first_captions(path: Path, names: Mapping[str, str]) -> dict[str, dict[str, 
     return scenarios
 
 
+def _object(line: str) -> dict[str, object]:
+    value = jsontext.parse(line)
+    if not isinstance(value, dict):
+        raise ValueError("a line is no object")
+    return value
+
+
 def split_order(path: Path) -> list[str]:
     """The ids of a test split, as its file lists them.
 
@@ -41,7 +48,7 @@ def split_order(path: Path) -> list[str]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             if path.suffix == ".jsonl":
-                ids = [str(json.loads(line)["clip_id"]) for line in file if line.strip()]
+                ids = [str(_object(line)["clip_id"]) for line in file if line.strip()]
             else:
                 text = file.read()
                 first = text.partition("\n")[0].strip()

@@ -102,9 +102,13 @@ def sampled(row: UsableRow, num_frames: int) -> NDArray[np.uint8]:
 
 
 def check_stored(row: UsableRow) -> None:
-    """Raise `MediaError` when the file of a stored clip is missing or was changed."""
+    """Raise `MediaError` when the file of a stored clip is missing, was changed, or may not be read."""
     stored = Path(row.path or "")
-    if not stored.is_file():
+    try:
+        digest = storage.sha256(stored) if stored.is_file() else None
+    except PermissionError as error:
+        raise MediaError(f"the file cannot be read: {stored}: permission denied") from error
+    if digest is None:
         raise MediaError(f"the file is missing: {stored}; perturb verify --repair makes it again")
-    if storage.sha256(stored) != row.sha256:
+    if digest != row.sha256:
         raise MediaError(f"{stored} changed since it was made; perturb verify --repair makes it again")

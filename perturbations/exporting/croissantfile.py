@@ -57,7 +57,8 @@ def write(request: Request, written: Written) -> None:
     sets = [_file_set("tables", "The rows, as Parquet.", "application/x-parquet", pattern)]
     if written.has_videos:
         nested = f"{folder.DATA}/*/{VIDEOS}/*" if is_nested else f"{folder.DATA}/{VIDEOS}/*"
-        sets.append(_file_set("videos", "The videos, which `file_name` names.", "video/mp4", nested))
+        inner = [f"{nested}/*"] if any(path.is_dir() for path in request.output.glob(nested)) else []
+        sets.append(_file_set("videos", "The videos, which `file_name` names.", "video/mp4", nested, *inner))
     kind = _RECORDS[written.kind]
     described = {
         "@context": _CONTEXT,
@@ -84,14 +85,14 @@ def _title(request: Request) -> str:
     return str(marker["corpus"])
 
 
-def _file_set(name: str, description: str, form: str, pattern: str) -> dict[str, Any]:
+def _file_set(name: str, description: str, form: str, *patterns: str) -> dict[str, Any]:
     return {
         "@type": "cr:FileSet",
         "@id": name,
         "name": name,
         "description": description,
         "encodingFormat": form,
-        "includes": pattern,
+        "includes": patterns[0] if len(patterns) == 1 else patterns,
     }
 
 

@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from perturbations import __version__
-from perturbations.errors import OutputError
+from perturbations.errors import ManifestError, OutputError
 from perturbations.exporting.filenames import for_spreadsheets
+from perturbations.manifest import files, locations
 from perturbations.system import shown, storage
 from perturbations.verify.findings import Finding
 
@@ -56,6 +57,20 @@ def one_export(output: Path) -> Iterator[None]:
         with suppress(OSError):
             for folder in new:
                 folder.rmdir()
+
+
+def check_outside(output: Path, manifest: Path) -> None:
+    """Raise `OutputError` for a folder in `manifests` or `corpora` of the exported tree: it would be a part of them."""
+    try:
+        root = locations.root_of(manifest, files.read_metadata(manifest)).resolve()
+    except ManifestError:
+        return  # it was taken out of its tree; of captions, that is no error
+    place = output.resolve()
+    if not manifest.resolve().is_relative_to(root / "manifests"):
+        return
+    for own in (root / "manifests", root / "corpora"):
+        if place.is_relative_to(own):
+            raise OutputError(f"{output} is within {own}, which the workflow fills; choose another folder")
 
 
 def claim(output: Path, form: str, manifest: Path, parts: Iterable[str], folders: Iterable[Path]) -> None:

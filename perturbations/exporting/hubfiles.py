@@ -143,6 +143,8 @@ def identity(exported: Corpus | Texts) -> list[str]:
         (clip.row for clip in exported.clips) if isinstance(exported, Corpus) else chain(*exported.rows.values())
     )
     suites = {str(suite) for row in rows if (suite := getattr(row, "suite", None))}
+    if not suites and exported.about.get("suite"):  # of a suite's manifest, only clean clips are exported
+        suites = {str(exported.about["suite"])}
     listed = [clip.listed for clip in exported.clips] if isinstance(exported, Corpus) else []
     mixes = {row.mix for row in listed if isinstance(row, MixRow)}
     kind = ",".join(sorted(mixes)) or str(exported.about.get("kind", ""))

@@ -80,6 +80,19 @@ def check_counts(clips: Mapping[str, int], others: int) -> None:
         )
 
 
+def check_shards(sizes: Iterable[int | None], shard_bytes: int) -> None:
+    """Raise `OutputError` where shards are so small that a folder would hold more of them than it may.
+
+    `sizes` are those of the videos, in bytes; None where it is not known before the video is encoded.
+    """
+    shards = sum(size or 0 for size in sizes) // shard_bytes
+    if shards > FILES_PER_FOLDER:
+        raise OutputError(
+            f"the layout would have about {shards:,} shards in one folder, which holds {FILES_PER_FOLDER:,} at most: "
+            "give a larger --shard-size"
+        )
+
+
 def folder_of(place: int, count: int) -> str:
     """The subfolder of the clip at a place of its scenario: none where one folder can hold them all."""
     return "" if count <= FILES_PER_FOLDER else f"{place // FILES_PER_FOLDER:04d}/"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from perturbations.verify.findings import Finding
+if TYPE_CHECKING:
+    from perturbations.verify.findings import Finding
 
 MEGABYTE = 1_000_000
 

@@ -48,6 +48,7 @@ def write_clips(request: Request) -> Exported:
     """Write the shards of a corpus of clips. Raises as `corpus.read` and `folder.claim` do."""
     exported = corpus.read(request)
     hubfiles.check_any(exported)
+    layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
     hubfiles.claim(request.output, "webdataset", exported)
     placed = stage(request, exported.clips)
     shards: list[Path] = []
@@ -67,6 +68,7 @@ def write_pairs(request: Request) -> Exported:
     """
     paired = pairs.read(request)
     exported = paired.corpus
+    layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
     hubfiles.claim(request.output, "webdataset", exported)
     asked = [clip for clip in exported.clips if paired.of(clip)]
     placed = stage(request, asked)

@@ -48,6 +48,7 @@ def write_clips(request: Request) -> Exported:
     """
     exported = corpus.read(request)
     hubfiles.check_any(exported)
+    layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
     usable = {row.item_id for row in exported.sources if row.status == COMPLETE}
     texts = sorted((row for row in exported.captions if row.item_id in usable), key=lambda row: row.caption_id)
     of_item: dict[str, list[str]] = defaultdict(list)
@@ -86,6 +87,7 @@ def write_captions(request: Request) -> int:
     """
     texts = corpus.read_texts(request, clean_clips=True)
     hubfiles.check_any(texts)
+    layout.check_shards((clip.row.bytes for clip in texts.clean), request.shard_bytes)
     hubfiles.claim(request.output, "mteb", texts)
     placed = shardfiles.stage(request, texts.clean)
     gallery = [clip for clip in texts.clean if clip in placed.files]
@@ -115,6 +117,7 @@ def write_pairs(request: Request) -> Exported:
     """
     paired = pairs.read(request)
     exported = paired.corpus
+    layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
     hubfiles.claim(request.output, "mteb", exported)
     placed = shardfiles.stage(request, exported.clips)
     gallery = [clip for clip in exported.clips if clip in placed.files]

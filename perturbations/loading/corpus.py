@@ -26,7 +26,7 @@ from perturbations.manifest.kinds import (
     SourceRow,
 )
 from perturbations.media.clip import uniform_indices
-from perturbations.system.settings import Reader
+from perturbations.system.readers import Reader
 
 if TYPE_CHECKING:
     from perturbations.loading.torch_data import ClipDataset

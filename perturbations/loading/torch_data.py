@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import Dataset
 
 from perturbations.manifest.kinds import MultimodalRow
-from perturbations.system.settings import Reader
+from perturbations.system.readers import Reader
 
 if TYPE_CHECKING:
     from perturbations.loading.corpus import Corpus

@@ -20,7 +20,7 @@ def companion(path: Path, kind: Kind[Any]) -> list[Any]:
 
     The paths of clips are absolute. Raises `ManifestError` where the manifest is damaged.
     """
-    folder = Path(path).absolute().parent
+    folder = locations.lying(path).absolute().parent
     for place in (folder, *folder.parents)[:_LEVELS]:
         manifest = place / f"{kind.name}.parquet"
         if manifest.is_file() and files.kind_of(manifest) == kind:
@@ -40,6 +40,9 @@ def texts_of(captions: Iterable[CaptionRow]) -> dict[str, tuple[str, ...]]:
     return {item_id: tuple(members) for item_id, members in texts.items()}
 
 
-def numbered(caption_id: str) -> list[tuple[int, str]]:
+def numbered(caption_id: str) -> list[tuple[int, str, str]]:
     """An order in which `it#2` comes before `it#10`."""
-    return [(int(digits or -1), text) for text, digits in re.findall(r"([^0-9]*)([0-9]*)", caption_id)]
+    parts = re.findall(r"([^0-9]*)([0-9]*)", caption_id)
+    # A number is as large as it is long: Python converts no text of thousands of digits.
+    plain = [(text, digits, digits.lstrip("0")) for text, digits in parts]
+    return [(len(number) if digits else -1, number, text) for text, digits, number in plain]

@@ -159,15 +159,19 @@ def _sort_key(row: object, kind: Kind[Row]) -> tuple[tuple[bool, object], ...]:
 
 def read_rows(path: Path, kind: Kind[Row]) -> list[Row]:
     """The rows of a manifest. Raises `ManifestError` when it is not a complete manifest of that kind."""
-    check(path, kind)
-    return rows_as_stored(path, kind)
+    return _rows_of(path, kind, _checked(path, kind))
 
 
 def check(path: Path, kind: Kind[Row]) -> None:
     """Raise `ManifestError` when a file is not a complete manifest of that kind."""
+    _checked(path, kind)
+
+
+def _checked(path: Path, kind: Kind[Row]) -> pa.Table:
     table = _read_table(path, kind)
-    if describe(kind, table)["content_sha256"] != read_metadata(path).get("content_sha256"):
+    if _sha256_of(table, table.column_names) != _described(path, table.schema).get("content_sha256"):
         raise ManifestError(f"{path} was changed after it was written: its content hash is another")
+    return table
 
 
 def rows_as_stored(path: Path, kind: Kind[Row]) -> list[Row]:
@@ -276,13 +280,24 @@ def read_captions(path: str | Path, *, accepted_only: bool = True) -> pd.DataFra
 _ANEW = "where the workflow made it: delete it and run snakemake again, which makes it anew"
 
 
-def _read_schema(path: Path) -> pa.Schema:
+def _opened(path: Path) -> pq.ParquetFile:
     try:
-        return pq.read_schema(path)
+        return pq.ParquetFile(path, page_checksum_verification=True)
     except FileNotFoundError as error:
         raise ManifestError(f"no such manifest: {path}") from error
     except (OSError, ValueError, pa.ArrowException) as error:
+        if path.is_dir():
+            held = ", ".join(sorted(member.name for member in path.glob("*.parquet")))
+            hint = f"; name a manifest in it: {held}" if held else ", not a manifest"
+            raise ManifestError(f"{path} is a folder{hint}") from error
+        if isinstance(error, PermissionError):
+            raise ManifestError(f"{path} cannot be read: permission denied") from error
         raise ManifestError(f"{path} is not a Parquet file: {error}; {_ANEW}") from error
+
+
+def _read_schema(path: Path) -> pa.Schema:
+    with _opened(path) as file:
+        return file.schema_arrow
 
 
 def _described(path: Path, schema: pa.Schema) -> dict[str, Any]:
@@ -303,16 +318,17 @@ def _described(path: Path, schema: pa.Schema) -> dict[str, Any]:
 
 
 def _read_table(path: Path, kind: Kind[Row]) -> pa.Table:
-    schema = _read_schema(path)
-    described = _described(path, schema)
-    if described.get("kind") != kind.name:
-        raise ManifestError(f"{path} is a manifest of {described.get('kind')}, not of {kind.name}")
-    expected = schema_of(kind)
-    if not schema.remove_metadata().equals(expected):
-        raise ManifestError(f"{path} does not have the columns of {kind.name} manifests: {expected.names}")
-    try:
-        table = pq.read_table(path, page_checksum_verification=True)
-        table.validate(full=True)
-        return table
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise ManifestError(f"{path} cannot be read: {error}; {_ANEW}") from error
+    with _opened(path) as file:
+        schema = file.schema_arrow
+        described = _described(path, schema)
+        if described.get("kind") != kind.name:
+            raise ManifestError(f"{path} is a manifest of {described.get('kind')}, not of {kind.name}")
+        expected = schema_of(kind)
+        if not schema.remove_metadata().equals(expected):
+            raise ManifestError(f"{path} does not have the columns of {kind.name} manifests: {expected.names}")
+        try:
+            table = file.read()
+            table.validate(full=True)
+            return table
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise ManifestError(f"{path} cannot be read: {error}; {_ANEW}") from error

@@ -17,7 +17,8 @@ from typing import TypeVar
 from perturbations.errors import ManifestError
 from perturbations.manifest.kinds import SOURCE_STORAGE, AnalysisRow, ClipRow, SourceRow
 
-_TOP_FOLDERS = ("manifests", "work")
+_MANIFESTS = "manifests"
+_TOP_FOLDERS = (_MANIFESTS, "work")
 
 LINKED_VARIABLE = "PERTURB_LINKED"
 """The environment variable with folders that `corpora/` may link to, written as in PATH."""
@@ -41,6 +42,15 @@ def root_of(path: Path, described: Mapping[str, object]) -> Path:
             return folder.parents[levels - 1]
     root = real.parents[levels - 1]
     raise ManifestError(f"{path} says that its root is {root}, but does not lie in that folder's `manifests`")
+
+
+def lying(path: Path) -> Path:
+    """A manifest, or a folder of manifests, as it lies in its tree: a name from outside of it may be a link into it.
+
+    A path whose own folders say where it lies is given back as it is named: `manifests` may be a link to another disk.
+    """
+    named, real = Path(os.path.abspath(path)), Path(path).resolve()
+    return real if _MANIFESTS in real.parts and _MANIFESTS not in named.parts else path
 
 
 def confined(root: Path, relative: str) -> Path:

@@ -141,7 +141,7 @@ def load(model: str, *, revision: str | None, device: str, dtype: str) -> Captio
 
     Args:
         model: a hub name that was downloaded before, or a folder.
-        revision: see `loading.find_checkpoint`.
+        revision: see `system.checkpoints.find_checkpoint`.
         device: "cpu", "cuda" or "cuda:N".
         dtype: "float32", "bfloat16" or "float16"; the 7B weights take 33 GB in the first and 17 GB in the others.
 

@@ -125,7 +125,7 @@ def load(model: str, *, revision: str | None, device: str, dtype: str) -> Clip:
 
     Args:
         model: a hub name that was downloaded before, or a folder.
-        revision: see `loading.find_checkpoint`.
+        revision: see `system.checkpoints.find_checkpoint`.
         device: "cpu", "cuda" or "cuda:N".
         dtype: "float32", "bfloat16" or "float16", what the model computes in.
 

@@ -155,7 +155,7 @@ def load(model: str, *, revision: str | None, device: str, dtype: str, batch_siz
 
     Args:
         model: a hub name that was downloaded before, or a folder.
-        revision: see `loading.find_checkpoint`.
+        revision: see `system.checkpoints.find_checkpoint`.
         device: "cpu", "cuda" or "cuda:N".
         dtype: "float32", "bfloat16" or "float16". Boxes come out of the model in this type: bfloat16 places an edge
             within 1/256 of the image's longer side.

@@ -95,7 +95,6 @@ def make(
     entry: registry.Perturbation,
     severity: int,
     *,
-    variant: str | None = None,
     seed: int = 0,
     backend: str = "offline",
     language: str = "en",
@@ -103,8 +102,8 @@ def make(
 ) -> TextRecipe:
     """Everything that determines a perturbed caption, except the caption itself.
 
-    `replaced` holds parameters that replace the published ones. Raises `UnknownPerturbationError` for a
-    severity or variant that does not exist.
+    `entry` is the perturbation as its variant makes it. `replaced` holds parameters that replace the published ones.
+    Raises `UnknownPerturbationError` for a severity that does not exist.
     """
     from perturbations.models import registry as models
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from perturbations.composed import manifests
 from perturbations.datasets import registry as datasets
@@ -128,7 +127,7 @@ def result_parts(config: configuration.Config, dataset: str) -> list[str]:
 def planned_parts(config: configuration.Config, dataset: str) -> list[str]:
     """`result_parts`, and their list in a file, from which `perturb status` knows how many there will be."""
     parts = result_parts(config, dataset)
-    listed.write_parts(Path("work", sharding.composed(dataset), "results.parts"), parts)
+    listed.write_parts(config.at(f"work/{sharding.composed(dataset)}/results.parts"), parts)
     return parts
 
 

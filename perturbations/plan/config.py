@@ -26,7 +26,7 @@ from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.errors import ConfigError
 from perturbations.guides import registry as guides
-from perturbations.plan import command_line, left_empty, problems, pruning
+from perturbations.plan import command_line, left_empty, problems, pruning, workplace
 from perturbations.plan.composed_config import Composed
 from perturbations.plan.places import COMMAND_LINE, NOWHERE, Places
 from perturbations.plan.problems import Problem
@@ -35,8 +35,9 @@ from perturbations.plan.storage_config import RecipeStorage as RecipeStorage
 from perturbations.plan.storage_config import Storage as Storage
 from perturbations.plan.storage_config import VideoStorage as VideoStorage
 from perturbations.suites import registry
-from perturbations.system import limits
-from perturbations.system.settings import MOST_ITEMS, AnySeverity, ModelName, Reader, Strict, Whole, distinct
+from perturbations.system import limits, settings
+from perturbations.system.readers import Reader
+from perturbations.system.settings import MOST_ITEMS, AnySeverity, ModelName, Strict, Whole, distinct
 from perturbations.tta.methods import registry as methods
 
 if TYPE_CHECKING:
@@ -290,6 +291,15 @@ class Config(Strict):
     )
     limits: Limits = Field(default_factory=Limits, description="what one file may ask for before its item is refused")
     _places: Places = PrivateAttr(NOWHERE)
+    _workplace: Path = PrivateAttr(Path())
+
+    def at(self, path: str | Path) -> Path:
+        """Where planning finds a path that begins where jobs work: in the working directory, or below a prefix."""
+        return self._workplace / path
+
+    def from_there(self, path: Path) -> Path:
+        """A path of planning as jobs write it."""
+        return workplace.from_there(path, self._workplace)
 
     @property
     def places(self) -> Places:
@@ -320,21 +330,22 @@ class Config(Strict):
 
     def calibration_of(self, dataset: str, suite: str) -> Path:
         """Where the table lies that a calibrated suite takes its numbers from."""
-        return self.suites[suite].calibration or Path("manifests") / dataset / "calibration.json"
+        return self.suites[suite].calibration or self.at(f"manifests/{dataset}/calibration.json")
 
     def donors_of(self, dataset: str) -> str:
         """The dataset whose clips are inserted into those of `dataset`."""
         return self.datasets[dataset].donors or dataset
 
 
-def parse(raw: dict[str, Any], places: Places = NOWHERE) -> Config:
+def parse(raw: dict[str, Any], places: Places = NOWHERE, place: Path = Path()) -> Config:
     """Check a configuration and give it types; `places` is where its keys stand.
 
+    Where jobs work in another folder, `place`, relative paths of files that exist before the run become absolute.
     Raises `ConfigError` with one line per mistake, each naming its place and key, all mistakes at once.
     """
     raw = _with_types(raw, places)
     try:
-        config = Config.model_validate(raw)
+        config = Config.model_validate(raw, context=settings.ABSOLUTE if place.parts else None)
     except ValidationError as error:
         wrong = problems.of_types(error, Config.model_json_schema)
         rest = _of_the_rest(raw, error) if len(wrong) < problems.MOST_PROBLEMS else []
@@ -342,6 +353,7 @@ def parse(raw: dict[str, Any], places: Places = NOWHERE) -> Config:
         raise AssertionError("an invalid configuration has a problem") from error
     problems.raise_all(_of_meaning(config), places=places)
     config._places = places
+    config._workplace = place
     return config
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,8 +110,8 @@ def _is_json(path: Path, text: str) -> bool:
 def _members(path: Path, pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in members if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name in members if counts[name] > 1)
         raise ConfigError(f"{path} has the key {short(twice)} twice in one object")
     return members
 

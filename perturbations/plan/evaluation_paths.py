@@ -55,7 +55,7 @@ def result_parts(config: configuration.Config, dataset: str, kind: str, ending: 
 def planned_parts(config: configuration.Config, dataset: str, kind: str) -> list[str]:
     """`result_parts`, and their list in a file, from which `perturb status` knows how many there will be."""
     parts = result_parts(config, dataset, kind)
-    listed.write_parts(Path(parts_folder(config, dataset)) / f"{kind}.parts", parts)
+    listed.write_parts(config.at(f"{parts_folder(config, dataset)}/{kind}.parts"), parts)
     return parts
 
 
@@ -211,9 +211,11 @@ def reported(config: configuration.Config, requested: Collection[str] = ()) -> l
     for dataset in config.datasets:
         kinds: dict[str, str] = {}
         for kind in reversed(KINDS):  # an adaptation replaces an evaluation
-            kinds |= {path.parent.name: kind for path in Path(f"manifests/{dataset}/{kind}").glob("*/results.parquet")}
+            kinds |= {
+                path.parent.name: kind for path in config.at(f"manifests/{dataset}/{kind}").glob("*/results.parquet")
+            }
             own = Reported(dataset, kind, configured)
-            if _TARGETS[kind].format(dataset) in requested or own.results in requested:
+            if _TARGETS[kind].format(dataset) in requested or str(config.at(own.results)) in requested:
                 kinds[configured] = kind
         shown += [Reported(dataset, kind, model_key) for model_key, kind in sorted(kinds.items())]
     return shown or [Reported(next(iter(config.datasets)), "adaptation", configured)]
@@ -224,12 +226,12 @@ def report_results(shown: Sequence[Reported]) -> list[str]:
     return [entry.results for entry in shown]
 
 
-def report_ranks(shown: Sequence[Reported]) -> list[str]:
+def report_ranks(config: configuration.Config, shown: Sequence[Reported]) -> list[str]:
     """The manifests of ranks that the report takes its intervals from.
 
     Results that lie there without ranks are not evaluated again for them.
     """
-    return [entry.ranks for entry in shown if Path(entry.ranks).exists() or not Path(entry.results).exists()]
+    return [entry.ranks for entry in shown if config.at(entry.ranks).exists() or not config.at(entry.results).exists()]
 
 
 def report_pictures(config: configuration.Config, shown: Sequence[Reported]) -> list[str]:
@@ -240,6 +242,7 @@ def report_pictures(config: configuration.Config, shown: Sequence[Reported]) -> 
             files += result_parts(config, entry.dataset, entry.kind, "pictures.json")
             continue
         folder = Path(f"work/{entry.dataset}/evaluation/{entry.model_key}")
-        pictures = [path for group in groups(entry.kind) for path in folder.glob(f"*/*/*/{group}.pictures.json")]
-        files += sorted(map(str, pictures))
+        there = config.at(folder)
+        pictures = [path for group in groups(entry.kind) for path in there.glob(f"*/*/*/{group}.pictures.json")]
+        files += sorted(str(folder / path.relative_to(there)) for path in pictures)
     return files

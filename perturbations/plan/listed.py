@@ -73,9 +73,14 @@ def read(path: Path, line: type[Line]) -> list[Line]:
     return records
 
 
+def shards(folder: Path) -> list[str]:
+    """The shards whose list files a folder holds, sorted; not those that another process is writing."""
+    return sorted(path.stem for path in folder.glob("*.jsonl") if not storage.is_leftover(path))
+
+
 def read_folder(folder: Path, line: type[Line]) -> dict[str, list[Line]]:
     """The lines of every list file of a folder, by shard. Raises `ManifestError`."""
-    return {path.stem: read(path, line) for path in sorted(folder.glob("*.jsonl"))}
+    return {shard: read(folder / f"{shard}.jsonl", line) for shard in shards(folder)}
 
 
 def _line(line: type[Line], value: object) -> Line:

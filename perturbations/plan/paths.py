@@ -143,11 +143,11 @@ def video_recipes(config: configuration.Config, collection: str, suite: str) -> 
         f"{name}/{severity}": recipe.from_config(config, collection, suite, name, severity).text
         for name, severity in recipe.scenarios(config, suite)
     }
-    return _written(WORK / collection / suite / "recipes.jsonl", texts)
+    return _written(config, WORK / collection / suite / "recipes.jsonl", texts)
 
 
-def _written(path: Path, recipes: Mapping[str, str]) -> str:
-    listed.write_recipes(path, recipes)
+def _written(config: configuration.Config, path: Path, recipes: Mapping[str, str]) -> str:
+    listed.write_recipes(config.at(path), recipes)
     return str(path)
 
 
@@ -219,7 +219,7 @@ def text_recipes(config: configuration.Config, dataset: str, suite: str) -> str:
         f"{name}/{severity}": captions.from_config(config, sharding.dataset_of(dataset), suite, name, severity).text
         for name, severity in _text_scenarios(config, dataset, suite)
     }
-    return _written(WORK / dataset / suite / "captions" / "recipes.jsonl", texts)
+    return _written(config, WORK / dataset / suite / "captions" / "recipes.jsonl", texts)
 
 
 def caption_lists(dataset: str, shards: Iterable[str]) -> list[str]:

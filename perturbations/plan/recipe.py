@@ -241,10 +241,9 @@ def make(
     """The recipe of one perturbation at one severity.
 
     `perturbation` is taken as it is, or as `variant` makes it. `replaced` holds parameters that replace the published
-    ones. An integer for a published float is converted to
-    float, so that `1` and `1.0` give the same recipe. `donors` names the dataset that event insertion takes its
-    segments from. `draw` replaces the declaration's, where something is random. `whole_videos` says that clips are
-    cut from perturbed videos.
+    ones. An integer for a published float is converted to float, so that `1` and `1.0` give the same recipe. `donors`
+    names the dataset that event insertion takes its segments from. `draw` replaces the declaration's, where something
+    is random. `whole_videos` says that clips are cut from perturbed videos.
     Raises `UnknownPerturbationError` for a severity or variant that does not exist.
     """
     perturbation = perturbation if variant is None else perturbation.in_variant(variant)
@@ -280,7 +279,7 @@ def make(
 
 
 def from_config(config: configuration.Config, collection: str, suite: str, name: str, severity: int) -> VideoRecipe:
-    """The recipe that `config.yaml` asks for; `collection` is a dataset's name, or `plan.whole` of it.
+    """The recipe that `config.yaml` asks for; `collection` is a dataset's name, or `sharding.whole` of it.
 
     Raises `ConfigError` when it asks for a calibrated severity that no table holds.
     """

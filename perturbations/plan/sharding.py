@@ -132,7 +132,7 @@ def dataset_of(collection: str) -> str:
 
 
 def make(name: str, config: configuration.Config, root: Path) -> Plan:
-    """Read a dataset's annotations, look for its videos, and write the list files below `root`.
+    """Read a dataset's annotations, look for its videos, and write the list files below `root`, where jobs work.
 
     `name` is the dataset's, or `whole` of it. Files whose content stays the same are not touched.
     Raises `ConfigError` and `AnnotationError`.
@@ -147,20 +147,21 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
         missing: list[Rejected] = []
     else:
         videos_found, missing = items.locate(dataset, listing)
-        located = [_Listed(video.item, split, video.path, video.bytes) for video in videos_found]
+        located = [_Listed(video.item, split, config.from_there(video.path), video.bytes) for video in videos_found]
+    folder = config.at(root)
     shards = shards_of(
         located, config.shard_size, lambda listed: listed.item.item_id, lambda listed: listed.item.source_video_id
     )
     for shard, members in shards.items():
-        _write_lines(list_path(root, shard), [member.line() for member in members])
-    for stale in set((root / "shards").glob("*.jsonl")) - {list_path(root, shard) for shard in shards}:
-        stale.unlink()
+        _write_lines(list_path(folder, shard), [member.line() for member in members])
+    for stale in set((folder / "shards").glob("*.jsonl")) - {list_path(folder, shard) for shard in shards}:
+        stale.unlink(missing_ok=True)  # another plan may be as far
     unusable = listing.rejected_items()
-    _write_rejected(root / "rejected.jsonl", split, unusable, missing)
+    _write_rejected(folder / "rejected.jsonl", split, unusable, missing)
     numbered = _Captions(listing)
-    _write_captions(root / "captions.jsonl", numbered)
+    _write_captions(folder / "captions.jsonl", numbered)
     rejected_captions = listing.rejected_captions()
-    _write_rejected(root / REJECTED_CAPTIONS, split, rejected_captions)
+    _write_rejected(folder / REJECTED_CAPTIONS, split, rejected_captions)
     videos = {shard: frozenset(member.item.source_video_id for member in members) for shard, members in shards.items()}
     return Plan(
         tuple(shards),
@@ -189,21 +190,23 @@ CAPTIONS_PER_JOB = 1000
 
 
 def captions(name: str, config: configuration.Config, root: Path) -> tuple[str, ...]:
-    """Read a dataset's captions and write their list files below `root`, one per shard. Videos are not needed.
+    """Read a dataset's captions and write their list files below `root`, where jobs work, one per shard.
+
+    Videos are not needed.
 
     Raises `ConfigError` and `AnnotationError`.
     """
     dataset = config.datasets[name]
     listing = items.read(name, dataset, videos=False, places=config.places)
-    _write_rejected(root / REJECTED_CAPTIONS, datasets.split_of(dataset), listing.rejected_captions())
+    _write_rejected(config.at(root / REJECTED_CAPTIONS), datasets.split_of(dataset), listing.rejected_captions())
     numbered = _Captions(listing)
-    folder = root / "captions"
+    folder = config.at(root / "captions")
     shards = []
     for shard, members in _shards(range(len(numbered)), CAPTIONS_PER_JOB, numbered.caption_id, numbered.item_id):
         storage.write_text_if_changed(folder / f"{shard}.jsonl", "".join(map(numbered.line, members)))
         shards.append(shard)
     for stale in set(folder.glob("*.jsonl")) - {folder / f"{shard}.jsonl" for shard in shards}:
-        stale.unlink()
+        stale.unlink(missing_ok=True)  # another plan may be as far
     return tuple(sorted(shards))
 
 

@@ -9,9 +9,7 @@ machine has no annotations to plan with. No NumPy: Snakemake imports this module
 from __future__ import annotations
 
 import json
-import os
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +18,7 @@ from typing import Any
 from perturbations.datasets import registry as datasets
 from perturbations.errors import ConfigError, cut
 from perturbations.plan import config as configuration
-from perturbations.plan import paths, recipe, sharding
+from perturbations.plan import paths, recipe, sharding, workplace
 from perturbations.plan.paths import Inputs, Plans
 from perturbations.system import jsontext, storage
 
@@ -49,24 +47,16 @@ def prefix(given: str | None) -> str:
 def prepare(place: Path) -> None:
     """Make the folder that jobs work in: Snakemake's local copy of the store, where paths are as in the store.
 
-    Commands get paths of inputs and outputs from the folder in which Snakemake was started, so a link leads back.
-    Raises `ConfigError` where no link can.
+    Raises `ConfigError` where it cannot be made.
     """
-    place.mkdir(parents=True, exist_ok=True)
-    if place.is_absolute():
-        return
-    first = place.parts[0]
-    if first == "..":
+    if ".." in place.parts:
         raise ConfigError(f"--local-storage-prefix: {place} lies outside of this folder: give its absolute path")
-    link, target = place / first, Path.cwd() / first
-    if not (link.is_symlink() and Path(os.readlink(link)) == target):
-        link.unlink(missing_ok=True)
-        link.symlink_to(target)
+    workplace.prepare(place)
 
 
 def shell_prefix(place: Path) -> str:
     """What every shell command begins with, in Snakemake's format: it works in `place`, and knows where home is."""
-    home, folder = (shlex.quote(str(path)).replace("{", "{{").replace("}", "}}") for path in (Path.cwd(), place))
+    home, folder = workplace.quoted(Path.cwd()), workplace.quoted(place)
     return f"export {storage.STORE_VARIABLE}={home}; mkdir -p {folder}; cd {folder}; "
 
 

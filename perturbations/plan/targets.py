@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from perturbations.datasets import registry as datasets
 from perturbations.errors import ConfigError
@@ -207,12 +206,12 @@ def corpora(config: configuration.Config, suite: str, adapter: str, plans: Plans
 def texts(config: configuration.Config, suite: str, dataset: str, caption_shards: CaptionShards) -> Work:
     """The perturbed captions of one suite on one dataset. Raises `ConfigError` for what is named and cannot be made."""
     scenarios = len(captions.scenarios(config, dataset, suite))
-    lists = map(Path, paths.caption_lists(dataset, caption_shards(dataset)))
+    lists = map(config.at, paths.caption_lists(dataset, caption_shards(dataset)))
     members = [caption.text for path in lists for caption in listed.read(path, listed.ListedCaption)]
     sizes = [f"captions of {suite} on {dataset}: {len(members):,} x {scenarios} = {len(members) * scenarios:,}"]
     sizes += skipped_lines(config, suite, dataset)
     sizes += _of_another_script(config, dataset, members)
-    rejected = len(listed.read(paths.WORK / dataset / sharding.REJECTED_CAPTIONS, listed.RejectedItem))
+    rejected = len(listed.read(config.at(paths.WORK / dataset / sharding.REJECTED_CAPTIONS), listed.RejectedItem))
     sizes[0] += f" ({rejected:,} listed captions cannot be used)" if rejected else ""
     files = [f"manifests/{dataset}/{suite}/{name}.parquet" for name in ("captions", "caption_statistics")]
     files += [f"manifests/{dataset}/captions_quarantine.parquet", f"work/{dataset}/captions_checked.txt"]

@@ -128,6 +128,18 @@ def _loss(rows: Sequence[VideoRow]) -> str:
 def _psnr(rows: Sequence[VideoRow]) -> str:
     cells = []
     for severity in sorted({row.severity for row in rows}):
-        values = [row.psnr_db for row in rows if row.severity == severity and row.psnr_db is not None]
-        cells.append(f"{sum(values) / len(values):.1f}" if values else "-")
+        mean = mean_psnr([row.psnr_db for row in rows if row.severity == severity])
+        cells.append("-" if mean is None else "equal" if mean == math.inf else f"{mean:.1f}")
     return " / ".join(cells)
+
+
+def mean_psnr(values: Sequence[float | None]) -> float | None:
+    """The mean PSNR, in dB, of the clips that changed: one clip of equal frames would make every mean infinite.
+
+    Infinite where no clip changed, None where none was measured.
+    """
+    measured = [value for value in values if value is not None and not math.isnan(value)]
+    changed = [value for value in measured if value < math.inf]
+    if not changed:
+        return math.inf if measured else None
+    return math.fsum(changed) / len(changed)

@@ -15,7 +15,7 @@ from perturbations.errors import ManifestError
 from perturbations.manifest import files, locations, sets
 from perturbations.manifest.kinds import COMPLETE, QUARANTINE, VIDEOS, QuarantineRow, VideoRow
 from perturbations.report import crops
-from perturbations.report.card import stand_ins
+from perturbations.report.card import mean_psnr, stand_ins
 from perturbations.report.status_text import size
 from perturbations.suites import registry
 from perturbations.system import shown, storage
@@ -98,11 +98,12 @@ def write(path: Path, output: Path, quarantine: Path | None = None) -> None:
 
 
 def _in_order(rows: Sequence[VideoRow]) -> list[str]:
-    """The perturbations of the rows, in their suite's order."""
+    """The perturbations of the rows, in their suite's order; then those of somebody else's shelf, by name."""
     present = {row.perturbation for row in rows}
-    suites = {row.suite for row in rows}
-    order = [entry.name for suite in sorted(suites) for entry in registry.perturbations(suite, "video")]
-    return [name for name in order if name in present]
+    suites = sorted({row.suite for row in rows} & registry.suites().keys())
+    order = [entry.name for suite in suites for entry in registry.perturbations(suite, "video")]
+    known = [name for name in dict.fromkeys(order) if name in present]
+    return known + sorted(present.difference(known))
 
 
 def _title(rows: Sequence[VideoRow], about: Mapping[str, object]) -> str:
@@ -159,12 +160,13 @@ def _tables(rows: Sequence[VideoRow], names: Sequence[str]) -> list[Measured]:
     return [
         _measured(
             "PSNR against the clean clip, dB",
-            "Means over clips. ∞: equal frames; -: frames of another size, which cannot be compared.",
+            "Means over the clips that changed. ∞: no clip did; -: frames of another size, which cannot be compared.",
             rows,
             names,
             lambda row: row.psnr_db,
             lambda value: "∞" if value == math.inf else f"{value:.1f}",
             lambda value: (40 - value) / 32,
+            mean=mean_psnr,
         ),
         _measured(
             "SSIM against the clean clip",
@@ -208,20 +210,23 @@ def _measured(
     value: Callable[[VideoRow], float | None],
     text: Callable[[float], str],
     share: Callable[[float], float] | None,
+    *,
+    mean: Callable[[Sequence[float | None]], float | None] | None = None,
 ) -> Measured:
     """A table; it has no rows where nothing was measured."""
     severities = tuple(sorted({row.severity for row in rows}))
     lines = []
     for name in names:
-        means = [_mean([value(row) for row in _of(rows, name) if row.severity == severity]) for severity in severities]
+        cells = [[value(row) for row in _of(rows, name) if row.severity == severity] for severity in severities]
+        means = [(mean or _mean)(values) for values in cells]
         lines.append(
             (
                 name,
                 tuple(
                     Shade("-")
-                    if mean is None
-                    else Shade(text(mean), None if share is None else min(1.0, max(0.0, share(mean))))
-                    for mean in means
+                    if number is None
+                    else Shade(text(number), None if share is None else min(1.0, max(0.0, share(number))))
+                    for number in means
                 ),
             )
         )

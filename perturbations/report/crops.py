@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from perturbations.arrays import Image
-from perturbations.errors import ManifestError, MediaError
+from perturbations.errors import ManifestError, MediaError, UnknownPerturbationError
 from perturbations.manifest.kinds import VideoRow
 from perturbations.report import preview
 from perturbations.suites import registry
@@ -76,7 +76,7 @@ def strips(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> Iterat
         if not members:
             continue
         first = members[0]
-        if registry.get(f"{first.suite}/{name}").method == "temporal":
+        if _is_temporal(f"{first.suite}/{name}"):
             crops = [_tiles("clean", preview.several_clean, first, root)]
             crops += [_tiles(_label(row), preview.several, row, root) for row in members]
         else:
@@ -86,6 +86,14 @@ def strips(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> Iterat
             crops = [Crop("clean", None if clean is None else crop(clean, place), "" if clean is not None else note)]
             crops += [_of_row(row, clean, place, root) for row in members]
         yield Strip(first.item_id, name, tuple(crops))
+
+
+def _is_temporal(key: str) -> bool:
+    """Whether a perturbation moves frames; one that is not installed here is shown by one frame."""
+    try:
+        return registry.get(key).method == "temporal"
+    except UnknownPerturbationError:
+        return False
 
 
 def _of_row(row: VideoRow, clean: Image | None, place: tuple[float, float], root: Path) -> Crop:

@@ -131,8 +131,8 @@ def _kind(parts: Sequence[str]) -> str:
 # --- for a terminal ---------------------------------------------------------------------------------------------------
 
 
-def text(summary: Summary) -> str:
-    """The summary for a terminal, at most 15 lines."""
+def text(summary: Summary, page: Path = PAGE) -> str:
+    """The summary for a terminal, at most 15 lines; `page` is where its page is."""
     current = summary.status
     lines = [_result(current.run), *_corpora(current.stages)]
     if summary.times:
@@ -147,7 +147,7 @@ def text(summary: Summary) -> str:
         lines += [status_text.failure_line(failure) for failure in current.failures[:_MOST_REASONS]]
     if current.run is not None:
         lines += status_text.failed_jobs(current.run.failed)
-    shown_last = [f"Pages: {', '.join([*summary.pages[:2], str(PAGE)])}."]
+    shown_last = [f"Pages: {', '.join([*summary.pages[:2], str(page)])}."]
     return "\n".join([*lines[: _MOST_LINES - 1], *shown_last])
 
 

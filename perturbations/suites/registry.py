@@ -132,7 +132,7 @@ class Perturbation:
 
     def parameters(self, severity: int) -> dict[str, Value]:
         """The published numbers of one severity. Raises `UnknownPerturbationError` when there is no such severity."""
-        if severity not in self.severities:
+        if severity not in self.severities or isinstance(severity, bool | float):
             raise UnknownPerturbationError(
                 f"{self.key} has no severity {severity!r}; choose one of {list(self.severities)}"
             )

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
-from perturbations.errors import ConfigError
+from perturbations.errors import ConfigError, first_line
 from perturbations.system import jsontext
 
 if TYPE_CHECKING:
@@ -313,10 +313,10 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
         raise ConfigError(f"{path} is no sound safetensors file ({error}); fetch it again") from error
     # A damaged or forged pickle can make the reader raise anything.
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ConfigError(
-            f"{path} cannot be read as weights only ({reason}). Fetch it again if it is damaged; if it holds more than "
-            "tensors, save its `state_dict` alone, on a machine where you trust it: torch.save({'state_dict': ...})"
+            f"{path} cannot be read as weights only ({first_line(error)}). Fetch it again if it is damaged; if it "
+            "holds more than tensors, save its `state_dict` alone, on a machine where you trust it: "
+            "torch.save({'state_dict': ...})"
         ) from error
     state = held.get("state_dict", held) if isinstance(held, Mapping) else None
     if not isinstance(state, Mapping) or not state or not all(isinstance(it, torch.Tensor) for it in state.values()):
@@ -354,8 +354,8 @@ def _how_to_fetch(model: str, revision: str | None) -> str:
 
 
 def _broken(checkpoint: Checkpoint, what: str, reason: str) -> str:
-    first_line = reason.strip().partition("\n")[0]
+    shortened = reason.strip().partition("\n")[0]
     return (
-        f"model {checkpoint.name!r} in {checkpoint.folder} cannot be loaded as {what}: {first_line}; "
+        f"model {checkpoint.name!r} in {checkpoint.folder} cannot be loaded as {what}: {shortened}; "
         "if files are missing or damaged, fetch it again with hf download"
     )

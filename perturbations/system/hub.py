@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from perturbations.errors import BackendError
+from perturbations.errors import BackendError, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +38,7 @@ def pretrained(kind: Loader[Loaded], name: str) -> Loaded:
         raise BackendError(
             f"the weights of {name} are not here and cannot be fetched. Download them where the hub can be reached "
             f"(`hf download {name}`) and copy the cache (HF_HOME), or use the backend `offline`. "
-            f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            f"{type(error).__name__}: {first_line(error)}"
         ) from error
 
 

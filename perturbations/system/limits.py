@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 
 from perturbations.errors import ConfigError, MediaError
+from perturbations.system import jsontext
 
 ENVIRONMENT = "PERTURB_LIMITS"
 _MIB = 1 << 20
@@ -62,7 +63,7 @@ def text(limits: Limits) -> str:
 def parse(document: str) -> Limits:
     """Limits from JSON; a limit that is not in it has its default. Raises `ConfigError` naming the key."""
     try:
-        values = json.loads(document)
+        values = jsontext.parse(document)
     except ValueError:
         values = None
     if not isinstance(values, dict):

@@ -6,7 +6,6 @@ puts the Snakefile's folder on Python's path, where the package's modules must n
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 
 from perturbations.errors import ConfigError
@@ -30,6 +29,8 @@ def snakefile() -> str:
 
 def environment() -> dict[str, str]:
     """The variables that tell `envs/perturb.post-deploy.sh` where the project is, and what pip is to install."""
+    from importlib.metadata import version
+
     place = folder()
     package = f"perturbations=={version('perturbations')}" if place == _INSTALLED else str(place)
     return {"PERTURBATIONS_PROJECT": str(place), "PERTURBATIONS_PACKAGE": package}

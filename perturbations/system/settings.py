@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from perturbations.errors import cut, short
+
+ABSOLUTE = {"paths": "absolute"}
+"""The context of a validation that makes relative paths absolute, because jobs work in another folder."""
 
 
 class Strict(BaseModel):
@@ -19,9 +22,12 @@ class Strict(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _expand(cls, value: Any) -> Any:
+    def _expand(cls, value: Any, info: ValidationInfo) -> Any:
         """Paths may begin with `~` and hold variables."""
-        return Path(expanded(str(value))) if isinstance(value, Path) else value
+        if not isinstance(value, Path):
+            return value
+        path = Path(expanded(str(value)))
+        return path.absolute() if info.context == ABSOLUTE else path
 
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
@@ -47,7 +53,12 @@ def expanded(path: str) -> str:
     return os.path.expanduser(_VARIABLE.sub(lambda match: os.environ[match[1] or match[2]], path))
 
 
-ModelName = Annotated[str, AfterValidator(expanded)]
+def _model(name: str, info: ValidationInfo) -> str:
+    path = expanded(name)
+    return os.path.abspath(path) if info.context == ABSOLUTE and os.path.isdir(path) else path
+
+
+ModelName = Annotated[str, AfterValidator(_model)]
 """A model of a hub, or a folder, whose path may begin with `~` and hold variables."""
 
 
@@ -74,8 +85,3 @@ def distinct(value: Value) -> Value:
 
 MOST_ITEMS = 10**9
 """More items than any dataset has."""
-
-Reader = Literal["pyav", "decord"]
-"""What decodes the files of clips that are opened. Both give the same frames."""
-
-READERS: tuple[Reader, ...] = get_args(Reader)

@@ -156,6 +156,21 @@ def output_errors(path: Path) -> Iterator[None]:
         raise
 
 
+def reserve(path: Path, size: int) -> None:
+    """Create a file of `size` bytes, whose space on the disk is taken now where the file system can do that.
+
+    Of a file that is written through a memory map, a disk that becomes full kills the process. Raises `OutputError`.
+    """
+    with output_errors(path), path.open("wb") as file:
+        file.truncate(size)
+        if hasattr(os, "posix_fallocate"):  # not on macOS
+            try:
+                os.posix_fallocate(file.fileno(), 0, size)
+            except OSError as error:
+                if error.errno in OUTPUT_ERRNOS:
+                    raise
+
+
 def write_text(path: Path, text: str) -> None:
     """Write `text` whole or not at all."""
     with atomic_path(path) as temporary:

@@ -62,8 +62,8 @@ def adapt(
 
     Yields:
         One B x N_G tensor per batch, of the last forward pass before its update, in float32, or in float64 where the
-        model is. `gives` of a method describes
-        its values. A method that needs all queries yields after the last of them.
+        model is. `gives` of a method describes its values. A method that needs all queries yields after the last of
+        them.
 
     Raises:
         ConfigError: the method, direction, precision or a number is not allowed.

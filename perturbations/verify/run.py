@@ -59,16 +59,17 @@ class Options:
 
 @dataclass
 class Summary:
-    """The result of verifying one manifest.
+    """The result of verifying one manifest, or a folder of a corpus that holds files which no row names.
 
     Attributes:
-        path: of the manifest.
+        path: of the manifest, or of the folder.
         rows: number of rows.
         incomplete: number of quarantined or missing rows.
         findings: the problems.
         remarks: the number of rows that could not be verified completely, by reason; these are no problems of the rows.
         notes: what the manifest leaves out, and why; no problems.
         mended: number of repaired rows or files.
+        is_manifest: False for a folder.
     """
 
     path: Path
@@ -78,6 +79,7 @@ class Summary:
     remarks: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     mended: int = 0
+    is_manifest: bool = True
 
 
 def verify(paths: Sequence[Path], options: Options) -> Iterator[Summary]:
@@ -97,15 +99,20 @@ def verify(paths: Sequence[Path], options: Options) -> Iterator[Summary]:
             summary.findings.append(Finding(manifest.path, "", problem))
         summary.findings = list(dict.fromkeys(summary.findings))
         yield summary
-    by_place: dict[Path, list[Finding]] = defaultdict(list)
+    damaged: dict[Path, list[Finding]] = defaultdict(list)
+    strangers: dict[Path, list[Finding]] = defaultdict(list)
     for finding in dict.fromkeys([*looked_at.findings, *tree.strangers(looked_at)]):
-        by_place[finding.place].append(finding)
-    for place, findings in by_place.items():
-        mended = 0
-        if options.repair and all(finding.problem == tree.LEFTOVER for finding in findings):
-            place.unlink()
-            mended = 1
-        yield Summary(place, 0, findings=findings, mended=mended)
+        is_stranger = finding.problem in (tree.LEFTOVER, tree.UNNAMED)
+        by_place = strangers if is_stranger else damaged
+        by_place[finding.place.parent if is_stranger else finding.place].append(finding)
+    for place, findings in damaged.items():
+        yield Summary(place, 0, findings=findings)
+    for folder, findings in strangers.items():
+        leftovers = {finding.place for finding in findings if finding.problem == tree.LEFTOVER}
+        if options.repair:
+            for path in leftovers:
+                path.unlink()
+        yield Summary(folder, 0, findings=findings, mended=len(leftovers) * options.repair, is_manifest=False)
 
 
 def _verify(looked_at: Tree, manifest: Manifest[object], options: Options, summary: Summary) -> None:
@@ -230,6 +237,14 @@ def _named(item: Task | SourceRow) -> str:
     return repr((item.expected if isinstance(item, Task) else item).item_id)
 
 
+def _readable(check: Check[Item], item: Item, tick: supervise.Tick) -> Checked:
+    """Check an item; a file that may not be read is a finding, and the others are checked."""
+    try:
+        return check(item, tick)
+    except PermissionError as error:
+        return Checked((f"a file cannot be read: {error.filename or error}: permission denied",), None)
+
+
 def _check_slice(check: Check[Item], items: Sequence[Item], stall_limit_s: float) -> list[Checked]:
-    outcomes = supervise.run(check, items, stall_limit_s=stall_limit_s, name=_named)
+    outcomes = supervise.run(partial(_readable, check), items, stall_limit_s=stall_limit_s, name=_named)
     return [outcome.result or Checked((outcome.error or "",), None) for outcome in outcomes]

@@ -79,6 +79,7 @@ _SIBLINGS = {
 
 
 LEFTOVER = "what an interrupted write left"
+UNNAMED = "no row names this file"
 
 
 RowType = TypeVar("RowType", covariant=True)
@@ -153,7 +154,8 @@ def read(paths: Sequence[Path]) -> Tree:
     Raises `ManifestError` when there is no manifest.
     """
     tree = Tree([])
-    for path in paths:
+    for named in paths:
+        path = locations.lying(named)
         if not path.exists():
             raise ManifestError(f"no such manifest: {path}; make a corpus first, or name a Parquet file")
         candidates = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
@@ -248,7 +250,7 @@ def strangers(tree: Tree) -> list[Finding]:
     for folder, paths in named.items():
         for path in sorted(folder.rglob("*")):
             if (path.is_file() or path.is_symlink()) and path not in paths:
-                problem = LEFTOVER if storage.is_leftover(path) else "no row names this file"
+                problem = LEFTOVER if storage.is_leftover(path) else UNNAMED
                 findings.append(Finding(path, "", problem))
     return findings
 

@@ -37,8 +37,10 @@ rule analyses:
     message:
         "{wildcards.analysis} of {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb rule analyse --recipe {params.recipe:q} --sources {input.sources:q} {params.captions:q}"
-        " --folder {params.folder:q} --output {output.part:q} --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
+        command(
+            "perturb rule analyse --recipe {params.recipe:q} --sources {input.sources:q} {params.captions:q}"
+            " --folder {params.folder:q} --output {output.part:q} --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
+        )
 
 
 # One analysis of all clips: an index of donors, or a list of main objects to inspect.
@@ -68,6 +70,8 @@ rule analyses_manifest:
     message:
         "writing the {wildcards.analysis} manifest of {wildcards.dataset}"
     shell:
-        "perturb rule merge analyses --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
-        " --parts work/{wildcards.dataset:q}/analyses/{wildcards.analysis:q} --sources work/{wildcards.dataset:q}/sources"
-        " --recipe {params.recipe:q} --output {output:q} 2> {log:q}"
+        command(
+            "perturb rule merge analyses --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
+            " --parts work/{wildcards.dataset:q}/analyses/{wildcards.analysis:q} --sources work/{wildcards.dataset:q}/sources"
+            " --recipe {params.recipe:q} --output {output:q} 2> {log:q}"
+        )

@@ -31,5 +31,7 @@ rule calibration:
     message:
         "solving severities of even distortion on {wildcards.dataset}"
     shell:
-        "perturb calibrate --sources {input.sources:q} --perturbations {params.perturbations:q} --variants {params.variants:q}"
-        " --seed {params.seed:q} --output {output.table:q} --picture {output.picture:q} --report {output.report:q} 2> {log:q}"
+        command(
+            "perturb calibrate --sources {input.sources:q} --perturbations {params.perturbations:q} --variants {params.variants:q}"
+            " --seed {params.seed:q} --output {output.table:q} --picture {output.picture:q} --report {output.report:q} 2> {log:q}"
+        )

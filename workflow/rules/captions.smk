@@ -23,8 +23,10 @@ rule captions:
     message:
         "writing the captions of {wildcards.dataset}"
     shell:
-        "perturb rule captions --dataset {params.dataset:q} --captions {input.captions:q} --sources {input.sources:q}"
-        " --output {output.captions:q} --qrels {output.qrels:q} 2> {log:q}"
+        command(
+            "perturb rule captions --dataset {params.dataset:q} --captions {input.captions:q} --sources {input.sources:q}"
+            " --output {output.captions:q} --qrels {output.qrels:q} 2> {log:q}"
+        )
 
 
 # Listed captions that cannot be used. Too many of them stop the run, as quarantined clips do.
@@ -50,8 +52,10 @@ rule rejected_captions:
     message:
         "listing the captions of {wildcards.dataset} that cannot be used"
     shell:
-        "perturb rule reject-captions --dataset {wildcards.dataset:q} --captions work/{wildcards.dataset:q}/captions"
-        " --rejected {input.rejected:q} --output {output:q} 2> {log:q}"
+        command(
+            "perturb rule reject-captions --dataset {wildcards.dataset:q} --captions work/{wildcards.dataset:q}/captions"
+            " --rejected {input.rejected:q} --output {output:q} 2> {log:q}"
+        )
 
 
 rule check_captions:
@@ -75,7 +79,9 @@ rule check_captions:
     message:
         "checking the quarantined captions of {wildcards.dataset}"
     shell:
-        "perturb rule check {input:q} --captions --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
+        command(
+            "perturb rule check {input:q} --captions --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
+        )
 
 
 # Perturbed captions: one shard under one perturbation at one severity. No video is needed.
@@ -111,8 +117,10 @@ rule texts:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on the captions of"
         " {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb rule texts --dataset {params.dataset:q} --recipe {params.recipe:q} --captions {input:q} --output {output:q}"
-        " --similarities work/{wildcards.dataset:q}/similarities/{wildcards.shard:q} 2> {log:q}"
+        command(
+            "perturb rule texts --dataset {params.dataset:q} --recipe {params.recipe:q} --captions {input:q} --output {output:q}"
+            " --similarities work/{wildcards.dataset:q}/similarities/{wildcards.shard:q} 2> {log:q}"
+        )
 
 
 rule texts_manifest:
@@ -159,10 +167,12 @@ rule texts_manifest:
     message:
         "writing the perturbed captions of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb rule merge-texts --dataset {params.dataset:q} --captions work/{wildcards.dataset:q}/captions"
-        " --parts work/{wildcards.dataset:q}/{wildcards.suite:q}/captions --recipes {input.recipes:q}"
-        " --rejected {input.rejected:q} --skipped {params.skipped:q}"
-        " --config-digest {params.config_digest:q} --output {output.texts:q} --statistics {output.statistics:q} --page {output.page:q} 2> {log:q}"
+        command(
+            "perturb rule merge-texts --dataset {params.dataset:q} --captions work/{wildcards.dataset:q}/captions"
+            " --parts work/{wildcards.dataset:q}/{wildcards.suite:q}/captions --recipes {input.recipes:q}"
+            " --rejected {input.rejected:q} --skipped {params.skipped:q}"
+            " --config-digest {params.config_digest:q} --output {output.texts:q} --statistics {output.statistics:q} --page {output.page:q} 2> {log:q}"
+        )
 
 
 # Perturbed captions joined with perturbed videos: only rows, no new videos.
@@ -185,4 +195,6 @@ rule multimodal:
     message:
         "joining captions and videos of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb rule combine --videos {input.videos:q} --texts {input.texts:q} --output {output:q} 2> {log:q}"
+        command(
+            "perturb rule combine --videos {input.videos:q} --texts {input.texts:q} --output {output:q} 2> {log:q}"
+        )

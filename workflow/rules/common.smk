@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import chdir
 from functools import cache
 from pathlib import Path
 
@@ -42,14 +43,6 @@ def planned(function, *arguments):
 
 planned(paths.without_braces, "the working directory", Path.cwd())
 
-# As a module: names of rules may change (`use rule * from corpora as perturbed_*`), but paths are also parts of commands
-# and of lists that are written before any job, where Snakemake does not change them.
-if workflow.modifier.path_modifier.prefix or workflow.modifier.path_modifier.modifies_prefixes:
-    raise WorkflowError(
-        "`prefix` and `replace_prefix` of a module change paths, and perturbations does not allow it: for other names of "
-        "rules, write `use rule * from ... as perturbed_*`; for another folder, run Snakemake with --directory."
-    )
-
 # Every value in a command is quoted (`{params.x:q}`; a list item by item). Values from config.yaml are passed through a
 # function, because Snakemake reads braces in a plain string of `params` as wildcards.
 # With conda, the command is in the rule's environment; otherwise it is next to the Python that runs Snakemake.
@@ -60,6 +53,16 @@ if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
 else:
     os.environ.update(planned(project.environment) | os.environ)
 
+# Below a module's `prefix`, jobs work in its folder, where all paths are as elsewhere.
+if PREFIX.parts:
+    planned(workplace.prepare_module, PREFIX)
+
+
+def command(line):
+    """A job's command, in the folder in which jobs work. `shell.prefix` would also move the user's own rules."""
+    return workplace.enter(PREFIX) + line
+
+
 # Limits decide when a file is given up, but never change a result. So jobs read them from the environment, not from params.
 limits.use(limits.parse(CONFIG.limits.model_dump_json()))
 
@@ -69,6 +72,10 @@ limits.use(limits.parse(CONFIG.limits.model_dump_json()))
 # runs declare: list files, and per part one pack of its clips (perturbations/plan/store.py). Elsewhere nothing is added.
 STORE = workflow.storage_registry.default_storage_provider
 IN_STORE = STORE is not None
+if IN_STORE and PREFIX.parts:
+    raise WorkflowError(
+        "A module's `prefix` and --default-storage-provider: give the folder in the storage's prefix."
+    )
 # The second output of a job that makes clips.
 PACK_OF_SOURCES = {"pack": "work/{dataset}/sources/{shard}.tar"} if IN_STORE else {}
 PACK_OF_ANALYSES = {"pack": "work/{dataset}/analyses/{analysis}/{shard}.tar"} if IN_STORE else {}
@@ -171,13 +178,20 @@ def describe(target):
     TARGETS[described.name] = target.name
 
 
+def own_rules():
+    """The names in these files and the proxies of all rules that exist here."""
+    return list(rules._rules.items())
+
+
 def summarize_run():
     """Print the summary of the run that ends, and write its page. Whatever happens here changes nothing of the run."""
     if IN_STORE:
         say(f"Results are in {STORE_PREFIX}; `perturb fetch {STORE_PREFIX}` brings them here.")
         return
-    command = [sys.executable, "-m", "perturbations", "summary", "--output", str(SUMMARY)]
-    subprocess.run(command, stdout=sys.stderr, check=False)
+    if PREFIX.parts:
+        say(f"In {PREFIX}:")
+    words = [sys.executable, "-m", "perturbations", "summary", "--output", str(SUMMARY)]
+    subprocess.run(words, stdout=sys.stderr, check=False, cwd=CONFIG.at(""))
 
 
 def shards_of(wildcards):
@@ -208,12 +222,20 @@ def check_before():
         return
     from perturbations.engine import preflight
 
-    jobs = [(job.rule.name, job.wildcards_dict) for job in workflow.dag.needrun_jobs()]
+    # In a module, rules may have other names, and other rules stand beside them.
+    names = {proxy.rule: name for name, proxy in own_rules()}
+    jobs = [
+        (names[job.rule], job.wildcards_dict)
+        for job in workflow.dag.needrun_jobs()
+        if job.rule in names
+    ]
     uses_conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
     cores = workflow.cores if workflow.local_exec else None
     local = workflow.local_exec and not uses_conda
     wanted = preflight_jobs.of_jobs(jobs)
-    summary = planned(preflight.check, CONFIG, wanted, cores, local, IN_STORE)
+    # No job has begun, so nothing else looks where the process is.
+    with chdir(CONFIG.at("")):
+        summary = planned(preflight.check, CONFIG, wanted, cores, local, IN_STORE)
     for line in summary.text():
         say(shown.line(line))
     planned(summary.raise_errors)

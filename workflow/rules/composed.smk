@@ -33,8 +33,10 @@ rule composed_split:
     message:
         "making the composed queries of {wildcards.dataset}"
     shell:
-        "perturb rule composed-split --settings {params.settings:q} --output {params.folder:q}"
-        " --instructions {output.instructions:q} --rejected {output.rejected:q} --device {resources.device:q} 2> {log:q}"
+        command(
+            "perturb rule composed-split --settings {params.settings:q} --output {params.folder:q}"
+            " --instructions {output.instructions:q} --rejected {output.rejected:q} --device {resources.device:q} 2> {log:q}"
+        )
 
 
 rule composed_clips:
@@ -64,8 +66,10 @@ rule composed_clips:
     message:
         "encoding the clips of {wildcards.dataset} for composed retrieval"
     shell:
-        "perturb rule composed-features --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
-        " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
+        command(
+            "perturb rule composed-features --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
+            " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
+        )
 
 
 rule composed_queries:
@@ -109,10 +113,12 @@ rule composed_queries:
     message:
         "encoding the query clips of {wildcards.dataset} under {wildcards.suite}, {wildcards.level}"
     shell:
-        "perturb rule composed-features --settings {params.settings:q} {params.model:q}"
-        " --parts work/{wildcards.dataset:q}/{wildcards.suite:q} --names {params.names:q}"
-        " --shards work/{wildcards.dataset:q}/shards --split {params.split:q}"
-        " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
+        command(
+            "perturb rule composed-features --settings {params.settings:q} {params.model:q}"
+            " --parts work/{wildcards.dataset:q}/{wildcards.suite:q} --names {params.names:q}"
+            " --shards work/{wildcards.dataset:q}/shards --split {params.split:q}"
+            " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
+        )
 
 
 rule composed_evaluate:
@@ -149,8 +155,10 @@ rule composed_evaluate:
     message:
         "composed retrieval on {wildcards.dataset}, query clips: {wildcards.corpus}, {wildcards.level}"
     shell:
-        "perturb rule composed-scenarios --settings {params.settings:q} {params.model:q} --split {params.split:q}"
-        " {params.asking:q} --device {resources.device:q} --output {output:q} 2> {log:q}"
+        command(
+            "perturb rule composed-scenarios --settings {params.settings:q} {params.model:q} --split {params.split:q}"
+            " {params.asking:q} --device {resources.device:q} --output {output:q} 2> {log:q}"
+        )
 
 
 rule composed_results:
@@ -175,4 +183,6 @@ rule composed_results:
     message:
         "writing the results of composed retrieval on {wildcards.dataset}"
     shell:
-        "perturb rule composed-results --parts {input.parts:q} --split {params.folder:q} --output {output:q} 2> {log:q}"
+        command(
+            "perturb rule composed-results --parts {input.parts:q} --split {params.folder:q} --output {output:q} 2> {log:q}"
+        )

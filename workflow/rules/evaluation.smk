@@ -29,7 +29,7 @@ rule demo_encoder:
     message:
         "training a small dual encoder on drawn scenes"
     shell:
-        "perturb rule train-encoder --seed {params.seed:q} --output {output:q} 2> {log:q}"
+        command("perturb rule train-encoder --seed {params.seed:q} --output {output:q} 2> {log:q}")
 
 
 # Before all other jobs: a folder without its tokenizer would otherwise be found after hours, or never.
@@ -59,8 +59,10 @@ rule check_model:
     message:
         "checking that the model's tokenizer, image processor and weights fit each other"
     shell:
-        "perturb rule check-model --settings {params.settings:q} {params.model:q} --device {resources.device:q}"
-        " --output {output:q} 2> {log:q}"
+        command(
+            "perturb rule check-model --settings {params.settings:q} {params.model:q} --device {resources.device:q}"
+            " --output {output:q} 2> {log:q}"
+        )
 
 
 rule gallery:
@@ -93,8 +95,10 @@ rule gallery:
     message:
         "encoding the clean clips of {wildcards.dataset}"
     shell:
-        "perturb rule encode-gallery --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
-        " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
+        command(
+            "perturb rule encode-gallery --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
+            " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
+        )
 
 
 # The device and the reader are resources, not params, because they decide where and with what a job runs, and not what
@@ -157,9 +161,11 @@ rule evaluate:
     message:
         "{wildcards.direction}, {wildcards.corpus}, {wildcards.level}: {wildcards.group}, on {wildcards.dataset}"
     shell:
-        "perturb rule evaluate --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
-        " --captions {input.captions:q} {params.asking:q} --device {resources.device:q} --reader {resources.reader:q}"
-        " --output {output.results:q} --ranks {output.ranks:q} --pictures {output.pictures:q} 2> {log:q}"
+        command(
+            "perturb rule evaluate --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
+            " --captions {input.captions:q} {params.asking:q} --device {resources.device:q} --reader {resources.reader:q}"
+            " --output {output.results:q} --ranks {output.ranks:q} --pictures {output.pictures:q} 2> {log:q}"
+        )
 
 
 rule results:
@@ -186,4 +192,6 @@ rule results:
     message:
         "writing the results of {wildcards.dataset}"
     shell:
-        "perturb rule merge-results --parts {input.parts:q} --skipped {params.skipped:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
+        command(
+            "perturb rule merge-results --parts {input.parts:q} --skipped {params.skipped:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
+        )

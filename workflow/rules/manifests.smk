@@ -22,9 +22,11 @@ rule sources_manifest:
     message:
         "writing the sources manifest of {wildcards.dataset}"
     shell:
-        "perturb rule merge sources --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
-        " --parts work/{wildcards.dataset:q}/sources --rejected {input.rejected:q}"
-        " --output {output:q} 2> {log:q}"
+        command(
+            "perturb rule merge sources --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
+            " --parts work/{wildcards.dataset:q}/sources --rejected {input.rejected:q}"
+            " --output {output:q} 2> {log:q}"
+        )
 
 
 rule videos_manifest:
@@ -60,11 +62,13 @@ rule videos_manifest:
     message:
         "writing the manifest of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb rule merge-videos --dataset {params.dataset:q} --suite {wildcards.suite:q}"
-        " --shards work/{wildcards.dataset:q}/shards --parts work/{wildcards.dataset:q}/{wildcards.suite:q}"
-        " --recipes {input.recipes:q}"
-        " --sources {input.sources:q} --quarantine {output.quarantine:q} --card {output.card:q}"
-        " --captions {params.captions:q} --config-digest {params.config_digest:q} --output {output.videos:q} 2> {log:q}"
+        command(
+            "perturb rule merge-videos --dataset {params.dataset:q} --suite {wildcards.suite:q}"
+            " --shards work/{wildcards.dataset:q}/shards --parts work/{wildcards.dataset:q}/{wildcards.suite:q}"
+            " --recipes {input.recipes:q}"
+            " --sources {input.sources:q} --quarantine {output.quarantine:q} --card {output.card:q}"
+            " --captions {params.captions:q} --config-digest {params.config_digest:q} --output {output.videos:q} 2> {log:q}"
+        )
 
 
 # Mixed manifests: rows that point at the videos of the single scenarios.
@@ -89,8 +93,10 @@ rule mixes:
     message:
         "mixing severities and types of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb rule mix --videos {input.videos:q} --sources {input.sources:q} --severities {output.severities:q}"
-        " --types {output.types:q} 2> {log:q}"
+        command(
+            "perturb rule mix --videos {input.videos:q} --sources {input.sources:q} --severities {output.severities:q}"
+            " --types {output.types:q} 2> {log:q}"
+        )
 
 
 rule check_quarantine:
@@ -114,4 +120,6 @@ rule check_quarantine:
     message:
         "checking the quarantine of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb rule check {input:q} --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
+        command(
+            "perturb rule check {input:q} --allowed {params.allowed:q} --output {output:q} 2> {log:q}"
+        )

@@ -2,7 +2,7 @@
 rule report:
     input:
         results=lambda wildcards: evaluation_paths.report_results(reported()),
-        ranks=lambda wildcards: evaluation_paths.report_ranks(reported()),
+        ranks=lambda wildcards: evaluation_paths.report_ranks(CONFIG, reported()),
         pictures=lambda wildcards: evaluation_paths.report_pictures(CONFIG, reported()),
     output:
         report(
@@ -24,8 +24,10 @@ rule report:
     message:
         "writing manifests/report.html"
     shell:
-        "perturb report --results {input.results:q} --ranks {input.ranks:q} --pictures {input.pictures:q}"
-        " --datasets {params.datasets:q} --output {output:q} 2> {log:q}"
+        command(
+            "perturb report --results {input.results:q} --ranks {input.ranks:q} --pictures {input.pictures:q}"
+            " --datasets {params.datasets:q} --output {output:q} 2> {log:q}"
+        )
 
 
 rule preview:
@@ -54,7 +56,7 @@ rule preview:
     message:
         "drawing a contact sheet of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb preview {input.videos:q} --output {output:q} 2> {log:q}"
+        command("perturb preview {input.videos:q} --output {output:q} 2> {log:q}")
 
 
 rule corpus_page:
@@ -84,7 +86,7 @@ rule corpus_page:
     message:
         "writing the page of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        "perturb corpus-page {input.videos:q} --output {output:q} 2> {log:q}"
+        command("perturb corpus-page {input.videos:q} --output {output:q} 2> {log:q}")
 
 
 rule main_object_preview:
@@ -113,4 +115,4 @@ rule main_object_preview:
     message:
         "drawing the main objects of {wildcards.dataset}"
     shell:
-        "perturb preview {input.analyses:q} --output {output:q} 2> {log:q}"
+        command("perturb preview {input.analyses:q} --output {output:q} 2> {log:q}")

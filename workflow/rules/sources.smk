@@ -30,5 +30,7 @@ rule sources:
     message:
         "reading the clips of {wildcards.dataset}, shard {wildcards.shard}"
     shell:
-        "perturb rule sources --dataset {params.dataset:q} --listed {input.listed:q} {params.demo:q} --output {output.part:q}"
-        " --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
+        command(
+            "perturb rule sources --dataset {params.dataset:q} --listed {input.listed:q} {params.demo:q} --output {output.part:q}"
+            " --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
+        )

@@ -28,5 +28,7 @@ rule videos:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on {wildcards.dataset},"
         " shard {wildcards.shard}"
     shell:
-        "perturb rule videos --recipe {params.recipe:q} {params.inputs:q} --corpus {params.corpus:q} --output {output.part:q}"
-        " --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
+        command(
+            "perturb rule videos --recipe {params.recipe:q} {params.inputs:q} --corpus {params.corpus:q} --output {output.part:q}"
+            " --stall-limit {resources.stall_limit_s:q} 2> {log:q}"
+        )

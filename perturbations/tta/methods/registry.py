@@ -71,18 +71,11 @@ def methods() -> dict[str, Method]:
 
     Raises `ShelfError` where a file's method has another name, two have one title, or there is not one baseline.
     """
-    declared = shelf.things(SHELF, "METHOD", Method)
-    for file_name, entry in declared.items():
-        if entry.name != file_name:
-            raise ShelfError(f"{SHELF}.{file_name} declares the method {entry.name!r}; give both one name")
-    ordered = sorted(declared.values(), key=lambda entry: (entry.place, entry.name))
-    titles = [entry.title for entry in ordered]
-    if repeated := sorted({title for title in titles if titles.count(title) > 1}):
-        raise ShelfError(f"two methods of {SHELF} have the title {repeated[0]!r}; give one of them another")
-    baselines = [entry.name for entry in ordered if entry.is_baseline]
+    known = shelf.in_order(SHELF, "method", shelf.things(SHELF, "METHOD", Method))
+    baselines = [entry.name for entry in known.values() if entry.is_baseline]
     if len(baselines) != 1:
         raise ShelfError(f"{SHELF} has the baselines {', '.join(baselines) or '(none)'}; there must be exactly one")
-    return {entry.name: entry for entry in ordered}
+    return known
 
 
 def method(name: str) -> Method:

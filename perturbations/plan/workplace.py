@@ -1,0 +1,101 @@
+"""The folder in which jobs work, where it is not the one in which Snakemake was started.
+
+Paths in commands, lists and manifests begin with `work/`, `manifests/` or `corpora/`. Where these lie elsewhere, below
+the `prefix:` of a module or in Snakemake's copy of an object store, jobs enter that folder, and paths hold as they are.
+No NumPy: Snakemake imports this module.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from perturbations.errors import ConfigError, cut
+
+TOP = ("work", "manifests", "corpora")
+"""The folders in which all lies that runs make."""
+
+_PROBE = "/probe"
+
+
+def of_module(modified: Callable[[str], str]) -> Path:
+    """The folder below which a module's `prefix:` puts all paths; `Path()` without one.
+
+    `modified` is what Snakemake makes of a path of the module. Raises `ConfigError` where paths would be put into
+    several folders, or into one that has another meaning.
+    """
+    places = {modified(top + _PROBE).removesuffix(top + _PROBE) for top in TOP}
+    if len(places) > 1 or not all(place == "" or place.endswith("/") for place in places):
+        raise ConfigError(
+            "the module's `prefix` or `replace_prefix`: work/, manifests/ and corpora/ must stay in one folder; give "
+            'a folder\'s name and nothing else, such as `prefix: "results"`'
+        )
+    folder = Path(places.pop())
+    if set("{}") & set(str(folder)):
+        raise ConfigError(f"the module's `prefix`: rename {cut(str(folder))}; Snakemake takes the braces for wildcards")
+    if folder.parts and folder.parts[0] in TOP:
+        raise ConfigError(f"the module's `prefix`: {cut(str(folder))}: the workflow has its own folder of that name")
+    if ".." in folder.parts:
+        raise ConfigError(f"the module's `prefix`: {cut(str(folder))} leads out of this folder: give its absolute path")
+    return folder
+
+
+def prepare(place: Path) -> None:
+    """Make the folder that jobs enter. Commands get relative paths of inputs and outputs, so a link leads back.
+
+    Raises `ConfigError` where the folder or the link cannot be made.
+    """
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        if not place.is_absolute():
+            _link(place / place.parts[0], Path.cwd() / place.parts[0])
+    except OSError as error:
+        raise ConfigError(
+            f"jobs cannot work in {cut(str(place))}: {error.strerror}: {cut(str(error.filename))}"
+        ) from None
+
+
+def prepare_module(place: Path) -> None:
+    """`prepare` for the folder of a module's `prefix:`, in which people start commands about the run.
+
+    These read in `.snakemake` whether Snakemake runs, and where it was started is another folder.
+    """
+    prepare(place)
+    with suppress(FileExistsError, IsADirectoryError, PermissionError):  # a run was started in that folder itself
+        _link(place / ".snakemake", Path.cwd() / ".snakemake")
+
+
+def _link(link: Path, target: Path) -> None:
+    if not (link.is_symlink() and Path(os.readlink(link)) == target):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+
+
+def from_there(path: Path, place: Path) -> Path:
+    """A path of planning as jobs in `place` write it into manifests: a file of this folder by a relative path.
+
+    So manifests hold after the folder was moved. Other paths stay, and so do all where `place` is a link.
+    """
+    here = Path.cwd()
+    if not place.parts or place.is_absolute() or not path.is_relative_to(here) or _leads_elsewhere(here, place):
+        return path
+    return Path(os.path.relpath(path, place))
+
+
+@cache
+def _leads_elsewhere(here: Path, place: Path) -> bool:
+    return (here / place).resolve() != here.resolve() / place
+
+
+def quoted(path: Path) -> str:
+    """A path as a word of a shell command, in Snakemake's format."""
+    return shlex.quote(str(path)).replace("{", "{{").replace("}", "}}")
+
+
+def enter(place: Path) -> str:
+    """What a command that works in `place` begins with, in Snakemake's format; nothing in the working directory."""
+    return f"cd {quoted(place)} && " if place.parts else ""

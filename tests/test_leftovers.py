@@ -1,0 +1,61 @@
+"""What another process is writing, or left as it was killed, is no list, no journal and no reason to fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from perturbations.engine import estimates
+from perturbations.evaluation import results
+from perturbations.plan import config, listed, sharding
+from perturbations.plan.listed import ListedCaption
+from perturbations.system import storage
+
+LINE = {"caption_id": "a#0", "item_id": "a", "text": "a dog"}
+
+
+def written(folder: Path, *names: str) -> Path:
+    """A folder of lists of one caption each."""
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / name).write_text(json.dumps(LINE) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_a_list_that_is_being_written_is_no_shard(tmp_path: Path) -> None:
+    lists = written(tmp_path / "captions", "s1.jsonl", "s0.jsonl", storage.temporary_path(Path("s0.jsonl")).name)
+    assert listed.shards(lists) == ["s0", "s1"]
+    assert listed.read_folder(lists, ListedCaption) == {"s0": [ListedCaption(**LINE)], "s1": [ListedCaption(**LINE)]}
+
+
+def test_a_list_that_is_being_written_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(Path("work/d/captions"), "s0.jsonl", storage.temporary_path(Path("s0.jsonl")).name)
+    assert estimates._captions_listed("d") == 1
+
+
+def test_two_plans_may_remove_the_same_stale_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "captions.csv").write_text("item_id,caption\na,a dog\n", encoding="utf-8")
+    (tmp_path / "videos").mkdir()
+    (tmp_path / "videos" / "a.mp4").touch()
+    dataset = {"adapter": "folder", "annotations": str(tmp_path / "captions.csv"), "videos": str(tmp_path / "videos")}
+    parsed = config.parse({"datasets": {"d": dataset}, "suites": {"mlvp": {}}})
+    written(tmp_path / "work" / "shards", "s0.jsonl")
+    written(tmp_path / "work" / "captions", "s0.jsonl")
+    unlink = Path.unlink
+
+    def second(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok=True)  # the other plan was first
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", second)
+    assert len(sharding.make("d", parsed, tmp_path / "work").shards) == 1
+    assert len(sharding.captions("d", parsed, tmp_path / "work")) == 1
+
+
+def test_a_journal_that_is_being_written_anew_is_not_read(tmp_path: Path) -> None:
+    for name in ("none.jsonl", "adapted.jsonl", storage.temporary_path(Path("adapted.jsonl")).name):
+        (tmp_path / name).touch()
+    assert results.other_journals(tmp_path / "none.jsonl") == [tmp_path / "adapted.jsonl"]

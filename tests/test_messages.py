@@ -1,0 +1,89 @@
+"""Messages say what is wrong, whatever the error behind them says, and in any terminal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perturbations.cli.main import main
+from perturbations.errors import BackendError, first_line
+from perturbations.manifest import files
+from perturbations.manifest.kinds import CAPTIONS, QUARANTINED, SOURCES, CaptionRow, SourceRow
+from perturbations.system import hub
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(), "OSError"),
+        (ValueError("  \n "), "ValueError"),
+        (RuntimeError("CUDA error\nCompile with TORCH_USE_CUDA_DSA"), "CUDA error"),
+        (OSError("\n not found"), "not found"),
+    ],
+)
+def test_an_error_without_words_has_its_type_as_its_line(error: Exception, line: str) -> None:
+    assert first_line(error) == line
+
+
+def test_weights_that_fail_without_a_word_are_a_backend_error() -> None:
+    class Loader:
+        @staticmethod
+        def from_pretrained(name: str, *, trust_remote_code: bool) -> object:
+            raise OSError
+
+    with pytest.raises(BackendError, match="the weights of t5 are not here"):
+        hub.pretrained(Loader, "t5")
+
+
+# --- the terminal ----------------------------------------------------------------------------------------------------
+
+EVIL = "clip\x1b[2J\u202e"
+
+
+def quarantined_part(folder: Path) -> Path:
+    """A part with a quarantined clip, whose id and reason hold what a terminal obeys."""
+    row = SourceRow(dataset="d", split="test", item_id=EVIL, status=QUARANTINED, stage="source", error=f"bad {EVIL}")
+    files.write(folder / "work/d/sources/s0.parquet", SOURCES, [row])
+    return folder
+
+
+def test_retry_shows_what_a_terminal_would_obey_escaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(quarantined_part(tmp_path))
+    assert main(["retry", "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    assert "\u202e" not in printed
+    assert "bad clip\\x1b[2J\\u202e" in printed
+
+
+def test_verify_shows_names_of_files_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = CaptionRow(dataset="d", caption_id="a#0", item_id="a", text="a dog")
+    path = tmp_path / "manifests" / EVIL / "captions.parquet"
+    files.write(path, CAPTIONS, [row], {"root": "../.."})
+    main(["verify", str(path), "--fast"])
+    printed = capsys.readouterr().out
+    assert "1 rows" in printed
+    assert "\x1b" not in printed
+
+
+def test_a_terminal_without_unicode_gets_escapes(tmp_path: Path) -> None:
+    row = SourceRow(dataset="d", split="test", item_id="a", status=QUARANTINED, stage="source", error="视频 is damaged")
+    files.write(tmp_path / "work/d/sources/s0.parquet", SOURCES, [row])
+    command = [sys.executable, "-m", "perturbations", "retry", "--dry-run"]
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert rb"\u89c6\u9891 is damaged" in done.stdout
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "soon"])
+def test_a_clip_is_not_given_up_before_it_began(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["verify", "--stall-limit", seconds])
+    assert "argument --stall-limit" in capsys.readouterr().err

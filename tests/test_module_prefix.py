@@ -1,0 +1,266 @@
+"""The workflow as a module with a `prefix:`, so that several corpora lie in folders of their own."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import clips
+import pytest
+import yaml
+
+from perturbations import read_manifest
+from perturbations.errors import ConfigError
+from perturbations.plan import config as configuration
+from perturbations.plan import evaluation_paths, paths, workplace
+
+RULES = Path(__file__).parents[1] / "workflow" / "rules"
+SNAKEFILE = """
+import perturbations
+
+configfile: "settings.yaml"
+
+module clips:
+    snakefile:
+        perturbations.snakefile()
+    prefix:
+        "results/real clips"
+    config:
+        config["clips"]
+
+use rule * from clips as clips_*
+
+module drawn:
+    snakefile:
+        perturbations.snakefile()
+    prefix:
+        Path("drawn").absolute()
+    config:
+        config["drawn"]
+
+use rule * from drawn as drawn_*
+
+rule mine:
+    default_target: True
+    input:
+        "results/real clips/manifests/msr/mlvp/videos.parquet",
+        "results/real clips/manifests/msr/mm_robustness/captions.parquet",
+        Path("drawn").absolute() / "manifests/demo/mlvp/videos.parquet",
+    output:
+        "mine.txt",
+    shell:
+        "pwd > {output:q}; ls {input:q} >> {output:q}"
+
+onstart:
+    clips.onstart()
+    drawn.onstart()
+
+onsuccess:
+    clips.onsuccess()
+    drawn.onsuccess()
+"""
+SETTINGS = {
+    "clips": {
+        "datasets": {"msr": {"adapter": "msrvtt", "annotations": "data/test.csv", "videos": "data/videos"}},
+        "suites": {
+            "mlvp": {"perturbations": ["fog"], "severities": [1]},
+            "mm_robustness": {"captions": {"perturbations": ["char_swap"], "severities": [1]}},
+        },
+        "storage": {"tier": "frames", "num_frames": 2},
+    },
+    "drawn": {
+        "datasets": {"demo": {"adapter": "demo", "clips": 1}},
+        "suites": {"mlvp": {"perturbations": ["snow"], "severities": [2]}},
+        "storage": {"tier": "frames", "num_frames": 2},
+    },
+}
+
+
+def snakemake(folder: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workflow of one's own with two modules, before its first run."""
+    folder = tmp_path_factory.mktemp("of mine") / "project"
+    videos = folder / "data" / "videos"
+    videos.mkdir(parents=True)
+    for name in ("video1", "video2"):
+        clips.make(videos / f"{name}.mp4")
+    with (folder / "data" / "test.csv").open("w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["key", "vid_key", "video_id", "sentence"])
+        lines.writerows([f"ret{n}", f"msr{n}", f"video{n}", f"a picture moves, number {n}"] for n in (1, 2))
+    (folder / "Snakefile").write_text(SNAKEFILE)
+    (folder / "settings.yaml").write_text(yaml.safe_dump(SETTINGS))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def printed(project: Path) -> str:
+    """What the one run prints."""
+    return snakemake(project)
+
+
+@pytest.fixture
+def made(project: Path, printed: str) -> Path:
+    return project
+
+
+def test_every_module_makes_its_corpus_below_its_prefix(made: Path) -> None:
+    names = {path.name for path in made.iterdir() if not path.name.startswith(".")}
+    assert names == {"Snakefile", "settings.yaml", "data", "mine.txt", "results", "drawn"}
+    rows = read_manifest(made / "results/real clips/manifests/msr/mlvp/videos.parquet")
+    assert list(rows["status"]) == ["complete"] * 2
+    assert all(Path(path).is_relative_to(made / "results/real clips/corpora") for path in rows["path"])
+    assert [Path(path).resolve() for path in rows["source_path"]] == sorted((made / "data/videos").iterdir())
+    drawn = read_manifest(made / "drawn/manifests/demo/mlvp/videos.parquet")
+    assert all(Path(path).is_relative_to(made / "drawn/corpora") for path in drawn["path"])
+    assert all(Path(path).is_file() for path in (*rows["path"], *drawn["path"], *drawn["source_path"]))
+
+
+def test_other_rules_work_where_snakemake_was_started(made: Path) -> None:
+    assert (made / "mine.txt").read_text().splitlines()[0] == str(made)
+
+
+def test_both_checks_before_the_run_and_both_summaries_after_it_are_printed(printed: str) -> None:
+    assert "preflight: clips of msr: 2 present" in printed
+    assert "preflight: clips of demo: 1 to draw" in printed
+    assert re.search(r"In results/real clips:\n.*\n +mlvp videos of msr: +2 of 2 clips", printed)
+    assert re.search(r"In /.*/drawn:\n.*\n +mlvp videos of demo: +1 of 1 clips", printed)
+
+
+@pytest.mark.parametrize("place", ["results/real clips", "drawn"])
+def test_commands_about_a_run_work_in_the_folder(place: str, made: Path) -> None:
+    def perturb(*arguments: str) -> str:
+        command = [sys.executable, "-m", "perturbations", *arguments]
+        return subprocess.run(command, cwd=made / place, capture_output=True, text=True, check=True).stdout
+
+    assert "The last run has ended" in perturb("status")
+    checked = re.findall(r"(\d+) rows, (\d+) of them quarantined or missing; (\d+) problems", perturb("verify"))
+    assert checked
+    assert {counts[1:] for counts in checked} == {("0", "0")}
+
+
+def test_nothing_is_made_again_also_where_the_folder_was_moved(made: Path, tmp_path: Path) -> None:
+    assert "Nothing to be done" in snakemake(made, "--dry-run")
+    moved = tmp_path / "moved"
+    made.rename(moved)
+    try:
+        again = snakemake(moved, "--dry-run", "results/real clips/manifests/msr/sources.parquet")
+        assert "Nothing to be done" in again
+        rows = read_manifest(moved / "results/real clips/manifests/msr/mlvp/videos.parquet")
+        assert all(Path(path).is_file() for path in (*rows["path"], *rows["source_path"]))
+    finally:
+        moved.rename(made)
+
+
+# --- the parts -------------------------------------------------------------------------------------------------------
+
+
+def prefixed(prefix: str) -> Callable[[str], str]:
+    return lambda path: prefix + path
+
+
+@pytest.mark.parametrize(
+    ("prefix", "folder"),
+    [("", ""), ("results/", "results"), ("a b/c/", "a b/c"), ("/scratch/x/", "/scratch/x"), ("映画/", "映画")],
+)
+def test_the_folder_of_a_prefix(prefix: str, folder: str) -> None:
+    assert workplace.of_module(prefixed(prefix)) == Path(folder)
+
+
+@pytest.mark.parametrize(
+    ("modified", "reason"),
+    [
+        (prefixed("perturbed_"), "a folder's name and nothing else"),
+        (lambda path: path.replace("manifests/", "results/"), "must stay in one folder"),
+        (lambda path: path.replace("manifests/", "results/manifests/"), "must stay in one folder"),
+        (prefixed("work/"), "its own folder of that name"),
+        (prefixed("../results/"), "absolute path"),
+        (prefixed("{dataset}/"), "wildcards"),
+    ],
+)
+def test_what_puts_paths_elsewhere_is_refused(modified: Callable[[str], str], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        workplace.of_module(modified)
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("results").touch()
+    with pytest.raises(ConfigError, match="results: File exists"):
+        workplace.prepare_module(Path("results"))
+    Path("other/other").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="other/other"):
+        workplace.prepare_module(Path("other"))
+
+
+def test_the_link_and_the_folder_of_snakemake_that_are_there_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a/b/.snakemake").mkdir(parents=True)
+    for _ in range(2):
+        workplace.prepare_module(Path("a/b"))
+    assert os.path.samefile("a/b/a/b", "a/b")
+    assert not Path("a/b/.snakemake").is_symlink()
+
+
+def test_relative_paths_of_a_configuration_hold_from_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    settings = SETTINGS["clips"] | {"evaluation": {"pretrained": "model", "checkpoint": "best.pth"}}
+    (tmp_path / "best.pth").touch()
+    (tmp_path / "model" / "config.json").write_text('{"model_type": "clip"}')
+    config = configuration.parse(settings, place=Path("results"))
+    assert config.datasets["msr"].videos == tmp_path / "data/videos"
+    assert evaluation_paths.model_options(config) == [
+        f"--pretrained={tmp_path / 'model'}",
+        f"--checkpoint={tmp_path / 'best.pth'}",
+    ]
+    assert config.at("work/x") == Path("results/work/x")
+    assert config.from_there(tmp_path / "data/videos/a.mp4") == Path("../data/videos/a.mp4")
+    assert config.from_there(Path("/elsewhere/a.mp4")) == Path("/elsewhere/a.mp4")
+    assert configuration.parse(settings).datasets["msr"].videos == Path("data/videos")
+
+
+def test_behind_a_link_no_path_leads_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scratch" / "far").mkdir(parents=True)
+    (tmp_path / "results").symlink_to(tmp_path / "scratch" / "far")
+    video = tmp_path / "data/a.mp4"
+    assert workplace.from_there(video, Path("results")) == video
+    assert workplace.from_there(video, Path("plain")) == Path("../data/a.mp4")
+    assert workplace.from_there(video, tmp_path / "plain") == video
+
+
+def test_planning_writes_where_jobs_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = configuration.parse(SETTINGS["drawn"], place=Path("results"))
+    plan = paths.plan(config, "demo")
+    assert paths.video_recipes(config, "demo", "mlvp") == "work/demo/mlvp/recipes.jsonl"
+    lists = sorted(str(path) for path in Path("results/work/demo/shards").iterdir())
+    assert lists == [f"results/work/demo/shards/{shard}.jsonl" for shard in plan.shards]
+    assert '"path":"work/demo/videos/' in Path(lists[0]).read_text()
+    assert Path("results/work/demo/mlvp/recipes.jsonl").is_file()
+    assert not Path("work").exists()
+
+
+def test_every_command_enters_the_folder() -> None:
+    for path in RULES.glob("*.smk"):
+        if path.name != "store.smk":
+            commands = re.findall(r"\n    shell:\n(?: +#.*\n)*\s+(\w+\()", path.read_text())
+            assert len(commands) == path.read_text().count("    shell:"), path.name
+            assert set(commands) <= {"command("}, path.name

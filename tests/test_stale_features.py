@@ -1,0 +1,38 @@
+"""Features of one model are never compared with those of another: weights in a folder may be replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from perturbations.errors import ManifestError
+from perturbations.evaluation import composed_features, galleries
+from perturbations.evaluation.composed_features import Features
+from perturbations.tta.gallery import Gallery
+
+
+def model(sha256: str) -> Any:
+    return SimpleNamespace(sha256=sha256, model=SimpleNamespace(device=torch.device("cpu")))
+
+
+def test_a_gallery_of_other_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    features = torch.arange(12.0).reshape(2, 3, 2)
+    monkeypatch.setattr(galleries, "of_clips", lambda *_: Gallery("t2v", features))
+    galleries.write(tmp_path / "gallery.safetensors", model("old"), [], 3)
+    assert torch.equal(galleries.read(tmp_path / "gallery.safetensors", model("old")).features, features)
+    with pytest.raises(ManifestError, match="encoded with other weights.*delete it and run snakemake again"):
+        galleries.read(tmp_path / "gallery.safetensors", model("new"))
+
+
+def test_features_of_other_weights_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "features.safetensors"
+    rows = torch.ones(1, 4).numpy()
+    composed_features.write(path, {"clean": Features(("a",), rows)}, model("old"))
+    assert composed_features.read(path, "old")["clean"].names == ("a",)
+    with pytest.raises(ManifestError, match="encoded with other weights.*delete it and run snakemake again"):
+        composed_features.read(path, "new")
