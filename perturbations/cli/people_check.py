@@ -31,8 +31,8 @@ def _check(options: argparse.Namespace) -> int:
     files = [Path("config.yaml"), *options.configfile]
     if absent := [path for path in files if not path.is_file()]:
         hint = "; run this where config.yaml is" if absent[0] == files[0] else ""
-        kind = "no file but a directory" if absent[0].is_dir() else "no such file"
-        raise ConfigError(f"{kind}: {shown.line(str(absent[0]))}{hint}")
+        kind = "a directory, and no file" if absent[0].is_dir() else "no such file"
+        raise ConfigError(f"{shown.line(str(absent[0]))}: {kind}{hint}")
     config = configuration.parse(config_file.load(files), places.read(files))
     limits.use(limits.parse(config.limits.model_dump_json()))
 
