@@ -233,6 +233,19 @@ def test_too_little_space_stops_the_run_and_too_tight_space_is_a_warning(
         assert f"{share * 2:.1f} GB free" in line
 
 
+def test_a_link_to_a_larger_disk_must_be_named(
+    project: Project, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise every clip would be made before the first job that reads one refuses it."""
+    disk = tmp_path_factory.mktemp("larger disk")
+    (project.root / "corpora").symlink_to(disk)
+    (error,) = summary_of(project, "mlvp_tiny").errors
+    assert str(disk) in error
+    assert "PERTURB_LINKED" in error
+    monkeypatch.setenv("PERTURB_LINKED", str(disk))
+    assert summary_of(project, "mlvp_tiny").errors == []
+
+
 def test_existing_manifests_are_taken_for_the_truth(project: Project) -> None:
     project.snakemake("mlvp_tiny", "--until", "sources")
     estimated = summary_of(project, "mlvp_tiny")

@@ -29,12 +29,23 @@ def provenance(path: Path) -> dict[str, object]:
     from perturbations.system.tools import tool_versions
 
     return {
-        # As it is named, not as it lies: `manifests` may be a link to another disk.
-        "root": os.path.relpath(os.curdir, path.parent),
+        "root": _root_from(path.parent),
         "package_version": __version__,
         "tools": tool_versions(),
         "cpu_features": machine.cpu_features(),
     }
+
+
+def _root_from(folder: Path) -> str:
+    """The working directory, in which paths begin, relative to a manifest's folder.
+
+    Counted in the folder's name, because `manifests` may be a link to another disk, and up to the first folder that is
+    the working directory, because the name may lead through a link back to it (`plan.workplace`).
+    """
+    for level, above in enumerate([folder, *folder.parents]):
+        if os.path.exists(above) and os.path.samefile(above, os.curdir):
+            return "/".join([".."] * level) or "."
+    return os.path.relpath(Path().resolve(), folder.resolve())
 
 
 def need_models() -> None:

@@ -12,6 +12,7 @@ from perturbations.datasets import registry as datasets
 from perturbations.engine import estimates, readiness, speed
 from perturbations.engine.estimates import Collection, Time
 from perturbations.errors import ConfigError, ManifestError, cut
+from perturbations.manifest import locations
 from perturbations.plan import config as configuration
 from perturbations.plan import listed, paths, sharding
 from perturbations.plan.preflight import Wanted
@@ -176,6 +177,10 @@ def _between(time: Time) -> str:
 
 def _compare_disk(wanted: float, report: Report) -> None:
     folder = Path("corpora")
+    try:
+        locations.confined(Path(), str(folder))
+    except ManifestError as error:  # otherwise told only when all clips are made, by the first job that reads them
+        report.errors.append(f"disk: {error}")
     place = folder if folder.exists() else Path()
     free = shutil.disk_usage(place).free
     where = cut(str(place.resolve()))
@@ -183,7 +188,8 @@ def _compare_disk(wanted: float, report: Report) -> None:
     sentence = f"disk: the run stores about {_bytes(wanted)} (+- 30 %), and {where} has {_bytes(free)} free"
     if free < SURELY * wanted:
         ways = (
-            "free some, make `corpora` a link to a larger disk, or take another `storage` (a profile, frames, recipe)"
+            f"free some, make `corpora` a link to a larger disk and name its folder in {locations.LINKED_VARIABLE}, or "
+            "take another `storage` (a profile, frames, recipe)"
         )
         report.errors.append(f"{sentence}: {ways}")
     elif free < wanted:
