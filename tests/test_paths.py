@@ -530,12 +530,41 @@ def test_main_objects_are_listed_where_a_suite_looks_for_them(project: Config) -
     assert "manifests/tiny/main_object.png" not in request(project, "msrvtt_p_tiny").files
 
 
+def changed(settings: Config, suite: str, **changes: Any) -> Config:
+    suites = {**settings.suites, suite: settings.suites[suite].model_copy(update=changes)}
+    return settings.model_copy(update={"suites": suites})
+
+
 def test_a_target_of_videos_and_captions_has_both(project: Config) -> None:
+    project = changed(project, "msrvtt_p", severities=(3,))
     videos, texts = (request(project, f"{name}_tiny") for name in ("msrvtt_p", "text_msrvtt_p"))
     both = request(project, "multimodal_msrvtt_p_tiny")
     assert both.files == [*videos.files, *texts.files, "manifests/tiny/msrvtt_p/multimodal.parquet"]
-    assert both.sizes == (*videos.sizes, *texts.sizes)
+    assert both.sizes[:-1] == (*videos.sizes, *texts.sizes)
     assert texts.sizes[0].startswith("captions of msrvtt_p on tiny: 7 x ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "count"),
+    [
+        ({}, 66),
+        ({"perturbations": ("jpeg", "jumble", "freeze")}, 22),
+        ({"severities": (1, 2)}, 0),
+        ({"perturbations": ("freeze",)}, 0),
+        ({"captions": config.Captions(perturbations=("keyboard",))}, 0),
+        ({"captions": config.Captions(perturbations=("keyboard", "no_verbs"))}, 6),
+    ],
+)
+def test_a_target_of_both_counts_what_is_combined_and_refuses_nothing(
+    changes: dict[str, Any], count: int, project: Config
+) -> None:
+    settings = changed(project, "msrvtt_p", **{"perturbations": "all", "severities": (1, 3), **changes})
+    if count:
+        sizes = request(settings, "multimodal_msrvtt_p_tiny").sizes
+        assert sizes[-1] == f"combinations of msrvtt_p on tiny: {count} of 66"
+    else:
+        with pytest.raises(ConfigError, match="0 of 66: .* of severity 3 of box_jumble, "):
+            request(settings, "multimodal_msrvtt_p_tiny")
 
 
 def test_an_adaptation_counts_its_runs(project: Config) -> None:

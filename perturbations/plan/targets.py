@@ -110,7 +110,8 @@ def _of_suite(
     yield Target(f"text_{suite}_{dataset}", texts_text(config, suite, dataset), request)
     if registry.suite(suite).combined:
         text = f"videos and captions of {suite} on the dataset `{dataset}`, and the views that join them"
-        yield Target(f"multimodal_{suite}_{dataset}", text, partial(multimodal, suite, dataset, videos, request))
+        joined = partial(multimodal, config, suite, dataset, videos, request)
+        yield Target(f"multimodal_{suite}_{dataset}", text, joined)
 
 
 # --- lines of the menu -----------------------------------------------------------------------------------------------
@@ -240,9 +241,23 @@ def _of_another_script(config: configuration.Config, dataset: str, members: Sequ
     ]
 
 
-def multimodal(suite: str, dataset: str, videos: Request, perturbed: Request) -> Work:
-    """A corpus, its perturbed captions, and the views that join them."""
-    return _together([videos(), perturbed(), Work([f"manifests/{dataset}/{suite}/multimodal.parquet"])])
+def multimodal(config: configuration.Config, suite: str, dataset: str, videos: Request, perturbed: Request) -> Work:
+    """A corpus, its perturbed captions, and the views that join them. Raises `ConfigError` where none are combined."""
+    combined = registry.suite(suite).combined
+    assert combined is not None, "the menu has this target only where there is something to combine"
+    made = set(recipe.scenarios(config, suite))
+    of_videos = [name for name in combined.video if (name, combined.severity) in made]
+    named = {name for name, _ in captions.scenarios(config, dataset, suite)}
+    of_captions = [name for name in combined.text if name in named]
+    count, all_of_them = len(of_videos) * len(of_captions), len(combined.video) * len(combined.text)
+    line = f"combinations of {suite} on {dataset}: {count} of {all_of_them}"
+    if count == 0:
+        raise ConfigError(
+            f"{line}: suites.{suite} has {'captions' if of_videos else 'videos'} of none of them; they are of "
+            f"severity {combined.severity} of {', '.join(combined.video)}, and captions of {', '.join(combined.text)}"
+        )
+    files = [f"manifests/{dataset}/{suite}/multimodal.parquet"]
+    return _together([videos(), perturbed(), Work(files, (line,))])
 
 
 def calibration(dataset: str, plans: Plans) -> Work:
