@@ -208,8 +208,8 @@ def perturb_text(
 
 def _check_clip(frames: Frames, fps: float) -> None:
     if not isinstance(frames, np.ndarray) or frames.ndim != 4 or frames.shape[3] != 3 or frames.dtype != np.uint8:
-        given = f"{frames.dtype} {frames.shape}" if isinstance(frames, np.ndarray) else type(frames).__name__
-        raise ValueError(f"frames must be a uint8 array of T x H x W x 3, not {given}")
+        form = f"{frames.dtype} {frames.shape}" if isinstance(frames, np.ndarray) else type(frames).__name__
+        raise ValueError(f"frames must be a uint8 array of T x H x W x 3, not {form}")
     if 0 in frames.shape:
         raise ValueError(f"frames must hold at least one frame and one pixel, not {frames.shape}")
     if not 0 < fps < math.inf:

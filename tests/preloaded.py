@@ -68,7 +68,9 @@ def command(name: str) -> list[str]:
 @cache
 def _processes() -> Path:
     """A folder of programs that stand for the real ones, whose processes end with this one."""
-    folder = Path(tempfile.mkdtemp(prefix="preloaded-"))
+    # The name of a socket has at most 107 bytes.
+    short = len(os.fsencode(tempfile.gettempdir())) < 70
+    folder = Path(tempfile.mkdtemp(prefix="preloaded-", dir=None if short else "/tmp"))
     client = folder / "client.py"
     client.write_text(_CLIENT.format(folder=str(folder), of_rules=_OF_RULES))
     programs = folder / "bin"

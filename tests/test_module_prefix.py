@@ -112,24 +112,24 @@ def printed(project: Path) -> str:
 
 
 @pytest.fixture
-def made(project: Path, printed: str) -> Path:
+def corpora(project: Path, printed: str) -> Path:
     return project
 
 
-def test_every_module_makes_its_corpus_below_its_prefix(made: Path) -> None:
-    names = {path.name for path in made.iterdir() if not path.name.startswith(".")}
+def test_every_module_makes_its_corpus_below_its_prefix(corpora: Path) -> None:
+    names = {path.name for path in corpora.iterdir() if not path.name.startswith(".")}
     assert names == {"Snakefile", "settings.yaml", "data", "mine.txt", "results", "drawn"}
-    rows = read_manifest(made / "results/real clips/manifests/msr/mlvp/videos.parquet")
+    rows = read_manifest(corpora / "results/real clips/manifests/msr/mlvp/videos.parquet")
     assert list(rows["status"]) == ["complete"] * 2
-    assert all(Path(path).is_relative_to(made / "results/real clips/corpora") for path in rows["path"])
-    assert [Path(path).resolve() for path in rows["source_path"]] == sorted((made / "data/videos").iterdir())
-    drawn = read_manifest(made / "drawn/manifests/demo/mlvp/videos.parquet")
-    assert all(Path(path).is_relative_to(made / "drawn/corpora") for path in drawn["path"])
+    assert all(Path(path).is_relative_to(corpora / "results/real clips/corpora") for path in rows["path"])
+    assert [Path(path).resolve() for path in rows["source_path"]] == sorted((corpora / "data/videos").iterdir())
+    drawn = read_manifest(corpora / "drawn/manifests/demo/mlvp/videos.parquet")
+    assert all(Path(path).is_relative_to(corpora / "drawn/corpora") for path in drawn["path"])
     assert all(Path(path).is_file() for path in (*rows["path"], *drawn["path"], *drawn["source_path"]))
 
 
-def test_other_rules_work_where_snakemake_was_started(made: Path) -> None:
-    assert (made / "mine.txt").read_text().splitlines()[0] == str(made)
+def test_other_rules_work_where_snakemake_was_started(corpora: Path) -> None:
+    assert (corpora / "mine.txt").read_text().splitlines()[0] == str(corpora)
 
 
 def test_both_checks_before_the_run_and_both_summaries_after_it_are_printed(printed: str) -> None:
@@ -140,10 +140,10 @@ def test_both_checks_before_the_run_and_both_summaries_after_it_are_printed(prin
 
 
 @pytest.mark.parametrize("place", ["results/real clips", "drawn"])
-def test_commands_about_a_run_work_in_the_folder(place: str, made: Path) -> None:
+def test_commands_about_a_run_work_in_the_folder(place: str, corpora: Path) -> None:
     def perturb(*arguments: str) -> str:
         command = [sys.executable, "-m", "perturbations", *arguments]
-        return subprocess.run(command, cwd=made / place, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(command, cwd=corpora / place, capture_output=True, text=True, check=True).stdout
 
     assert "The last run has ended" in perturb("status")
     checked = re.findall(r"(\d+) rows, (\d+) of them quarantined or missing; (\d+) problems", perturb("verify"))
@@ -151,17 +151,17 @@ def test_commands_about_a_run_work_in_the_folder(place: str, made: Path) -> None
     assert {counts[1:] for counts in checked} == {("0", "0")}
 
 
-def test_nothing_is_made_again_also_where_the_folder_was_moved(made: Path, tmp_path: Path) -> None:
-    assert "Nothing to be done" in snakemake(made, "--dry-run")
+def test_nothing_is_made_again_also_where_the_folder_was_moved(corpora: Path, tmp_path: Path) -> None:
+    assert "Nothing to be done" in snakemake(corpora, "--dry-run")
     moved = tmp_path / "moved"
-    made.rename(moved)
+    corpora.rename(moved)
     try:
         again = snakemake(moved, "--dry-run", "results/real clips/manifests/msr/sources.parquet")
         assert "Nothing to be done" in again
         rows = read_manifest(moved / "results/real clips/manifests/msr/mlvp/videos.parquet")
         assert all(Path(path).is_file() for path in (*rows["path"], *rows["source_path"]))
     finally:
-        moved.rename(made)
+        moved.rename(corpora)
 
 
 # --- the parts -------------------------------------------------------------------------------------------------------

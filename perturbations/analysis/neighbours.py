@@ -59,19 +59,19 @@ def nearest_of_each(
     Raises:
         ValueError: as `nearest` does.
     """
-    asked, index = _directions(queries, "queries"), _directions(vectors, "vectors")
-    if asked.shape[1] != index.shape[1]:
-        raise ValueError(f"queries are of {asked.shape[1]} dimensions, vectors of {index.shape[1]}")
+    units, index = _directions(queries, "queries"), _directions(vectors, "vectors")
+    if units.shape[1] != index.shape[1]:
+        raise ValueError(f"queries are of {units.shape[1]} dimensions, vectors of {index.shape[1]}")
     masks = None if excluded is None else np.asarray(excluded)
-    if masks is not None and (masks.dtype != np.bool_ or masks.shape != (len(asked), len(index))):
-        raise ValueError(f"excluded is {masks.dtype} {masks.shape}, not bool {(len(asked), len(index))}")
+    if masks is not None and (masks.dtype != np.bool_ or masks.shape != (len(units), len(index))):
+        raise ValueError(f"excluded is {masks.dtype} {masks.shape}, not bool {(len(units), len(index))}")
     if not len(index):
-        return [None] * len(asked)
+        return [None] * len(units)
     neighbours: list[Neighbour | None] = []
     step = max(1, _AT_ONCE // len(index))
-    for start in range(0, len(asked), step):
+    for start in range(0, len(units), step):
         part = slice(start, start + step)
-        neighbours += _search(asked[part], index, None if masks is None else masks[part])
+        neighbours += _search(units[part], index, None if masks is None else masks[part])
     return neighbours
 
 
@@ -91,10 +91,10 @@ def largest_product(
     Raises:
         ValueError: shapes do not fit each other, `excluded` is not boolean, or a number is not finite.
     """
-    asked, index = np.array(query, np.float64), np.array(vectors, np.float64, order="C")
-    if index.ndim != 2 or asked.shape != index.shape[1:]:
-        raise ValueError(f"the query is of shape {asked.shape}, vectors are of shape {index.shape}")
-    if not (np.isfinite(asked).all() and np.isfinite(index).all()):
+    units, index = np.array(query, np.float64), np.array(vectors, np.float64, order="C")
+    if index.ndim != 2 or units.shape != index.shape[1:]:
+        raise ValueError(f"the query is of shape {units.shape}, vectors are of shape {index.shape}")
+    if not (np.isfinite(units).all() and np.isfinite(index).all()):
         raise ValueError("a vector holds a value that is not finite")
     masks = np.zeros(len(index), bool) if excluded is None else np.asarray(excluded)
     if masks.dtype != np.bool_ or masks.shape != (len(index),):
@@ -102,7 +102,7 @@ def largest_product(
     allowed = np.flatnonzero(~masks)
     if not len(allowed):
         return None
-    products = _similarities(asked, index, allowed)
+    products = _similarities(units, index, allowed)
     first = int(products.argmax())
     return Neighbour(int(allowed[first]), float(products[first]))
 
@@ -133,11 +133,11 @@ def subset(item_ids: Iterable[str], size: int, keyed_hash: Callable[[str], str])
 
 def _directions(vectors: npt.ArrayLike, name: str) -> Vectors:
     """Vectors n x D as float64 of length 1; vectors of length 0 stay."""
-    given = np.asarray(vectors)
-    if given.ndim != 2:
-        raise ValueError(f"{name} are of shape {given.shape}, not n x D")
+    array = np.asarray(vectors)
+    if array.ndim != 2:
+        raise ValueError(f"{name} are of shape {array.shape}, not n x D")
     # C order: NumPy adds up other layouts in another order.
-    unit = np.array(given, np.float64, order="C")
+    unit = np.array(array, np.float64, order="C")
     if not unit.size:
         return unit
     # Scaled first, so that no square overflows or underflows.
@@ -151,18 +151,18 @@ def _directions(vectors: npt.ArrayLike, name: str) -> Vectors:
     return unit
 
 
-def _search(asked: Vectors, index: Vectors, excluded: Mask | None) -> list[Neighbour | None]:
+def _search(units: Vectors, index: Vectors, excluded: Mask | None) -> list[Neighbour | None]:
     """A matrix product finds the vectors that can be nearest, and only those are compared exactly.
 
     The last bits of a product depend on its size and on the machine, so it must not decide between near equals.
     """
-    product = asked @ index.T
+    product = units @ index.T
     if excluded is not None:
         product[excluded] = -np.inf
     # Twice the largest error of D roundings in a sum of absolute value 1, plus that of rounding to decimals.
     margin = 4 * index.shape[1] * np.finfo(np.float64).eps + 2 * 10.0**-_DECIMALS
     neighbours: list[Neighbour | None] = []
-    for query, similarities in zip(asked, product, strict=True):
+    for query, similarities in zip(units, product, strict=True):
         best = similarities.max()
         if best == -np.inf:
             neighbours.append(None)

@@ -128,12 +128,12 @@ def _one_object(
     # Few clips with scattered motion show one object, and cutting candidates out takes longer than all the rest.
     if len(moving) < len(positions) / 2 or np.median(moving) < _SCATTERED:
         return [None] * len(positions)
-    found: dict[int, list[Candidate]] = {}
+    by_position: dict[int, list[Candidate]] = {}
     choices: list[Choice | None] = []
     for tried in (positions[::_EVERY], positions):
-        for position in set(tried) - set(found):
-            found[position] = candidates.find(frames[position], evidence[position].moves)
-        choices = candidates.choose([found[position] for position in tried])
+        for position in set(tried) - set(by_position):
+            by_position[position] = candidates.find(frames[position], evidence[position].moves)
+        choices = candidates.choose([by_position[position] for position in tried])
         if not candidates.is_one_object(choices):
             return [None] * len(positions)
     return choices

@@ -76,19 +76,19 @@ def calibrate(
     searches = {key: _Search(registry.get(key, variant), seed) for key, variant in wanted.items()}
     _check_distances([search.recipe_of(1) for search in searches.values()])
     known = known_of(sources, [search.recipe_of(1) for search in searches.values()])
-    asked = {key: search.first() for key, search in searches.items()}
+    strengths = {key: search.first() for key, search in searches.items()}
     for number in range(_ROUNDS + 1):
-        jobs = [(source, key) for source in sources for key in asked if asked[key]]
-        ssim: dict[str, list[list[float]]] = {key: [] for key in asked}
+        jobs = [(source, key) for source in sources for key in strengths if strengths[key]]
+        ssim: dict[str, list[list[float]]] = {key: [] for key in strengths}
         held: Held | None = None
         for source, key in logged(jobs, len(jobs), f"measurements of round {number + 1}"):
             if held is None or held.source is not source:
                 held = Held(source, known)
-            ssim[key].append(held.measure([searches[key].recipe_of(strength) for strength in asked[key]]))
+            ssim[key].append(held.measure([searches[key].recipe_of(strength) for strength in strengths[key]]))
         for key, by_clip in ssim.items():
-            searches[key].learn(asked[key], by_clip)
-        asked = {key: search.next(targets) for key, search in searches.items()}
-        if not any(asked.values()):
+            searches[key].learn(strengths[key], by_clip)
+        strengths = {key: search.next(targets) for key, search in searches.items()}
+        if not any(strengths.values()):
             break
     return {
         "schema_version": calibration_table.SCHEMA_VERSION,
@@ -218,18 +218,18 @@ class _Search:
                 chosen.setdefault(parameters, strength)
         return list(chosen.values())
 
-    def params(self, asked: float | int) -> Parameters:
-        if isinstance(asked, int):
-            return self.entry.parameters(asked)
-        return self.entry.parameters_at(asked)
+    def params(self, strength: float | int) -> Parameters:
+        if isinstance(strength, int):
+            return self.entry.parameters(strength)
+        return self.entry.parameters_at(strength)
 
-    def recipe_of(self, asked: float | int) -> VideoRecipe:
+    def recipe_of(self, strength: float | int) -> VideoRecipe:
         """As the workflow makes it, but for the parameters: no realization depends on a severity."""
         published = recipe.make(self.entry, 1, seed=self.seed, storage=MEASURED, donors="sample")
-        return recipe.altered(published, params=dict(self.params(asked)))
+        return recipe.altered(published, params=dict(self.params(strength)))
 
-    def learn(self, asked: Sequence[float | int], by_clip: Sequence[Sequence[float]]) -> None:
-        for strength, values in zip(asked, zip(*by_clip, strict=True), strict=False):
+    def learn(self, strengths: Sequence[float | int], by_clip: Sequence[Sequence[float]]) -> None:
+        for strength, values in zip(strengths, zip(*by_clip, strict=True), strict=False):
             params = self.params(strength)
             point = Point(float(strength), statistics.fmean(values), statistics.pstdev(values), params)
             if isinstance(strength, int):

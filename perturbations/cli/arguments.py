@@ -79,8 +79,8 @@ def parsed(command_line: Parser, arguments: Sequence[str] | None) -> argparse.Na
     if unknown:
         parser: Parser = options.parser
         known = [option for action in parser._actions for option in action.option_strings]
-        given = unknown[0].partition("=")[0]
-        parser.error(f"unknown: {' '.join(map(short, unknown))}{did_you_mean(given, known)}")
+        option = unknown[0].partition("=")[0]
+        parser.error(f"unknown: {' '.join(map(short, unknown))}{did_you_mean(option, known)}")
     return options
 
 

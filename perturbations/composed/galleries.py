@@ -169,13 +169,13 @@ def targets_in(split: Split, query: ComposedQuery) -> Rows:
 
 def ranges(rows: Sequence[int]) -> list[tuple[int, int]]:
     """Rows as ranges (first, one after the last), in their order: a global gallery is two of them."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for row in rows:
-        if found and row == found[-1][1]:
-            found[-1] = (found[-1][0], row + 1)
+        if spans and row == spans[-1][1]:
+            spans[-1] = (spans[-1][0], row + 1)
         else:
-            found.append((row, row + 1))
-    return found
+            spans.append((row, row + 1))
+    return spans
 
 
 def rows_of(ranges: Sequence[tuple[int, int]]) -> Rows:

@@ -54,17 +54,17 @@ def instruction_for(query: Words, target: Words) -> str:
     "peel the red onion", "cut the red onion into rings": "Cut it into rings instead."
     """
     start = next((place for place, tag in enumerate(target.tags) if tag.startswith("VB")), 0)
-    said: list[str] = []
+    words: list[str] = []
     place = start
     while place < len(target.words):
         end = place + 1 if place == start else _phrase(target, place)
         nouns = {target.lemmas[at] for at in range(place, end) if target.tags[at].startswith("NN")}
-        if nouns and nouns <= query.nouns and not {"it", "them"} & {*said}:
-            said.append("them" if target.tags[end - 1] == "NNS" else "it")
+        if nouns and nouns <= query.nouns and not {"it", "them"} & {*words}:
+            words.append("them" if target.tags[end - 1] == "NNS" else "it")
         else:
-            said.extend(_base(target, at) if at == start else target.words[at] for at in range(place, end))
+            words.extend(_base(target, at) if at == start else target.words[at] for at in range(place, end))
         place = end
-    text = " ".join(said)
+    text = " ".join(words)
     return f"{text[:1].upper()}{text[1:]} instead."
 
 

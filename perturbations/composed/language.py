@@ -61,14 +61,14 @@ def _prompts() -> _Prompts:
 
 def instruction_prompt(narration: str, target_narration: str) -> str:
     """Which instruction leads from one narration to another (D.2)."""
-    asked = {"source": narration, "target": target_narration}
-    return _few_shot(_prompts().instruction, _prompts().pairs, ("source", "target", "instruction"), asked)
+    fields = {"source": narration, "target": target_narration}
+    return _few_shot(_prompts().instruction, _prompts().pairs, ("source", "target", "instruction"), fields)
 
 
 def caption_prompt(caption: str, instruction: str) -> str:
     """What a clip's caption becomes under an instruction (TF-CVR, D.3)."""
-    asked = {"source": caption, "instruction": instruction}
-    return _few_shot(_prompts().target_caption, _prompts().pairs, ("source", "instruction", "target"), asked)
+    fields = {"source": caption, "instruction": instruction}
+    return _few_shot(_prompts().target_caption, _prompts().pairs, ("source", "instruction", "target"), fields)
 
 
 def temporal_prompt(instruction: str) -> str:
@@ -77,11 +77,13 @@ def temporal_prompt(instruction: str) -> str:
     return _few_shot(_prompts().temporal, examples, ("instruction", "answer"), {"instruction": instruction})
 
 
-def _few_shot(prompt: str, examples: Sequence[Mapping[str, str]], keys: Sequence[str], asked: Mapping[str, str]) -> str:
+def _few_shot(
+    prompt: str, examples: Sequence[Mapping[str, str]], keys: Sequence[str], fields: Mapping[str, str]
+) -> str:
     """The prompt, its examples, and the question up to where the answer begins."""
     names = {key: _NARRATIONS.get(key, "Answer") for key in keys}
     blocks = ["\n".join(f"{names[key]}: {example[key]}" for key in keys) for example in examples]
-    question = "\n".join(f"{names[key]}: {' '.join(asked[key].split())}" for key in keys[:-1])
+    question = "\n".join(f"{names[key]}: {' '.join(fields[key].split())}" for key in keys[:-1])
     return "\n\n".join([prompt, *blocks, f"{question}\n{names[keys[-1]]}:"])
 
 

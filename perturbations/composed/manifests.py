@@ -244,19 +244,19 @@ def _official(rows: Sequence[GalleryRow], queries: Sequence[ComposedQuery]) -> d
     return result
 
 
-def restricted(split: Split, present: frozenset[str], asked: frozenset[str]) -> Split:
+def restricted(split: Split, present: frozenset[str], query_ids: frozenset[str]) -> Split:
     """The split of the clips that there are, by their names, and of those queries, by their ids.
 
     A query without its clip, or without any target, is left out too; so are the targets that there are not.
     """
-    if present >= {*split.rows_of} and asked >= {query.query_id for query in split.queries}:
+    if present >= {*split.rows_of} and query_ids >= {query.query_id for query in split.queries}:
         return split
     kept = [row for row, clip in enumerate(split.pool) if clip.name in present]
     place = {row: number for number, row in enumerate(kept)}
     chosen = [
         number
         for number, query in enumerate(split.queries)
-        if query.query_id in asked and query.clip in present and present & {*query.targets}
+        if query.query_id in query_ids and query.clip in present and present & {*query.targets}
     ]
     return Split(
         tuple(split.pool[row] for row in kept),

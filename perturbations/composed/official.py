@@ -57,8 +57,8 @@ def read(annotations: Path, pool: Path | None = None) -> Split:
             )
     split = Split(clips, tuple(queries), {})
     rows, certain = blocks(split)
-    given = {name: members for name, members in official.items() if len(members) == len(queries)}
-    return Split(clips, tuple(queries), rows, certain, given)
+    complete = {name: members for name, members in official.items() if len(members) == len(queries)}
+    return Split(clips, tuple(queries), rows, certain, complete)
 
 
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:

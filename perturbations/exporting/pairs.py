@@ -74,8 +74,8 @@ def _captions(
     for caption in exported.captions:
         if caption.item_id in complete:
             texts[complete[caption.item_id]].append(_clean(caption.caption_id, caption.text))
-    asked = [(f"{' '.join(identity)} with {scenario(text)}", text) for identity in texts for text in texts[identity]]
-    corpus.check_twice(request.manifest, [(name, text.caption_id) for name, text in asked])
+    titled = [(f"{' '.join(identity)} with {scenario(text)}", text) for identity in texts for text in texts[identity]]
+    corpus.check_twice(request.manifest, [(name, text.caption_id) for name, text in titled])
     for members in texts.values():
         members.sort(key=lambda text: (scenario(text), numbered(text.caption_id)))
     return dict(texts)

@@ -70,11 +70,11 @@ def write_pairs(request: Request) -> Exported:
     exported = paired.corpus
     layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
     hubfiles.claim(request.output, "webdataset", exported)
-    asked = [clip for clip in exported.clips if paired.of(clip)]
-    placed = stage(request, asked)
+    clips = [clip for clip in exported.clips if paired.of(clip)]
+    placed = stage(request, clips)
     shards: list[Path] = []
     for scenario in exported.scenarios:
-        members = [clip for clip in asked if clip.scenario == scenario and clip in placed.files]
+        members = [clip for clip in clips if clip.scenario == scenario and clip in placed.files]
         samples = (_sample_of(placed, clip, [columns.as_json(text) for text in paired.of(clip)]) for clip in members)
         shards += write_shards(request.output, scenario, samples, request.shard_bytes)
     quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)

@@ -54,20 +54,22 @@ def write_clips(request: Request) -> Exported:
     of_item: dict[str, list[str]] = defaultdict(list)
     for row in texts:
         of_item[row.item_id].append(row.caption_id)
-    asked = [clip for clip in exported.clips if clip.row.item_id in of_item]
-    if not asked:
+    query_clips = [clip for clip in exported.clips if clip.row.item_id in of_item]
+    if not query_clips:
         raise ManifestError(
             f"{request.manifest}: no clip has captions; the tasks need the dataset's captions.parquet and "
             "sources.parquet, beside the manifest or above it"
         )
     hubfiles.claim(request.output, "mteb", exported)
-    placed = shardfiles.stage(request, asked)
+    placed = shardfiles.stage(request, query_clips)
     data = request.output / folder.DATA
     captions = data / "captions.parquet"
     columns.write_table(captions, _texts((row.caption_id, row.text) for row in texts))
     written, configs, subsets = [captions], [], []
-    for scenario, parts in _video_parts(request, [clip for clip in asked if clip in placed.files], placed).items():
-        members = [clip for clip in asked if clip.scenario == scenario and clip in placed.files]
+    for scenario, parts in _video_parts(
+        request, [clip for clip in query_clips if clip in placed.files], placed
+    ).items():
+        members = [clip for clip in query_clips if clip.scenario == scenario and clip in placed.files]
         pairs = ((clip.row.item_id, caption) for clip in members for caption in of_item[clip.row.item_id])
         qrels = data / f"{scenario}-qrels.parquet"
         columns.write_table(qrels, _qrels(pairs))
@@ -123,11 +125,11 @@ def write_pairs(request: Request) -> Exported:
     gallery = [clip for clip in exported.clips if clip in placed.files]
     written, configs, subsets = [], [], []
     for video, parts in _video_parts(request, gallery, placed).items():
-        asked: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+        relevant: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
         for clip in gallery:
             for text in paired.of(clip) if clip.scenario == video else ():
-                asked[pairs.scenario(text)].append((text.caption_id, text.text, clip.row.item_id))
-        for name, members in sorted(asked.items()):
+                relevant[pairs.scenario(text)].append((text.caption_id, text.text, clip.row.item_id))
+        for name, members in sorted(relevant.items()):
             subset = f"{video}-{name}" if name != video else video
             members.sort()
             queries, qrels = _queries(request, subset, members)

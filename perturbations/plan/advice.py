@@ -14,15 +14,15 @@ Schema = Mapping[str, Any]
 _SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps", "apple": "mps", "png": "frames", "mp4": "video"}
 
 
-def did_you_mean(given: object, known: Iterable[str]) -> str:
+def did_you_mean(word: object, known: Iterable[str]) -> str:
     """`; did you mean 'fog'?`, or nothing where no known name resembles what is given."""
-    if not isinstance(given, str):
+    if not isinstance(word, str):
         return ""
     names = list(known)
-    folded = given.strip().lower().replace("-", "_").replace(" ", "_")
+    folded = word.strip().lower().replace("-", "_").replace(" ", "_")
     near = [_SYNONYMS[folded]] if _SYNONYMS.get(folded) in names else []
     near += nearest(folded, names, most=1)
-    return f"; did you mean {near[0]!r}?" if near and near[0] != given else ""
+    return f"; did you mean {near[0]!r}?" if near and near[0] != word else ""
 
 
 def quoted(expected: str) -> list[str]:

@@ -103,8 +103,8 @@ def of_jobs(jobs: Iterable[tuple[str, Mapping[str, str]]]) -> Wanted:
             wanted.captions.add(CaptionJob(*place))
         elif rule == "evaluate":
             direction: evaluation.Direction = "t2v" if names["direction"] == "t2v" else "v2t"
-            asked = names["dataset"], direction, names["corpus"], names["level"], names["group"]
-            wanted.evaluations.add(EvaluationJob(*asked))
+            job = names["dataset"], direction, names["corpus"], names["level"], names["group"]
+            wanted.evaluations.add(EvaluationJob(*job))
         elif rule == "gallery":
             wanted.galleries.add(names["dataset"])
         elif rule == "check_quarantine":

@@ -121,8 +121,8 @@ def of_suites(suites: Mapping[str, Suite]) -> list[Problem]:
 def _of_suite(key: Key, wanted: Suite, entries: Sequence[registry.Perturbation], variant: str) -> list[Problem]:
     known = {entry.name: entry for entry in entries if entry.kind == "video"}
     problems = _unknown_names((*key, "perturbations"), wanted.perturbations, known)
-    asked = known if wanted.perturbations == "all" else wanted.perturbations
-    resized = [name for name in asked if name in known and known[name].shape is not None]
+    names = known if wanted.perturbations == "all" else wanted.perturbations
+    resized = [name for name in names if name in known and known[name].shape is not None]
     if wanted.severity == "calibrated" and resized:
         text = (
             "`calibrated` compares frames with clean ones, and those of "
@@ -199,8 +199,8 @@ def of_evaluation(config: Config) -> list[Problem]:
 def of_composed(config: Config) -> list[Problem]:
     """What composed retrieval asks for that is not configured, or not there."""
     wanted = config.composed
-    asked = {"suites": wanted.suites, "text_suites": wanted.text_suites}
-    problems = _not_configured("composed", asked, config.suites)
+    suites = {"suites": wanted.suites, "text_suites": wanted.text_suites}
+    problems = _not_configured("composed", suites, config.suites)
     for index, key in enumerate(wanted.both):
         suite, _, name = key.partition("/")
         known = [entry.name for entry in registry.perturbations(suite, "text")] if _is_known(suite, config) else []
@@ -216,12 +216,12 @@ def _is_known(suite: str, config: Config) -> bool:
 
 
 def _not_configured(
-    section: str, asked: Mapping[str, Sequence[str] | None], configured: Iterable[str]
+    section: str, suites: Mapping[str, Sequence[str] | None], configured: Iterable[str]
 ) -> list[Problem]:
     known = list(configured)
     return [
         Problem((section, key), _not_among(name, "suites", known), (str(index),))
-        for key, names in asked.items()
+        for key, names in suites.items()
         for index, name in enumerate(names or ())
         if name not in known
     ]
@@ -329,7 +329,7 @@ def _not(item: ErrorDetails) -> str:
 
 def _hint(item: ErrorDetails, schema: Mapping[str, Any], *, first: bool) -> str:
     """What is allowed in place of what is wrong, and which of it may have been meant; `first`: of its object."""
-    kind, given = item["type"], item["input"]
+    kind, value = item["type"], item["input"]
     if kind == "extra_forbidden":
         keys = advice.known_keys(schema, item["loc"][:-1])
         listed = advice.listed(keys) if first else ""
@@ -337,16 +337,16 @@ def _hint(item: ErrorDetails, schema: Mapping[str, Any], *, first: bool) -> str:
     if kind == "union_tag_invalid":
         return advice.did_you_mean(item["ctx"]["tag"], advice.quoted(item["ctx"]["expected_tags"]))
     if kind == "literal_error":
-        return advice.did_you_mean(given, advice.quoted(item["ctx"]["expected"]))
+        return advice.did_you_mean(value, advice.quoted(item["ctx"]["expected"]))
     if kind == "string_pattern_mismatch" and item["loc"][-1] == "device":
-        return f"; allowed: {', '.join(_DEVICES)}, cuda:1{advice.did_you_mean(given, _DEVICES)}"
-    if kind == "tuple_type" and isinstance(given, str | int):
-        return f"; a list has brackets: [{short(given)}]"
+        return f"; allowed: {', '.join(_DEVICES)}, cuda:1{advice.did_you_mean(value, _DEVICES)}"
+    if kind == "tuple_type" and isinstance(value, str | int):
+        return f"; a list has brackets: [{short(value)}]"
     last = item["loc"][-1] if item["loc"] else "[key]"
-    if given is None and isinstance(last, str) and last != "[key]":
+    if value is None and isinstance(last, str) and last != "[key]":
         return "; the key has no value"
-    if isinstance(given, bool) and kind in ("string_type", "literal_error"):
+    if isinstance(value, bool) and kind in ("string_type", "literal_error"):
         return "; YAML reads yes, no, on and off as true and false: a text of these letters has quotes"
     if kind == "value_error":
-        return advice.did_you_mean(given, set(advice.quoted(str(item["ctx"]["error"]))) - {str(given)})
+        return advice.did_you_mean(value, set(advice.quoted(str(item["ctx"]["error"]))) - {str(value)})
     return ""

@@ -32,16 +32,16 @@ SHOWN_SHARDS = 2
 _PREFIX = re.compile(r"[A-Za-z0-9_.:/+=@%-]+")
 
 
-def prefix(given: str | None) -> str:
+def prefix(text: str | None) -> str:
     """The place in the store, without a slash at its end.
 
     Raises `ConfigError` for one that other machines would not get as it is: Snakemake does not quote it for them.
     """
-    if not given or not _PREFIX.fullmatch(given):
+    if not text or not _PREFIX.fullmatch(text):
         raise ConfigError(
-            f"--default-storage-prefix: letters, digits and _.:/+=@%- such as s3://bucket/folder, not {given!r}"
+            f"--default-storage-prefix: letters, digits and _.:/+=@%- such as s3://bucket/folder, not {text!r}"
         )
-    return given.rstrip("/")
+    return text.rstrip("/")
 
 
 def prepare(place: Path) -> None:

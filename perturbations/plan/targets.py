@@ -245,8 +245,8 @@ def multimodal(config: configuration.Config, suite: str, dataset: str, videos: R
     """A corpus, its perturbed captions, and the views that join them. Raises `ConfigError` where none are combined."""
     combined = registry.suite(suite).combined
     assert combined is not None, "the menu has this target only where there is something to combine"
-    made = set(recipe.scenarios(config, suite))
-    of_videos = [name for name in combined.video if (name, combined.severity) in made]
+    scenarios = set(recipe.scenarios(config, suite))
+    of_videos = [name for name in combined.video if (name, combined.severity) in scenarios]
     named = {name for name, _ in captions.scenarios(config, dataset, suite)}
     of_captions = [name for name in combined.text if name in named]
     count, all_of_them = len(of_videos) * len(of_captions), len(combined.video) * len(combined.text)

@@ -174,16 +174,16 @@ class Scores:
 
     def _check(self, ranked: Ranked) -> None:
         """Raise `ManifestError` where results and ranks are of different runs."""
-        asked = np.count_nonzero(ranked.ranks, axis=0)
+        queries = np.count_nonzero(ranked.ranks, axis=0)
         for metric, k in RECALLS.items():
             hits = np.count_nonzero((ranked.ranks > 0) & (ranked.ranks <= k), axis=0)
             for run, place in ranked.runs.items():
                 row = self._values.get(run)
-                if row is not None and not abs(100 * hits[place] / asked[place] - float(row[metric])) < _ROUNDING:
+                if row is not None and not abs(100 * hits[place] / queries[place] - float(row[metric])) < _ROUNDING:
                     raise ManifestError(
                         f"ranks and results of {self.model_key} on {self.dataset} are of different runs: "
                         f"{self.direction} {run[0]}/{run[1]}, {run[5]}, seed {run[6]}: {metric} is {row[metric]} in "
-                        f"the results and {100 * hits[place] / asked[place]} by its ranks. Run the evaluation again"
+                        f"the results and {100 * hits[place] / queries[place]} by its ranks. Run the evaluation again"
                     )
 
 

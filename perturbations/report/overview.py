@@ -74,8 +74,8 @@ def _table(
     first = models[0]
     sampled = any(scores.sampled for scores in models) and metric not in LOWER
     wording = WITH_INTERVALS if sampled else WITHOUT_INTERVALS
-    asked = _severities(scenarios)
-    where = titled(first.dataset, DIRECTIONS[first.direction], suite, asked)
+    severities = _severities(scenarios)
+    where = titled(first.dataset, DIRECTIONS[first.direction], suite, severities)
     several = len(models) > 1
     last = len(names) - 1 if names[-1] == "all" else -1
     titles = [
@@ -131,20 +131,26 @@ def ends(span: Span | None, form: str) -> tuple[str, str] | tuple[()]:
 
 def _severities(scenarios: Sequence[dict[str, list[Scenario]]]) -> str:
     """The severities over which the columns are means."""
-    asked = sorted({entry[2] for of_model in scenarios for level in of_model.values() for entry in level if entry[2]})
-    if not asked:
+    severities = sorted(
+        {entry[2] for of_model in scenarios for level in of_model.values() for entry in level if entry[2]}
+    )
+    if not severities:
         return "unperturbed queries"
-    if len(asked) > 2 and asked == list(range(asked[0], asked[-1] + 1)):
-        return f"mean over severities {asked[0]} to {asked[-1]}"
-    return f"severity {asked[0]}" if len(asked) == 1 else f"mean over severities {', '.join(map(str, asked))}"
+    if len(severities) > 2 and severities == list(range(severities[0], severities[-1] + 1)):
+        return f"mean over severities {severities[0]} to {severities[-1]}"
+    return (
+        f"severity {severities[0]}"
+        if len(severities) == 1
+        else f"mean over severities {', '.join(map(str, severities))}"
+    )
 
 
 def _notes(models: Sequence[Scores], suite: str, scenarios: Sequence[dict[str, list[Scenario]]]) -> list[str]:
     """What a reader must know before comparing models, or without intervals."""
     notes = []
-    asked = [{entry for level in of_model.values() for entry in level} for of_model in scenarios]
-    if any(other != asked[0] for other in asked):
-        counts = "; ".join(f"{scores.model}: {len(own)}" for scores, own in zip(models, asked, strict=True))
+    entries = [{entry for level in of_model.values() for entry in level} for of_model in scenarios]
+    if any(other != entries[0] for other in entries):
+        counts = "; ".join(f"{scores.model}: {len(own)}" for scores, own in zip(models, entries, strict=True))
         notes.append(f"The models were not asked the same scenarios of {suite} ({counts}): their means do not compare.")
     missing = [scores.model for scores in models if not scores.sampled]
     if missing:

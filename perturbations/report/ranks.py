@@ -130,8 +130,8 @@ def _matrices(
         column_of[members] = np.arange(len(members))
         own = [(column_of[run], alphabetic[query], rank) for run, query, rank in parts]
         rows = [(column[column >= 0], query[column >= 0], rank[column >= 0]) for column, query, rank in own]
-        columns, asked, ranks = (np.concatenate(values) for values in zip(*rows, strict=True))
-        present, places = np.unique(asked, return_inverse=True)
+        columns, query_numbers, ranks = (np.concatenate(values) for values in zip(*rows, strict=True))
+        present, places = np.unique(query_numbers, return_inverse=True)
         matrix = np.zeros((len(present), len(members)), np.uint8)
         matrix[places, columns] = ranks
         if np.count_nonzero(matrix) != len(ranks):

@@ -271,9 +271,9 @@ def _means(scores: Scores, suite: str) -> dict[tuple[str, str, str], tuple[float
 def _robustness_table(
     caption: str, scores: Scores, suite: str, score: str, means: Mapping[tuple[str, str, str], tuple[float, float]]
 ) -> Table:
-    asked = scores.scenarios(suite)
+    levels = scores.scenarios(suite)
     columns = []
-    for level, scenarios in asked.items():
+    for level, scenarios in levels.items():
         column = mean_column(level, scenarios)
         known = [means.get((score, level, method), (np.nan, np.nan)) for method in scores.methods]
         samples = [_robustness_samples(scores, score, method, column) for method in scores.methods]
@@ -289,8 +289,8 @@ def _robustness_table(
                 for (value, spread), span, mark in zip(known, spans_of(samples), marked, strict=True)
             ]
         )
-    head = [Cell("method"), Cell(suite, span=len(asked), first=True)]
-    second = [Cell(""), *(Cell(level, first=place == 0) for place, level in enumerate(asked))]
+    head = [Cell("method"), Cell(suite, span=len(levels), first=True)]
+    second = [Cell(""), *(Cell(level, first=place == 0) for place, level in enumerate(levels))]
     body = [
         Line(methods.title_of(method), [cells[place] for cells in columns])
         for place, method in enumerate(scores.methods)

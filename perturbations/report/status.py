@@ -200,13 +200,13 @@ class _Collection:
         for shard, listed in shards.items():
             part, journal = held.get(f"{shard}.parquet"), held.get(f"{shard}.jsonl")
             statuses = files.statuses(part.path) if part else None
-            made, size = files.journal(journal.path) if journal else (0, 0)
+            lines, size = files.journal(journal.path) if journal else (0, 0)
             count.bytes += size
             if part is not None and statuses is None:
                 name = str(Path(part.path).relative_to(self._root))
                 counted.failures.append(Failed(self._name, counted.suite, counted.stage, name, _DAMAGED))
             if part is None or statuses is None:
-                self._add_unfinished(counted, count, logs / f"{shard}.log", held.get(f"{shard}.lock"), listed, made)
+                self._add_unfinished(counted, count, logs / f"{shard}.log", held.get(f"{shard}.lock"), listed, lines)
                 continue
             complete = statuses.get("complete", 0)
             count.complete[shard] = complete
@@ -221,10 +221,10 @@ class _Collection:
         return count
 
     def _add_unfinished(
-        self, counted: Counted, count: Count, log: Path, lock: files.Entry | None, listed: int, made: int
+        self, counted: Counted, count: Count, log: Path, lock: files.Entry | None, listed: int, lines: int
     ) -> None:
         """Count a shard that has no part: from its journal, and from the log of the job that works on it."""
-        count.done += min(made, listed)
+        count.done += min(lines, listed)
         is_held = files.is_held(lock)
         try:
             is_new = log.stat().st_mtime >= self._began
