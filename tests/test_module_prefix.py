@@ -231,8 +231,8 @@ def test_relative_paths_of_a_configuration_hold_from_the_folder(
         f"--checkpoint={tmp_path / 'best.pth'}",
     ]
     assert config.at("work/x") == Path("results/work/x")
-    assert config.from_there(tmp_path / "data/videos/a.mp4") == Path("../data/videos/a.mp4")
-    assert config.from_there(Path("/elsewhere/a.mp4")) == Path("/elsewhere/a.mp4")
+    assert workplace.from_there(tmp_path / "data/videos/a.mp4", config.at("")) == Path("../data/videos/a.mp4")
+    assert workplace.from_there(Path("/elsewhere/a.mp4"), config.at("")) == Path("/elsewhere/a.mp4")
     assert configuration.parse(settings).datasets["msr"].videos == Path("data/videos")
 
 

@@ -166,8 +166,8 @@ def test_accounting_tells_how_jobs_ended(accounting_cluster: Cluster, tmp_path: 
     project = new_project(tmp_path, suites={"mlvp": {"perturbations": ["fog"], "severities": [1]}})
     run = Run(accounting_cluster, project, "--slurm-status-command", "sacct", "--", "mlvp_demo")
     run.wait()
-    told = accounting_cluster.output("sacct", "-X", "--noheader", "--parsable2", "--format=State,Comment")
-    assert re.search("^COMPLETED.rule_videos_wildcards_demo_mlvp_fog_1_", told, re.MULTILINE)
+    ended = accounting_cluster.output("sacct", "-X", "--noheader", "--parsable2", "--format=State,Comment")
+    assert re.search("^COMPLETED.rule_videos_wildcards_demo_mlvp_fog_1_", ended, re.MULTILINE)
 
 
 OWN_PROFILE = """\

@@ -26,7 +26,7 @@ from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.errors import ConfigError
 from perturbations.guides import registry as guides
-from perturbations.plan import command_line, left_empty, problems, pruning, workplace
+from perturbations.plan import command_line, left_empty, problems, pruning
 from perturbations.plan.composed_config import Composed
 from perturbations.plan.places import COMMAND_LINE, NOWHERE, Places
 from perturbations.plan.problems import Problem
@@ -296,10 +296,6 @@ class Config(Strict):
     def at(self, path: str | Path) -> Path:
         """Where planning finds a path that begins where jobs work: in the working directory, or below a prefix."""
         return self._workplace / path
-
-    def from_there(self, path: Path) -> Path:
-        """A path of planning as jobs write it."""
-        return workplace.from_there(path, self._workplace)
 
     @property
     def places(self) -> Places:

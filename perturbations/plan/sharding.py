@@ -20,7 +20,7 @@ from typing import TypeVar
 from perturbations.annotations.listing import Item, Listing, Rejected
 from perturbations.datasets import registry as datasets
 from perturbations.plan import config as configuration
-from perturbations.plan import items
+from perturbations.plan import items, workplace
 from perturbations.system import storage
 from perturbations.system.records import canonical
 
@@ -147,7 +147,10 @@ def make(name: str, config: configuration.Config, root: Path) -> Plan:
         missing: list[Rejected] = []
     else:
         videos_found, missing = items.locate(dataset, listing)
-        located = [_Listed(video.item, split, config.from_there(video.path), video.bytes) for video in videos_found]
+        located = [
+            _Listed(video.item, split, workplace.from_there(video.path, config.at("")), video.bytes)
+            for video in videos_found
+        ]
     folder = config.at(root)
     shards = shards_of(
         located, config.shard_size, lambda listed: listed.item.item_id, lambda listed: listed.item.source_video_id
