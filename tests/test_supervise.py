@@ -432,7 +432,13 @@ def work(task, tick):
     print(os.getpid(), flush=True)
     signal.pause()
 
-list(supervise.run(work, ["a"], stall_limit_s=1000))
+list(supervise.run(work, ["a"], stall_limit_s=30))
+"""
+
+INTERRUPTED_WHILE_IT_FORKS = """
+import os, signal
+
+os.register_at_fork(after_in_parent=lambda: signal.raise_signal(signal.SIGINT))
 """
 
 
@@ -447,6 +453,15 @@ def test_a_killed_parent_takes_its_child_along(number: signal.Signals) -> None:
         parent.send_signal(number)
         parent.wait(20)
     wait_for(lambda: is_gone(child))
+
+
+def test_an_interrupt_while_the_child_starts_is_not_lost() -> None:
+    command = [sys.executable, "-c", INTERRUPTED_WHILE_IT_FORKS + PARENT]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert ended.returncode == -signal.SIGINT
+    assert ended.stderr.endswith("KeyboardInterrupt\n")
+    if ended.stdout:  # it may have been killed before it had begun
+        wait_for(lambda: is_gone(int(ended.stdout)))
 
 
 def test_an_interrupt_from_the_keyboard_leaves_the_child_to_the_parent() -> None:

@@ -18,7 +18,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
@@ -119,6 +119,22 @@ def _replies(
     work: Callable[[Task, Tick], Result], tasks: Sequence[Task], start: int, stall_limit_s: float
 ) -> Generator[_Reply[Result], None, None]:
     """One child's reply to each task from `start` on, until the first task that a new child must try again."""
+    with ExitStack() as ends:
+        with processes.signals_held():  # an interrupt between a child's start and the note to end it would leave it
+            child, receiver, alive = _start(work, tasks, start)
+            ends.callback(receiver.close)
+            ends.callback(_end_all, child)
+        for _ in tasks[start:]:
+            reply: _Reply[Result] = _next_reply(receiver, child, alive, stall_limit_s)
+            yield reply
+            if reply.kind in TRIES:
+                return
+        child.join(_LAST_S)  # it has nothing left to do, but a library's thread may keep it alive
+
+
+def _start(
+    work: Callable[[Task, Tick], Result], tasks: Sequence[Task], start: int
+) -> tuple[ForkProcess, Connection, _Counter]:
     context = multiprocessing.get_context("fork")
     try:
         receiver, sender = context.Pipe(duplex=False)
@@ -128,22 +144,7 @@ def _replies(
     except OSError as error:
         raise ToolError(f"no worker process can be started: {error.strerror}. Finished items are kept") from error
     sender.close()
-    awaited = len(tasks) - start
-    try:
-        while awaited:
-            reply: _Reply[Result] = _next_reply(receiver, child, alive, stall_limit_s)
-            awaited -= 1
-            yield reply
-            if reply.kind in TRIES:
-                return
-    finally:
-        if not awaited:
-            child.join(_LAST_S)  # it has nothing left to do, but a library's thread may keep it alive
-        _end(child)
-        if child.pid is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signal.SIGKILL)  # the processes of a child that crashed
-        receiver.close()
+    return child, receiver, alive
 
 
 def _next_reply(receiver: Connection, child: ForkProcess, alive: _Counter, stall_limit_s: float) -> _Reply[Result]:
@@ -239,6 +240,14 @@ def _end(child: ForkProcess, patience_s: float = 0.0) -> None:
             with suppress(ProcessLookupError):
                 kill(child.pid, signal.SIGKILL)
     child.join()
+
+
+def _end_all(child: ForkProcess) -> None:
+    """Kill a child, and the processes that it left when it crashed."""
+    _end(child)
+    if child.pid is not None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
 
 
 def _death(exit_code: int | None) -> _Reply[Result]:

@@ -12,6 +12,10 @@ import mmap
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
 """Signals that a program causes itself."""
@@ -69,6 +73,34 @@ def memory_is_left() -> bool:
     except OSError:
         return False
     return True
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Handle an interrupt or a request to end that arrives in this block when the block has ended.
+
+    For a fork: Python runs functions of libraries right after it and ignores what they raise, so that a Ctrl-C at that
+    moment would be lost. Signals without a handler in Python are not held: they end the process as always.
+    """
+    arrived: list[int] = []
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        arrived.append(number)
+
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():  # no other thread runs handlers, or may set them
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(number)
+            if callable(handler):
+                handlers[number] = handler
+                signal.signal(number, hold)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for arrival in arrived:
+            signal.raise_signal(arrival)
 
 
 def end_with(parent: int) -> None:
