@@ -555,3 +555,11 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
     assert "mm_robustness/pixelate severity 5 on drawn" in shown
     assert "encoding the query clips of drawn under mm_robustness, digital" in shown
     assert "making the composed queries" not in shown
+    # Of another model, features and results are made anew, and the split and what was perturbed is not.
+    project.config["composed"] |= {"suites": [], "both": []}
+    tiny_models.save_clip(tmp_path / "model", seed=1)
+    shown = project.snakemake("--dry-run", "--printshellcmds", "composed_drawn").stdout
+    assert "encoding the clips of drawn for composed retrieval" in shown
+    assert "composed retrieval on drawn, query clips: clean, clean" in shown
+    assert "making the composed queries" not in shown
+    assert "mm_robustness/keyboard" not in shown

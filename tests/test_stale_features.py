@@ -25,7 +25,7 @@ def test_a_gallery_of_other_weights_is_refused(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(galleries, "of_clips", lambda *_: Gallery("t2v", features))
     galleries.write(tmp_path / "gallery.safetensors", model("old"), [], 3)
     assert torch.equal(galleries.read(tmp_path / "gallery.safetensors", model("old")).features, features)
-    with pytest.raises(ManifestError, match="encoded with other weights.*delete it and run snakemake again"):
+    with pytest.raises(ManifestError, match="encoded with other weights.*run snakemake again, which encodes"):
         galleries.read(tmp_path / "gallery.safetensors", model("new"))
 
 
@@ -34,5 +34,5 @@ def test_features_of_other_weights_are_refused(tmp_path: Path) -> None:
     rows = torch.ones(1, 4).numpy()
     composed_features.write(path, {"clean": Features(("a",), rows)}, model("old"))
     assert composed_features.read(path, "old")["clean"].names == ("a",)
-    with pytest.raises(ManifestError, match="encoded with other weights.*delete it and run snakemake again"):
+    with pytest.raises(ManifestError, match="encoded with other weights.*run snakemake again, which encodes"):
         composed_features.read(path, "new")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from perturbations.errors import ManifestError
 from perturbations.evaluation import queries
 from perturbations.evaluation.backbone import Backbone
+from perturbations.evaluation.galleries import REPLACED
 from perturbations.manifest.kinds import COMPLETE, ClipRow, CompleteSource, SourceRow
 from perturbations.progress import logged
 from perturbations.system import storage
@@ -106,6 +107,6 @@ def read(path: Path, checkpoint: str) -> dict[str, Features]:
         raise ManifestError(f"{path} holds no features ({error}); {_ANEW}") from error
     if any(len(features.names) != len(features.rows) for features in sets.values()):
         raise ManifestError(f"{path} has another number of names than of features; {_ANEW}")
-    if about.get("checkpoint") != checkpoint:  # Snakemake does not notice weights that are replaced in their folder
-        raise ManifestError(f"{path} was encoded with other weights than the model has now; {_ANEW}")
+    if about.get("checkpoint") != checkpoint:  # planning notices weights that were replaced before
+        raise ManifestError(f"{path} was encoded with other weights than the model has now: {REPLACED}")
     return sets

@@ -24,6 +24,7 @@ from perturbations.tta.inputs import Batch
 
 _CHUNK = 32  # clips encoded at once
 _ANEW = "delete it and run snakemake again"
+REPLACED = "they were replaced during the run; run snakemake again, which encodes with the new ones"
 
 
 def of_clips(backbone: Backbone, sources: Sequence[SourceRow], num_frames: int, reader: Reader = "pyav") -> Gallery:
@@ -66,8 +67,8 @@ def read(path: Path, backbone: Backbone) -> Gallery:
             features, checkpoint = file.get_tensor("features"), (file.metadata() or {}).get("checkpoint")
     except (OSError, KeyError, library("safetensors").SafetensorError) as error:
         raise ManifestError(f"{path} holds no encoded clips ({error}); {_ANEW}") from error
-    if checkpoint != backbone.sha256:  # Snakemake does not notice weights that are replaced in the model's folder
-        raise ManifestError(f"{path} was encoded with other weights than the model has now; {_ANEW}")
+    if checkpoint != backbone.sha256:  # planning notices weights that were replaced before
+        raise ManifestError(f"{path} was encoded with other weights than the model has now: {REPLACED}")
     return Gallery("t2v", features.to(backbone.model.device))
 
 

@@ -199,6 +199,7 @@ class Settings(Record):
     model: str
     pretrained: str | None = None
     revision: str | None = None
+    files: str | None = None
     num_frames: int
     frames: Literal["mean", "middle"]
     galleries: tuple[str, ...]
@@ -211,12 +212,15 @@ class Settings(Record):
     scenarios: tuple[ScenarioSettings, ...]
 
 
-def settings(config: configuration.Config, dataset: str, job: Job) -> str:
-    """The settings of a job, as JSON. Raises `ConfigError` for a job that the configuration does not ask for."""
+def settings(config: configuration.Config, dataset: str, job: Job, files: str | None = None) -> str:
+    """The settings of a job, as JSON; `files` is the hash of the model's files.
+
+    Raises `ConfigError` for a job that the configuration does not ask for.
+    """
     wanted = config.composed
     scenarios = tuple(_scenario_settings(scenario) for scenario in members(config, dataset, job))
     return Settings(
-        **evaluation.model_settings(config),
+        **evaluation.model_settings(config, files),
         frames=wanted.frames,
         galleries=wanted.galleries,
         deduplicate=wanted.deduplicate,
@@ -238,6 +242,6 @@ def _scenario_settings(scenario: Scenario) -> ScenarioSettings:
     )
 
 
-def feature_settings(config: configuration.Config) -> str:
-    """What the features of clips depend on, besides the clips, as JSON."""
-    return canonical({**evaluation.model_settings(config), "frames": config.composed.frames})
+def feature_settings(config: configuration.Config, files: str | None = None) -> str:
+    """What the features of clips depend on, besides the clips, as JSON; `files` is the hash of the model's files."""
+    return canonical({**evaluation.model_settings(config, files), "frames": config.composed.frames})

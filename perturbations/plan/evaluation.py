@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from perturbations.errors import ConfigError
 from perturbations.plan import captions, recipe
@@ -134,6 +134,7 @@ class ModelSettings(TypedDict):
     pretrained: str | None
     revision: str | None
     num_frames: int
+    files: NotRequired[str]
 
 
 class ScenarioSettings(TypedDict):
@@ -162,15 +163,16 @@ class Settings(ModelSettings):
     methods: Sequence[str]
 
 
-def model_settings(config: configuration.Config) -> ModelSettings:
-    """What a gallery's features depend on, besides its clips."""
+def model_settings(config: configuration.Config, files: str | None = None) -> ModelSettings:
+    """What a gallery's features depend on, besides its clips; `files` is the hash of the model's files."""
     wanted = config.evaluation
-    return {
+    settings: ModelSettings = {
         "model": wanted.model,
         "pretrained": wanted.pretrained,
         "revision": wanted.revision,
         "num_frames": wanted.num_frames,
     }
+    return settings if files is None else {**settings, "files": files}
 
 
 CONTINUAL = "_continual"
@@ -202,8 +204,8 @@ def model_key(config: configuration.Config) -> str:
     return f"{slug}-{setting(config)}-{digest(identity)[:8]}"
 
 
-def settings(config: configuration.Config, dataset: str, job: Job, group: str) -> Settings:
-    """The settings of a job.
+def settings(config: configuration.Config, dataset: str, job: Job, group: str, files: str | None = None) -> Settings:
+    """The settings of a job; `files` is the hash of the model's files.
 
     Raises `ConfigError` for a job that the configuration does not ask for.
     """
@@ -212,7 +214,7 @@ def settings(config: configuration.Config, dataset: str, job: Job, group: str) -
         raise ConfigError(f"config.yaml asks for no evaluation {'/'.join(job)} of {dataset}")
     wanted = config.evaluation
     return {
-        **model_settings(config),
+        **model_settings(config, files),
         "model_key": model_key(config),
         "setting": setting(config),
         "seeds": wanted.seeds,

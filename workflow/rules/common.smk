@@ -143,6 +143,11 @@ def scenario_recipe(collection, suite, perturbation, severity):
     return planned(recipe.from_config, CONFIG, collection, suite, perturbation, int(severity))
 
 
+@cache
+def model_files_sha256():
+    return planned(model_files.sha256, CONFIG)
+
+
 # The name that each target has here -> its own name. In a module that is used `as perturbed_*` they differ.
 TARGETS = {}
 

@@ -61,7 +61,7 @@ rule composed_clips:
         device=lambda wildcards: CONFIG.evaluation.device,
         reader=lambda wildcards: CONFIG.evaluation.reader,
     params:
-        settings=lambda wildcards: composed.feature_settings(CONFIG),
+        settings=lambda wildcards: composed.feature_settings(CONFIG, model_files_sha256()),
         model=lambda wildcards: evaluation_paths.model_options(CONFIG),
     message:
         "encoding the clips of {wildcards.dataset} for composed retrieval"
@@ -104,7 +104,7 @@ rule composed_queries:
         device=lambda wildcards: CONFIG.evaluation.device,
         reader=lambda wildcards: CONFIG.evaluation.reader,
     params:
-        settings=lambda wildcards: composed.feature_settings(CONFIG),
+        settings=lambda wildcards: composed.feature_settings(CONFIG, model_files_sha256()),
         model=lambda wildcards: evaluation_paths.model_options(CONFIG),
         names=lambda wildcards: composed_paths.feature_names(
             CONFIG, wildcards.dataset, wildcards.suite, wildcards.level
@@ -145,7 +145,7 @@ rule composed_evaluate:
         device=lambda wildcards: CONFIG.evaluation.device,
     params:
         settings=lambda wildcards: composed.settings(
-            CONFIG, wildcards.dataset, composed_job_of(wildcards)
+            CONFIG, wildcards.dataset, composed_job_of(wildcards), model_files_sha256()
         ),
         model=lambda wildcards: evaluation_paths.model_options(CONFIG),
         asking=lambda wildcards, input: composed_paths.job_options(

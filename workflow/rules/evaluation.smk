@@ -54,7 +54,9 @@ rule check_model:
         gpu_share=evaluation_paths.gpu_share(CONFIG),
         device=lambda wildcards: CONFIG.evaluation.device,
     params:
-        settings=lambda wildcards: recipe.canonical(evaluation.model_settings(CONFIG)),
+        settings=lambda wildcards: recipe.canonical(
+            evaluation.model_settings(CONFIG, model_files_sha256())
+        ),
         model=lambda wildcards: evaluation_paths.model_options(CONFIG),
     message:
         "checking that the model's tokenizer, image processor and weights fit each other"
@@ -90,7 +92,9 @@ rule gallery:
         device=lambda wildcards: CONFIG.evaluation.device,
         reader=lambda wildcards: CONFIG.evaluation.reader,
     params:
-        settings=lambda wildcards: recipe.canonical(evaluation.model_settings(CONFIG)),
+        settings=lambda wildcards: recipe.canonical(
+            evaluation.model_settings(CONFIG, model_files_sha256())
+        ),
         model=lambda wildcards: evaluation_paths.model_options(CONFIG),
     message:
         "encoding the clean clips of {wildcards.dataset}"
@@ -152,7 +156,9 @@ rule evaluate:
         reader=lambda wildcards: CONFIG.evaluation.reader,
     params:
         settings=lambda wildcards: recipe.canonical(
-            evaluation.settings(CONFIG, wildcards.dataset, job_of(wildcards), wildcards.group)
+            evaluation.settings(
+                CONFIG, wildcards.dataset, job_of(wildcards), wildcards.group, model_files_sha256()
+            )
         ),
         model=lambda wildcards: evaluation_paths.model_options(CONFIG),
         asking=lambda wildcards, input: evaluation_paths.query_options(

@@ -1,0 +1,231 @@
+"""A model whose files are replaced: its evaluations are made anew, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_workflow import Project, tiny_clip
+
+from perturbations import read_manifest
+from perturbations.plan import config as configuration
+from perturbations.plan import evaluation, model_files
+from perturbations.system import storage
+
+# --- the hash of a model's files --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a model, in a working directory of its own."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("config.json", "tokenizer.json", "preprocessor_config.json", "model.safetensors", "README.md"):
+        (folder / name).write_text(name)
+    return folder
+
+
+def wanted(**values: Any) -> configuration.Config:
+    raw = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
+    return configuration.parse({**raw, "evaluation": {"pretrained": "model", **values}})
+
+
+def test_a_copy_with_other_times_is_the_same_model(model: Path) -> None:
+    before = model_files.sha256(wanted())
+    shutil.copytree(model, "copy")
+    shutil.rmtree(model)
+    shutil.move("copy", model)
+    for path in model.iterdir():
+        os.utime(path, (1, 1))
+    assert model_files.sha256(wanted()) == before is not None
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "preprocessor_config.json", "model.safetensors"])
+def test_a_replaced_file_is_another_model_also_with_the_same_size_and_time(name: str, model: Path) -> None:
+    before, times = model_files.sha256(wanted()), (model / name).stat()
+    (model / name).write_text(name.upper())
+    os.utime(model / name, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert model_files.sha256(wanted()) != before
+
+
+def test_a_new_file_and_a_removed_one_are_another_model(model: Path) -> None:
+    before = model_files.sha256(wanted())
+    (model / "added_tokens.json").write_text("{}")
+    assert model_files.sha256(wanted()) != before
+    (model / "added_tokens.json").unlink()
+    assert model_files.sha256(wanted()) == before
+    (model / "tokenizer.json").unlink()
+    assert model_files.sha256(wanted()) != before
+
+
+def test_what_is_not_loaded_does_not_count(model: Path) -> None:
+    before = model_files.sha256(wanted())
+    (model / "README.md").write_text("another text")
+    (model / "pytorch_model.bin").write_text("the same weights for others")
+    (model / ".cache").mkdir()
+    (model / "onnx.json").mkdir()
+    assert model_files.sha256(wanted()) == before
+
+
+def test_fine_tuned_weights_count(model: Path) -> None:
+    Path("tuned.pt").write_text("one")
+    with_weights = wanted(checkpoint="tuned.pt")
+    before = model_files.sha256(with_weights)
+    assert before != model_files.sha256(wanted())
+    Path("tuned.pt").write_text("two")
+    assert model_files.sha256(with_weights) != before
+
+
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that are read from now on."""
+    names: list[str] = []
+
+    def sha256(path: Path) -> str:
+        names.append(path.name)
+        return storage.sha256_of(path.read_bytes())
+
+    monkeypatch.setattr(model_files.storage, "sha256", sha256)
+    return names
+
+
+def test_only_changed_files_are_read_again(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_files, "_SETTLED_NS", -(10**18))
+    before = model_files.sha256(wanted())
+    names = reads(monkeypatch)
+    assert model_files.sha256(wanted()) == before
+    assert names == []
+    (model / "tokenizer.json").write_text("another")
+    model_files.sha256(wanted())
+    assert names == ["tokenizer.json"]
+
+
+def test_a_file_that_changed_a_moment_ago_is_read_again(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model_files.sha256(wanted())
+    names = reads(monkeypatch)
+    model_files.sha256(wanted())
+    assert "model.safetensors" in names
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"sha256": 3}', "\udcff"])
+def test_a_damaged_record_is_written_anew(damage: str, model: Path) -> None:
+    before = model_files.sha256(wanted())
+    (record,) = Path("work/models").iterdir()
+    record.write_text(damage, errors="surrogateescape")
+    assert model_files.sha256(wanted()) == before
+    shutil.rmtree(model)
+    assert model_files.sha256(wanted()) == before
+
+
+def test_a_model_that_is_gone_is_as_it_was(model: Path) -> None:
+    before = model_files.sha256(wanted())
+    shutil.rmtree(model)
+    assert model_files.sha256(wanted()) == before
+    model.mkdir()
+    assert model_files.sha256(wanted()) == before
+    assert model_files.sha256(wanted(pretrained="never here")) is None
+
+
+def test_the_demos_encoder_is_what_its_rule_makes(model: Path) -> None:
+    assert model_files.sha256(wanted(pretrained=None)) is None
+    assert not Path("work").exists()
+
+
+def test_a_folder_that_cannot_be_written_hinders_nothing(model: Path) -> None:
+    Path("work").write_text("a file in the way")
+    assert model_files.sha256(wanted()) is not None
+
+
+def test_a_name_that_is_no_utf_8(model: Path) -> None:
+    (model / os.fsdecode(b"\xff.json")).write_text("{}")
+    assert model_files.sha256(wanted()) is not None
+
+
+def test_a_model_of_the_hub_is_found_in_its_cache(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(model.parent / "hub"))
+    cache = Path("hub/models--some--clip")
+    shutil.copytree(model, cache / "snapshots" / "abc")
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_text("abc")
+    assert model_files.sha256(wanted(pretrained="some/clip")) == model_files.sha256(wanted())
+    assert model_files.sha256(wanted(pretrained="some/other")) is None
+    assert model_files.sha256(wanted(pretrained="no hub's/name/at all")) is None
+
+
+def test_the_key_of_a_model_stays(model: Path) -> None:
+    """Results of replaced weights take the place of the old ones."""
+    key = evaluation.model_key(wanted())
+    (model / "model.safetensors").write_text("another")
+    assert evaluation.model_key(wanted()) == key
+
+
+# --- the workflow -----------------------------------------------------------------------------------------------------
+
+OF_A_MODEL = {"check_model", "gallery", "evaluate", "results", "evaluate_tiny"}
+
+
+def jobs(project: Project, *arguments: str) -> set[str]:
+    """Run Snakemake: the rules whose jobs ran."""
+    _, _, table = project.snakemake("evaluate_tiny", *arguments).stderr.partition("Job stats:")
+    return {line.split()[0] for line in table.partition("\ntotal")[0].splitlines()[3:]}
+
+
+def results(project: Project) -> dict[str, bytes]:
+    """What the evaluations of each model found, by the model's key."""
+    found = (project.root / "manifests/tiny/evaluation").glob("*/results.parquet")
+    return {path.parent.name: path.read_bytes() for path in found}
+
+
+def weights(project: Project) -> dict[str, set[str]]:
+    """The hash of the weights in each model's results."""
+    folder = project.root / "manifests/tiny/evaluation"
+    return {key: set(read_manifest(folder / key / "results.parquet")["checkpoint_sha256"]) for key in results(project)}
+
+
+def test_only_the_evaluations_of_a_replaced_model_are_made_anew(tmp_path: Path) -> None:
+    tiny_models = pytest.importorskip("tiny_models")
+    for index, name in enumerate("ab"):
+        tiny_clip(tmp_path / "videos" / f"{name}.mp4", seed=index, frames=4)
+    one, _ = (tiny_models.save_clip(tmp_path / name, seed=seed) for seed, name in enumerate(("one", "two")))
+    captions = {"perturbations": ["keyboard"], "severities": [5]}
+    project = Project(
+        tmp_path,
+        {
+            "datasets": {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}},
+            "suites": {"mm_robustness": {"perturbations": ["pixelate"], "severities": [5], "captions": captions}},
+            "evaluation": {"pretrained": "two", "num_frames": 2, "directions": ["t2v"]},
+        },
+    )
+    project.write_captions(["a", "b"])
+    assert jobs(project) > OF_A_MODEL
+    project.config["evaluation"]["pretrained"] = "one"
+    assert jobs(project) == OF_A_MODEL
+    clips, found, hashes = project.outputs(), results(project), weights(project)
+    (key,) = (key for key in found if "clip4clip-one" in key)
+    (other,) = set(found) - {key}
+
+    shutil.copytree(one, tmp_path / "copy")  # the same bytes at another time
+    shutil.rmtree(one)
+    (tmp_path / "copy").rename(one)
+    assert jobs(project) == set()
+
+    tiny_models.save_clip(one, seed=7)
+    assert jobs(project) == OF_A_MODEL
+    assert weights(project)[key].isdisjoint(hashes[key])
+    assert weights(project)[other] == hashes[other]
+    assert jobs(project) == set()
+
+    processor = one / "preprocessor_config.json"
+    processor.write_text(json.dumps(json.loads(processor.read_text()) | {"image_mean": [0.1, 0.2, 0.3]}))
+    assert jobs(project) == OF_A_MODEL
+    project.config["evaluation"]["pretrained"] = "two"
+    assert jobs(project) == set()
+    assert results(project)[other] == found[other]
+    assert results(project)[key] != found[key]
+    assert {name: when for name, when in project.outputs().items() if "evaluation" not in name} == clips
+    assert project.perturb("verify", "--fast", "manifests").returncode == 0
