@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
+from operator import index
 from pathlib import Path
 
 import numpy as np
@@ -228,15 +229,15 @@ def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: s
         return np.stack([frame.image for frame in rendering.render(recipe, source)])
 
 
-def open_clip(row: object, indices: Sequence[int] | None = None, reader: Reader = "pyav") -> Frames:
+def open_clip(row: object, indices: Iterable[int] | None = None, reader: Reader = "pyav") -> Frames:
     """Read or render the frames of one manifest row, in any storage tier.
 
     Args:
         row: a row of `read_manifest` (a DataFrame row, a named tuple or a dict): a perturbed clip of a `videos`
             manifest, or a clean clip of a `sources` manifest. A row of the tier `recipe` is rendered now, from its
             source video. A row of the tier `frames` holds only the sampled frames.
-        indices: which frames to return, as positions in the row's clip; None returns all. Use it for long clips, which
-            do not fit in memory.
+        indices: which frames to return, as positions in the row's clip: a list, an array or a tensor of whole numbers;
+            None returns all. Use it for long clips, which do not fit in memory.
         reader: what decodes the file of a `video` row or of a clean clip: "pyav", or "decord" for programs that have it
             (see `perturbations.media.decord_reader`). Both give the same frames: those of decord are compared with the
             row's `frames_sha256`, and refused where they differ. It changes nothing for `frames` rows, which nothing
@@ -250,10 +251,14 @@ def open_clip(row: object, indices: Sequence[int] | None = None, reader: Reader 
         MediaError: a file is missing or changed, or decord gives other frames.
         IndexError: the row does not hold a requested position.
         BackendError: decord is not installed.
-        ValueError: an unknown reader.
+        TypeError: a position is no whole number.
+        ValueError: an unknown reader, or no position in `indices`.
     """
     if reader not in READERS:
         raise ValueError(f"no reader {reader!r}; known: {', '.join(READERS)}")
+    indices = None if indices is None else [index(position) for position in indices]
+    if indices is not None and not indices:
+        raise ValueError("indices names no frame; None returns all")
     clip = typed_row(row)
     if clip.status != COMPLETE:
         raise ManifestError(f"{clip.item_id!r} is not complete but {clip.status}: {clip.error}")
@@ -266,7 +271,7 @@ def open_clip(row: object, indices: Sequence[int] | None = None, reader: Reader 
     if tier == "frames":
         stack = framefile.read(_stored_file(clip))
         _only(indices, len(stack))
-        return stack if indices is None else stack[list(indices)]
+        return stack if indices is None else stack[indices]
     only = _only(indices, clip.frame_count)
     if tier == "video":
         path = _stored_file(clip)
@@ -295,9 +300,9 @@ def _stored_file(row: ClipRow) -> Path:
 def _only(indices: Sequence[int] | None, held: int) -> set[int] | None:
     if indices is None:
         return None
-    for index in indices:
-        if not 0 <= index < held:
-            raise IndexError(f"the row holds {held} frames; there is no frame {index}")
+    for position in indices:
+        if not 0 <= position < held:
+            raise IndexError(f"the row holds {held} frames; there is no frame {position}")
     return set(indices)
 
 
@@ -305,7 +310,7 @@ def _collect(frames: Iterable[Frame], indices: Sequence[int] | None) -> Frames:
     images = {frame.position: frame.image for frame in frames}
     if missing := sorted(set(indices or ()) - set(images)):
         raise MediaError(f"the clip has {len(images)} frames; there is no frame {missing[0]}")
-    return np.stack([images[index] for index in (sorted(images) if indices is None else indices)])
+    return np.stack([images[position] for position in (sorted(images) if indices is None else indices)])
 
 
 def typed_row(row: object) -> ClipRow | SourceRow:

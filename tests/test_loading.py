@@ -121,6 +121,24 @@ def test_a_corpus_is_filtered(corpus: Corpus) -> None:
     assert [clip.item_id for clip in noisy.clean] == sorted(ITEMS)
 
 
+def test_a_corpus_takes_what_numpy_and_pandas_hold(corpus: Corpus, tree: Path) -> None:
+    table = read_manifest(tree / "manifests/data/mlvp/videos.parquet")
+    assert len(corpus.where(severity=table["severity"].max())) == len(corpus.where(severity=3)) == len(ITEMS)
+    assert len(corpus.where(severity=table["severity"].unique())) == len(corpus)
+    assert len(corpus.where(item=iter(ITEMS[:2]))) == 2 * len(corpus.where(item=ITEMS[0]))
+    for name in ("fog", "gaussian_noise"):  # rendered, stored
+        clip = corpus.where(perturbation=name, item="video1")[0]
+        few = clip.frames([3, 1])
+        for places in (np.array([3, 1]), torch.tensor([3, 1]), iter([3, 1])):
+            np.testing.assert_array_equal(clip.frames(places), few)
+        with pytest.raises(TypeError):
+            clip.frames([1.5])  # type: ignore[list-item]
+        with pytest.raises(ValueError, match="indices names no frame"):
+            clip.frames([])
+        with pytest.raises(ValueError, match="at least one frame, not 0"):
+            clip.sampled(0)
+
+
 def test_corpora_of_clean_clips_and_of_mixes(tree: Path) -> None:
     sources = Corpus(tree / "manifests/data")
     assert (len(sources), sources.perturbations, sources.severities) == (len(ITEMS), ["clean"], [0])
