@@ -89,6 +89,8 @@ def test_every_rule_calls_a_command_that_there_is() -> None:
         (["list", "backbone"], "did you mean backbones?"),
         (["export", "x", "--format", "hub", "-o", "y", "--cleann"], "did you mean --clean?"),
         (["verify", "--fsat=1"], "did you mean --fast?"),
+        (["check", "--config", "seed=1"], "did you mean --configfile?"),
+        (["init", ""], "the name is empty; `.` is the working directory"),
         (["verify", "--jobs", "two"], "must be a whole number, not 'two'"),
         (["verify", "--stall-limit", "nan"], "must be seconds above 0, not 'nan'"),
     ],

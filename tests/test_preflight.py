@@ -327,6 +327,30 @@ def test_a_pretrained_backend_is_looked_for_where_a_perturbation_needs_it(projec
     assert line == f"backends.embedding.clip: no such folder: {tmp_path / 'clip'}"
 
 
+def test_a_models_folder_without_weights_cannot_succeed(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "clip").mkdir()
+    (tmp_path / "clip/config.json").write_text("{}")
+    project.config["backends"] = {"embedding": {"backend": "pretrained", "clip": str(tmp_path / "clip")}}
+    project.config["suites"]["mlvp"] = {"variant": "paper", "perturbations": ["event_insertion"], "severities": [1]}
+    lines = [line for line in summary_of(project, "mlvp_tiny").errors if "clip" in line]
+    assert lines == [f"backends.embedding.clip: {tmp_path / 'clip'} holds no weights: no *.safetensors file"]
+
+
+def test_a_folder_of_pictures_matters_where_a_perturbation_chooses_from_it(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "styles").mkdir()
+    project.config["backends"] = {"style": {"backend": "offline", "images": str(tmp_path / "styles")}}
+    project.config["suites"]["mlvp"] = {"perturbations": ["style_transfer"], "severities": [1]}
+    (line,) = summary_of(project, "mlvp_tiny").errors
+    assert line.startswith(f"backends.style.images: no image in {tmp_path / 'styles'}; known: ")
+    for wrong in ("nowhere", "a_file"):
+        (tmp_path / "a_file").touch()
+        project.config["backends"]["style"]["images"] = str(tmp_path / wrong)
+        with pytest.raises(ConfigError, match=f"backends.style.images: no such directory: .*{wrong}"):
+            summary_of(project, "mlvp_tiny")
+    project.config["suites"]["mlvp"]["perturbations"] = ["fog"]
+    assert not summary_of(project, "mlvp_tiny").errors
+
+
 def test_gpus_are_counted_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
         (tmp_path / name).touch()
