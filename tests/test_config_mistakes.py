@@ -210,6 +210,7 @@ def test_a_wrong_dataset_is_not_told_as_unknown_where_it_is_named(tmp_path: Path
         ("suites.mlvp.parameters.fog.1.decay", "1:30", "YAML reads 1:30 as 90"),
         ("datasets.my-set", "{adapter: demo}", "a name has lower-case letters, digits and `_`, a letter first"),
         ("datasets.demo.subset", "[7020]", "valid string, not 7020; a text that looks like a number has quotes"),
+        ("datasets.demo.subset", "[]", r"at least 1 member, not \[\]"),
         ("datasets.demo.language", "EN", "did you mean 'en'"),
         ("datasets.demo.captions", "all", "for the adapters msvd, not 'demo'"),
         ("datasets.demo.videos", "[a]", "a path, which is a text"),
