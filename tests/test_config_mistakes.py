@@ -244,6 +244,14 @@ def test_a_misread_number_that_another_file_replaces_is_no_mistake(tmp_path: Pat
         config.parse(config_file.load(files[::-1]), places.read(files[::-1]))
 
 
+def test_numbers_of_a_file_that_holds_more_than_the_workflows_keys_are_its_own(tmp_path: Path) -> None:
+    """A module has a part of the file: the other keys are those of the user's own rules."""
+    path = tmp_path / "config.yaml"
+    path.write_text("time: 1:30\nseed: 010\ncorpora: {datasets: {demo: {adapter: demo}}, suites: {mlvp: }, seed: 3}\n")
+    part = config_file.load([path])["corpora"]
+    assert config.parse(part, places.read([path])).seed == 3
+
+
 # --- what is no mistake ----------------------------------------------------------------------------------------------
 
 
