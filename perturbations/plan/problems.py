@@ -52,7 +52,7 @@ def problem(key: str, text: str) -> Problem:
     return Problem(tuple(key.split(".")), text)
 
 
-def raise_all(problems: Iterable[Problem], what: str = "config.yaml is not valid", places: Places = NOWHERE) -> None:
+def raise_all(problems: Iterable[Problem], what: str = "", places: Places = NOWHERE) -> None:
     """Raise `ConfigError` with one line per problem, each once, in the order of the files' lines; nothing without any.
 
     What is written nowhere, as a missing key at the top, comes first.
@@ -63,7 +63,9 @@ def raise_all(problems: Iterable[Problem], what: str = "config.yaml is not valid
     if len(lines) > MOST_PROBLEMS:
         lines[MOST_PROBLEMS:] = [f"and {len(lines) - MOST_PROBLEMS} more"]
     if lines:
-        raise ConfigError(f"{what}:\n" + "\n".join(f"  {line}" for line in lines)) from None
+        raise ConfigError(
+            f"{what or f'{places.title} is not valid'}:\n" + "\n".join(f"  {line}" for line in lines)
+        ) from None
 
 
 def _unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
