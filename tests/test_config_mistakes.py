@@ -210,6 +210,7 @@ def test_a_wrong_dataset_is_not_told_as_unknown_where_it_is_named(tmp_path: Path
         ("suites.mlvp.parameters.fog.1.decay", "1:30", "YAML reads 1:30 as 90"),
         ("datasets.my-set", "{adapter: demo}", "a name has lower-case letters, digits and `_`, a letter first"),
         ("datasets.demo.subset", "[7020]", "valid string, not 7020; a text that looks like a number has quotes"),
+        ("datasets.demo.subset", "[]", r"at least 1 member, not \[\]"),
         ("datasets.demo.language", "EN", "did you mean 'en'"),
         ("datasets.demo.captions", "all", "for the adapters msvd, not 'demo'"),
         ("datasets.demo.videos", "[a]", "a path, which is a text"),
@@ -241,6 +242,14 @@ def test_a_misread_number_that_another_file_replaces_is_no_mistake(tmp_path: Pat
     assert config.parse(config_file.load(files), places.read(files)).seed == 10
     with pytest.raises(ConfigError, match="YAML reads 010 as 8"):
         config.parse(config_file.load(files[::-1]), places.read(files[::-1]))
+
+
+def test_numbers_of_a_file_that_holds_more_than_the_workflows_keys_are_its_own(tmp_path: Path) -> None:
+    """A module has a part of the file: the other keys are those of the user's own rules."""
+    path = tmp_path / "config.yaml"
+    path.write_text("time: 1:30\nseed: 010\ncorpora: {datasets: {demo: {adapter: demo}}, suites: {mlvp: }, seed: 3}\n")
+    part = config_file.load([path])["corpora"]
+    assert config.parse(part, places.read([path])).seed == 3
 
 
 # --- what is no mistake ----------------------------------------------------------------------------------------------

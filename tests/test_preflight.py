@@ -233,6 +233,26 @@ def test_too_little_space_stops_the_run_and_too_tight_space_is_a_warning(
         assert f"{share * 2:.1f} GB free" in line
 
 
+@pytest.mark.parametrize("obstacle", ["file", "dangling link", "read-only"])
+def test_results_must_have_a_folder_that_can_be_written(
+    project: Project, obstacle: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project.root / "corpora" / "tiny"
+    folder.parent.mkdir()
+    if obstacle == "file":
+        folder.write_text("not a folder")
+    elif obstacle == "dangling link":
+        folder.symlink_to("nowhere")
+    else:
+        folder.mkdir()
+        # Root may write everywhere: permissions are those of another user.
+        monkeypatch.setattr(preflight.os, "access", lambda path, mode: Path(path) != Path("corpora/tiny"))
+    what = "not writable" if obstacle == "read-only" else "no folder"
+    assert summary_of(project, "mlvp_tiny").errors == [f"disk: corpora/tiny is {what}"]
+    project.config["storage"] = {"tier": "recipe"}
+    assert not summary_of(project, "mlvp_tiny").errors, "recipes store no clips"
+
+
 def test_a_link_to_a_larger_disk_must_be_named(
     project: Project, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

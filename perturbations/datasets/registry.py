@@ -71,7 +71,9 @@ class Dataset(Strict):
         json_schema_extra=_with_languages,
     )
     columns: Columns = Field(default_factory=Columns, description="folder: the caption table's columns")
-    subset: tuple[str, ...] | None = Field(None, description="only these item ids; everything else is not listed")
+    subset: tuple[str, ...] | None = Field(
+        None, min_length=1, description="only these item ids; everything else is not listed"
+    )
     clips: Whole = Field(8, ge=1, le=10_000, description="demo: how many clips to draw")
     donors: str | None = Field(
         None, description="the dataset whose clips event insertion takes segments from; the default is this one itself"

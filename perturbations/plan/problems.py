@@ -52,7 +52,7 @@ def problem(key: str, text: str) -> Problem:
     return Problem(tuple(key.split(".")), text)
 
 
-def raise_all(problems: Iterable[Problem], what: str = "config.yaml is not valid", places: Places = NOWHERE) -> None:
+def raise_all(problems: Iterable[Problem], what: str = "", places: Places = NOWHERE) -> None:
     """Raise `ConfigError` with one line per problem, each once, in the order of the files' lines; nothing without any.
 
     What is written nowhere, as a missing key at the top, comes first.
@@ -63,7 +63,9 @@ def raise_all(problems: Iterable[Problem], what: str = "config.yaml is not valid
     if len(lines) > MOST_PROBLEMS:
         lines[MOST_PROBLEMS:] = [f"and {len(lines) - MOST_PROBLEMS} more"]
     if lines:
-        raise ConfigError(f"{what}:\n" + "\n".join(f"  {line}" for line in lines)) from None
+        raise ConfigError(
+            f"{what or f'{places.title} is not valid'}:\n" + "\n".join(f"  {line}" for line in lines)
+        ) from None
 
 
 def _unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
@@ -72,12 +74,21 @@ def _unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
     return f"{what} {short(value)}; known: {', '.join(names) or 'none'}{hint}"
 
 
-def of_numbers(places: Places) -> list[Problem]:
-    """Numbers that YAML reads as others than a reader does."""
+def of_numbers(raw: object, places: Places) -> list[Problem]:
+    """Numbers that YAML reads as others than a reader does. Other numbers of the files are not the workflow's."""
     return [
         Problem(key, f"YAML reads {written} as {value}: write {value} if that is meant; a text has quotes: '{written}'")
         for key, (written, value) in places.misread.items()
+        if str(_value(raw, key)) == value
     ]
+
+
+def _value(raw: object, key: Key) -> object:
+    """The value at a key's path; None where there is none."""
+    for part in key:
+        members = raw.items() if isinstance(raw, Mapping) else enumerate(raw) if isinstance(raw, list) else ()
+        raw = next((value for name, value in members if str(name) == part), None)
+    return raw
 
 
 def of_datasets(config: Config) -> list[Problem]:
