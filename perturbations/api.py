@@ -70,7 +70,8 @@ def perturb(
         severity: 1 to 5; 0 gives a copy of the clip.
         seed: the first part of the realization's key; the same key gives the same frames, as in a corpus.
         item_id: the second part of the key, the clip's name.
-        fps: frames per second; only perturbations of time and bitrate depend on it.
+        fps: frames per second; only perturbations of time and bitrate depend on it. Of a video whose frames are not
+            evenly spaced in time, they differ from a corpus, which encodes the frames at their own times.
         dataset: the third part of the key.
         variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
         donors: the clips that event insertion may take a segment from, with the same frame rate.
@@ -89,6 +90,7 @@ def perturb(
     entry = registry.get(name, variant)
     if entry.kind != "video":
         raise UnknownPerturbationError(f"{name} perturbs captions, not videos; use perturb_text")
+    severity, seed = _plain_int(severity), _plain_int(seed)
     if severity == 0:
         return frames.copy()
     recipe = make(entry, severity, seed=seed, storage=Unstored())
@@ -202,9 +204,15 @@ def perturb_text(
         raise TypeError(f"a caption must be a str, not {type(text).__name__}: {short(text)}")
     entry = text_entry(name, variant)
     caption = ListedCaption(caption_id=item_id, item_id=item_id, text=text)
+    severity, seed = _plain_int(severity), _plain_int(seed)
     return next(
         perturb_captions([caption], entry.key, severity, seed=seed, dataset=dataset, variant=variant, backend=backend)
     )
+
+
+def _plain_int(value: int) -> int:
+    """A whole number of a DataFrame's row, which may be NumPy's, as Python's; others refuse what is none."""
+    return index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else value
 
 
 def _check_clip(frames: Frames, fps: float) -> None:

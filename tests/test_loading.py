@@ -349,6 +349,17 @@ def test_bad_videos_and_names_are_refused() -> None:
         Transform("mlvp/fog", 1, layout="HWC")  # type: ignore[arg-type]
 
 
+def test_severities_of_tables_are_whole_numbers_too() -> None:
+    severity, seed = np.array([3, 7], np.int64)
+    expected = perturb(FRAMES, "mlvp/fog", 3, seed=7, item_id="v", fps=25.0)
+    np.testing.assert_array_equal(perturb(FRAMES, "mlvp/fog", severity, seed=seed, item_id="v", fps=25.0), expected)
+    np.testing.assert_array_equal(Transform("mlvp/fog", severity, seed=7)(FRAMES, "v"), expected)
+    text = perturbations.perturb_text("a dog runs", "mm_robustness/keyboard", severity, seed=seed, item_id="c")
+    assert text == perturbations.perturb_text("a dog runs", "mm_robustness/keyboard", 3, seed=7, item_id="c")
+    with pytest.raises(ValueError, match="not torch.bfloat16"):
+        Transform("mlvp/fog", 3)(torch.zeros(2, 3, 8, 8, dtype=torch.bfloat16), "v")
+
+
 def test_the_public_names_load_when_used() -> None:
     assert perturbations.Corpus is Corpus
     assert perturbations.Transform is Transform
