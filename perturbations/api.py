@@ -256,7 +256,8 @@ def open_clip(row: object, indices: Iterable[int] | None = None, reader: Reader 
 
     Raises:
         ManifestError: the row is quarantined, or has no `frames_sha256` for decord.
-        MediaError: a file is missing or changed, or decord gives other frames.
+        MediaError: a file is missing, damaged or of another size than the row says, the content of a source changed,
+            or decord gives other frames. `perturb verify` compares the content of stored files.
         IndexError: the row does not hold a requested position.
         BackendError: decord is not installed.
         TypeError: a position is no whole number.
@@ -270,6 +271,16 @@ def open_clip(row: object, indices: Iterable[int] | None = None, reader: Reader 
     clip = typed_row(row)
     if clip.status != COMPLETE:
         raise ManifestError(f"{clip.item_id!r} is not complete but {clip.status}: {clip.error}")
+    try:
+        return _frames_of(clip, indices, reader)
+    except MediaError as error:
+        path = clip.path or ""
+        if path in str(error):
+            raise
+        raise MediaError(f"{path}: {error}") from error
+
+
+def _frames_of(clip: ClipRow | SourceRow, indices: Sequence[int] | None, reader: Reader) -> Frames:
     if isinstance(clip, SourceRow):
         assert isinstance(clip, CompleteSource)
         source = source_of(clip)
@@ -302,7 +313,11 @@ def _decoded(clip: Clip, only: set[int] | None, reader: Reader, row: ClipRow | S
 def _stored_file(row: ClipRow) -> Path:
     if row.path is None:
         raise ManifestError(f"the row of {row.item_id!r} names no file")
-    return Path(row.path)
+    path = Path(row.path)
+    # To hash every file whenever it is read would take longer than to decode a few of its frames.
+    if row.bytes is not None and path.is_file() and (held := path.stat().st_size) != row.bytes:
+        raise MediaError(f"{path} is not the file that the row describes: {held:,} bytes, not {row.bytes:,}")
+    return path
 
 
 def _only(indices: Sequence[int] | None, held: int) -> set[int] | None:

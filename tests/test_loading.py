@@ -121,6 +121,23 @@ def test_a_corpus_is_filtered(corpus: Corpus) -> None:
     assert [clip.item_id for clip in noisy.clean] == sorted(ITEMS)
 
 
+def test_a_file_that_is_gone_damaged_or_another_is_named(tree: Path, tmp_path: Path) -> None:
+    shutil.copytree(tree, tmp_path / "tree")
+    stored = Corpus(tmp_path / "tree/manifests/data/mlvp").where(perturbation="gaussian_noise", item="video1")[0]
+    path = Path(stored.path)
+    whole, other = path.read_bytes(), next(file for file in path.parent.glob("*.mp4") if file != path).read_bytes()
+    assert len(whole) != len(other)
+    path.write_bytes(other)
+    with pytest.raises(MediaError, match=re.escape(str(path)) + " is not the file that the row describes"):
+        stored.frames()
+    path.write_bytes(bytes(len(whole)))
+    with pytest.raises(MediaError, match=re.escape(str(path)) + ": "):
+        stored.sampled(2)
+    path.unlink()
+    with pytest.raises(MediaError, match=re.escape(str(path)) + ": no such file"):
+        stored.frames()
+
+
 def test_a_corpus_takes_what_numpy_and_pandas_hold(corpus: Corpus, tree: Path) -> None:
     table = read_manifest(tree / "manifests/data/mlvp/videos.parquet")
     assert len(corpus.where(severity=table["severity"].max())) == len(corpus.where(severity=3)) == len(ITEMS)
