@@ -70,7 +70,8 @@ def perturb(
         severity: 1 to 5; 0 gives a copy of the clip.
         seed: the first part of the realization's key; the same key gives the same frames, as in a corpus.
         item_id: the second part of the key, the clip's name.
-        fps: frames per second; only perturbations of time and bitrate depend on it.
+        fps: frames per second; only perturbations of time and bitrate depend on it. Of a video whose frames are not
+            evenly spaced in time, they differ from a corpus, which encodes the frames at their own times.
         dataset: the third part of the key.
         variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
         donors: the clips that event insertion may take a segment from, with the same frame rate.
@@ -89,6 +90,7 @@ def perturb(
     entry = registry.get(name, variant)
     if entry.kind != "video":
         raise UnknownPerturbationError(f"{name} perturbs captions, not videos; use perturb_text")
+    severity, seed = _plain_int(severity), _plain_int(seed)
     if severity == 0:
         return frames.copy()
     recipe = make(entry, severity, seed=seed, storage=Unstored())
@@ -202,9 +204,15 @@ def perturb_text(
         raise TypeError(f"a caption must be a str, not {type(text).__name__}: {short(text)}")
     entry = text_entry(name, variant)
     caption = ListedCaption(caption_id=item_id, item_id=item_id, text=text)
+    severity, seed = _plain_int(severity), _plain_int(seed)
     return next(
         perturb_captions([caption], entry.key, severity, seed=seed, dataset=dataset, variant=variant, backend=backend)
     )
+
+
+def _plain_int(value: int) -> int:
+    """A whole number of a DataFrame's row, which may be NumPy's, as Python's; others refuse what is none."""
+    return index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else value
 
 
 def _check_clip(frames: Frames, fps: float) -> None:
@@ -248,7 +256,8 @@ def open_clip(row: object, indices: Iterable[int] | None = None, reader: Reader 
 
     Raises:
         ManifestError: the row is quarantined, or has no `frames_sha256` for decord.
-        MediaError: a file is missing or changed, or decord gives other frames.
+        MediaError: a file is missing, damaged or of another size than the row says, the content of a source changed,
+            or decord gives other frames. `perturb verify` compares the content of stored files.
         IndexError: the row does not hold a requested position.
         BackendError: decord is not installed.
         TypeError: a position is no whole number.
@@ -262,6 +271,16 @@ def open_clip(row: object, indices: Iterable[int] | None = None, reader: Reader 
     clip = typed_row(row)
     if clip.status != COMPLETE:
         raise ManifestError(f"{clip.item_id!r} is not complete but {clip.status}: {clip.error}")
+    try:
+        return _frames_of(clip, indices, reader)
+    except MediaError as error:
+        path = clip.path or ""
+        if path in str(error):
+            raise
+        raise MediaError(f"{path}: {error}") from error
+
+
+def _frames_of(clip: ClipRow | SourceRow, indices: Sequence[int] | None, reader: Reader) -> Frames:
     if isinstance(clip, SourceRow):
         assert isinstance(clip, CompleteSource)
         source = source_of(clip)
@@ -294,7 +313,11 @@ def _decoded(clip: Clip, only: set[int] | None, reader: Reader, row: ClipRow | S
 def _stored_file(row: ClipRow) -> Path:
     if row.path is None:
         raise ManifestError(f"the row of {row.item_id!r} names no file")
-    return Path(row.path)
+    path = Path(row.path)
+    # To hash every file whenever it is read would take longer than to decode a few of its frames.
+    if row.bytes is not None and path.is_file() and (held := path.stat().st_size) != row.bytes:
+        raise MediaError(f"{path} is not the file that the row describes: {held:,} bytes, not {row.bytes:,}")
+    return path
 
 
 def _only(indices: Sequence[int] | None, held: int) -> set[int] | None:
