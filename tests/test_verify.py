@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import clips
 import numpy as np
@@ -19,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import faults
 
 from perturbations.engine import pipeline
-from perturbations.errors import ManifestError
+from perturbations.errors import ManifestError, OutputError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS
 from perturbations.plan import recipe
@@ -191,6 +192,29 @@ def test_one_place_that_cannot_be_mended_does_not_stop_the_others(tree: Path, mo
     assert any("folder" in finding for finding in left)
     assert (first / "mine.txt").read_text() == "mine"
     assert second.read_bytes() == whole
+
+
+def test_a_manifest_that_cannot_be_written_does_not_hide_what_was_found(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _lose_rows(tree)
+    _halve(tree / "manifests/tiny/mlvp/mixed_types.parquet")
+    written = files.write
+
+    def refused(path: Path, *arguments: Any) -> None:
+        if path.name == "videos.parquet":
+            raise OutputError(f"cannot write {path}: Read-only file system")
+        written(path, *arguments)
+
+    monkeypatch.setattr(files, "write", refused)
+    monkeypatch.chdir(tree)
+    summaries = {
+        str(summary.path): summary for summary in run.verify([Path("manifests")], run.Options(1, 60, True, True))
+    }
+    problems = [finding.problem for finding in summaries["manifests/tiny/mlvp/videos.parquet"].findings]
+    assert "the row is missing" in problems
+    assert any("it cannot be repaired: cannot write" in problem for problem in problems)
+    assert summaries["manifests/tiny/mlvp/mixed_types.parquet"].findings
 
 
 def test_fast_looks_at_hashes_and_renders_nothing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from perturbations.engine import supervise
-from perturbations.errors import ManifestError, UnknownPerturbationError
+from perturbations.errors import ManifestError, OutputError, UnknownPerturbationError
 from perturbations.manifest import files, machine, sets, skipped
 from perturbations.manifest.kinds import (
     ANALYSES,
@@ -99,6 +99,8 @@ def verify(paths: Sequence[Path], options: Options) -> Iterator[Summary]:
             # The expected rows cannot be computed where the rows of other manifests contradict each other.
             problem = f"its rows and its neighbours' do not fit together: {type(error).__name__}: {error}"
             summary.findings.append(Finding(manifest.path, "", problem))
+        except OutputError as error:  # what was found is told, and the other manifests are verified
+            summary.findings.append(Finding(manifest.path, "", f"it cannot be repaired: {error}"))
         summary.findings = list(dict.fromkeys(summary.findings))
         yield summary
     damaged: dict[Path, list[Finding]] = defaultdict(list)
