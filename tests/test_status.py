@@ -201,6 +201,22 @@ def test_parts_of_captions_and_evaluations(root: Path) -> None:
     assert (adaptation.suite, adaptation.done, adaptation.total) == ("key", 1, 2)
 
 
+def test_captions_that_cannot_be_used_are_counted_once(root: Path) -> None:
+    work = root / "work" / "d"
+    (work / "captions").mkdir()
+    (work / "captions" / "s1.jsonl").write_text("{}\n")
+    rejected = [
+        {"item_id": name, "split": "", "error": "the caption is empty", "missing": False} for name in ("t1", "t2")
+    ]
+    (work / "rejected_captions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in rejected))
+    before = status.collect(root).failures
+    for suite in ("mm_robustness", "msrvtt_p"):
+        listed.write_recipes(work / suite / "captions" / "recipes.jsonl", {"typos/1": "{}"})
+    collected = status.collect(root)
+    (failure,) = set(collected.failures) - set(before)
+    assert (failure.dataset, failure.stage, failure.items) == ("d", "captions", ("t1", "t2"))
+
+
 def running(root: Path) -> None:
     """The folder of a run that goes on."""
     log = root / ".snakemake" / "log" / "2001-01-01T000000.000001.snakemake.log"

@@ -132,8 +132,11 @@ class _Collection:
                 counted = self._of_clips(suite, "videos", places, complete)
                 counted.planned = planned
                 yield counted
-        for suite in filter(_ID.fullmatch, suites):
-            yield from self._captions(suite)
+        of_captions = [counted for suite in filter(_ID.fullmatch, suites) for counted in self._captions(suite)]
+        if of_captions:
+            lines = [line for line in files.lines(self._work / "rejected_captions.jsonl") if line.strip()]
+            of_captions[0].failures += [self._rejected(line, "captions") for line in lines]
+        yield from of_captions
         yield from self._evaluations()
 
     # --- clips --------------------------------------------------------------------------------------------------------
@@ -150,18 +153,18 @@ class _Collection:
         rejected = [line for line in files.lines(self._work / "rejected.jsonl") if line.strip()]
         count.failed += len(rejected)
         count.total += len(rejected)
-        counted.failures += [self._rejected(line) for line in rejected]
+        counted.failures += [self._rejected(line, "annotation") for line in rejected]
         counted.counts = {"": count}
         return counted
 
-    def _rejected(self, line: bytes) -> Failed:
+    def _rejected(self, line: bytes, stage: str) -> Failed:
         import json
 
         try:
             item = json.loads(line)
-            return Failed(self._name, None, "annotation", str(item["item_id"]), str(item["error"]))
+            return Failed(self._name, None, stage, str(item["item_id"]), str(item["error"]))
         except (ValueError, KeyError, TypeError, RecursionError):
-            return Failed(self._name, None, "annotation", "", "the list of rejected items is damaged")
+            return Failed(self._name, None, stage, "", "the list of rejected items is damaged")
 
     def _of_clips(
         self, suite: str | None, stage: str, places: Mapping[str, Path], shards: Mapping[str, int]
