@@ -180,6 +180,9 @@ def fitted(key: costs.Key, batches: Batches, clip_s: float) -> costs.Cost:
     if not clean.all():
         return costs.Cost(per_pixel=float(sizes.sum() / stored.sum()), **times)
     design = np.stack([stored, clean - keys, keys], axis=1) / sizes[:, None]  # relative errors count
+    if key[3] == "frames" and entry and entry.method == "temporal":  # the clean clip's own frames, some of them often
+        per_clean, per_key = nnls(design[:, 1:], np.ones(len(sizes)))[0]
+        return costs.Cost(per_clean=float(per_clean), per_key=float(per_key), **times)
     alike = ALIKE * np.array([[0.0, 1.0, -1.0]]) * (keys / sizes).mean()
     per_pixel, per_clean, per_key = nnls(np.concatenate([design, alike]), np.append(np.ones(len(sizes)), 0.0))[0]
     return costs.Cost(per_pixel=float(per_pixel), per_clean=float(per_clean), per_key=float(per_key), **times)

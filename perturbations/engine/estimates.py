@@ -195,7 +195,8 @@ def of_captions(config: configuration.Config, wanted: Wanted) -> Time:
     """The estimate of a run's perturbed captions."""
     backend, on_gpu = config.backends.captions.backend, config.backends.device != "cpu"
     sizes: dict[tuple[str, str], int] = {}
-    cpu_s, guessed_s = 0.0, 0.0
+    corpora = {(job.collection, job.suite) for job in wanted.captions}
+    cpu_s, guessed_s = caption_costs.CORPUS_S * len(corpora), 0.0
     for job in wanted.captions:
         place = job.collection, job.shard
         if place not in sizes:
@@ -229,7 +230,7 @@ def of_evaluations(config: configuration.Config, wanted: Wanted, surveyed: Mappi
     for name, collection in known.items():
         if not collection.volumes:
             _measure(config, name, collection, tier)
-    cpu_s = evaluation_costs.TRAIN_S * wanted.trains + evaluation_costs.CHECK_S * wanted.evaluates
+    cpu_s = evaluation_costs.TRAIN_S * wanted.trains + evaluation_costs.CHECK_S * wanted.checks_model
     for job in wanted.evaluations:
         clip = _mean(known[job.dataset])
         perturbed_s = evaluation_costs.read_s(config, tier, clip)

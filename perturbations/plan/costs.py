@@ -24,9 +24,9 @@ DEMO = "demo"
 """The name of the lines of clips that the package draws: `per_pixel` and `per_key` are a clean clip's."""
 
 _UNSTORED, _USUAL = "recipe", "high"
-JOB_S = 1.0
+JOB_S = 0.75
 """CPU seconds of starting a job's process, with its imports."""
-CORPUS_S = 10.0
+CORPUS_S = 5.0
 """CPU seconds of a corpus's manifests, contact sheet and page; more where it is large, but a small part of it."""
 
 

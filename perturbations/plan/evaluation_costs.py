@@ -12,7 +12,7 @@ from perturbations.plan.costs import Volume
 from perturbations.system.storage import PROFILES
 from perturbations.tta.methods import registry as methods
 
-TRAIN_S = 135.0
+TRAIN_S = 95.0
 """Of training the demo's encoder."""
 
 CHECK_S = 5.6
