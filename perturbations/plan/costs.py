@@ -41,6 +41,7 @@ class Cost:
         per_second: bytes per second, of encoders that are given a bitrate.
         cpu_s: CPU seconds per million pixels of the clean clip.
         stored_s: CPU seconds per million pixels of the frames that are stored, where they are sampled.
+        large_s: CPU seconds in addition per million pixels of large frames, each of which gets new memory.
         clip_s: CPU seconds per clip, however short: what is compared with the clean clip, programs that are started.
     """
 
@@ -50,11 +51,14 @@ class Cost:
     per_second: float = 0.0
     cpu_s: float = 0.0
     stored_s: float = 0.0
+    large_s: float = 0.0
     clip_s: float = 0.0
 
     def seconds_of(self, volume: Volume) -> float:
         """The CPU seconds of making clips."""
         of_pixels = self.cpu_s * volume.pixels + self.stored_s * volume.stored_pixels
+        if volume.frame_pixels > LARGE * volume.clips:
+            of_pixels += self.large_s * volume.pixels
         return of_pixels / 1e6 + self.clip_s * volume.clips
 
     def bytes_of(self, volume: Volume, clean: Clean) -> float:
@@ -62,6 +66,9 @@ class Cost:
         per_pixel = self.per_pixel + self.per_clean * (clean.per_pixel - clean.keys) + self.per_key * clean.keys
         return volume.stored_pixels * per_pixel + volume.seconds * self.per_second
 
+
+LARGE = 200_000
+"""Pixels from which a frame is large."""
 
 FIGURES = tuple(each.name for each in fields(Cost))
 """The columns of `costs.csv` after those that name the scenario."""
@@ -161,6 +168,7 @@ def _changed(measured: Cost, key: str, variant: str, at: int, severity: int) -> 
         per_second=measured.per_second * size,
         cpu_s=measured.cpu_s * time,
         stored_s=measured.stored_s * time,
+        large_s=measured.large_s,
         clip_s=measured.clip_s,
     )
 
