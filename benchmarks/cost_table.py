@@ -26,6 +26,8 @@ DECODE_S = 0.0045
 """CPU seconds per million pixels of a clip that is decoded, where only sampled frames are perturbed."""
 STORED_S = 0.045
 """CPU seconds per million pixels of sampled frames that are stored, where all frames of a clip are perturbed."""
+CLIP_S = {"pixel": 0.05, "temporal": 0.05, "codec": 0.16}
+"""CPU seconds per clip that do not grow with its length, at most, by method: `costs.py parts`."""
 LARGE_S = 0.009
 """CPU seconds per million pixels that large frames take in addition: tampering as `recipe` took .012 with frames of
 320x240 to 426x240 and .022 with frames of 640x480 to 1280x720."""
@@ -94,11 +96,11 @@ def clip_times(scenarios: Mapping[costs.Key, Batches]) -> dict[Group, float]:
     for key, batches in scenarios.items():
         if not _is_other(key) and len(batches) > 1:
             groups.setdefault(_group(key), []).append((key, batches))
-    return {group: _best_clip_s(members) for group, members in groups.items()}
+    return {group: _best_clip_s(members, CLIP_S[group[1]]) for group, members in groups.items()}
 
 
-def _best_clip_s(members: Sequence[tuple[costs.Key, Batches]]) -> float:
-    candidates = np.arange(0.0, 0.3, 0.002)
+def _best_clip_s(members: Sequence[tuple[costs.Key, Batches]], most: float) -> float:
+    candidates = np.arange(0.0, most, 0.002)
 
     def error(clip_s: float) -> float:
         return float(sum(_of_pixels(key, batches, clip_s)[1] for key, batches in members))
