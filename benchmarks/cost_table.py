@@ -31,6 +31,8 @@ CLIP_S = {"pixel": 0.05, "temporal": 0.05, "codec": 0.16}
 LARGE_S = 0.009
 """CPU seconds per million pixels that large frames take in addition: tampering as `recipe` took .012 with frames of
 320x240 to 426x240 and .022 with frames of 640x480 to 1280x720."""
+LEAST_S = 0.003
+"""CPU seconds per million pixels, at least, of a clip whose frames are all decoded."""
 WRITTEN_S = 0.01
 """CPU seconds per million pixels of sampled frames, at least: they are written without loss."""
 SAMPLED = 12
@@ -120,7 +122,7 @@ def _of_pixels(key: costs.Key, batches: Batches, clip_s: float) -> tuple[float, 
         rest.append(seconds - known)
         used.append(seconds)
     x, y = np.array(sizes) / np.array(used), np.array(rest) / np.array(used)  # relative errors count
-    slope = max(0.0, float(x @ y / (x @ x)))
+    slope = max(0.0 if key[3] == "frames" else LEAST_S, float(x @ y / (x @ x)))
     return slope, float(np.abs(slope * x - y).sum())
 
 

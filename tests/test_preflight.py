@@ -58,7 +58,9 @@ def test_a_held_frame_costs_as_many_key_frames_as_any() -> None:
 
 def test_reading_clips_without_storing_takes_time_by_their_pixels() -> None:
     for entry in registry.perturbations("tampering", "video"):
-        short, long = (costs.cost(entry, 3, "recipe").seconds_of(Volume(1, pixels)) for pixels in (1e6, 30e6))
+        short, long = (
+            costs.cost(entry, 3, "recipe").seconds_of(Volume(1, pixels, 1, 0, 921_600)) for pixels in (1e6, 30e6)
+        )
         assert 0.2 < long < 1.2
         assert long > 5 * short
 
