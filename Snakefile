@@ -37,9 +37,17 @@ configfile: "config.yaml"
 try:
     # The folder of a module's `prefix`; otherwise the working directory.
     PREFIX = workplace.of_module(workflow.modifier.path_modifier.replace_prefix)
-    CONFIG = configuration.parse(
-        config, places.read(CONFIG_FILES, workflow.config_settings.config), PREFIX
-    )
+    if workflow.modifier.skip_configfile:  # a module with `config:`
+        PLACES = places.of_module(
+            workflow.modifier.namespace,
+            config,
+            workflow.modifier_stack[0].globals["config"],
+            map(Path, [*workflow.configfiles, *workflow.overwrite_configfiles]),
+            workflow.config_settings.config,
+        )
+    else:
+        PLACES = places.read(CONFIG_FILES, workflow.config_settings.config)
+    CONFIG = configuration.parse(config, PLACES, PREFIX)
 except PerturbationError as error:
     raise WorkflowError(shown.lines(str(error))) from None
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
+from operator import index
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +70,8 @@ def perturb(
         severity: 1 to 5; 0 gives a copy of the clip.
         seed: the first part of the realization's key; the same key gives the same frames, as in a corpus.
         item_id: the second part of the key, the clip's name.
-        fps: frames per second; only perturbations of time and bitrate depend on it.
+        fps: frames per second; only perturbations of time and bitrate depend on it. Of a video whose frames are not
+            evenly spaced in time, they differ from a corpus, which encodes the frames at their own times.
         dataset: the third part of the key.
         variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
         donors: the clips that event insertion may take a segment from, with the same frame rate.
@@ -88,6 +90,7 @@ def perturb(
     entry = registry.get(name, variant)
     if entry.kind != "video":
         raise UnknownPerturbationError(f"{name} perturbs captions, not videos; use perturb_text")
+    severity, seed = _plain_int(severity), _plain_int(seed)
     if severity == 0:
         return frames.copy()
     recipe = make(entry, severity, seed=seed, storage=Unstored())
@@ -201,9 +204,15 @@ def perturb_text(
         raise TypeError(f"a caption must be a str, not {type(text).__name__}: {short(text)}")
     entry = text_entry(name, variant)
     caption = ListedCaption(caption_id=item_id, item_id=item_id, text=text)
+    severity, seed = _plain_int(severity), _plain_int(seed)
     return next(
         perturb_captions([caption], entry.key, severity, seed=seed, dataset=dataset, variant=variant, backend=backend)
     )
+
+
+def _plain_int(value: int) -> int:
+    """A whole number of a DataFrame's row, which may be NumPy's, as Python's; others refuse what is none."""
+    return index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else value
 
 
 def _check_clip(frames: Frames, fps: float) -> None:
@@ -228,15 +237,15 @@ def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: s
         return np.stack([frame.image for frame in rendering.render(recipe, source)])
 
 
-def open_clip(row: object, indices: Sequence[int] | None = None, reader: Reader = "pyav") -> Frames:
+def open_clip(row: object, indices: Iterable[int] | None = None, reader: Reader = "pyav") -> Frames:
     """Read or render the frames of one manifest row, in any storage tier.
 
     Args:
         row: a row of `read_manifest` (a DataFrame row, a named tuple or a dict): a perturbed clip of a `videos`
             manifest, or a clean clip of a `sources` manifest. A row of the tier `recipe` is rendered now, from its
             source video. A row of the tier `frames` holds only the sampled frames.
-        indices: which frames to return, as positions in the row's clip; None returns all. Use it for long clips, which
-            do not fit in memory.
+        indices: which frames to return, as positions in the row's clip: a list, an array or a tensor of whole numbers;
+            None returns all. Use it for long clips, which do not fit in memory.
         reader: what decodes the file of a `video` row or of a clean clip: "pyav", or "decord" for programs that have it
             (see `perturbations.media.decord_reader`). Both give the same frames: those of decord are compared with the
             row's `frames_sha256`, and refused where they differ. It changes nothing for `frames` rows, which nothing
@@ -247,16 +256,31 @@ def open_clip(row: object, indices: Sequence[int] | None = None, reader: Reader 
 
     Raises:
         ManifestError: the row is quarantined, or has no `frames_sha256` for decord.
-        MediaError: a file is missing or changed, or decord gives other frames.
+        MediaError: a file is missing, damaged or of another size than the row says, the content of a source changed,
+            or decord gives other frames. `perturb verify` compares the content of stored files.
         IndexError: the row does not hold a requested position.
         BackendError: decord is not installed.
-        ValueError: an unknown reader.
+        TypeError: a position is no whole number.
+        ValueError: an unknown reader, or no position in `indices`.
     """
     if reader not in READERS:
         raise ValueError(f"no reader {reader!r}; known: {', '.join(READERS)}")
+    indices = None if indices is None else [index(position) for position in indices]
+    if indices is not None and not indices:
+        raise ValueError("indices names no frame; None returns all")
     clip = typed_row(row)
     if clip.status != COMPLETE:
         raise ManifestError(f"{clip.item_id!r} is not complete but {clip.status}: {clip.error}")
+    try:
+        return _frames_of(clip, indices, reader)
+    except MediaError as error:
+        path = clip.path or ""
+        if path in str(error):
+            raise
+        raise MediaError(f"{path}: {error}") from error
+
+
+def _frames_of(clip: ClipRow | SourceRow, indices: Sequence[int] | None, reader: Reader) -> Frames:
     if isinstance(clip, SourceRow):
         assert isinstance(clip, CompleteSource)
         source = source_of(clip)
@@ -266,7 +290,7 @@ def open_clip(row: object, indices: Sequence[int] | None = None, reader: Reader 
     if tier == "frames":
         stack = framefile.read(_stored_file(clip))
         _only(indices, len(stack))
-        return stack if indices is None else stack[list(indices)]
+        return stack if indices is None else stack[indices]
     only = _only(indices, clip.frame_count)
     if tier == "video":
         path = _stored_file(clip)
@@ -289,15 +313,19 @@ def _decoded(clip: Clip, only: set[int] | None, reader: Reader, row: ClipRow | S
 def _stored_file(row: ClipRow) -> Path:
     if row.path is None:
         raise ManifestError(f"the row of {row.item_id!r} names no file")
-    return Path(row.path)
+    path = Path(row.path)
+    # To hash every file whenever it is read would take longer than to decode a few of its frames.
+    if row.bytes is not None and path.is_file() and (held := path.stat().st_size) != row.bytes:
+        raise MediaError(f"{path} is not the file that the row describes: {held:,} bytes, not {row.bytes:,}")
+    return path
 
 
 def _only(indices: Sequence[int] | None, held: int) -> set[int] | None:
     if indices is None:
         return None
-    for index in indices:
-        if not 0 <= index < held:
-            raise IndexError(f"the row holds {held} frames; there is no frame {index}")
+    for position in indices:
+        if not 0 <= position < held:
+            raise IndexError(f"the row holds {held} frames; there is no frame {position}")
     return set(indices)
 
 
@@ -305,7 +333,7 @@ def _collect(frames: Iterable[Frame], indices: Sequence[int] | None) -> Frames:
     images = {frame.position: frame.image for frame in frames}
     if missing := sorted(set(indices or ()) - set(images)):
         raise MediaError(f"the clip has {len(images)} frames; there is no frame {missing[0]}")
-    return np.stack([images[index] for index in (sorted(images) if indices is None else indices)])
+    return np.stack([images[position] for position in (sorted(images) if indices is None else indices)])
 
 
 def typed_row(row: object) -> ClipRow | SourceRow:

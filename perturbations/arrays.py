@@ -18,8 +18,10 @@ def uniform_indices(num_frames: int, total: int) -> list[int]:
     """The positions of `num_frames` of `total` frames: the middle of each of `num_frames` equal spans.
 
     The sampling of X-Pool and MLVP; a clip with fewer frames gives all of them and repeats the last one.
-    Raises `ValueError` when `total` is below 1.
+    Raises `ValueError` when `num_frames` or `total` is below 1.
     """
+    if num_frames < 1:
+        raise ValueError(f"a sample has at least one frame, not {num_frames}")
     if total < 1:
         raise ValueError(f"a clip has at least one frame, not {total}")
     spans = min(num_frames, total)

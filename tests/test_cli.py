@@ -10,6 +10,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+import clips
 import cv2
 import numpy as np
 import pytest
@@ -18,9 +19,11 @@ from test_pipeline import scene, write_clip
 from perturbations.cli.main import main, parser
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS
-from perturbations.plan import config
+from perturbations.plan import config, recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
+from perturbations.system import storage
+from perturbations.verify import tree
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -86,6 +89,8 @@ def test_every_rule_calls_a_command_that_there_is() -> None:
         (["list", "backbone"], "did you mean backbones?"),
         (["export", "x", "--format", "hub", "-o", "y", "--cleann"], "did you mean --clean?"),
         (["verify", "--fsat=1"], "did you mean --fast?"),
+        (["check", "--config", "seed=1"], "did you mean --configfile?"),
+        (["init", ""], "the name is empty; `.` is the working directory"),
         (["verify", "--jobs", "two"], "must be a whole number, not 'two'"),
         (["verify", "--stall-limit", "nan"], "must be seconds above 0, not 'nan'"),
     ],
@@ -179,6 +184,23 @@ def test_verify_without_manifests_says_so(
     monkeypatch.chdir(tmp_path)
     assert run("verify") == 1
     assert "no such manifest: manifests" in capsys.readouterr().err
+
+
+def test_verify_knows_the_files_of_ids_with_two_dots(tmp_path: Path) -> None:
+    """`a..b` is a file name, and no way out of the folder; a reader of the finding would delete the file."""
+    folder = tmp_path / "corpora/d/mlvp/fog/3"
+    folder.mkdir(parents=True)
+    rows = []
+    wanted = recipe.make(registry.get("mlvp/fog"), 3, seed=0, storage=recipe.stored_video("lossless"))
+    for item_id in ("a..b", "wait..."):
+        path = folder / f"{storage.file_stem(item_id)}.mp4"
+        path.touch()
+        rows.append(clips.video_row(wanted, item_id=item_id, path=str(path.relative_to(tmp_path))))
+    rows.append(clips.video_row(wanted, item_id="out", path=f"corpora/../{folder.relative_to(tmp_path)}/out.mp4"))
+    (folder / "out.mp4").touch()
+    manifest = tmp_path / "manifests/d/mlvp/videos.parquet"
+    files.write(manifest, VIDEOS, rows, {"root": "../../.."})
+    assert [finding.place.name for finding in tree.strangers(tree.read([manifest]))] == ["out.mp4"]
 
 
 def test_verify_counts_files_that_no_row_names_by_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

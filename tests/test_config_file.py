@@ -67,6 +67,17 @@ def test_what_is_refused(content: str | bytes, message: str, tmp_path: Path) -> 
     assert len(str(caught.value)) < 500 + len(str(path))
 
 
+def test_all_keys_that_stand_twice_are_told_at_once(tmp_path: Path) -> None:
+    path = written(tmp_path, "a: 1\nb: {c: 1, d: 2, c: 3}\na: 2\n" + "".join(f"x{n % 30}: 0\n" for n in range(60)))
+    with pytest.raises(ConfigError) as caught:
+        config_file.check(path)
+    lines = str(caught.value).split("\n")
+    assert lines[0] == f"{path}, line 2: the key 'c' stands in line 2 already"
+    assert lines[1] == f"{path}, line 3: the key 'a' stands in line 1 already"
+    assert len(lines) == 21
+    assert lines[-1] == "and more"
+
+
 @pytest.mark.parametrize(
     "content",
     [

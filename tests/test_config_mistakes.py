@@ -195,6 +195,63 @@ def test_a_wrong_dataset_is_not_told_as_unknown_where_it_is_named(tmp_path: Path
     assert "datasets.more.adapter" in line
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("seed", "010", "YAML reads 010 as 8: write 8 if that is meant; a text has quotes: '010'"),
+        ("max_quarantine", "1:30", "YAML reads 1:30 as 90: write 90 if that is meant"),
+        ("stall_limit_s", "1e3", "valid integer, not '1e3'; write 1000 without quotes"),
+        ("shard_size", "'3'", "valid integer, not '3'; write 3 without quotes"),
+        ("suites.mlvp.severities", "1-3", r"a list, not '1-3'; a list has brackets: \[1, 2, 3\]"),
+        ("suites.mlvp.severities", "[]", r"at least 1 member, not \[\]"),
+        ("suites.mlvp.perturbations", "fog, snow", r"not 'fog, snow'; a list has brackets: \[fog, snow\]"),
+        ("suites.mlvp.perturbations", "[all]", "unknown 'all'; .*; `all` stands without brackets"),
+        ("suites.mlvp.parameters.fog.1.decay", "25e-1", "not '25e-1'; write 2.5 without quotes"),
+        ("suites.mlvp.parameters.fog.1.decay", "1:30", "YAML reads 1:30 as 90"),
+        ("datasets.my-set", "{adapter: demo}", "a name has lower-case letters, digits and `_`, a letter first"),
+        ("datasets.demo.subset", "[7020]", "valid string, not 7020; a text that looks like a number has quotes"),
+        ("datasets.demo.subset", "[]", r"at least 1 member, not \[\]"),
+        ("datasets.demo.language", "EN", "did you mean 'en'"),
+        ("datasets.demo.captions", "all", "for the adapters msvd, not 'demo'"),
+        ("datasets.demo.videos", "[a]", "a path, which is a text"),
+    ],
+)
+def test_what_is_meant_is_told(key: str, value: str, words: str, tmp_path: Path) -> None:
+    plain = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
+    inner: dict[str, Any] = plain
+    *around, last = key.split(".")
+    for name in around:
+        inner = inner.setdefault(name, {})
+    inner[last] = "HERE"
+    (line,) = told(tmp_path, yaml.safe_dump(plain).replace("HERE", value))
+    assert f": {key}" in line
+    assert re.search(words, line), line
+
+
+@pytest.mark.parametrize("value", ["0", "07", "+3", "1_000", "0x10", "'010'"])
+def test_numbers_that_everybody_reads_alike_are_taken(value: str, tmp_path: Path) -> None:
+    key = "split" if "'" in value else "max_quarantine"
+    parsed(tmp_path, f"datasets: {{demo: {{adapter: demo, {key}: {value}}}}}\nsuites: {{mlvp: {{}}}}\n")
+
+
+def test_a_misread_number_that_another_file_replaces_is_no_mistake(tmp_path: Path) -> None:
+    first, second = tmp_path / "config.yaml", tmp_path / "more.yaml"
+    first.write_text(PLAIN + "seed: 010\n")
+    second.write_text("seed: 10\n")
+    files = [first, second]
+    assert config.parse(config_file.load(files), places.read(files)).seed == 10
+    with pytest.raises(ConfigError, match="YAML reads 010 as 8"):
+        config.parse(config_file.load(files[::-1]), places.read(files[::-1]))
+
+
+def test_numbers_of_a_file_that_holds_more_than_the_workflows_keys_are_its_own(tmp_path: Path) -> None:
+    """A module has a part of the file: the other keys are those of the user's own rules."""
+    path = tmp_path / "config.yaml"
+    path.write_text("time: 1:30\nseed: 010\ncorpora: {datasets: {demo: {adapter: demo}}, suites: {mlvp: }, seed: 3}\n")
+    part = config_file.load([path])["corpora"]
+    assert config.parse(part, places.read([path])).seed == 3
+
+
 # --- what is no mistake ----------------------------------------------------------------------------------------------
 
 

@@ -113,6 +113,14 @@ def test_numbers_are_means_over_clips(stored: Path, tmp_path: Path) -> None:
     assert ">0.250</td>" in text
 
 
+def test_clips_that_failed_before_they_were_perturbed_count_as_in_the_card(stored: Path, tmp_path: Path) -> None:
+    rows = files.read_rows(stored, VIDEOS)
+    listed = {"listed": 3, "listed_sha256": "", "complete": 1, "quarantined": 2, "missing": 0, "scenarios": len(rows)}
+    described = stored.with_name("described.parquet")
+    files.write(described, VIDEOS, rows, {**ABOUT, "set": listed})
+    assert f"{len(rows)} of {3 * len(rows)} videos complete" in page_of(described, tmp_path / "page.html")
+
+
 def test_one_clip_that_did_not_change_does_not_make_the_mean_infinite(stored: Path, tmp_path: Path) -> None:
     known: dict[str, Any] = {"path": None, "storage": "recipe"}
     row = replace(files.read_rows(stored, VIDEOS)[0], **known)

@@ -365,6 +365,10 @@ def test_a_parquet_table_without_a_named_column_says_which(tmp_path: Path) -> No
         ("folder", "a.txt", b"x", ".parquet file"),
         ("folder", "a.parquet", b"x" * 100, "not a Parquet file"),
         ("folder", "a.json", b'[{"item_id": "x"}]', "entry 0: no 'caption'"),
+        ("folder", "a.json", b'{"item_id": "x", "caption": "y"}\n' * 2, "JSON lines have the extension .jsonl"),
+        ("folder", "a.csv", b"item_id;caption\nx;y\n", "['item_id;caption'], in which ';' separates the fields"),
+        ("folder", "a.csv", b"item_id\tcaption\nx\ty\n", "in which '\\t' separates the fields"),
+        ("folder", "a.csv", "item_id,caption\nx,y\n".encode("utf-16"), "byte 0; it is UTF-16: save it as UTF-8"),
     ],
 )
 def test_a_malformed_file_says_where(tmp_path: Path, adapter: str, name: str, content: bytes, message: str) -> None:

@@ -242,7 +242,7 @@ def test_a_missing_path_is_told_with_the_line_of_its_key(
     path = tmp_path / "config.yaml"
     path.write_text(
         "datasets:\n  tiny:\n    adapter: folder\n    annotations: captions.json\n    videos: nowhere\n"
-        "    subset: [lost]\nsuites: {mlvp: {severity: calibrated}}\n"
+        "    subset: [lost]\nsuites: {mlvp: {severity: calibrated}, mm_robustness: {}}\n"
         "backends: {frost: {images: no_frost}}\nevaluation:\n  pretrained: ./no_model\n"
     )
 

@@ -121,6 +121,41 @@ def test_a_corpus_is_filtered(corpus: Corpus) -> None:
     assert [clip.item_id for clip in noisy.clean] == sorted(ITEMS)
 
 
+def test_a_file_that_is_gone_damaged_or_another_is_named(tree: Path, tmp_path: Path) -> None:
+    shutil.copytree(tree, tmp_path / "tree")
+    stored = Corpus(tmp_path / "tree/manifests/data/mlvp").where(perturbation="gaussian_noise", item="video1")[0]
+    path = Path(stored.path)
+    whole, other = path.read_bytes(), next(file for file in path.parent.glob("*.mp4") if file != path).read_bytes()
+    assert len(whole) != len(other)
+    path.write_bytes(other)
+    with pytest.raises(MediaError, match=re.escape(str(path)) + " is not the file that the row describes"):
+        stored.frames()
+    path.write_bytes(bytes(len(whole)))
+    with pytest.raises(MediaError, match=re.escape(str(path)) + ": "):
+        stored.sampled(2)
+    path.unlink()
+    with pytest.raises(MediaError, match=re.escape(str(path)) + ": no such file"):
+        stored.frames()
+
+
+def test_a_corpus_takes_what_numpy_and_pandas_hold(corpus: Corpus, tree: Path) -> None:
+    table = read_manifest(tree / "manifests/data/mlvp/videos.parquet")
+    assert len(corpus.where(severity=table["severity"].max())) == len(corpus.where(severity=3)) == len(ITEMS)
+    assert len(corpus.where(severity=table["severity"].unique())) == len(corpus)
+    assert len(corpus.where(item=iter(ITEMS[:2]))) == 2 * len(corpus.where(item=ITEMS[0]))
+    for name in ("fog", "gaussian_noise"):  # rendered, stored
+        clip = corpus.where(perturbation=name, item="video1")[0]
+        few = clip.frames([3, 1])
+        for places in (np.array([3, 1]), torch.tensor([3, 1]), iter([3, 1])):
+            np.testing.assert_array_equal(clip.frames(places), few)
+        with pytest.raises(TypeError):
+            clip.frames([1.5])  # type: ignore[list-item]
+        with pytest.raises(ValueError, match="indices names no frame"):
+            clip.frames([])
+        with pytest.raises(ValueError, match="at least one frame, not 0"):
+            clip.sampled(0)
+
+
 def test_corpora_of_clean_clips_and_of_mixes(tree: Path) -> None:
     sources = Corpus(tree / "manifests/data")
     assert (len(sources), sources.perturbations, sources.severities) == (len(ITEMS), ["clean"], [0])
@@ -329,6 +364,17 @@ def test_bad_videos_and_names_are_refused() -> None:
         Transform("mm_robustness/word_swap", 1)
     with pytest.raises(ValueError, match="no layout 'HWC'"):
         Transform("mlvp/fog", 1, layout="HWC")  # type: ignore[arg-type]
+
+
+def test_severities_of_tables_are_whole_numbers_too() -> None:
+    severity, seed = np.array([3, 7], np.int64)
+    expected = perturb(FRAMES, "mlvp/fog", 3, seed=7, item_id="v", fps=25.0)
+    np.testing.assert_array_equal(perturb(FRAMES, "mlvp/fog", severity, seed=seed, item_id="v", fps=25.0), expected)
+    np.testing.assert_array_equal(Transform("mlvp/fog", severity, seed=7)(FRAMES, "v"), expected)
+    text = perturbations.perturb_text("a dog runs", "mm_robustness/keyboard", severity, seed=seed, item_id="c")
+    assert text == perturbations.perturb_text("a dog runs", "mm_robustness/keyboard", 3, seed=7, item_id="c")
+    with pytest.raises(ValueError, match="not torch.bfloat16"):
+        Transform("mlvp/fog", 3)(torch.zeros(2, 3, 8, 8, dtype=torch.bfloat16), "v")
 
 
 def test_the_public_names_load_when_used() -> None:

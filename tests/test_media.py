@@ -531,6 +531,13 @@ def test_a_source_that_fails_is_the_reason_not_ffmpeg(tmp_path: Path) -> None:
 # --- what containers say ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("name", "codec"), [("av1.mp4", "av1"), ("vp9-alpha.webm", "vp9"), ("mpeg2.mpg", "mpeg2video"), ("h264.ts", "h264")]
+)
+def test_probe_names_the_codec_and_not_its_decoder(name: str, codec: str, tmp_path: Path) -> None:
+    assert probing.probe(made_or_skipped(tmp_path / name, *CODECS[name])).codec == codec
+
+
 def test_probe_describes_a_clip(tmp_path: Path) -> None:
     info = probing.probe(make(tmp_path / "a.mp4", *X264_B))
     assert (info.codec, info.pix_fmt, info.width, info.height) == ("h264", "yuv420p", WIDTH, HEIGHT)

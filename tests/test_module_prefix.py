@@ -18,6 +18,7 @@ from perturbations import read_manifest
 from perturbations.errors import ConfigError
 from perturbations.plan import config as configuration
 from perturbations.plan import evaluation_paths, paths, workplace
+from perturbations.plan.places import of_module
 
 RULES = Path(__file__).parents[1] / "workflow" / "rules"
 SNAKEFILE = """
@@ -264,3 +265,33 @@ def test_every_command_enters_the_folder() -> None:
             commands = re.findall(r"\n    shell:\n(?: +#.*\n)*\s+(\w+\()", path.read_text())
             assert len(commands) == path.read_text().count("    shell:"), path.name
             assert set(commands) <= {"command("}, path.name
+
+
+def test_mistakes_stand_in_the_file_of_the_modules_user(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(SNAKEFILE)
+    settings = (
+        "time: 1:30\nclips:\n  datasets: {demo: {adapter: demo, clips: 010}}\n  suites:\n    mlvp: {variant: papr}\n"
+    )
+    (tmp_path / "settings.yaml").write_text(settings)
+    command = [sys.executable, "-m", "snakemake", "--dry-run", "--config", "clips={shard_size: 0}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    _, _, told = (done.stdout + done.stderr).partition("the configuration of the module `clips` is not valid:\n")
+    assert [line.partition(": ")[::2] for line in told.splitlines()[:3]] == [
+        (
+            "  settings.yaml, line 3",
+            "datasets.demo.clips: YAML reads 010 as 8: write 8 if that is meant; a text has quotes: '010'",
+        ),
+        (
+            "  settings.yaml, line 5",
+            "suites.mlvp.variant: must be 'released' or 'paper', not 'papr'; did you mean 'paper'?",
+        ),
+        ("  command line", "shard_size: Input should be greater than or equal to 1, not 0"),
+    ]
+
+
+def test_a_configuration_that_no_file_holds_has_no_lines() -> None:
+    part = {"seed": -1}
+    places = of_module("mine", dict(part), {"corpora": part}, [])
+    with pytest.raises(ConfigError, match="^the configuration of the module `mine` is not valid:\n  seed: "):
+        configuration.parse(part, places)

@@ -605,8 +605,12 @@ def test_a_broken_dataset_is_an_error_of_its_own_targets_only(project: Config) -
     assert request(project, "mlvp_cooking").files
 
 
-def test_the_default_target_is_nothing_without_the_demo(project: Config) -> None:
-    assert request(project, "all") == targets.Work([])
+def test_the_default_target_needs_the_demo(project: Config) -> None:
+    with pytest.raises(ConfigError, match="`datasets` has no `demo`: name targets, such as mlvp_tiny"):
+        request(project, "all")
+    other = configured(datasets={"demo": {"adapter": "demo"}}, suites={"tampering": {}})
+    with pytest.raises(ConfigError, match="`suites` has no `mlvp`: name targets, such as tampering_demo"):
+        request(other, "all")
     demo = configured(datasets={"demo": {"adapter": "demo", "clips": 2}})
     assert request(demo, "all") == request(demo, "mlvp_demo")
 

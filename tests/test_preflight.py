@@ -253,6 +253,26 @@ def test_too_little_space_stops_the_run_and_too_tight_space_is_a_warning(
         assert f"{share * 2:.1f} GB free" in line
 
 
+@pytest.mark.parametrize("obstacle", ["file", "dangling link", "read-only"])
+def test_results_must_have_a_folder_that_can_be_written(
+    project: Project, obstacle: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project.root / "corpora" / "tiny"
+    folder.parent.mkdir()
+    if obstacle == "file":
+        folder.write_text("not a folder")
+    elif obstacle == "dangling link":
+        folder.symlink_to("nowhere")
+    else:
+        folder.mkdir()
+        # Root may write everywhere: permissions are those of another user.
+        monkeypatch.setattr(preflight.os, "access", lambda path, mode: Path(path) != Path("corpora/tiny"))
+    what = "not writable" if obstacle == "read-only" else "no folder"
+    assert summary_of(project, "mlvp_tiny").errors == [f"disk: corpora/tiny is {what}"]
+    project.config["storage"] = {"tier": "recipe"}
+    assert not summary_of(project, "mlvp_tiny").errors, "recipes store no clips"
+
+
 def test_a_link_to_a_larger_disk_must_be_named(
     project: Project, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,6 +365,30 @@ def test_a_pretrained_backend_is_looked_for_where_a_perturbation_needs_it(projec
     project.config["suites"]["mlvp"]["perturbations"] = ["event_insertion"]
     (line,) = (line for line in summary_of(project, "mlvp_tiny").errors if "clip" in line)
     assert line == f"backends.embedding.clip: no such folder: {tmp_path / 'clip'}"
+
+
+def test_a_models_folder_without_weights_cannot_succeed(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "clip").mkdir()
+    (tmp_path / "clip/config.json").write_text("{}")
+    project.config["backends"] = {"embedding": {"backend": "pretrained", "clip": str(tmp_path / "clip")}}
+    project.config["suites"]["mlvp"] = {"variant": "paper", "perturbations": ["event_insertion"], "severities": [1]}
+    lines = [line for line in summary_of(project, "mlvp_tiny").errors if "clip" in line]
+    assert lines == [f"backends.embedding.clip: {tmp_path / 'clip'} holds no weights: no *.safetensors file"]
+
+
+def test_a_folder_of_pictures_matters_where_a_perturbation_chooses_from_it(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "styles").mkdir()
+    project.config["backends"] = {"style": {"backend": "offline", "images": str(tmp_path / "styles")}}
+    project.config["suites"]["mlvp"] = {"perturbations": ["style_transfer"], "severities": [1]}
+    (line,) = summary_of(project, "mlvp_tiny").errors
+    assert line.startswith(f"backends.style.images: no image in {tmp_path / 'styles'}; known: ")
+    for wrong in ("nowhere", "a_file"):
+        (tmp_path / "a_file").touch()
+        project.config["backends"]["style"]["images"] = str(tmp_path / wrong)
+        with pytest.raises(ConfigError, match=f"backends.style.images: no such directory: .*{wrong}"):
+            summary_of(project, "mlvp_tiny")
+    project.config["suites"]["mlvp"]["perturbations"] = ["fog"]
+    assert not summary_of(project, "mlvp_tiny").errors
 
 
 def test_gpus_are_counted_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,3 +77,19 @@ def test_clips_that_nobody_stored_are_made_when_they_are_read_and_exported(
         (row,) = pq.read_table(table).to_pylist()
         encoded = clips.images(table.parent / row["file_name"])
         assert hashlib.sha256(encoded.tobytes()).hexdigest() == row["frames_sha256"]
+
+
+@pytest.mark.parametrize(
+    ("key", "ticks"), [("mlvp/h264_compression", [0, 1, 2, 5, 6, 9]), ("msrvtt_p/mpeg2", [0, 1, 2, 3, 4, 5])]
+)
+def test_exported_streams_of_codecs_show_frames_when_the_clean_clip_does(
+    key: str, ticks: list[int], tmp_path: Path
+) -> None:
+    """An encoder counts frames with a clock of its own. (MPEG-4 has a constant rate, also of uneven frames.)"""
+    path = clips.written(tmp_path / "clean.mp4", clips.noise(len(ticks)), ticks)
+    row = clips.made_row(key, recipe.Unstored(), clips.source_row(path), tmp_path)
+    manifest = tmp_path / "manifests/videos.parquet"
+    files.write(manifest, VIDEOS, [row], {"root": ".."})
+    assert main(["export", str(manifest), "--format", "hub", "-o", str(tmp_path / "hub")]) == 0
+    (exported,) = (tmp_path / "hub").rglob("*.mp4")
+    assert clips.container_times(exported) == clips.container_times(path)

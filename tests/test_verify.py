@@ -7,18 +7,24 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import clips
 import numpy as np
 import preloaded
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import faults
 
 from perturbations.engine import pipeline
-from perturbations.errors import ManifestError
+from perturbations.errors import ManifestError, OutputError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS
+from perturbations.plan import recipe
+from perturbations.suites import registry
 from perturbations.verify import run
 
 
@@ -136,6 +142,45 @@ def test_what_can_be_made_again_is_mended_to_the_byte(name: str, tree: Path, mon
     assert contents(tree) == before
 
 
+def _edit_behind_the_hash(root: Path, name: str, kind: str, value: object) -> Path:
+    """Change a cell as another program does, which leaves the recorded hashes as they are."""
+    path = root / "manifests/tiny" / f"{kind}.parquet"
+    table = pq.read_table(path)
+    place = table.column_names.index(name)
+    column = pa.array([value, *table[name].to_pylist()[1:]], table.schema.field(place).type)
+    pq.write_table(table.set_column(place, table.schema.field(place), column), path)
+    return path
+
+
+@pytest.mark.parametrize(("kind", "name", "value"), [("mlvp/videos", "psnr_db", 1.0), ("sources", "codec", "vp9")])
+def test_a_fast_repair_gives_no_new_hash_to_a_cell_that_it_cannot_judge(
+    kind: str, name: str, value: object, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents(tree)
+    edited = _edit_behind_the_hash(tree, name, kind, value).read_bytes()
+    left = repaired(tree, monkeypatch)
+    assert any("it was changed after it was written: content_sha256" in finding for finding in left)
+    assert contents(tree)[f"manifests/tiny/{kind}.parquet"] == edited
+    assert repaired(tree, monkeypatch, fast=False) == []
+    assert contents(tree) == before
+
+
+def test_without_sources_rows_that_change_the_length_accuse_no_other_row(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a lost manifest said of clean clips is taken from the rows of perturbations that keep it."""
+    path = tree / "manifests/tiny/mlvp/videos.parquet"
+    rows = files.read_rows(path, VIDEOS)
+    shorter = recipe.make(registry.get("mlvp/temporal_scrambling"), 5, seed=0, storage=recipe.Unstored())
+    columns = {"frame_count": 2, "duration_s": 0.08, "source_frame_count": rows[0].source_frame_count}
+    same = ("item_id", "dataset", "fps", "width", "height", "source_path", "source_sha256")
+    kept = {name: getattr(rows[0], name) for name in same}
+    files.write(path, VIDEOS, [*rows, clips.video_row(shorter, **kept, **columns)], files.read_metadata(path))
+    (tree / "manifests/tiny/sources.parquet").unlink()
+    monkeypatch.chdir(tree)
+    assert not [finding for finding in faults.findings(tree, fast=True) if "duration_s" in finding]
+
+
 def test_one_place_that_cannot_be_mended_does_not_stop_the_others(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = sorted((tree / "corpora").rglob("*.mp4"))[:2]
     whole = second.read_bytes()
@@ -147,6 +192,29 @@ def test_one_place_that_cannot_be_mended_does_not_stop_the_others(tree: Path, mo
     assert any("folder" in finding for finding in left)
     assert (first / "mine.txt").read_text() == "mine"
     assert second.read_bytes() == whole
+
+
+def test_a_manifest_that_cannot_be_written_does_not_hide_what_was_found(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _lose_rows(tree)
+    _halve(tree / "manifests/tiny/mlvp/mixed_types.parquet")
+    written = files.write
+
+    def refused(path: Path, *arguments: Any) -> None:
+        if path.name == "videos.parquet":
+            raise OutputError(f"cannot write {path}: Read-only file system")
+        written(path, *arguments)
+
+    monkeypatch.setattr(files, "write", refused)
+    monkeypatch.chdir(tree)
+    summaries = {
+        str(summary.path): summary for summary in run.verify([Path("manifests")], run.Options(1, 60, True, True))
+    }
+    problems = [finding.problem for finding in summaries["manifests/tiny/mlvp/videos.parquet"].findings]
+    assert "the row is missing" in problems
+    assert any("it cannot be repaired: cannot write" in problem for problem in problems)
+    assert summaries["manifests/tiny/mlvp/mixed_types.parquet"].findings
 
 
 def test_fast_looks_at_hashes_and_renders_nothing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ and the place and quotes little.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import math
@@ -40,23 +41,28 @@ def _opened(path: Path, newline: str) -> Iterator[IO[str]]:
             file.seek(0)
             yield file
     except UnicodeDecodeError:
-        line, byte = _undecodable(path)
-        raise AnnotationError(f"{path} is not a UTF-8 text file: line {line}, byte {byte}") from None
+        line, byte, mark = _undecodable(path)
+        other = (
+            "; it is UTF-16: save it as UTF-8" if mark.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ""
+        )
+        raise AnnotationError(f"{path} is not a UTF-8 text file: line {line}, byte {byte}{other}") from None
     except OSError as error:
         raise AnnotationError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _undecodable(path: Path) -> tuple[int, int]:
-    """The numbers of the line that is not UTF-8, and of the byte in the file."""
+def _undecodable(path: Path) -> tuple[int, int, bytes]:
+    """The numbers of the line that is not UTF-8, and of the byte in the file; the file's first bytes."""
     before = number = 0
     with path.open("rb") as file:
+        mark = file.read(2)
+        file.seek(0)
         for number, line in enumerate(file, start=1):
             try:
                 line.decode()
             except UnicodeDecodeError as error:
-                return number, before + error.start
+                return number, before + error.start, mark
             before += len(line)
-    return number, before
+    return number, before, mark
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -81,7 +87,8 @@ def whole_json(path: Path, expected: type[Value], description: str) -> Value:
         except (ValueError, RecursionError) as error:
             if isinstance(error, UnicodeDecodeError):
                 raise
-            raise AnnotationError(f"{path} is not JSON: {cut(str(error))}") from None
+            lines_of_json = "; JSON lines have the extension .jsonl" if str(error).startswith("Extra data") else ""
+            raise AnnotationError(f"{path} is not JSON: {cut(str(error))}{lines_of_json}") from None
     if not isinstance(value, expected):
         raise AnnotationError(f"{path} must be {description}, not a {type(value).__name__}")
     return value
@@ -129,9 +136,18 @@ def check_header(path: Path, required: Iterable[str], header: Sequence[str | Non
     if missing := [column for column in required if column not in header]:
         raise AnnotationError(
             f"{path} has no column {', '.join(map(short, missing))}; its header is {short(list(header))}"
+            + _of_separator(header)
         )
     if repeated := [column for column in required if header.count(column) > 1]:
         raise AnnotationError(f"{path} has the column {short(repeated[0])} twice; its header is {short(list(header))}")
+
+
+def _of_separator(header: Sequence[str | None]) -> str:
+    """What separates the fields of a header that was read as one field; nothing where it is one."""
+    if len(header) != 1 or not header[0]:
+        return ""
+    separator = next((mark for mark in ";\t|," if mark in header[0]), None)
+    return f", in which {separator!r} separates the fields" if separator else ""
 
 
 def parquet(path: Path, required: Sequence[str]) -> Iterator[tuple[Place, object]]:

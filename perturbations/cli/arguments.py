@@ -27,6 +27,10 @@ class Parser(argparse.ArgumentParser):
 
     sections: Mapping[str, list[argparse.Action]] = {}
 
+    def __init__(self, *words: Any, **settings: Any) -> None:
+        # An option cut short would be another one without a word: Snakemake's `--config` is no `--configfile`.
+        super().__init__(*words, **{"allow_abbrev": False, **settings})
+
     def format_help(self) -> str:
         """The help: one line per command, below the title of its section."""
         if not self.sections:

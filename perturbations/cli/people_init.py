@@ -20,7 +20,14 @@ def add(commands: Commands) -> None:
     parser = add_command(
         commands, "init", _init, "write a Snakefile, a config.yaml and profiles into a folder of your own"
     )
-    parser.add_argument("folder", type=Path, help="the new project's folder; files that are there are kept")
+    parser.add_argument("folder", type=_folder, help="the new project's folder; files that are there are kept")
+
+
+def _folder(word: str) -> Path:
+    """pathlib takes an empty text, as of a variable that is not defined, for the working directory."""
+    if not word:
+        raise argparse.ArgumentTypeError("the name is empty; `.` is the working directory")
+    return Path(word)
 
 
 def _init(options: argparse.Namespace) -> int:

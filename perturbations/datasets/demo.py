@@ -95,6 +95,7 @@ ADAPTER = Adapter(
     annotations="none: clips and captions are drawn",
     published="",
     needs=(),
+    takes=("clips",),
     settings=Demo,
     drawn=True,
     composed=Composed(split=split, refusal=_refusal),

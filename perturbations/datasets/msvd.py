@@ -28,6 +28,6 @@ ADAPTER = Adapter(
     annotations="captions_msvd.json, and the ids in test_list.txt",
     published="670 clips, one caption each or all 27,763",
     needs=("annotations", "videos", "ids"),
-    takes=("ids",),
+    takes=("ids", "captions"),
     read=read,
 )

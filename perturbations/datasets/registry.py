@@ -71,7 +71,9 @@ class Dataset(Strict):
         json_schema_extra=_with_languages,
     )
     columns: Columns = Field(default_factory=Columns, description="folder: the caption table's columns")
-    subset: tuple[str, ...] | None = Field(None, description="only these item ids; everything else is not listed")
+    subset: tuple[str, ...] | None = Field(
+        None, min_length=1, description="only these item ids; everything else is not listed"
+    )
     clips: Whole = Field(8, ge=1, le=10_000, description="demo: how many clips to draw")
     donors: str | None = Field(
         None, description="the dataset whose clips event insertion takes segments from; the default is this one itself"
@@ -103,7 +105,10 @@ class Dataset(Strict):
     @classmethod
     def _has_a_script(cls, language: str) -> str:
         if language not in SCRIPTS:
-            raise ValueError(f"unknown language {short(language)}; known: {', '.join(sorted(SCRIPTS))}")
+            names = sorted(SCRIPTS)
+            near = [name for name in names if name == language.lower()[:2]]
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"unknown language {short(language)}; known: {', '.join(names)}{hint}")
         return language
 
     @property
@@ -175,7 +180,7 @@ class Adapter:
             reason why it cannot be used.
         split: the split's name for the manifests, where the configuration has none.
         needs: paths that the configuration must have.
-        takes: further keys that it may have, of `ids` and `columns`; the others refuse them.
+        takes: further keys that it may have, of `ids`, `columns`, `captions` and `clips`; the others refuse them.
         settings: the keys that `config.yaml` may have: a subclass of `Dataset` adds keys.
         spans: whether items are parts of longer videos, or a function of the dataset that returns it.
         gender: whether captions mention men and women. YouCook2's instructions do not (Schiappa et al.).

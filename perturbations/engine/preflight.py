@@ -154,6 +154,7 @@ def _estimate(
         report.lines.append(f"store: about {_bytes(of_clips.bytes)} to store")
     else:
         _compare_disk(of_clips.bytes, report)
+        report.errors += _unwritable(config, wanted)
     return Time(of_clips.cpu_s, of_clips.jobs)
 
 
@@ -194,6 +195,22 @@ def _compare_disk(wanted: float, report: Report) -> None:
         report.errors.append(f"{sentence}: {ways}")
     elif free < wanted:
         report.warnings.append(sentence)
+
+
+def _unwritable(config: configuration.Config, wanted: Wanted) -> list[str]:
+    """The folders of results in which nothing can be written, one line each."""
+    folders = {Path("manifests", collection, suite) for collection, suite, _, _ in wanted.scenarios}
+    if config.storage.tier != "recipe":
+        folders |= {
+            Path("corpora", collection, suite, name, str(severity))
+            for collection, suite, name, severity in wanted.scenarios
+        }
+    nearest = {next(path for path in (folder, *folder.parents) if os.path.lexists(path)) for folder in folders}
+    return [
+        f"disk: {cut(str(path))} is {'not writable' if path.is_dir() else 'no folder'}"
+        for path in sorted(nearest)
+        if not (path.is_dir() and os.access(path, os.W_OK | os.X_OK))
+    ]
 
 
 def _bytes(size: float) -> str:

@@ -34,7 +34,9 @@ def problems(config: configuration.Config, wanted: Wanted, *, local: bool) -> li
     lines: list[str] = []
     if wanted.evaluates:
         lines += _of_evaluation(config, local=local)
-    roles = _pretrained_roles(config, wanted)
+    used = _used_roles(config, wanted)
+    lines += [line for name, settings in used.items() for line in _of_images(name, settings)]
+    roles = {name: settings for name, settings in used.items() if getattr(settings, "backend", "") == "pretrained"}
     if roles:
         lines += _missing_libraries(_OF_MODELS, "pretrained backends") if local else []
         lines += [line for name, settings in roles.items() for line in _of_role(name, settings)]
@@ -53,7 +55,7 @@ def _of_evaluation(config: configuration.Config, *, local: bool) -> Iterator[str
         if wanted.reader == "decord" and find_spec("decord") is None:
             yield "evaluation.reader: decord is not installed: `pip install decord`, or take the reader pyav"
     if wanted.pretrained is not None:
-        lacking = list(_of_weights("evaluation.pretrained", wanted.pretrained, tokenizer=True))
+        lacking = list(_of_weights("evaluation.pretrained", wanted.pretrained, tokenizer=True, weights=False))
         yield from lacking or _of_backbone("evaluation.pretrained", wanted.pretrained)
     if wanted.checkpoint is not None and not wanted.checkpoint.is_file():
         yield f"evaluation.checkpoint: no such file: {wanted.checkpoint}"
@@ -66,14 +68,19 @@ def _missing_libraries(names: tuple[str, ...], what: str) -> Iterator[str]:
         yield f"{', '.join(missing)} not installed; {what} need them: {project.installation('models')}"
 
 
-def _of_weights(key: str, name: str, *, tokenizer: bool = False) -> Iterator[str]:
-    """What a model's folder lacks, or that its weights are neither a folder nor downloaded."""
+def _of_weights(key: str, name: str, *, tokenizer: bool = False, weights: bool = True) -> Iterator[str]:
+    """What a model's folder lacks, or that its weights are neither a folder nor downloaded.
+
+    Without `weights`, the folder's weights are not looked for: who asks does it.
+    """
     folder = Path(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             yield f"{key}: {name} is no model's folder: it has no config.json"
         elif tokenizer and not any((folder / file).is_file() for file in _TOKENIZERS):
             yield f"{key}: {name} has no tokenizer: none of {', '.join(_TOKENIZERS)}"
+        elif weights and not any(folder.glob("*.safetensors")):
+            yield f"{key}: {name} holds no weights: no *.safetensors file"
         return
     if folder.is_absolute() or name.startswith("."):
         yield f"{key}: no such folder: {name}"
@@ -112,8 +119,8 @@ def _reason(look: Callable[[], str | None]) -> str | None:
 # --- backends ---------------------------------------------------------------------------------------------------------
 
 
-def _pretrained_roles(config: configuration.Config, wanted: Wanted) -> dict[str, Strict]:
-    """The pretrained players of the guides and analyses that wanted jobs use."""
+def _used_roles(config: configuration.Config, wanted: Wanted) -> dict[str, Strict]:
+    """The players of the guides and analyses that wanted jobs use."""
     kinds = {registry.get(f"{suite}/{name}").guide for _, suite, name, _ in wanted.scenarios} - {None}
     analysed = {analysis for _, analysis, _ in wanted.analyses}
     used = {
@@ -123,7 +130,20 @@ def _pretrained_roles(config: configuration.Config, wanted: Wanted) -> dict[str,
         for role in guide.roles
     }
     settings = config.backends.roles()
-    return {name: settings[name] for name in sorted(used) if getattr(settings[name], "backend", "") == "pretrained"}
+    return {name: settings[name] for name in sorted(used)}
+
+
+def _of_images(role: str, settings: Strict) -> Iterator[str]:
+    """That the folder of pictures that a role chooses from has none."""
+    folder = dict(settings).get("images")
+    if isinstance(folder, Path):
+        from perturbations.media import images
+
+        def look() -> None:
+            images.listed(role, folder)
+
+        if reason := _reason(look):
+            yield reason
 
 
 _SPACY = "nouns"

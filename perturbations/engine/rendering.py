@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 
@@ -252,7 +253,8 @@ def _decoded_stream(recipe: VideoRecipe, source: Source, only: Collection[int] |
             yield from _received(path, source, only, tick)
             return
         if source.cut is None:
-            yield from ticking(decoding.decode(Clip(path), only=only), tick)
+            frames = ticking(decoding.decode(Clip(path), only=only), tick)
+            yield from _in_ticks(frames, probing.probe(path).time_base, source.timing.time_base)
             return
         places = range(source.num_frames) if only is None else sorted(only)
         times = times_of(whole)
@@ -260,6 +262,14 @@ def _decoded_stream(recipe: VideoRecipe, source: Source, only: Collection[int] |
         for frame in frames_at(stream, [source.first + place for place in places], tick):
             seconds = times[frame.position] - times[source.first]
             yield Frame(frame.image, round(seconds / source.timing.time_base), frame.position - source.first)
+
+
+def _in_ticks(frames: Iterable[Frame], from_base: Fraction, to_base: Fraction) -> Iterator[Frame]:
+    """Frames at the same times on another clock, of which no two may be at one tick."""
+    previous = -1
+    for frame in frames:
+        previous = max(previous + 1, round(frame.pts * from_base / to_base))
+        yield frame._replace(pts=previous)
 
 
 def _received(path: Path, source: Source, only: Collection[int] | None, tick: Tick) -> Iterator[Frame]:

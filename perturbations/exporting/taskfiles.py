@@ -252,7 +252,6 @@ _ABOUT = (
     "Retrieval tasks for `mteb`: run `import mteb; from tasks import tasks; mteb.evaluate(model, tasks())` in this "
     "folder. Per scenario there is a subset of the task, with the configurations `SCENARIO-queries`, "
     "`SCENARIO-corpus` and `SCENARIO-qrels`.",
-    "`hit_rate_at_k` is R@k. Where scores are tied, mteb puts the document first whose id is the greater text, while "
-    "`perturbations.retrieval` counts every tie against the model: its R@k is the same without ties, and lower or the "
-    "same with them. `mteb.evaluate(..., prediction_folder=...)` keeps the scores, from which it can be computed.",
+    "`r_at_k` is R@k as `perturbations.retrieval` computes it: a tie counts against the model. mteb's own "
+    "`hit_rate_at_k` is the same without ties; with them it puts the document first whose id is the greater text.",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -74,7 +74,7 @@ class Clip:
         """Of a pair, its perturbed caption; None for a clip alone."""
         return self.row.text if isinstance(self.row, MultimodalRow) else None
 
-    def frames(self, indices: Sequence[int] | None = None, reader: Reader = "pyav") -> Frames:
+    def frames(self, indices: Iterable[int] | None = None, reader: Reader = "pyav") -> Frames:
         """Its frames, T x H x W x 3, RGB, uint8, read or rendered now. Arguments and errors as of `open_clip`."""
         return open_clip(self.row, indices, reader)
 
@@ -161,22 +161,24 @@ class Corpus(Sequence[Clip]):
     def where(
         self,
         *,
-        perturbation: str | Collection[str] | None = None,
-        severity: int | Collection[int] | None = None,
-        item: str | Collection[str] | None = None,
-        text_perturbation: str | Collection[str] | None = None,
+        perturbation: str | Iterable[str] | None = None,
+        severity: int | Iterable[int] | None = None,
+        item: str | Iterable[str] | None = None,
+        text_perturbation: str | Iterable[str] | None = None,
     ) -> Corpus:
         """The clips of these perturbations, severities and items; one value or several, None: all.
 
         `text_perturbation` is that of a pair's caption.
         """
+        perturbations, severities = _wanted(perturbation), _wanted(severity)
+        items, text_perturbations = _wanted(item), _wanted(text_perturbation)
         chosen = [
             clip.row
             for clip in self
-            if _is_among(clip.perturbation, perturbation)
-            and _is_among(clip.severity, severity)
-            and _is_among(clip.row.item_id, item)
-            and _is_among(getattr(clip.row, "text_perturbation", None), text_perturbation)
+            if (perturbations is None or clip.perturbation in perturbations)
+            and (severities is None or clip.severity in severities)
+            and (items is None or clip.row.item_id in items)
+            and (text_perturbations is None or getattr(clip.row, "text_perturbation", None) in text_perturbations)
         ]
         return self._of(chosen)
 
@@ -261,7 +263,8 @@ def _is_usable(row: ClipRow | SourceRow) -> bool:
     return row.status == COMPLETE and (not isinstance(row, MultimodalRow) or row.accepted)
 
 
-def _is_among(value: Any, wanted: Any) -> bool:
-    if wanted is None:
-        return True
-    return value == wanted if isinstance(wanted, str | int) else value in wanted
+def _wanted(values: Any) -> frozenset[Any] | None:
+    """One value, which may be NumPy's, or several, as a set."""
+    if values is None:
+        return None
+    return frozenset([values] if isinstance(values, str) or not isinstance(values, Iterable) else values)

@@ -86,7 +86,11 @@ class Transform:
 
         if not isinstance(video, torch.Tensor):
             raise ValueError(f"a video is a tensor, an array, a list of frames or a dict, not {type(video).__name__}")
-        frames = self._perturbed(video.detach().cpu().numpy(), named, self.layout or "TCHW")
+        try:
+            array = video.detach().cpu().numpy()
+        except TypeError as error:  # NumPy has no such numbers
+            raise ValueError(f"a video must be uint8, not {video.dtype}") from error
+        frames = self._perturbed(array, named, self.layout or "TCHW")
         return torch.from_numpy(frames).to(video.device).as_subclass(type(video))
 
     def _perturbed_list(self, images: Sequence[Any], item_id: str) -> list[Any]:

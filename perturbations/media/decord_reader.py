@@ -1,8 +1,8 @@
 """Decode clips with decord, the reader of many evaluations, and make sure that its frames are the manifest's.
 
-Of every clip that a corpus stores (all profiles, codecs and rates, but odd sizes in the profile `released`) decord
-0.6.0 gives PyAV's frames to the bit, read in order or picked by `get_batch`. Of other files it may give others, and
-says nothing. Measured on x86-64, in levels of 255:
+Of every clip that a corpus stores (all profiles, codecs and rates, but 4:2:0 of odd heights: the profile `released`,
+`msrvtt_p/mpeg1` and `mpeg2`) decord 0.6.0 gives PyAV's frames to the bit, read in order or picked by `get_batch`. Of
+other files it may give others, and says nothing. Measured on x86-64, in levels of 255:
 
 - 4:2:0 of more than 8 bits or of an odd height, 4:1:1, 4:1:0: up to 84 (decord2 3.4.0, a fork with a newer libav: 0);
 - mirrored pictures are not mirrored back, frames that an edit list hides are shown, and transport streams differ;

@@ -57,7 +57,7 @@ def _describe(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> Vide
     rotation = round(frame.rotation / 90) * 90 % 360
     upright = (frame.height, frame.width) if pixels.orientation_of(frame).transposed else (frame.width, frame.height)
     return VideoInfo(
-        codec=stream.codec_context.name,
+        codec=stream.codec_context.codec.canonical_name,  # the name is that of the decoder, such as libdav1d
         pix_fmt=frame.format.name,
         width=upright[0],
         height=upright[1],

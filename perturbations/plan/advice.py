@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from perturbations.errors import cut, nearest
+from perturbations.errors import cut, nearest, short
 
 Schema = Mapping[str, Any]
 """A part of a JSON schema."""
@@ -23,6 +24,41 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     near = [_SYNONYMS[folded]] if _SYNONYMS.get(folded) in names else []
     near += nearest(folded, names, most=1)
     return f"; did you mean {near[0]!r}?" if near and near[0] != word else ""
+
+
+def as_list(value: str | int) -> str:
+    """How a value that stands alone is written as a list: `[5]`, `[fog, snow]`; `1-5` is spelled out."""
+    words = [word.strip() for word in str(value).split(",")]
+    span = re.fullmatch(r"\s*([0-9])\s*(?:-|\.\.|to|:)\s*([0-9])\s*", str(value))
+    if span and int(span[1]) <= int(span[2]):
+        words = [str(number) for number in range(int(span[1]), int(span[2]) + 1)]
+    elif value == "all":
+        return "; a list names each"
+    shown = ", ".join(words) if isinstance(value, int) or all(map(_PLAIN.fullmatch, words)) else short(value)
+    return f"; a list has brackets: [{cut(shown)}]"
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9][\w/.+-]*", re.ASCII)
+
+
+def as_type(kind: str, value: object) -> str:
+    """How a number is written that YAML took for a text, and a text that it took for a number; else nothing."""
+    if kind == "string_type" and isinstance(value, int | float) and not isinstance(value, bool):
+        return "; a text that looks like a number has quotes"
+    if not isinstance(value, str) or kind == "string_type":
+        return ""
+    return number_of(value)
+
+
+def number_of(text: str) -> str:
+    """How the number in a text is written, where YAML takes it for a text: 1e3 has no point; else nothing."""
+    try:
+        number = float(text) if len(text) < 40 else float("nan")
+    except ValueError:
+        return ""
+    if not math.isfinite(number):
+        return ""
+    return f"; write {int(number) if number.is_integer() and abs(number) < 1e15 else number} without quotes"
 
 
 def quoted(expected: str) -> list[str]:

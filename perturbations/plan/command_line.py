@@ -44,7 +44,7 @@ _TEXTS = ("string_type", "path_type", "literal_error")
 def _is_within(key: Key, places: Places) -> bool:
     """Whether a value stands on the command line, and not at the top, whose types Snakemake tells."""
     place = places.by_key.get(key)
-    return len(key) > 1 and place is not None and place.source == COMMAND_LINE
+    return (len(key) > 1 or places.is_part) and place is not None and place.source == COMMAND_LINE
 
 
 def _scalar(value: object) -> object:

@@ -345,9 +345,9 @@ def parse(raw: dict[str, Any], places: Places = NOWHERE, place: Path = Path()) -
     except ValidationError as error:
         wrong = problems.of_types(error, Config.model_json_schema)
         rest = _of_the_rest(raw, error) if len(wrong) < problems.MOST_PROBLEMS else []
-        problems.raise_all([*wrong, *rest], places=places)
+        problems.raise_all([*wrong, *rest, *problems.of_numbers(raw, places)], places=places)
         raise AssertionError("an invalid configuration has a problem") from error
-    problems.raise_all(_of_meaning(config), places=places)
+    problems.raise_all([*_of_meaning(config), *problems.of_numbers(raw, places)], places=places)
     config._places = places
     config._workplace = place
     return config

@@ -130,6 +130,7 @@ class _Open:
 
 def _check_yaml(path: Path, text: str) -> None:
     sizes: dict[str, int] = {}  # of anchors
+    twice: list[str] = []
     around = [_Open(None, False, 0)]
     try:
         for event in _events(text):
@@ -144,8 +145,10 @@ def _check_yaml(path: Path, text: str) -> None:
             elif isinstance(event, yaml.NodeEvent):
                 _check_tag(path, line, event)
                 if isinstance(event, yaml.ScalarEvent):
-                    _check_key(path, line, around[-1], event.value)
+                    twice += _repeated_key(path, line, around[-1], event.value)
                     _end(path, line, around[-1], 1, event.anchor, sizes)
+                    if len(twice) > _MOST_REPEATED:
+                        break
                     continue
                 if len(around) > _MOST_DEPTH:
                     raise ConfigError(f"{path}, line {line}: nested deeper than {_MOST_DEPTH} levels")
@@ -158,6 +161,13 @@ def _check_yaml(path: Path, text: str) -> None:
         raise ConfigError(f"{path}{place}: this is not YAML: {words}{column}{_begun(error)}") from None
     except yaml.YAMLError as error:  # characters that YAML does not allow
         raise ConfigError(f"{path}{_of_character(text)}: this is not YAML: {cut(str(error))}") from None
+    if len(twice) > _MOST_REPEATED:
+        twice[_MOST_REPEATED:] = ["and more"]
+    if twice:
+        raise ConfigError("\n".join(twice))
+
+
+_MOST_REPEATED = 20
 
 
 def _begun(error: yaml.MarkedYAMLError) -> str:
@@ -193,14 +203,16 @@ def _end(path: Path, line: int, around: _Open, nodes: int, anchor: str | None, s
         raise ConfigError(f"{path}, line {line}: more than {_MOST_NODES:,} values, those of aliases counted")
 
 
-def _check_key(path: Path, line: int, around: _Open, value: str) -> None:
+def _repeated_key(path: Path, line: int, around: _Open, value: str) -> list[str]:
+    """What is to be said of a key that its mapping has already; nothing of others."""
     if not around.mapping or around.members % 2:
-        return
+        return []
     if value == _EVALUATED:
         raise ConfigError(f"{path}, line {line}: {_EVALUATED} would evaluate this file as a program; leave it out")
     if value != "<<" and value in around.keys:
-        raise ConfigError(f"{path}, line {line}: the key {short(value)} stands in line {around.keys[value]} already")
+        return [f"{path}, line {line}: the key {short(value)} stands in line {around.keys[value]} already"]
     around.keys[value] = line
+    return []
 
 
 def _check_tag(path: Path, line: int, event: yaml.NodeEvent) -> None:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from perturbations.datasets.registry import Dataset
 from perturbations.errors import cut
+from perturbations.guides import registry as guides
 from perturbations.plan import problems
-from perturbations.plan.config import Backends
+from perturbations.plan.config import Config
 from perturbations.plan.places import NOWHERE, Places
 from perturbations.plan.problems import Problem
+from perturbations.suites import registry
 
 _NOT_THERE = "config.yaml names what is not there"
 
@@ -29,12 +31,28 @@ def check_paths(name: str, dataset: Dataset, places: Places = NOWHERE) -> None:
     problems.raise_all(missing, _NOT_THERE, places)
 
 
-def check_backend_files(backends: Backends, places: Places = NOWHERE) -> None:
-    """Raise `ConfigError` naming the place and key of every file of a backend that does not exist."""
+def check_backend_files(config: Config) -> None:
+    """Raise `ConfigError` naming the place and key of every missing file of a backend that a perturbation uses."""
     missing = []
-    for role, settings in backends.roles().items():
-        for name, path in settings:
-            if isinstance(path, Path) and not os.path.exists(path):
-                kind = "directory" if name == "images" else "file"
-                missing.append(Problem(("backends", role, name), f"no such {kind}: {cut(str(path))}"))
-    problems.raise_all(missing, _NOT_THERE, places)
+    settings = config.backends.roles()
+    for role in sorted(_used_roles(config)):
+        for name, path in settings[role]:
+            if not isinstance(path, Path):
+                continue
+            if name == "images" and not os.path.isdir(path):
+                kind = "; it is a file" if os.path.exists(path) else ""
+                missing.append(Problem(("backends", role, name), f"no such directory: {cut(str(path))}{kind}"))
+            elif not os.path.exists(path):
+                missing.append(Problem(("backends", role, name), f"no such file: {cut(str(path))}"))
+    problems.raise_all(missing, _NOT_THERE, config.places)
+
+
+def _used_roles(config: Config) -> set[str]:
+    """The backends of the perturbations that a configuration lists: those of others may name what is elsewhere."""
+    used = {
+        entry.in_variant(wanted.variant).guide
+        for suite, wanted in config.suites.items()
+        for entry in registry.perturbations(suite, "video")
+        if wanted.perturbations == "all" or entry.name in wanted.perturbations
+    }
+    return {role.name for guide in guides.guides().values() if guide.name in used for role in guide.roles}

@@ -36,7 +36,7 @@ COMPOSED_SHARD = "s0"
 
 def plan(config: configuration.Config, collection: str) -> sharding.Plan:
     """Write the list files of a collection and return its shards. Raises `ConfigError` and `AnnotationError`."""
-    named_paths.check_backend_files(config.backends, config.places)
+    named_paths.check_backend_files(config)
     return sharding.make(collection, config, WORK / collection)
 
 

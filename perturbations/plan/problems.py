@@ -52,7 +52,7 @@ def problem(key: str, text: str) -> Problem:
     return Problem(tuple(key.split(".")), text)
 
 
-def raise_all(problems: Iterable[Problem], what: str = "config.yaml is not valid", places: Places = NOWHERE) -> None:
+def raise_all(problems: Iterable[Problem], what: str = "", places: Places = NOWHERE) -> None:
     """Raise `ConfigError` with one line per problem, each once, in the order of the files' lines; nothing without any.
 
     What is written nowhere, as a missing key at the top, comes first.
@@ -63,12 +63,32 @@ def raise_all(problems: Iterable[Problem], what: str = "config.yaml is not valid
     if len(lines) > MOST_PROBLEMS:
         lines[MOST_PROBLEMS:] = [f"and {len(lines) - MOST_PROBLEMS} more"]
     if lines:
-        raise ConfigError(f"{what}:\n" + "\n".join(f"  {line}" for line in lines)) from None
+        raise ConfigError(
+            f"{what or f'{places.title} is not valid'}:\n" + "\n".join(f"  {line}" for line in lines)
+        ) from None
 
 
 def _unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
     names = list(known)
-    return f"{what} {short(value)}; known: {', '.join(names) or 'none'}{advice.did_you_mean(value, names)}"
+    hint = "; `all` stands without brackets" if value == "all" else advice.did_you_mean(value, names)
+    return f"{what} {short(value)}; known: {', '.join(names) or 'none'}{hint}"
+
+
+def of_numbers(raw: object, places: Places) -> list[Problem]:
+    """Numbers that YAML reads as others than a reader does. Other numbers of the files are not the workflow's."""
+    return [
+        Problem(key, f"YAML reads {written} as {value}: write {value} if that is meant; a text has quotes: '{written}'")
+        for key, (written, value) in places.misread.items()
+        if str(_value(raw, key)) == value
+    ]
+
+
+def _value(raw: object, key: Key) -> object:
+    """The value at a key's path; None where there is none."""
+    for part in key:
+        members = raw.items() if isinstance(raw, Mapping) else enumerate(raw) if isinstance(raw, list) else ()
+        raw = next((value for name, value in members if str(name) == part), None)
+    return raw
 
 
 def of_datasets(config: Config) -> list[Problem]:
@@ -90,7 +110,7 @@ def of_datasets(config: Config) -> list[Problem]:
     return problems
 
 
-OF_SOME_ADAPTERS = ("ids", "columns")
+OF_SOME_ADAPTERS = ("ids", "columns", "captions", "clips")
 """Keys that only the adapters read which take them."""
 
 
@@ -166,7 +186,10 @@ def _of_parameters(
             complete = {**known[name].parameters(severity), **values}
             for line in registry.parameter_problems(known[name], complete):
                 parameter, _, text = line.partition(": ")
-                hint = "" if parameter in known[name].bounds else advice.did_you_mean(parameter, known[name].bounds)
+                known_parameter = parameter in known[name].bounds
+                hint = "" if known_parameter else advice.did_you_mean(parameter, known[name].bounds)
+                if known_parameter and isinstance(text_value := values.get(parameter), str):
+                    hint = advice.number_of(text_value)
                 problems.append(Problem((*own, str(severity), parameter), text + hint))
     return problems
 
@@ -313,14 +336,23 @@ def _explained(item: ErrorDetails) -> str:
         return f"Input should be {item['ctx']['expected_tags']}, not {short(item['ctx']['tag'])}"
     if kind == "value_error":
         return str(item["ctx"]["error"])
+    if kind == "too_short":
+        return f"Input should have at least {item['ctx']['min_length']} member, not {short(item['input'])}"
     return f"Input should be {_IN_YAML[kind]}, not {short(item['input'])}" if kind in _IN_YAML else _not(item)
 
 
 _IN_YAML = {
     **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "a mapping of keys to values"),
     "tuple_type": "a list",
+    "path_type": "a path, which is a text",
 }
 """What pydantic names by its Python types."""
+
+_SHAPES = {
+    r"^[a-z][a-z0-9_]*$": "a name has lower-case letters, digits and `_`, a letter first",
+    r"^[0-9a-f]{64}$": "a SHA-256 has 64 digits from 0 to f",
+}
+"""What a pattern says, in words."""
 
 
 def _not(item: ErrorDetails) -> str:
@@ -340,8 +372,12 @@ def _hint(item: ErrorDetails, schema: Mapping[str, Any], *, first: bool) -> str:
         return advice.did_you_mean(value, advice.quoted(item["ctx"]["expected"]))
     if kind == "string_pattern_mismatch" and item["loc"][-1] == "device":
         return f"; allowed: {', '.join(_DEVICES)}, cuda:1{advice.did_you_mean(value, _DEVICES)}"
+    if kind == "string_pattern_mismatch" and (shape := _SHAPES.get(item["ctx"]["pattern"])):
+        return f"; {shape}"
     if kind == "tuple_type" and isinstance(value, str | int):
-        return f"; a list has brackets: [{short(value)}]"
+        return advice.as_list(value)
+    if kind in ("int_type", "string_type") and (hint := advice.as_type(kind, value)):
+        return hint
     last = item["loc"][-1] if item["loc"] else "[key]"
     if value is None and isinstance(last, str) and last != "[key]":
         return "; the key has no value"

@@ -62,9 +62,18 @@ class Target:
 def demo(config: configuration.Config, plans: Plans) -> Target:
     """The default target."""
     text = "the demo: every perturbation of the suite `mlvp` on clips that the package draws itself"
-    if "demo" not in config.datasets:
-        return Target("all", text, lambda: Work([]))
-    return Target("all", text, partial(corpus, config, "mlvp", "demo", plans))
+    return Target("all", text, partial(_demo, config, plans))
+
+
+def _demo(config: configuration.Config, plans: Plans) -> Work:
+    """The corpus of the demo. Raises `ConfigError` where it is not configured: a run of nothing would be a success."""
+    for what, name, names in (("datasets", "demo", config.datasets), ("suites", "mlvp", config.suites)):
+        if name not in names:
+            first = f"{next(iter(config.suites))}_{next(iter(config.datasets))}"
+            raise ConfigError(
+                f"the default target is the demo, and `{what}` has no `{name}`: name targets, such as {first}"
+            )
+    return corpus(config, "mlvp", "demo", plans)
 
 
 def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:

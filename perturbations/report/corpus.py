@@ -121,9 +121,9 @@ def _facts(path: Path, rows: Sequence[VideoRow], about: Mapping[str, object]) ->
         variants = ", ".join(sorted({row.variant for row in rows}))
         severities = ", ".join(map(str, sorted({row.severity for row in rows})))
         stored = ", ".join(sorted({row.storage for row in rows}))
-        facts.append(
-            f"{len(complete):,} of {len(rows):,} videos complete, {size(total)} in all; severities {severities}."
-        )
+        # As the card counts: a clip that failed before it was perturbed has no row here.
+        wanted = listed.listed * listed.scenarios if listed else len(rows)
+        facts.append(f"{len(complete):,} of {wanted:,} videos complete, {size(total)} in all; severities {severities}.")
         facts.append(f"Variant {variants}; seed {rows[0].seed}; storage {stored}{_loss(complete)}.")
     else:
         facts.append("No clip could be perturbed.")

@@ -120,7 +120,14 @@ class Corpus:
         """The clips that are perturbed: from the sources manifest, or, without it, from the rows."""
         if self.sources is not None:
             return {row.item_id: row for row in self.sources if isinstance(row, CompleteSource)}
-        return {row.item_id: _source_from(row) for row in self.rows}
+        return {row.item_id: _source_from(row) for row in sorted(self.rows, key=self._tells_the_source)}
+
+    def _tells_the_source(self, row: VideoRow) -> int:
+        """How much of its source a row describes: perturbations may change the length, or also the size."""
+        recipe = self.recipes.get((row.perturbation, row.severity))
+        if recipe is None or recipe.entry.shape:
+            return 0
+        return 1 if recipe.entry.method == "temporal" else 2
 
     def _expecting(self, recipe: VideoRecipe) -> Callable[[CompleteSource, VideoRow | None], VideoRow]:
         known = self._known(recipe)

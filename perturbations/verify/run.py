@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from perturbations.engine import supervise
-from perturbations.errors import ManifestError, UnknownPerturbationError
+from perturbations.errors import ManifestError, OutputError, UnknownPerturbationError
 from perturbations.manifest import files, machine, sets, skipped
 from perturbations.manifest.kinds import (
     ANALYSES,
@@ -69,6 +69,7 @@ class Summary:
         remarks: the number of rows that could not be verified completely, by reason; these are no problems of the rows.
         notes: what the manifest leaves out, and why; no problems.
         mended: number of repaired rows or files.
+        trusting: whether rows keep measured cells that were not measured again.
         is_manifest: False for a folder.
     """
 
@@ -79,6 +80,7 @@ class Summary:
     remarks: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     mended: int = 0
+    trusting: bool = False
     is_manifest: bool = True
 
 
@@ -97,6 +99,8 @@ def verify(paths: Sequence[Path], options: Options) -> Iterator[Summary]:
             # The expected rows cannot be computed where the rows of other manifests contradict each other.
             problem = f"its rows and its neighbours' do not fit together: {type(error).__name__}: {error}"
             summary.findings.append(Finding(manifest.path, "", problem))
+        except OutputError as error:  # what was found is told, and the other manifests are verified
+            summary.findings.append(Finding(manifest.path, "", f"it cannot be repaired: {error}"))
         summary.findings = list(dict.fromkeys(summary.findings))
         yield summary
     damaged: dict[Path, list[Finding]] = defaultdict(list)
@@ -145,9 +149,29 @@ def _verify(looked_at: Tree, manifest: Manifest[object], options: Options, summa
     except ManifestError as error:
         summary.findings.append(Finding(manifest.path, "", str(error)))
     if options.repair and summary.findings and corrected is not None:
+        if summary.trusting and not _as_before(manifest, corrected):
+            summary.findings.append(Finding(manifest.path, "", _UNTRACED))
+            return
         _write_again(looked_at, manifest, corrected)
         looked_at.forget(manifest.path)
         summary.mended += 1
+
+
+_UNTRACED = (
+    "it is not repaired: a cell was changed that only measuring again tells; run `perturb verify --repair` without "
+    "--fast, or delete the manifest and run snakemake"
+)
+
+
+def _as_before(manifest: Manifest[object], rows: Sequence[object]) -> bool:
+    """Whether rows have no unknown change: the manifest's cells are as they were written, or will be.
+
+    To write a changed cell with a new hash would hide the change for ever.
+    """
+    name = "content_sha256"
+    recorded = manifest.about.get(name)
+    tables = (files.table_of(manifest.kind, manifest.rows), files.table_of(manifest.kind, rows))
+    return any(files.describe(manifest.kind, table)[name] == recorded for table in tables)
 
 
 def _as_written(manifest: Manifest[object]) -> list[Finding]:
@@ -181,6 +205,7 @@ def _verify_sources(manifest: Manifest[SourceRow], options: Options, summary: Su
     for row, checked in _checked(check, manifest.rows, options):
         for problem in checked.problems:
             summary.findings.append(Finding(manifest.path, name_of(row, manifest.kind.key), problem))
+        summary.trusting |= options.fast or checked.corrected is None
         corrected.append(checked.corrected if isinstance(checked.corrected, SourceRow) else row)
     distinct = {row.item_id: row for row in corrected}
     # A listed item whose row is lost cannot be restored here: only planning can list it again.
@@ -203,6 +228,7 @@ def _verify_videos(
         if checked.remark:
             summary.remarks[checked.remark] = summary.remarks.get(checked.remark, 0) + 1
         summary.mended += checked.mended
+        summary.trusting |= not checked.mended and (options.fast or bool(checked.remark) or checked.corrected is None)
         row = checked.corrected or task.row
         if row is not None:
             corrected.append(row)

@@ -246,7 +246,8 @@ def strangers(tree: Tree) -> list[Finding]:
         except ManifestError as error:
             findings.append(Finding(manifest.path, "", str(error)))
             continue
-        paths = {manifest.root / row.path for row in manifest.rows if row.path is not None and ".." not in row.path}
+        named_by_rows = (Path(row.path) for row in manifest.rows if row.path is not None)
+        paths = {manifest.root / path for path in named_by_rows if ".." not in path.parts}
         named.setdefault(folder, set()).update(paths)
     for folder, paths in named.items():
         for path in sorted(folder.rglob("*")):
