@@ -2,15 +2,14 @@
 
     python benchmarks/costs.py measure raw.csv VIDEO[:FROM-TO] ... [--tiers high frames ...] [--only WORD ...]
     python benchmarks/costs.py parts VIDEO [--tiers high frames] [--only WORD ...]
-    python benchmarks/costs.py table raw.csv     # writes perturbations/plan/costs.csv from it
-    python benchmarks/costs.py times raw.csv     # writes only its columns of times
+    python benchmarks/costs.py table short.csv long.csv     # writes perturbations/plan/costs.csv from them
     python benchmarks/costs.py captions MSRVTT_JSFUSION_test.csv [--captions 200]  # writes plan/caption_costs.csv
 
 `measure` makes every video perturbation, at every severity and in every variant, of short real clips by the code of the
 workflow's jobs, and writes the bytes of each stored clip and the CPU seconds, with how much longer than at its best
 the machine took right before and after (`perturbations/engine/speed.py`), by which they are divided. `parts` tells
-apart what a job, a clip, its pixels and its stored pixels take. `table` and `times`: see `cost_table.py`;
-`costs.csv` beside it holds the present table's times as they were measured. `captions` measures perturbed captions with
+apart what a job, a clip, its pixels and its stored pixels take. `table`: see `cost_table.py`; `costs.csv` and
+`costs_long.csv` beside it are what the present table was written from. `captions` measures perturbed captions with
 the offline players. `benchmarks/estimates.py` compares with runs.
 """
 
@@ -31,7 +30,7 @@ import cost_table
 import numpy as np
 
 from perturbations.demo import film
-from perturbations.engine import shards, speed
+from perturbations.engine import shards, speed, survey
 from perturbations.engine.source import source_of
 from perturbations.guides.registry import Known
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource
@@ -54,6 +53,7 @@ COLUMNS = (
     "pixels",
     "seconds",
     "clean_bytes",
+    "key_bytes",
     "bytes",
     "cpu_s",
     "slower",
@@ -82,21 +82,26 @@ def listed(text: str) -> ListedClip:
     return ListedClip(item_id=name, source_video_id=name, path=str(Path(path).resolve()), **times)
 
 
-def clean_bytes(row: CompleteSource, tier: str, folder: Path) -> int:
+Clean = tuple[float, float]
+"""Bytes of a clip that is stored as it is, and those of them that are in key frames."""
+
+
+def clean_bytes(row: CompleteSource, tier: str, folder: Path) -> Clean:
     """The size of a clip that is stored as it is."""
     clip = Clip(Path(row.path), row.start_s, row.end_s)
     target = folder / "clean.mp4"
     if tier == "recipe":
-        return 0
+        return 0, 0
     if tier == "frames":
         wanted = uniform_indices(12, row.frame_count)
         images = {frame.position: frame.image for frame in decoding.decode(clip, only=set(wanted))}
         framefile.write(target, np.stack([images[index] for index in wanted]))
-    else:
-        clock, profile = source_of(row).timing, storage.PROFILES[tier]
-        keys = uniform_indices(profile.key_frames, row.frame_count) if profile.key_frames else ()
-        encoding.encode(decoding.decode(clip), target, profile, clock, key_frames=set(keys))
-    return target.stat().st_size
+        size = target.stat().st_size
+        return size, size * survey.share_of_keys(12, row.frame_count)
+    clock, profile = source_of(row).timing, storage.PROFILES[tier]
+    keys = uniform_indices(profile.key_frames, row.frame_count) if profile.key_frames else ()
+    encoding.encode(decoding.decode(clip), target, profile, clock, key_frames=set(keys))
+    return target.stat().st_size, sum(size for size, is_key in survey.packets(target) if is_key)
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -118,8 +123,9 @@ def measured(tier: str, options: argparse.Namespace, root: Path) -> Iterator[dic
         if tier == "high":
             yield from lines(costs.SOURCES, "", 0, tier, rows, {}, {}, used)
         drawn = [shards.source_row("bench", drawn_clip(root, number)) for number in range(DRAWN)]
-        sizes = {row.item_id: clean_bytes(row, tier, root) for row in drawn}
-        yield from lines(costs.DEMO, "", 0, tier, drawn, {}, sizes, (0, 1))
+        unchanged = {row.item_id: clean_bytes(row, tier, root) for row in drawn}
+        sizes = {item: int(size) for item, (size, _) in unchanged.items()}
+        yield from lines(costs.DEMO, "", 0, tier, drawn, unchanged, sizes, (0, 1))
     clean = {row.item_id: clean_bytes(row, tier, root) for row in rows}
     stored = storage_of(tier)
     analyses: dict[str, list[AnalysisRow]] = {}
@@ -178,7 +184,7 @@ def lines(
     severity: int,
     tier: str,
     rows: Sequence[CompleteSource],
-    clean: Mapping[str, int],
+    clean: Mapping[str, Clean],
     sizes: Mapping[str, int],
     used: tuple[float, float],
 ) -> Iterator[dict[str, object]]:
@@ -192,7 +198,7 @@ def lines(
             row.frame_count,
             pixels[row.item_id],
             round(row.duration_s, 3),
-            clean.get(row.item_id, 0),
+            *(round(size) for size in clean.get(row.item_id, (0, 0))),
             sizes.get(row.item_id, 0),
             round(used[0] * share, 4),
             round(used[1], 3),
@@ -348,9 +354,6 @@ def main() -> None:
     command = commands.add_parser("table")
     command.add_argument("raw", type=Path, nargs="+")
     command.set_defaults(run=lambda options: cost_table.write(options.raw))
-    command = commands.add_parser("times")
-    command.add_argument("raw", type=Path, nargs="+")
-    command.set_defaults(run=lambda options: cost_table.write_times(options.raw))
     options = parser.parse_args()
     options.run(options)
 

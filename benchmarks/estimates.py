@@ -1,12 +1,15 @@
 """The estimates of disk and CPU time that `perturb check` prints, beside what runs of the workflow store and use.
 
     python benchmarks/estimates.py compare VIDEO[:FROM-TO] ... [--suites mlvp ...] [--tiers high ...] [--severities 4]
+    python benchmarks/estimates.py stages FOLDER TARGET ...
 
 Clips are cut into files of their own, and each suite is made of them in each tier, in a temporary folder: a line says
 what was stored, how many CPU seconds the jobs took, without Snakemake, what the probe of the machine's speed
 said, and the ratio to the estimate without it. With `--in-process` only the jobs on clips are made, by their code in
 one process, and the estimate is that without their starts and the jobs that follow: faster, and the pixels of short
-clips count for more. `benchmarks/costs.py` measures what the estimates are made from.
+clips count for more. `stages` makes targets one after the other in a folder that has a `config.yaml`, and prints for
+each what its jobs took and the estimate of what was still missing. `benchmarks/costs.py` measures what the estimates
+are made from.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import yaml
 from cost_table import BATCH_S
 from costs import TIERS, analysed, cpu_s, listed, storage_of
 
@@ -140,6 +144,39 @@ def jobs_alone(root: Path, clips: Sequence[Path], suite: str, tier: str, options
     return size, used
 
 
+def stages(options: argparse.Namespace) -> None:
+    """Make targets one after the other: CPU seconds beside the estimate of what was missing, without the probe."""
+    print(
+        "| target | clips | captions | evaluations | estimate, CPU s | CPU, s | ratio |\n|---|---|---|---|---|---|---|"
+    )
+    root = options.folder.resolve()
+    for target in options.targets:
+        with contextlib.chdir(root):
+            parts = [seconds * speed.USUAL for seconds in seconds_of(target)]
+        used = jobs_cpu_s(root, target, cores=options.cores)
+        cells = [*parts, sum(parts), used]
+        print(f"| {target} | {' | '.join(f'{cell:.1f}' for cell in cells)} | {ratio(used, sum(parts))} |", flush=True)
+
+
+def seconds_of(target: str) -> list[float]:
+    """The estimates of clips, captions and evaluations of what a target of the configuration here still needs."""
+    config = configuration.parse(yaml.safe_load(Path("config.yaml").read_text()))
+
+    def plan_of(collection: str) -> sharding.Plan:
+        return paths.plan(config, collection)
+
+    def shards_of(dataset: str) -> Sequence[str]:
+        return paths.caption_shards(config, dataset)
+
+    menu = {entry.name: entry for entry in targets.menu(config, plan_of, shards_of)}
+    wanted = planning.of_files(config, menu[target].request().files, plan_of, shards_of)
+    names = {job.collection for job in wanted.videos} | {name for name, _ in wanted.sources}
+    surveyed = {name: estimates.Collection.read(name, wanted) for name in names}
+    clips = estimates.of_clips(config, wanted, surveyed).cpu_s
+    captions = estimates.of_captions(config, wanted).cpu_s
+    return [clips, captions, estimates.of_evaluations(config, wanted, surveyed).cpu_s]
+
+
 Used = tuple[int, float]
 """Bytes and CPU seconds."""
 
@@ -196,6 +233,11 @@ def main() -> None:
     command.add_argument("--in-process", action="store_true", help="without Snakemake and the start of processes")
     command.add_argument("--details", action="store_true", help="--in-process: print each scenario to stderr")
     command.set_defaults(run=compare)
+    command = commands.add_parser("stages")
+    command.add_argument("folder", type=Path)
+    command.add_argument("targets", nargs="+")
+    command.add_argument("--cores", type=int, default=1)
+    command.set_defaults(run=stages)
     options = parser.parse_args()
     options.run(options)
 

@@ -19,7 +19,7 @@ from perturbations.errors import ConfigError
 from perturbations.plan import config as configuration
 from perturbations.plan import costs, listed, paths, sharding, targets
 from perturbations.plan import preflight as planning
-from perturbations.plan.costs import Cost, Volume
+from perturbations.plan.costs import Clean, Cost, Volume
 from perturbations.suites import registry
 
 # --- costs -----------------------------------------------------------------------------------------------------------
@@ -27,7 +27,8 @@ from perturbations.suites import registry
 
 def test_bytes_are_those_of_pixels_of_the_clean_clip_and_of_a_bitrate() -> None:
     volume = Volume(clips=2, pixels=1000, seconds=5, stored_pixels=100)
-    assert Cost(per_pixel=0.5, per_clean=2, per_second=7).bytes_of(volume, 0.25) == 100 * (0.5 + 2 * 0.25) + 5 * 7
+    cost, clean = Cost(per_pixel=0.5, per_clean=2, per_key=1, per_second=7), Clean(0.25, 0.125)
+    assert cost.bytes_of(volume, clean) == 100 * (0.5 + 2 * 0.125 + 0.125) + 5 * 7
     assert volume + volume == Volume(4, 2000, 10, 200)
 
 
@@ -38,7 +39,7 @@ def test_every_perturbation_of_the_package_has_a_figure_or_a_relatives(tier: str
             for severity in form.severities:
                 cost = costs.cost(form, severity, tier)
                 assert cost.cpu_s > 0
-                assert cost.bytes_of(Volume(1, 1e6, 1, 1e6), 0.3) > 0
+                assert cost.bytes_of(Volume(1, 1e6, 1, 1e6), Clean(0.3, 0.1)) > 0
 
 
 def test_what_the_default_profile_stores_was_measured() -> None:
@@ -47,10 +48,28 @@ def test_what_the_default_profile_stores_was_measured() -> None:
         assert {(entry.key, entry.variant, severity) for severity in entry.severities} <= names
 
 
+def test_a_held_frame_costs_as_many_key_frames_as_any() -> None:
+    held, noise = (costs.cost(registry.get(f"msrvtt_p/{name}"), 3, "high") for name in ("freeze", "gaussian_noise"))
+    short, long = Clean(0.4, 0.3), Clean(0.4, 0.02)
+    volume = Volume(1, 1e6, 1, 1e6)
+    assert held.bytes_of(volume, short) > 3 * held.bytes_of(volume, long)
+    assert noise.bytes_of(volume, short) == pytest.approx(noise.bytes_of(volume, long), rel=0.2)
+
+
+def test_reading_clips_without_storing_takes_time_by_their_pixels() -> None:
+    for entry in registry.perturbations("tampering", "video"):
+        short, long = (
+            costs.cost(entry, 3, "recipe").seconds_of(Volume(1, pixels, 1, 0, 921_600)) for pixels in (1e6, 30e6)
+        )
+        assert 0.2 < long < 1.2
+        assert long > 5 * short
+
+
 def test_noise_costs_more_than_fog() -> None:
     noise, fog = (costs.cost(registry.get(f"mlvp/{name}"), 5, "high") for name in ("gaussian_noise", "fog"))
     volume = Volume(1, 1e6, 1, 1e6)
-    assert noise.bytes_of(volume, 0.3) > 2 * fog.bytes_of(volume, 0.3)
+    clean = Clean(0.3, 0.1)
+    assert noise.bytes_of(volume, clean) > 2 * fog.bytes_of(volume, clean)
 
 
 # --- clips -----------------------------------------------------------------------------------------------------------
@@ -107,11 +126,12 @@ def test_what_a_sample_takes_is_about_what_a_clip_takes(tmp_path: Path, tier: st
     assert look is not None
     assert look.clean is not None
     if tier == "frames":
-        assert 0 < look.clean < 3
+        assert 0 < look.clean.per_pixel < 3
         return
     clock = Timing(1 / survey.Fraction(10), survey.Fraction(10))
     encoding.encode(decoding.decode(Clip(tmp_path / "clip.mp4")), tmp_path / "x.mp4", PROFILES[tier], clock)
-    assert look.clean * 60 * 96 * 128 == pytest.approx((tmp_path / "x.mp4").stat().st_size, rel=0.5)
+    assert 0 < look.clean.keys < look.clean.per_pixel
+    assert look.clean.per_pixel * 60 * 96 * 128 == pytest.approx((tmp_path / "x.mp4").stat().st_size, rel=0.5)
 
 
 def test_without_a_clip_that_opens_there_is_no_sample(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from perturbations.datasets import registry as datasets
 from perturbations.errors import ManifestError
 from perturbations.plan import caption_costs, costs, evaluation, evaluation_costs, listed, paths, recipe, sharding
 from perturbations.plan import config as configuration
-from perturbations.plan.costs import Volume
+from perturbations.plan.costs import Clean, Volume
 from perturbations.plan.preflight import Wanted
 from perturbations.suites import registry
 from perturbations.system import storage
@@ -25,14 +25,14 @@ class Collection:
         rejected: listed items without a usable entry or video, and why.
         unreadable: path -> why a file that is still to be read is no video.
         volumes: per shard, how much video its clips are.
-        clean: bytes per pixel of a clip that is stored unchanged in the tier.
+        clean: what a clip takes that is stored unchanged in the tier.
     """
 
     shards: dict[str, list[listed.ListedClip]]
     rejected: list[listed.RejectedItem]
     unreadable: dict[str, str]
     volumes: dict[str, Volume] = field(default_factory=dict)
-    clean: float = 0.0
+    clean: Clean = field(default_factory=Clean)
 
     @classmethod
     def read(cls, name: str, wanted: Wanted) -> Collection:
@@ -123,7 +123,7 @@ def _measure(config: configuration.Config, name: str, collection: Collection, ti
     except ImportError:  # Snakemake's own environment has no decoder; the jobs' has
         look = None
     usual = look or survey.Look(_USUAL_SECONDS_PER_BYTE, _USUAL_PIXELS_PER_SECOND, 320 * 240, None)
-    collection.clean = _USUAL_CLEAN if usual.clean is None else usual.clean
+    collection.clean = costs.USUAL_CLEAN if usual.clean is None else usual.clean
     for shard, members in collection.shards.items():
         known = _known(name, shard, stored_frames)
         collection.volumes[shard] = known or _total(usual.volume(clip, stored_frames) for clip in members)
@@ -132,8 +132,6 @@ def _measure(config: configuration.Config, name: str, collection: Collection, ti
 
 _USUAL_SECONDS_PER_BYTE = 2e-5
 _USUAL_PIXELS_PER_SECOND = 25 * 320 * 240
-_USUAL_CLEAN = 0.35
-"""Of MSR-VTT's clips."""
 
 
 def _measure_drawn(collection: Collection, tier: str, stored_frames: int | None) -> bool:
@@ -144,8 +142,11 @@ def _measure_drawn(collection: Collection, tier: str, stored_frames: int | None)
     stored = pixels if stored_frames is None else stored_frames * frame
     for shard, members in collection.shards.items():
         count = len(members)
-        collection.volumes[shard] = Volume(count, count * pixels, count * film.SECONDS_LONG, count * stored)
-    collection.clean = costs.other(costs.DEMO, tier).per_pixel
+        collection.volumes[shard] = Volume(
+            count, count * pixels, count * film.SECONDS_LONG, count * stored, count * frame
+        )
+    drawn = costs.other(costs.DEMO, tier)
+    collection.clean = Clean(drawn.per_pixel, drawn.per_key)
     return True
 
 
@@ -164,7 +165,7 @@ def _known(name: str, shard: str, stored_frames: int | None) -> Volume | None:
     frames = [row.width * row.height for row in rows]
     pixels = sum(row.frame_count * frame for row, frame in zip(rows, frames, strict=True))
     stored = pixels if stored_frames is None else stored_frames * sum(frames)
-    return Volume(len(rows), pixels, sum(row.duration_s for row in rows), stored)
+    return Volume(len(rows), pixels, sum(row.duration_s for row in rows), stored, sum(frames))
 
 
 # --- time of captions and evaluations ---------------------------------------------------------------------------------
@@ -194,7 +195,8 @@ def of_captions(config: configuration.Config, wanted: Wanted) -> Time:
     """The estimate of a run's perturbed captions."""
     backend, on_gpu = config.backends.captions.backend, config.backends.device != "cpu"
     sizes: dict[tuple[str, str], int] = {}
-    cpu_s, guessed_s = 0.0, 0.0
+    corpora = {(job.collection, job.suite) for job in wanted.captions}
+    cpu_s, guessed_s = caption_costs.CORPUS_S * len(corpora), 0.0
     for job in wanted.captions:
         place = job.collection, job.shard
         if place not in sizes:
@@ -228,10 +230,10 @@ def of_evaluations(config: configuration.Config, wanted: Wanted, surveyed: Mappi
     for name, collection in known.items():
         if not collection.volumes:
             _measure(config, name, collection, tier)
-    cpu_s = evaluation_costs.TRAIN_S * wanted.trains + evaluation_costs.CHECK_S * wanted.evaluates
+    cpu_s = evaluation_costs.TRAIN_S * wanted.trains + evaluation_costs.CHECK_S * wanted.checks_model
     for job in wanted.evaluations:
         clip = _mean(known[job.dataset])
-        perturbed_s = evaluation_costs.read_s(tier, clip.pixels, clip.stored_pixels)
+        perturbed_s = evaluation_costs.read_s(config, tier, clip)
         seconds = _source_s(clip) if job.suite == evaluation.CLEAN else perturbed_s
         queries = len(known[job.dataset].clips) if job.direction == "v2t" else _captions_listed(job.dataset)
         place: evaluation.Job = (job.direction, job.suite, job.level)
@@ -247,7 +249,8 @@ def of_evaluations(config: configuration.Config, wanted: Wanted, surveyed: Mappi
 def _mean(collection: Collection) -> Volume:
     volume = _total(collection.volumes.values())
     count = max(1.0, volume.clips)
-    return Volume(1, volume.pixels / count, volume.seconds / count, volume.stored_pixels / count)
+    pixels, seconds, stored, frame = volume.pixels, volume.seconds, volume.stored_pixels, volume.frame_pixels
+    return Volume(1, pixels / count, seconds / count, stored / count, frame / count)
 
 
 def _source_s(clip: Volume) -> float:

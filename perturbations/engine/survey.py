@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perturbations.plan.costs import Volume
+from perturbations.plan.costs import Clean, Volume
 from perturbations.plan.listed import ListedClip
 from perturbations.system.storage import PROFILES, sha256_of
 
@@ -29,6 +29,8 @@ _MOST_DECODED = 150_000_000
 _FRAMES = 8
 """Frames in a row that are encoded: a key frame, and frames that are predicted."""
 _GROUP = {"released": 12}
+_FRAMES_PER_SAMPLE = 3
+"""Frames per sample up to which a clip is short: there, the measured clips of 1 s have one frame in several samples."""
 _LONGEST_GROUP = 250
 """Frames from one key frame to the next, in the other profiles."""
 _OF_WHOLE_CLIPS = {"compatible": 1.16}
@@ -78,13 +80,13 @@ class Look:
         seconds_per_byte: of their files.
         pixels_per_second: of their frames.
         pixels_per_frame: the mean over clips.
-        clean: bytes per pixel of a clip that is stored unchanged in the tier; None where none could be decoded.
+        clean: of a clip that is stored unchanged in the tier; None where none could be decoded.
     """
 
     seconds_per_byte: float
     pixels_per_second: float
     pixels_per_frame: float
-    clean: float | None
+    clean: Clean | None
 
     def volume(self, clip: ListedClip, stored_frames: int | None) -> Volume:
         """How much video a clip probably is."""
@@ -93,7 +95,7 @@ class Look:
             seconds = clip.end_s - (clip.start_s or 0.0)
         pixels = seconds * self.pixels_per_second
         stored = pixels if stored_frames is None else self.pixels_per_frame * stored_frames
-        return Volume(1, pixels, seconds, stored)
+        return Volume(1, pixels, seconds, stored, self.pixels_per_frame)
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class _Clip:
     file_bytes: int
     pixels_per_frame: int
     rate: float
-    clean: float | None
+    clean: Clean | None
 
     @property
     def pixels(self) -> float:
@@ -140,13 +142,22 @@ def look(
     if not total:
         return None
     encoded = [clip for clip in sampled if clip.clean is not None]
-    weights = sum(clip.pixels for clip in encoded)
     return Look(
         sum(clip.file_seconds for clip in sampled) / sum(clip.file_bytes for clip in sampled),
         sum(clip.pixels for clip in sampled) / total,
         sum(clip.pixels_per_frame for clip in sampled) / len(sampled),
-        sum((clip.clean or 0.0) * clip.pixels for clip in encoded) / weights if weights else None,
+        _mean_of(encoded),
     )
+
+
+def _mean_of(clips: Sequence[_Clip]) -> Clean | None:
+    """The mean of clips that were encoded, by their pixels."""
+    weighted = [(clip.clean, clip.pixels) for clip in clips if clip.clean is not None]
+    total = sum(pixels for _, pixels in weighted)
+    if not total:
+        return None
+    bytes_, keys = (sum(getattr(clean, name) * pixels for clean, pixels in weighted) for name in ("per_pixel", "keys"))
+    return Clean(bytes_ / total, keys / total)
 
 
 def _look_at(
@@ -177,7 +188,7 @@ def _look_at(
                 runs = _decoded(container, stream, places, run) if every else _keys(container, stream, places, run)
                 file = folder / "sample.mp4"
                 frames = max(1, round(seconds * rate))  # a span may be shorter than a frame
-                clean = _stored(runs, file) if tier == "frames" else _clean(runs, tier, rate, frames, file)
+                clean = _stored(runs, frames, file) if tier == "frames" else _clean(runs, tier, rate, frames, file)
             return _Clip(seconds, length, path.stat().st_size, size, float(rate), clean)
     except (MediaError, OSError, ValueError):
         return None
@@ -212,8 +223,8 @@ def _keys(container: Any, stream: Any, places: Sequence[float], length: int) -> 
     return list(runs.values())
 
 
-def _stored(runs: list[list[Image]], path: Path) -> float | None:
-    """Bytes per pixel of frames that are stored."""
+def _stored(runs: list[list[Image]], frames: int, path: Path) -> Clean | None:
+    """What frames take that are stored, of a clip of `frames` frames."""
     import numpy as np
 
     from perturbations.media import framefile
@@ -222,11 +233,12 @@ def _stored(runs: list[list[Image]], path: Path) -> float | None:
     if not images:
         return None
     framefile.write(path, np.stack(images))
-    return path.stat().st_size / (np.stack(images).size / 3)
+    per_pixel = path.stat().st_size / (np.stack(images).size / 3)
+    return Clean(per_pixel, per_pixel * share_of_keys(len(images), frames))
 
 
-def _clean(snippets: list[list[Image]], tier: str, rate: Fraction, frames: int, path: Path) -> float | None:
-    """Bytes per pixel of a clip of `frames` frames that is stored unchanged, by snippets of it."""
+def _clean(snippets: list[list[Image]], tier: str, rate: Fraction, frames: int, path: Path) -> Clean | None:
+    """What a clip of `frames` frames takes that is stored unchanged, by snippets of it."""
     from perturbations.media import encoding
     from perturbations.media.clip import Frame, Timing
 
@@ -239,17 +251,27 @@ def _clean(snippets: list[list[Image]], tier: str, rate: Fraction, frames: int, 
         encoding.encode(
             (Frame(image, place, place) for place, image in enumerate(snippet)), path, PROFILES[tier], clock
         )
-        sizes = _packet_sizes(path)
+        sizes = [size for size, _ in packets(path)]
         key_frame += sizes[0] / len(snippets)
         predicted += sizes[1:]
     keys = min(frames, math.ceil(frames / _GROUP.get(tier, _LONGEST_GROUP)) + (PROFILES[tier].key_frames or 0))
     mean = sum(predicted) / len(predicted) if predicted else key_frame
-    whole = (keys * key_frame + max(0, frames - keys) * mean) / (frames * pixels)
-    return whole * _OF_WHOLE_CLIPS.get(tier, 1.0)
+    of_keys, of_others = keys * key_frame / (frames * pixels), max(0, frames - keys) * mean / (frames * pixels)
+    factor = _OF_WHOLE_CLIPS.get(tier, 1.0)
+    return Clean((of_keys + of_others) * factor, of_keys * factor)
 
 
-def _packet_sizes(path: Path) -> list[int]:
+def packets(path: Path) -> list[tuple[int, bool]]:
+    """The bytes of each frame of a file, and whether it is a key frame."""
     import av
 
     with av.open(str(path)) as container:
-        return [packet.size for packet in container.demux(video=0) if packet.size]
+        return [(packet.size, packet.is_keyframe) for packet in container.demux(video=0) if packet.size]
+
+
+def share_of_keys(num_frames: int, frames: float) -> float:
+    """The part of the bytes of sampled frames that counts as that of key frames: all in short clips, none in long ones.
+
+    There, a perturbation that repeats frames gives the same frame to several samples.
+    """
+    return min(1.0, _FRAMES_PER_SAMPLE * num_frames / max(1.0, frames))

@@ -29,6 +29,9 @@ class Cost:
     caption_s: float
 
 
+CORPUS_S = 3.0
+"""CPU seconds of a dataset's and suite's manifests and page of perturbed captions."""
+
 _PRETRAINED_S = {"styler": 3.0, "translator": 4.0, "masked_lm": 0.3, "similarity": 0.1}
 """CPU seconds per caption that a pretrained player adds: five sampled answers of a T5, two translations with a beam, a
 BERT, and the embeddings of a few draws."""

@@ -1,8 +1,9 @@
 """What a perturbed clip costs in bytes and CPU seconds: measured figures of real clips, and the arithmetic on them.
 
 `costs.csv` has one line per perturbation, variant, severity and storage tier; `benchmarks/costs.py` measured them.
-The bytes of a stored clip are a line over the bytes of the clean clip in the same tier: what noise adds does not depend
-on the clip, what a blur leaves does. No NumPy: Snakemake imports this module.
+The bytes of a stored clip follow from those of the clean clip in the same tier, its key frames and the others: what
+noise adds does not depend on the clip, what a blur leaves does, and a frame that is held costs nothing but as a key
+frame. No NumPy: Snakemake imports this module.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from perturbations.suites import registry
 SOURCES = "sources"
 """The name of the line of a clean clip that is decoded and hashed."""
 DEMO = "demo"
-"""The name of the lines of clips that the package draws: `per_pixel` is the clean clip's."""
+"""The name of the lines of clips that the package draws: `per_pixel` and `per_key` are a clean clip's."""
 
 _UNSTORED, _USUAL = "recipe", "high"
-JOB_S = 1.0
+JOB_S = 0.75
 """CPU seconds of starting a job's process, with its imports."""
-CORPUS_S = 10.0
+CORPUS_S = 5.0
 """CPU seconds of a corpus's manifests, contact sheet and page; more where it is large, but a small part of it."""
 
 
@@ -35,43 +36,64 @@ class Cost:
 
     Attributes:
         per_pixel: bytes per pixel of the clean clip, whatever it shows.
-        per_clean: bytes per byte of the clean clip, stored in the same tier.
+        per_clean: bytes per byte of the clean clip, stored in the same tier, beside its key frames.
+        per_key: bytes per byte of the clean clip's key frames: in short clips they are much of it, whatever follows.
         per_second: bytes per second, of encoders that are given a bitrate.
         cpu_s: CPU seconds per million pixels of the clean clip.
         stored_s: CPU seconds per million pixels of the frames that are stored, where they are sampled.
+        large_s: CPU seconds in addition per million pixels of large frames, each of which gets new memory.
         clip_s: CPU seconds per clip, however short: what is compared with the clean clip, programs that are started.
     """
 
     per_pixel: float = 0.0
     per_clean: float = 0.0
+    per_key: float = 0.0
     per_second: float = 0.0
     cpu_s: float = 0.0
     stored_s: float = 0.0
+    large_s: float = 0.0
     clip_s: float = 0.0
 
     def seconds_of(self, volume: Volume) -> float:
         """The CPU seconds of making clips."""
         of_pixels = self.cpu_s * volume.pixels + self.stored_s * volume.stored_pixels
+        if volume.frame_pixels > LARGE * volume.clips:
+            of_pixels += self.large_s * volume.pixels
         return of_pixels / 1e6 + self.clip_s * volume.clips
 
-    def bytes_of(self, volume: Volume, clean: float) -> float:
-        """The bytes of clips; `clean` is the bytes per pixel of the clean clips in the tier."""
-        pixels = volume.stored_pixels
-        return pixels * (self.per_pixel + self.per_clean * clean) + volume.seconds * self.per_second
+    def bytes_of(self, volume: Volume, clean: Clean) -> float:
+        """The bytes of clips; `clean` is what the clean clips take in the tier."""
+        per_pixel = self.per_pixel + self.per_clean * (clean.per_pixel - clean.keys) + self.per_key * clean.keys
+        return volume.stored_pixels * per_pixel + volume.seconds * self.per_second
 
+
+LARGE = 200_000
+"""Pixels from which a frame is large."""
 
 FIGURES = tuple(each.name for each in fields(Cost))
 """The columns of `costs.csv` after those that name the scenario."""
 
 
 @dataclass(frozen=True)
+class Clean:
+    """Bytes per stored pixel of clips that are stored unchanged in a tier, and those of them that are key frames'.
+
+    In the tier "frames", `keys` is the part that `survey.share_of_keys` gives.
+    """
+
+    per_pixel: float = 0.0
+    keys: float = 0.0
+
+
+@dataclass(frozen=True)
 class Volume:
-    """How much video some clips are: their number, pixels and seconds, and the pixels that the tier stores."""
+    """How much video some clips are: number, pixels, seconds, pixels that the tier stores, pixels of one frame each."""
 
     clips: float = 0.0
     pixels: float = 0.0
     seconds: float = 0.0
     stored_pixels: float = 0.0
+    frame_pixels: float = 0.0
 
     def __add__(self, other: Volume) -> Volume:
         return Volume(
@@ -79,6 +101,7 @@ class Volume:
             self.pixels + other.pixels,
             self.seconds + other.seconds,
             self.stored_pixels + other.stored_pixels,
+            self.frame_pixels + other.frame_pixels,
         )
 
 
@@ -136,20 +159,22 @@ def _changed(measured: Cost, key: str, variant: str, at: int, severity: int) -> 
     if at == severity or not {at, severity} <= usual.keys():
         return measured
     before, after = usual[at], usual[severity]
-    size = after.bytes_of(_TYPICAL, _CLEAN) / max(1.0, before.bytes_of(_TYPICAL, _CLEAN))
+    size = after.bytes_of(_TYPICAL, USUAL_CLEAN) / max(1.0, before.bytes_of(_TYPICAL, USUAL_CLEAN))
     time = after.seconds_of(_TYPICAL) / before.seconds_of(_TYPICAL)
     return Cost(
         per_pixel=measured.per_pixel * size,
         per_clean=measured.per_clean * size,
+        per_key=measured.per_key * size,
         per_second=measured.per_second * size,
         cpu_s=measured.cpu_s * time,
         stored_s=measured.stored_s * time,
+        large_s=measured.large_s,
         clip_s=measured.clip_s,
     )
 
 
-_TYPICAL, _CLEAN = Volume(1, 25e6, 12, 25e6), 0.35
-"""A clip of MSR-VTT: its volume, and the bytes per pixel of it that the usual profile stores."""
+_TYPICAL, USUAL_CLEAN = Volume(1, 25e6, 12, 25e6), Clean(0.35, 0.03)
+"""A clip of MSR-VTT: its volume, and what the usual profile stores of it."""
 
 
 _SCALES = {"lossless": 3.0, "compatible": 0.3, "released": 0.3}

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from perturbations.plan import config as configuration
 from perturbations.plan import evaluation, evaluation_sizes
+from perturbations.plan.costs import Volume
+from perturbations.system.storage import PROFILES
 from perturbations.tta.methods import registry as methods
 
-TRAIN_S = 135.0
+TRAIN_S = 95.0
 """Of training the demo's encoder."""
 
-CHECK_S = 5.0
+CHECK_S = 5.6
 """Of checking a model."""
 
-_START_S, _WEIGHTS_S = 4.0, 3.0
+_START_S, _WEIGHTS_S = 4.6, 1.0
 """Of a job's libraries, and of a pretrained model's weights."""
 
-_PLAIN_S = {"v2t": 1.0, "t2v": 0.05}
+_PLAIN_S = {"v2t": 0.65, "t2v": 0.05}
 """Per query with ViT-B/32, 12 frames, of a method that only encodes."""
 
-_LEARNING_S = {"v2t": 6.0, "t2v": 0.31}
+_LEARNING_S = {"v2t": 2.8, "t2v": 0.25}
 """Likewise with 3 steps of the optimizer."""
 
 _TWICE = ("sar",)
@@ -31,13 +33,13 @@ _TWICE = ("sar",)
 _SMALL_S = 0.001
 """Per query and method, whatever the model: similarities, ranks, calls."""
 
-_READ_S = {"lossless": 0.030, "high": 0.0155, "compatible": 0.0115, "released": 0.0115, "recipe": 0.02}
+_READ_S = {"lossless": 0.030, "high": 0.0155, "compatible": 0.0065, "released": 0.0018, "recipe": 0.007}
 """Per million pixels that a clip has, decoded to its end."""
 
-_FRAME_S = 0.010
-"""Per million pixels that are stored as frames."""
+_FRAME_S = {"lossless": 0.036, "high": 0.017, "frames": 0.007}
+"""Per million pixels of the frames that are read, where each is a key frame or a picture of its own."""
 
-SOURCE_READ_S = 0.0045
+SOURCE_READ_S = 0.0055
 """Per million pixels of a clean clip."""
 
 
@@ -46,9 +48,12 @@ def computes_on_cpu(config: configuration.Config) -> bool:
     return config.evaluation.device == "cpu"
 
 
-def read_s(tier: str, pixels: float, stored_pixels: float) -> float:
+def read_s(config: configuration.Config, tier: str, clip: Volume) -> float:
     """The time to read a perturbed clip."""
-    return _FRAME_S * stored_pixels / 1e6 if tier == "frames" else _READ_S[tier] * pixels / 1e6
+    profile = PROFILES.get(tier)
+    if tier == "frames" or (profile is not None and profile.key_frames == config.evaluation.num_frames):
+        return _FRAME_S[tier] * clip.frame_pixels * config.evaluation.num_frames / 1e6
+    return _READ_S[tier] * clip.pixels / 1e6
 
 
 def job_cpu_s(

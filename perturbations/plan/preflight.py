@@ -58,6 +58,7 @@ class Wanted:
         evaluates: whether the evaluation's model is loaded.
         evaluations: jobs of retrieval with it.
         galleries: datasets whose clean clips it encodes.
+        checks_model: whether the evaluation's model is checked.
         trains: whether the demo's encoder is trained.
         composes: whether a split of composed retrieval is evaluated.
     """
@@ -71,6 +72,7 @@ class Wanted:
     evaluates: bool = False
     evaluations: set[EvaluationJob] = field(default_factory=set)
     galleries: set[str] = field(default_factory=set)
+    checks_model: bool = False
     trains: bool = False
     composes: bool = False
 
@@ -112,6 +114,7 @@ def of_jobs(jobs: Iterable[tuple[str, Mapping[str, str]]]) -> Wanted:
         elif rule == "check_captions":
             wanted.checked_captions.add(names["dataset"])
         wanted.evaluates |= rule in _EVALUATING
+        wanted.checks_model |= rule == "check_model"
         wanted.trains |= rule == "demo_encoder"
         wanted.composes |= rule in ("composed_clips", "composed_queries")
     return wanted
@@ -177,6 +180,7 @@ def _asked(
                 wanted.evaluations.add(EvaluationJob(dataset, direction, suite, level, group))
                 galleries = ((dataset, inputs.get("gallery")), (config.evaluation.bank, inputs.get("bank_gallery")))
                 wanted.galleries |= {name for name, file in galleries if name and file and not Path(str(file)).exists()}
+                wanted.checks_model |= not Path(evaluation_paths.checked(config)).exists()
                 wanted.trains |= config.evaluation.pretrained is None and not _has_encoder()
             yield from inputs["parts"]
             if direction == "v2t" and inputs["mixes"]:
