@@ -8,17 +8,10 @@ from snakemake.utils import min_version
 
 from perturbations.errors import PerturbationError
 from perturbations.plan import captions, composed, composed_paths, config_file, evaluation
-from perturbations.plan import (
-    evaluation_paths,
-    evaluation_sizes,
-    model_files,
-    paths,
-    places,
-    recipe,
-)
+from perturbations.plan import evaluation_paths, evaluation_sizes, model_files, paths, places
 from perturbations.plan import config as configuration
 from perturbations.plan import preflight as preflight_jobs
-from perturbations.plan import sharding, store, targets, workplace
+from perturbations.plan import recipe, sharding, store, targets, workplace
 from perturbations.system import limits, project, shown
 
 min_version("9.0")
