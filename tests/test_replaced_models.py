@@ -176,9 +176,9 @@ def jobs(project: Project, *arguments: str) -> set[str]:
 
 
 def results(project: Project) -> dict[str, bytes]:
-    """What the evaluations of each model found, by the model's key."""
-    found = (project.root / "manifests/tiny/evaluation").glob("*/results.parquet")
-    return {path.parent.name: path.read_bytes() for path in found}
+    """What the evaluations of each model gave, by the model's key."""
+    paths = (project.root / "manifests/tiny/evaluation").glob("*/results.parquet")
+    return {path.parent.name: path.read_bytes() for path in paths}
 
 
 def weights(project: Project) -> dict[str, set[str]]:
@@ -205,9 +205,9 @@ def test_only_the_evaluations_of_a_replaced_model_are_made_anew(tmp_path: Path) 
     assert jobs(project) > OF_A_MODEL
     project.config["evaluation"]["pretrained"] = "one"
     assert jobs(project) == OF_A_MODEL
-    clips, found, hashes = project.outputs(), results(project), weights(project)
-    (key,) = (key for key in found if "clip4clip-one" in key)
-    (other,) = set(found) - {key}
+    clips, before, hashes = project.outputs(), results(project), weights(project)
+    (key,) = (key for key in before if "clip4clip-one" in key)
+    (other,) = set(before) - {key}
 
     shutil.copytree(one, tmp_path / "copy")  # the same bytes at another time
     shutil.rmtree(one)
@@ -225,7 +225,7 @@ def test_only_the_evaluations_of_a_replaced_model_are_made_anew(tmp_path: Path) 
     assert jobs(project) == OF_A_MODEL
     project.config["evaluation"]["pretrained"] = "two"
     assert jobs(project) == set()
-    assert results(project)[other] == found[other]
-    assert results(project)[key] != found[key]
+    assert results(project)[other] == before[other]
+    assert results(project)[key] != before[key]
     assert {name: when for name, when in project.outputs().items() if "evaluation" not in name} == clips
     assert project.perturb("verify", "--fast", "manifests").returncode == 0
