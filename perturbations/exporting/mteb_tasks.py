@@ -12,7 +12,7 @@ from typing import Any
 
 _KS = (1, 3, 5, 10, 20, 50, 100)
 _DEPTH = 1000
-"""How many documents per query mteb keeps: so many more than the largest k that ties beyond them change no rank."""
+"""How many documents per query mteb keeps: more than the largest k, so that ties among those cut off change no R@k."""
 
 
 def tasks(path: str | None = None, revision: str = "main") -> list[Any]:
