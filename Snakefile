@@ -6,13 +6,19 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
-from perturbations.errors import PerturbationError
-from perturbations.plan import captions, composed, composed_paths, config_file, evaluation
-from perturbations.plan import evaluation_paths, evaluation_sizes, model_files, paths, places
-from perturbations.plan import config as configuration
-from perturbations.plan import preflight as preflight_jobs
-from perturbations.plan import recipe, sharding, store, targets, workplace
-from perturbations.system import limits, project, shown
+from perturbations.base.errors import PerturbationError
+from perturbations.plan import captions
+from perturbations.composed import planning as composed, paths as composed_paths
+from perturbations.config import file as config_file
+from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation import paths as evaluation_paths, sizes as evaluation_sizes, model_files
+from perturbations.plan import paths
+from perturbations.config import places
+from perturbations.config import sections as configuration
+from perturbations.preflight import wanted as preflight_jobs
+from perturbations.plan import recipe, sharding, targets, workplace
+from perturbations.store import planning as store
+from perturbations.base import limits, project, shown
 
 min_version("9.0")
 

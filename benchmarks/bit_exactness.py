@@ -43,17 +43,17 @@ from typing import Any
 import cv2
 import numpy as np
 
-from perturbations import rng
 from perturbations.analysis import motion
-from perturbations.api import ArrayClip
+from perturbations.api.functions import ArrayClip
+from perturbations.base import rng, storage
+from perturbations.base.errors import BackendError
+from perturbations.config import sections as config
 from perturbations.engine import guided
-from perturbations.errors import BackendError
 from perturbations.manifest.kinds import AnalysisRow
 from perturbations.media import decoding, encoding, program, quality
 from perturbations.media.clip import Clip, Frame, Timing
-from perturbations.plan import config, recipe
+from perturbations.plan import recipe
 from perturbations.suites import registry
-from perturbations.system import storage
 from perturbations.video import codec, procedural_styles
 
 FPS = 25.0
@@ -151,7 +151,7 @@ def tasks(folder: Path, severities: list[int]) -> Iterator[Task]:
 
 
 def perturbed(clip: np.ndarray, key: str, severity: int, donor: np.ndarray) -> np.ndarray:
-    from perturbations import api
+    from perturbations.api import functions as api
 
     return api.perturb(clip, key, severity, seed=3, item_id="clip", fps=FPS, donors=[donor])
 
@@ -211,7 +211,7 @@ CAPTIONS = [
 
 
 def text_tasks() -> Iterator[Task]:
-    from perturbations import api
+    from perturbations.api import functions as api
 
     def perturbed_text(key: str, severity: int) -> np.ndarray:
         results = [api.perturb_text(text, key, severity, seed=3, item_id=text[:9]) for text in CAPTIONS]

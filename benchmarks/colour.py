@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from perturbations.api import perturb
-from perturbations.arrays import Image, uniform_indices
+from perturbations.api.functions import perturb
+from perturbations.base.arrays import Image, uniform_indices
 from perturbations.engine import pipeline, shards
 from perturbations.engine.source import Source, source_of
 from perturbations.media import decoding, program, quality

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
-from perturbations.engine.survey import share_of_keys
-from perturbations.plan import costs
+from perturbations.preflight import costs
+from perturbations.preflight.survey import share_of_keys
 from perturbations.suites import registry
 
 TABLE = Path(__file__).parents[1] / "perturbations/plan/costs.csv"
@@ -53,7 +53,7 @@ def write(raw: Iterable[Path]) -> None:
     scenarios = _scenarios(raw)
     clip_s = clip_times(scenarios)
     with TABLE.open("w", newline="") as file:
-        file.write("# measured by benchmarks/costs.py: see perturbations/plan/costs.py\n")
+        file.write("# measured by benchmarks/costs.py: see perturbations/preflight/costs.py\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("perturbation", "variant", "severity", "tier", *costs.FIGURES))
         for key, batches in sorted(scenarios.items()):

@@ -7,7 +7,7 @@
 
 `measure` makes every video perturbation, at every severity and in every variant, of short real clips by the code of the
 workflow's jobs, and writes the bytes of each stored clip and the CPU seconds, with how much longer than at its best
-the machine took right before and after (`perturbations/engine/speed.py`), by which they are divided. `parts` tells
+the machine took right before and after (`perturbations/preflight/speed.py`), by which they are divided. `parts` tells
 apart what a job, a clip, its pixels and its stored pixels take. `table`: see `cost_table.py`; `costs.csv` and
 `costs_long.csv` beside it are what the present table was written from. `captions` measures perturbed captions with
 the offline players. `benchmarks/estimates.py` compares with runs.
@@ -29,17 +29,18 @@ from pathlib import Path
 import cost_table
 import numpy as np
 
+from perturbations.base import storage
 from perturbations.demo import film
-from perturbations.engine import shards, speed, survey
+from perturbations.engine import shards
 from perturbations.engine.source import source_of
 from perturbations.guides.registry import Known
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource
 from perturbations.media import decoding, encoding, framefile
 from perturbations.media.clip import Clip, Frame, Timing, uniform_indices
-from perturbations.plan import costs, recipe
+from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
+from perturbations.preflight import costs, speed, survey
 from perturbations.suites import registry
-from perturbations.system import storage
 
 REPOSITORY = Path(__file__).parents[1]
 TIERS = ("high", "frames", "lossless", "compatible", "released", "recipe")
@@ -295,7 +296,7 @@ CAPTION_TABLE = REPOSITORY / "perturbations/plan/caption_costs.csv"
 def captions(options: argparse.Namespace) -> None:
     """Measure each perturbation at its first, middle and last severity, each in a new process, as jobs are."""
     with CAPTION_TABLE.open("w", newline="") as file:
-        file.write("# measured by benchmarks/costs.py: see perturbations/plan/caption_costs.py\n")
+        file.write("# measured by benchmarks/costs.py: see perturbations/preflight/caption_costs.py\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("perturbation", "severity", "start_s", "caption_s"))
         for entry in registry.perturbations(kind="text"):

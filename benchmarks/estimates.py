@@ -29,13 +29,14 @@ import yaml
 from cost_table import BATCH_S
 from costs import TIERS, analysed, cpu_s, listed, storage_of
 
-from perturbations.engine import estimates, shards, speed
+from perturbations.config import sections as configuration
+from perturbations.engine import shards
 from perturbations.guides.registry import Known
 from perturbations.manifest.kinds import AnalysisRow
 from perturbations.media import program
-from perturbations.plan import config as configuration
-from perturbations.plan import costs, paths, recipe, sharding, targets
-from perturbations.plan import preflight as planning
+from perturbations.plan import paths, recipe, sharding, targets
+from perturbations.preflight import costs, estimates, speed
+from perturbations.preflight import wanted as planning
 from perturbations.suites import registry
 
 REPOSITORY = Path(__file__).parents[1]

@@ -33,7 +33,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from perturbations.errors import MediaError
+from perturbations.base.errors import MediaError
 from perturbations.media import decoding, probing, program
 from perturbations.media.clip import Clip
 

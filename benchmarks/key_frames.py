@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 
 from perturbations import list_perturbations, perturb
-from perturbations.arrays import Image
-from perturbations.errors import MediaError
+from perturbations.base.arrays import Image
+from perturbations.base.errors import MediaError
+from perturbations.base.storage import PROFILES
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import Clip, Frame, Timing, uniform_indices
-from perturbations.system.storage import PROFILES
 
 RATE = Fraction(25)
 

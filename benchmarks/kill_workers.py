@@ -26,11 +26,11 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 
+from perturbations.base import storage
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
 from perturbations.plan import recipe
 from perturbations.suites import registry
-from perturbations.system import storage
 
 VICTIMS = {
     "workers": ("mlvp/gaussian_noise", "msrvtt_p/mpeg2"),

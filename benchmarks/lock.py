@@ -94,7 +94,7 @@ def main() -> None:
         (options.folder / name).write_text(text.replace(str(PROJECT), "PROJECT"), encoding="utf-8")
 
     from perturbations.cli import main as command_line
-    from perturbations.plan import config
+    from perturbations.config import sections as config
 
     write("schema.json", config.json_schema())
     write("commands.txt", "\n".join(sorted(commands(command_line.parser()))) + "\n")

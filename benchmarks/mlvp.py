@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from perturbations.config import sections as config
 from perturbations.engine import guided, pipeline, rendering, shards
 from perturbations.engine import rows as manifest_rows
 from perturbations.engine.source import source_of
@@ -27,7 +28,7 @@ from perturbations.guides.registry import Known, Work
 from perturbations.manifest.kinds import CompleteSource
 from perturbations.media import decoding, encoding, program
 from perturbations.media.clip import Clip, Frame
-from perturbations.plan import config, recipe
+from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 

@@ -29,7 +29,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations.arrays import Image
+from perturbations.base import storage
+from perturbations.base.arrays import Image
 from perturbations.engine import rendering, shards
 from perturbations.engine.source import Source, source_of
 from perturbations.manifest.kinds import CompleteSource
@@ -37,7 +38,6 @@ from perturbations.media import encoding, program
 from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
-from perturbations.system import storage
 
 _PART = "between(t,4,8)"
 _FILTERS = {

@@ -28,7 +28,7 @@ from PIL import Image as Pillow
 from scipy import ndimage
 from skimage import color, filters, util
 
-from perturbations import rng
+from perturbations.base import rng
 from perturbations.media import decoding
 from perturbations.media.clip import Clip
 from perturbations.suites import registry

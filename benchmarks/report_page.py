@@ -20,12 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from perturbations import rng
-from perturbations.manifest import files, pictures
+from perturbations.base import rng
+from perturbations.evaluation import pictures
+from perturbations.evaluation.page import page
+from perturbations.evaluation.pictures import Picture
+from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import RANKS, RESULTS, ResultRow, ScenarioColumns
-from perturbations.manifest.pictures import Picture
-from perturbations.report import page
 from perturbations.retrieval import summary_of_ranks
 from perturbations.suites import registry
 

@@ -20,10 +20,10 @@ from typing import Any
 
 import rooms
 
-from perturbations.backbones import registry as backbones
+from perturbations.config import sections as config
 from perturbations.datasets import registry as datasets
+from perturbations.evaluation.backbones import registry as backbones
 from perturbations.models import registry as models
-from perturbations.plan import config
 from perturbations.suites import registry as suites
 from perturbations.suites.registry import Suite, resolve
 from perturbations.tta.methods import registry as methods

@@ -12,14 +12,17 @@ import pytest
 from test_preflight import clip_of, project, summary_of, wanted_of
 from test_workflow import Project, tiny_clip
 
-from perturbations.engine import estimates, survey
-from perturbations.errors import ConfigError, ManifestError
+from perturbations.base.errors import ConfigError, ManifestError
+from perturbations.config import sections as config
+from perturbations.engine import card
+from perturbations.evaluation import costs as evaluation_costs
+from perturbations.evaluation import planning as evaluation
 from perturbations.manifest import files
 from perturbations.manifest.kinds import ANALYSES, VIDEOS
 from perturbations.media import framefile
-from perturbations.plan import caption_costs, config, costs, evaluation, evaluation_costs
-from perturbations.plan.costs import Cost, Volume
-from perturbations.report import card, objects, preview
+from perturbations.preflight import caption_costs, costs, estimates, survey
+from perturbations.preflight.costs import Cost, Volume
+from perturbations.report import objects, preview
 from perturbations.suites import registry
 
 __all__ = ["project"]  # the fixture of test_preflight
@@ -212,7 +215,7 @@ def test_the_sheet_of_a_manifest_whose_clips_are_all_quarantined_says_so(kind: A
 
 
 def test_an_evaluation_without_a_complete_clip_stops_with_one_message() -> None:
-    from perturbations.cli.rules_evaluation import _check_any_complete
+    from perturbations.evaluation.jobs import _check_any_complete
     from perturbations.manifest.kinds import SourceRow
 
     rows = [SourceRow(dataset="d", split="test", item_id=name, status="quarantined", error="x") for name in "ab"]
@@ -237,7 +240,9 @@ def test_a_table_of_costs_has_every_figure() -> None:
 def test_a_missing_path_is_told_with_the_line_of_its_key(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from perturbations.plan import config_file, paths, places
+    from perturbations.config import file as config_file
+    from perturbations.config import places
+    from perturbations.plan import paths
 
     path = tmp_path / "config.yaml"
     path.write_text(
@@ -267,8 +272,8 @@ def test_a_missing_path_is_told_with_the_line_of_its_key(
         from perturbations.plan import recipe
 
         recipe.from_config(parsed(), "tiny", "mlvp", "fog", 1)
-    from perturbations.engine import readiness
-    from perturbations.plan.preflight import Wanted
+    from perturbations.preflight import readiness
+    from perturbations.preflight.wanted import Wanted
 
     lines = readiness.problems(parsed(), Wanted(evaluates=True), local=False)
     assert lines == ["config.yaml, line 10: evaluation.pretrained: no such folder: ./no_model"]

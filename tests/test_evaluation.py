@@ -15,8 +15,11 @@ import pytest
 from test_workflow import IDS, Project, new_project
 
 from perturbations import read_manifest
+from perturbations.base.errors import ConfigError, ManifestError
+from perturbations.config import sections as config
 from perturbations.engine import rows as manifest_rows
-from perturbations.errors import ConfigError, ManifestError
+from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation.pictures import Picture
 from perturbations.manifest import files
 from perturbations.manifest.kinds import (
     RANKS,
@@ -28,9 +31,8 @@ from perturbations.manifest.kinds import (
     SourceRow,
     TextRow,
 )
-from perturbations.manifest.pictures import Picture
 from perturbations.plan import captions as caption_recipes
-from perturbations.plan import config, evaluation, recipe
+from perturbations.plan import recipe
 from perturbations.suites import registry
 
 torch = pytest.importorskip("torch")

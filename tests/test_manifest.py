@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perturbations import read_manifest
-from perturbations.errors import ManifestError
+from perturbations.base.errors import ManifestError
 from perturbations.manifest import files, locations, sets
 from perturbations.manifest.columns import columns_of, row_from, values_of
 from perturbations.manifest.kinds import (

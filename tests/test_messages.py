@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from perturbations.base import hub
+from perturbations.base.errors import BackendError, first_line
 from perturbations.cli.main import main
-from perturbations.errors import BackendError, first_line
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, QUARANTINED, SOURCES, CaptionRow, SourceRow
-from perturbations.system import hub
 
 
 @pytest.mark.parametrize(

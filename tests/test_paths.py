@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
+from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.cli import main
-from perturbations.errors import AnnotationError, ConfigError
-from perturbations.plan import config, evaluation, evaluation_paths, listed, paths, recipe, sharding, targets
-from perturbations.plan.config import Config
+from perturbations.config import sections as config
+from perturbations.config.sections import Config
+from perturbations.evaluation import paths as evaluation_paths
+from perturbations.evaluation import planning as evaluation
+from perturbations.plan import listed, paths, recipe, sharding, targets
 from perturbations.plan.sharding import Plan
 
 FOLDER = {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}

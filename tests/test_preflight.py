@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 from test_workflow import IDS, Project, new_project, tiny_clip
 
+from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
-from perturbations.engine import preflight, readiness, survey
-from perturbations.errors import ConfigError
-from perturbations.plan import config as configuration
-from perturbations.plan import costs, listed, paths, sharding, targets
-from perturbations.plan import preflight as planning
-from perturbations.plan.costs import Clean, Cost, Volume
+from perturbations.config import sections as configuration
+from perturbations.plan import listed, paths, sharding, targets
+from perturbations.preflight import check as preflight
+from perturbations.preflight import costs, readiness, survey
+from perturbations.preflight import wanted as planning
+from perturbations.preflight.costs import Clean, Cost, Volume
 from perturbations.suites import registry
 
 # --- costs -----------------------------------------------------------------------------------------------------------
@@ -117,9 +118,9 @@ def test_a_sample_tells_how_much_video_there_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tier", ["high", "lossless", "compatible", "released", "frames"])
 def test_what_a_sample_takes_is_about_what_a_clip_takes(tmp_path: Path, tier: str) -> None:
+    from perturbations.base.storage import PROFILES
     from perturbations.media import decoding, encoding
     from perturbations.media.clip import Clip, Timing
-    from perturbations.system.storage import PROFILES
 
     tiny_clip(tmp_path / "clip.mp4", seed=0, frames=60, size=(96, 128))
     look = survey.look([clip_of(tmp_path / "clip.mp4")], tier, tmp_path, seed=0)

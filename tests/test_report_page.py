@@ -19,7 +19,8 @@ import needs
 import numpy as np
 import pytest
 
-from perturbations.errors import ManifestError
+from perturbations.base.errors import ManifestError
+from perturbations.evaluation.page import page, parts
 from perturbations.manifest import files as manifests
 from perturbations.manifest import sets
 from perturbations.manifest.columns import columns_of
@@ -31,7 +32,6 @@ from perturbations.manifest.kinds import (
     ResultRow,
     TextStatisticsRow,
 )
-from perturbations.report import page, parts
 from perturbations.suites import registry
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))

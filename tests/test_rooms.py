@@ -84,7 +84,7 @@ def imported(path: Path, *, at_once: bool = False) -> set[str]:
 
 
 def _named(node: ast.ImportFrom) -> set[str]:
-    """`from perturbations import rng` imports perturbations.rng, `from perturbations import __version__` does not."""
+    """`from perturbations import base` imports perturbations.base, `from perturbations import __version__` not."""
     module = node.module or ""
     if module != "perturbations":
         return {module}

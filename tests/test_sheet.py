@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from perturbations.errors import OutputError
+from perturbations.base.errors import OutputError
 from perturbations.report.sheet import contact_sheet, write_png
 
 Image = NDArray[np.uint8]

@@ -9,7 +9,8 @@ import pytest
 from test_preflight import project, wanted_of
 from test_workflow import Project
 
-from perturbations.engine import preflight, speed
+from perturbations.preflight import check as preflight
+from perturbations.preflight import speed
 
 __all__ = ["project"]  # the fixture of test_preflight
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from test_status import root as root
 
+from perturbations.base import console
 from perturbations.cli.main import main
 from perturbations.report import summary
-from perturbations.system import console
 
 
 def benchmark(folder: Path, name: str, seconds: float) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import clips
 import pytest
 
-from perturbations.engine import survey
 from perturbations.plan.listed import ListedClip
+from perturbations.preflight import survey
 
 
 @pytest.fixture

@@ -13,31 +13,31 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 from perturbations import __version__
+from perturbations.base import arrow, limits, shown, storage
+from perturbations.base.errors import PerturbationError
 from perturbations.cli import rules
 from perturbations.cli.arguments import Command, Group, Parser, add_sections, parsed
-from perturbations.errors import PerturbationError
-from perturbations.system import arrow, limits, shown, storage
 
 _JOBS = {"the workflow": (rules,)}
 
 
 def _sections() -> Mapping[str, Sequence[Group]]:
     """The modules that declare commands, by the sections of `perturb --help`."""
+    from perturbations.calibration import command as people_calibration
     from perturbations.cli import (
-        people_calibration,
         people_catalogue,
-        people_check,
         people_clips,
         people_completion,
-        people_composed,
         people_export,
-        people_fetch,
         people_init,
-        people_report,
         people_show,
-        people_status,
         people_verify,
     )
+    from perturbations.composed import command as people_composed
+    from perturbations.evaluation import command as people_report
+    from perturbations.preflight import command as people_check
+    from perturbations.status import command as people_status
+    from perturbations.store import command as people_fetch
 
     return {
         "start": (people_init, people_show, people_completion),
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if arguments is None and options.is_job:
             arrow.leave_out_pandas()
         if storage.STORE_VARIABLE in os.environ:
-            from perturbations.engine import packs
+            from perturbations.store import packs
 
             packs.unpack_brought()
         return command(options)

@@ -21,8 +21,8 @@ def add(commands: Commands) -> None:
 
 
 def _catalogue_texts(options: argparse.Namespace) -> int:
-    from perturbations.report import text_catalogue
-    from perturbations.system import storage
+    from perturbations.base import storage
+    from perturbations.captions import examples as text_catalogue
 
     page = text_catalogue.of_examples()
     if options.output is None:

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perturbations.base.errors import ConfigError, MediaError
 from perturbations.cli.arguments import Commands, add_command
-from perturbations.errors import ConfigError, MediaError
 
 if TYPE_CHECKING:
     from perturbations.manifest.kinds import CompleteSource

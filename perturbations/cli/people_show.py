@@ -7,8 +7,8 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
 from perturbations.cli.arguments import Commands, add_command, add_json
-from perturbations.errors import UnknownPerturbationError, did_you_mean, short
 
 if TYPE_CHECKING:
     from perturbations.suites.registry import Perturbation
@@ -87,7 +87,7 @@ def _methods() -> list[tuple[str, dict[str, object]]]:
 
 def _backbones() -> list[tuple[str, dict[str, object]]]:
     """The line of each architecture of dual encoders, and the same as JSON."""
-    from perturbations.backbones import registry
+    from perturbations.evaluation.backbones import registry
 
     return [(f"{entry.source}; for example {entry.example}", asdict(entry)) for entry in registry.backbones().values()]
 
@@ -161,7 +161,7 @@ def _realization(entry: Perturbation) -> str:
 
 
 def _schema(options: argparse.Namespace) -> int:
-    from perturbations.plan import config
+    from perturbations.config import sections as config
 
     print(config.json_schema(), end="")
     return 0

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perturbations.base import shown
+from perturbations.base.errors import ManifestError
 from perturbations.cli.arguments import Commands, add_command, add_json, add_stall_limit, positive
-from perturbations.errors import ManifestError
-from perturbations.system import shown
 
 if TYPE_CHECKING:
     from perturbations.verify.run import Options, Summary
@@ -58,7 +58,7 @@ def add(commands: Commands) -> None:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from perturbations.exporting.folder import MARKER
+    from perturbations.exports.writing.folder import MARKER
     from perturbations.verify import run
 
     if exports := [path for path in options.paths if (path / MARKER).is_file()]:
@@ -132,7 +132,7 @@ def _print_findings(paths: Sequence[Path], settings: Options) -> int:
 
 
 def _retry(options: argparse.Namespace) -> int:
-    from perturbations.engine import retry
+    from perturbations.status import retry
 
     selection = retry.Selection(options.dataset, options.suite, options.stage, options.item)
     rows = retry.find_files(Path(), selection) if options.files else retry.find(Path(), selection)

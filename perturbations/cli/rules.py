@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from perturbations.cli import rules_captions, rules_clips, rules_composed, rules_evaluation, rules_manifests
+from perturbations.cli import rules_captions, rules_clips, rules_manifests
 from perturbations.cli.arguments import Commands
+from perturbations.composed import jobs as rules_composed
+from perturbations.evaluation import jobs as rules_evaluation
 
 _TEXT = "what the workflow's rules call, one job each; nobody needs to type these"
 

@@ -50,19 +50,20 @@ def add(commands: Commands) -> None:
 
 
 def _pack_clips(options: argparse.Namespace) -> int:
-    from perturbations.engine import packs
     from perturbations.plan import listed
+    from perturbations.store import packs
 
     packs.write_originals(options.output, listed.read(options.listed, listed.ListedClip))
     return 0
 
 
 def _sources(options: argparse.Namespace) -> int:
-    from perturbations.engine import packs, shards
+    from perturbations.base.progress import logged
+    from perturbations.engine import shards
     from perturbations.manifest import files
     from perturbations.manifest.kinds import SOURCES
     from perturbations.plan import listed
-    from perturbations.progress import logged
+    from perturbations.store import packs
 
     clips = listed.read(options.listed, listed.ListedClip)
     rows = shards.run_sources(
@@ -76,10 +77,10 @@ def _sources(options: argparse.Namespace) -> int:
 def _draw_demo(listed: ListedClip) -> None:
     from fractions import Fraction
 
+    from perturbations.base import storage
     from perturbations.demo import film
     from perturbations.media import encoding
     from perturbations.media.clip import Frame, Timing
-    from perturbations.system import storage
 
     rate = Fraction(film.FPS)
     pictures = film.frames(int(listed.item_id.rpartition("-")[2]))
@@ -89,12 +90,13 @@ def _draw_demo(listed: ListedClip) -> None:
 
 
 def _videos(options: argparse.Namespace) -> int:
-    from perturbations.engine import packs, shards
+    from perturbations.base.progress import logged
+    from perturbations.engine import shards
     from perturbations.guides.registry import Known
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, VIDEOS
     from perturbations.plan import recipe
-    from perturbations.progress import logged
+    from perturbations.store import packs
 
     sources = complete_sources(options.sources)
     donors = [] if options.donors is None else sets.read_part(options.donors, ANALYSES)
@@ -124,11 +126,12 @@ def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
 
 
 def _analyse(options: argparse.Namespace) -> int:
-    from perturbations.engine import packs, shards
+    from perturbations.base.progress import logged
+    from perturbations.engine import shards
     from perturbations.guides.registry import parse_analysis
     from perturbations.manifest import files
     from perturbations.manifest.kinds import ANALYSES
-    from perturbations.progress import logged
+    from perturbations.store import packs
 
     sources = complete_sources(options.sources)
     rows = shards.run_analysis(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from perturbations.base.errors import ManifestError
 from perturbations.cli.arguments import Commands, add_command
 from perturbations.cli.common import provenance
-from perturbations.errors import ManifestError
 
 
 def add(commands: Commands) -> None:
@@ -66,13 +66,12 @@ def _merge(options: argparse.Namespace) -> int:
 
 
 def _merge_videos(options: argparse.Namespace) -> int:
-    from perturbations.engine import merging
+    from perturbations.base import storage
+    from perturbations.engine import card, merging
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS
     from perturbations.plan import listed
-    from perturbations.report import card
     from perturbations.suites import registry
-    from perturbations.system import storage
 
     sources = sets.read_part(options.sources, SOURCES)
     recipes = listed.read_recipes(options.recipes)
@@ -88,10 +87,10 @@ def _merge_videos(options: argparse.Namespace) -> int:
 
 
 def _mix(options: argparse.Namespace) -> int:
+    from perturbations.engine import card
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import MIXES, SOURCES, VIDEOS
     from perturbations.plan import mixes
-    from perturbations.report import card
 
     videos = sets.read_part(options.videos, VIDEOS)
     sources = sets.read_part(options.sources, SOURCES)
@@ -104,9 +103,9 @@ def _mix(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from perturbations.base import storage
     from perturbations.manifest import sets
     from perturbations.manifest.kinds import QUARANTINE
-    from perturbations.system import storage
 
     rows = sets.read_part(options.quarantine, QUARANTINE)
     # Of an item's rows the first says why.

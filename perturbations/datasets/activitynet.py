@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perturbations.annotations.listing import VIDEO_EXTENSIONS, Collector, Item
-from perturbations.annotations.readers import checked, json_lines, seconds, whole_json
+from perturbations.base.errors import short
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item
+from perturbations.datasets.readers import checked, json_lines, seconds, whole_json
 from perturbations.datasets.registry import OF_SPANS, Adapter, Dataset, annotations_of
-from perturbations.errors import short
 
 
 def read(dataset: Dataset, collector: Collector) -> None:

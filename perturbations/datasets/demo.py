@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from perturbations.annotations.listing import Collector, Item, Listing
 from perturbations.composed.records import ComposedQuery, PoolClip, Split
+from perturbations.datasets.listing import Collector, Item, Listing
 from perturbations.datasets.registry import Adapter, Composed, Dataset, SplitKey
 from perturbations.demo import film
 

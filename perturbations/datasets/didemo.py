@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from pydantic import Field
 
-from perturbations.annotations.listing import VIDEO_EXTENSIONS, Collector, Item, Place
-from perturbations.annotations.readers import checked, whole_json
+from perturbations.base.errors import short
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item, Place
+from perturbations.datasets.readers import checked, whole_json
 from perturbations.datasets.registry import OF_SPANS, Adapter, Dataset, annotations_of
-from perturbations.errors import short
 
 _SEGMENT_S = 5.0
 """Moments are segments of so many seconds; annotators saw 30 s of each video, six of them."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from perturbations.annotations.listing import Collector, Item, Listing
-from perturbations.annotations.readers import checked, table
 from perturbations.composed import official
 from perturbations.composed.records import Split
+from perturbations.datasets.listing import Collector, Item, Listing
+from perturbations.datasets.readers import checked, table
 from perturbations.datasets.registry import Adapter, Composed, Dataset, SplitKey, annotations_of
 
 

@@ -11,12 +11,12 @@ from typing import Annotated, Literal, Union
 from pydantic import Discriminator, Field, Tag, field_validator
 from pydantic.config import JsonDict
 
-from perturbations import shelf
-from perturbations.annotations.listing import VIDEO_EXTENSIONS, Collector, Listing
+from perturbations.base import shelf
+from perturbations.base.errors import short
+from perturbations.base.settings import MOST_ITEMS, Strict, Whole
 from perturbations.composed import spans
 from perturbations.composed.records import Split
-from perturbations.errors import short
-from perturbations.system.settings import MOST_ITEMS, Strict, Whole
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Listing
 from perturbations.text.scripts import SCRIPTS
 
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -209,7 +209,7 @@ class Adapter:
 @cache
 def adapters() -> dict[str, Adapter]:
     """The adapters of this shelf by name: published datasets first, drawn ones last."""
-    every = shelf.named("adapter", shelf.things("perturbations.datasets", "ADAPTER", Adapter))
+    every = shelf.named("adapter", shelf.things("perturbations.datasets", "ADAPTER", Adapter, ("listing", "readers")))
     ordered = sorted(every.values(), key=lambda adapter: (not adapter.reference, adapter.drawn, adapter.name))
     return {adapter.name: adapter for adapter in ordered}
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from perturbations.exporting.records import Exported, Request
 from perturbations.exports.registry import Export
+from perturbations.exports.writing.records import Exported, Request
 
 
 def write_videos(request: Request) -> Exported:
     """Write the videos, their tables, the card and `croissant.json`. Errors as of `hubfiles.write_clips`."""
-    from perturbations.exporting import croissantfile, hubfiles
+    from perturbations.exports.writing import croissantfile, hubfiles
 
     written = hubfiles.write_clips(request, "croissant")
     croissantfile.write(request, written)
@@ -17,7 +17,7 @@ def write_videos(request: Request) -> Exported:
 
 def write_captions(request: Request) -> int:
     """Write perturbed captions as Parquet, the card and `croissant.json`; returns the number of tables."""
-    from perturbations.exporting import croissantfile, hubfiles
+    from perturbations.exports.writing import croissantfile, hubfiles
 
     written = hubfiles.write_captions(request, "croissant")
     croissantfile.write(request, written)
@@ -26,7 +26,7 @@ def write_captions(request: Request) -> int:
 
 def write_pairs(request: Request) -> Exported:
     """Write videos, a row per pair, the card and `croissant.json`. Errors as of `hubfiles.write_pairs`."""
-    from perturbations.exporting import croissantfile, hubfiles
+    from perturbations.exports.writing import croissantfile, hubfiles
 
     written = hubfiles.write_pairs(request, "croissant")
     croissantfile.write(request, written)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from perturbations.exporting.records import Exported, Request
 from perturbations.exports.registry import Export
+from perturbations.exports.writing.records import Exported, Request
 
 
 def write_videos(request: Request) -> Exported:
     """Write the shards of every scenario, and the card. Errors as of `shardfiles.write_clips`."""
-    from perturbations.exporting import shardfiles
+    from perturbations.exports.writing import shardfiles
 
     return shardfiles.write_clips(request)
 
 
 def write_captions(request: Request) -> int:
     """Write the shards of perturbed captions, with `--clean` also of clean ones; returns the number of shards."""
-    from perturbations.exporting import shardfiles
+    from perturbations.exports.writing import shardfiles
 
     return shardfiles.write_captions(request)
 
 
 def write_pairs(request: Request) -> Exported:
     """Write the shards of videos with the captions that they are paired with. Errors as of `shardfiles.write_pairs`."""
-    from perturbations.exporting import shardfiles
+    from perturbations.exports.writing import shardfiles
 
     return shardfiles.write_pairs(request)
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from perturbations.manifest.composed_rows import ComposedQueryRow, ComposedResultRow, GalleryRow, PoolRow
+from perturbations.composed.rows import ComposedQueryRow, ComposedResultRow, GalleryRow, PoolRow
+from perturbations.evaluation.rows import QrelRow as QrelRow
+from perturbations.evaluation.rows import RankRow as RankRow
+from perturbations.evaluation.rows import ResultRow as ResultRow
+from perturbations.evaluation.rows import ScenarioColumns as ScenarioColumns
 from perturbations.manifest.kind import COMPLETE as COMPLETE
 from perturbations.manifest.kind import Kind as Kind
 from perturbations.manifest.kind import Row as Row
 from perturbations.manifest.kind import Status as Status
-from perturbations.manifest.result_rows import QrelRow as QrelRow
-from perturbations.manifest.result_rows import RankRow as RankRow
-from perturbations.manifest.result_rows import ResultRow as ResultRow
-from perturbations.manifest.result_rows import ScenarioColumns as ScenarioColumns
 
 QUARANTINED: Status = "quarantined"
 MISSING: Status = "missing"

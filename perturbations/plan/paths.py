@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from perturbations.base.errors import ConfigError
+from perturbations.composed import planning as composed
+from perturbations.config import named_paths
+from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
-from perturbations.errors import ConfigError
 from perturbations.guides import registry as guides
 from perturbations.manifest.skipped import as_json
-from perturbations.plan import captions, composed, listed, named_paths, recipe, sharding
-from perturbations.plan import config as configuration
+from perturbations.plan import captions, listed, recipe, sharding
 from perturbations.suites import registry
 
 Plans = Callable[[str], sharding.Plan]

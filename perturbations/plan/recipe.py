@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from perturbations.errors import ConfigError, ManifestError, UnknownPerturbationError
+from perturbations.base.errors import ConfigError, ManifestError, UnknownPerturbationError
+from perturbations.base.records import Record, canonical, digest, parse_record
+from perturbations.base.storage import PROFILES
+from perturbations.calibration import table as calibration_table
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import AnalysisRecipe, GuideRecipe
 from perturbations.manifest.kinds import ClipRow, TextRow
-from perturbations.plan import calibration_table
 from perturbations.suites import registry
-from perturbations.system.records import Record, canonical, digest, parse_record
-from perturbations.system.storage import PROFILES
 
 Parameter = bool | int | float | str | list[str] | list[int]
 """Lists are for captions: tags of words, positions in a sentence."""
@@ -70,14 +70,14 @@ def stored_video(profile: str) -> StoredVideo:
 
 
 def _default_backends() -> configuration.Backends:
-    from perturbations.plan import config as configuration
+    from perturbations.config import sections as configuration
 
     return configuration.Backends()
 
 
 def storage_of(wanted: configuration.Storage) -> Storage:
     """The configured storage tier, with the encoder settings of its profile."""
-    from perturbations.plan import config as configuration
+    from perturbations.config import sections as configuration
 
     if isinstance(wanted, configuration.VideoStorage):
         return stored_video(wanted.profile)
@@ -87,7 +87,7 @@ def storage_of(wanted: configuration.Storage) -> Storage:
 # --- recipes ----------------------------------------------------------------------------------------------------------
 
 if TYPE_CHECKING:
-    from perturbations.plan import config as configuration
+    from perturbations.config import sections as configuration
 
     AnyGuide = GuideRecipe
 else:

@@ -7,21 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from perturbations.base.errors import ConfigError
+from perturbations.composed import paths as composed_paths
+from perturbations.composed import planning as composed
+from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
-from perturbations.errors import ConfigError
+from perturbations.evaluation import paths as evaluation_paths
+from perturbations.evaluation import planning as evaluation
 from perturbations.manifest import skipped
-from perturbations.plan import (
-    captions,
-    composed,
-    composed_paths,
-    evaluation,
-    evaluation_paths,
-    listed,
-    paths,
-    recipe,
-    sharding,
-)
-from perturbations.plan import config as configuration
+from perturbations.plan import captions, listed, paths, recipe, sharding
 from perturbations.plan.paths import CaptionShards, Plans
 from perturbations.suites import registry
 from perturbations.text import scripts

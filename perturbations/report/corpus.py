@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perturbations.engine import packs
-from perturbations.errors import ManifestError
+from perturbations.base import shown, storage
+from perturbations.base.errors import ManifestError
+from perturbations.engine.card import mean_psnr, stand_ins
 from perturbations.manifest import files, locations, sets
 from perturbations.manifest.kinds import COMPLETE, QUARANTINE, VIDEOS, QuarantineRow, VideoRow
 from perturbations.report import crops
-from perturbations.report.card import mean_psnr, stand_ins
-from perturbations.report.status_text import size
+from perturbations.status.text import size
+from perturbations.store import packs
 from perturbations.suites import registry
-from perturbations.system import shown, storage
 
 _MOST_REASONS = 100
 _MOST_ITEMS = 5

@@ -8,15 +8,15 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations.arrays import Image
-from perturbations.engine import packs
-from perturbations.errors import ManifestError
+from perturbations.base.arrays import Image
+from perturbations.base.errors import ManifestError
 from perturbations.guides.main_object import DetectedObject, MainObjects, parse_result
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, AnalysisRow
 from perturbations.media import decoding
 from perturbations.media.clip import Clip, uniform_indices
 from perturbations.report.sheet import contact_sheet, empty_sheet, write_png
+from perturbations.store import packs
 
 MAIN, OTHER = (255, 64, 32), (80, 200, 255)
 """RGB colours of the main object's box and the other boxes. The main box is also thicker, for colour-blind readers."""

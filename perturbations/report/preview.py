@@ -9,10 +9,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations import api
-from perturbations.arrays import Image
-from perturbations.engine import packs, pipeline, rendering, shards
-from perturbations.errors import ManifestError
+from perturbations.api import functions as api
+from perturbations.base.arrays import Image
+from perturbations.base.errors import ManifestError
+from perturbations.engine import pipeline, rendering, shards
 from perturbations.guides import registry as guides
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, VIDEOS, CompleteSource, VideoRow
@@ -20,6 +20,7 @@ from perturbations.media import decoding
 from perturbations.media.clip import Clip, uniform_indices
 from perturbations.plan import recipe
 from perturbations.report.sheet import contact_sheet, empty_sheet, write_png
+from perturbations.store import packs
 from perturbations.suites import registry
 
 

@@ -13,10 +13,12 @@ from importlib import metadata
 from pathlib import Path
 
 from perturbations import __version__
-from perturbations.report import status, status_files, status_text
-from perturbations.system import shown
-from perturbations.system.console import duration
-from perturbations.system.storage import write_text
+from perturbations.base import shown
+from perturbations.base.console import duration
+from perturbations.base.storage import write_text
+from perturbations.status import files as status_files
+from perturbations.status import status
+from perturbations.status import text as status_text
 
 PAGE = Path("manifests", "run.html")
 _MOST_LINES = 15

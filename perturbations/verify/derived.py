@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from perturbations.base.errors import BackendError, ManifestError, MediaError, ToolError
+from perturbations.base.records import canonical
 from perturbations.captions import corpus
 from perturbations.composed.manifests import qrels as composed_qrels
 from perturbations.engine import rows
 from perturbations.engine.source import source_of
-from perturbations.errors import BackendError, ManifestError, MediaError, ToolError
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import AnalysisRecipe, Work, parse_analysis
 from perturbations.manifest import locations, sets
@@ -43,7 +44,6 @@ from perturbations.plan import captions, mixes
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import TextRecipe, parse_text
 from perturbations.suites import registry
-from perturbations.system.records import canonical
 from perturbations.text.fluency import fluency_change
 from perturbations.text.tokens import differs
 from perturbations.verify.findings import Finding, compared, differences, name_of, values

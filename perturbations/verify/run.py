@@ -14,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from perturbations.base.errors import ManifestError, OutputError, UnknownPerturbationError
+from perturbations.base.tools import tool_versions
 from perturbations.engine import supervise
-from perturbations.errors import ManifestError, OutputError, UnknownPerturbationError
 from perturbations.manifest import files, machine, sets, skipped
 from perturbations.manifest.kinds import (
     ANALYSES,
@@ -30,7 +31,6 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
-from perturbations.system.tools import tool_versions
 from perturbations.verify import clips, derived, tree
 from perturbations.verify.clips import Checked, Task
 from perturbations.verify.corpus import Corpus

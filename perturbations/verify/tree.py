@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
-from perturbations.errors import ManifestError
+from perturbations.base import storage
+from perturbations.base.errors import ManifestError
 from perturbations.guides import registry as guides
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import (
@@ -34,7 +35,6 @@ from perturbations.manifest.kinds import (
     Row,
 )
 from perturbations.suites import registry
-from perturbations.system import storage
 from perturbations.verify.findings import Finding
 
 # The kinds of the manifests that the workflow writes, by the file's name.

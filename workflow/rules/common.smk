@@ -10,7 +10,7 @@ from pathlib import Path
 from snakemake.logging import logger
 from snakemake.settings.types import DeploymentMethod, ExecMode
 
-from perturbations.system import console
+from perturbations.base import console
 
 # A dry run prints a table of jobs per rule, with -p every job. A run also prints how much time is left.
 if workflow.output_settings.dryrun and not workflow.output_settings.printshellcmds:
@@ -69,7 +69,7 @@ limits.use(limits.parse(CONFIG.limits.model_dump_json()))
 
 # Runs in an object store (`--default-storage-provider`), whose jobs share no folder. They work in Snakemake's local copy of
 # the store, where all paths are as in the store and elsewhere; what they need there is declared in addition to what other
-# runs declare: list files, and per part one pack of its clips (perturbations/plan/store.py). Elsewhere nothing is added.
+# runs declare: list files, and per part one pack of its clips (perturbations/store/planning.py). Elsewhere nothing is added.
 STORE = workflow.storage_registry.default_storage_provider
 IN_STORE = STORE is not None
 if IN_STORE and PREFIX.parts:
@@ -225,7 +225,7 @@ def check_before():
     """Before the first job: what cannot succeed stops the run, with one message. `--no-hooks` leaves it out."""
     if workflow.touch:
         return
-    from perturbations.engine import preflight
+    from perturbations.preflight import check as preflight
 
     # In a module, rules may have other names, and other rules stand beside them.
     names = {proxy.rule: name for name, proxy in own_rules()}

@@ -1,0 +1,62 @@
+"""The command that looks at a run before it starts: check."""
+
+from __future__ import annotations
+
+import argparse
+from functools import cache
+from pathlib import Path
+
+from perturbations.base.errors import ConfigError
+from perturbations.cli.arguments import Commands, add_command, positive
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    text = "check config.yaml, clips, models, disk and time of a run, before it is started"
+    parser = add_command(commands, "check", _check, text)
+    parser.add_argument("targets", nargs="*", default=["all"], help="targets of snakemake; the default is the demo")
+    text = "a further file over config.yaml, as for snakemake; may be given several times"
+    parser.add_argument("--configfile", action="append", type=Path, default=[], help=text)
+    parser.add_argument("-c", "--cores", type=positive, help="for the time; the default is all of this machine")
+
+
+def _check(options: argparse.Namespace) -> int:
+    from perturbations.base import limits, shown
+    from perturbations.config import file as config_file
+    from perturbations.config import places
+    from perturbations.config import sections as configuration
+    from perturbations.plan import paths, sharding, targets
+    from perturbations.preflight import check as preflight
+    from perturbations.preflight import wanted as planning
+    from perturbations.preflight.advice import did_you_mean
+
+    files = [Path("config.yaml"), *options.configfile]
+    if absent := [path for path in files if not path.is_file()]:
+        hint = "; run this where config.yaml is" if absent[0] == files[0] else ""
+        kind = "a directory, and no file" if absent[0].is_dir() else "no such file"
+        raise ConfigError(f"{shown.line(str(absent[0]))}: {kind}{hint}")
+    config = configuration.parse(config_file.load(files), places.read(files))
+    limits.use(limits.parse(config.limits.model_dump_json()))
+
+    @cache
+    def plan_of(collection: str) -> sharding.Plan:
+        return paths.plan(config, collection)
+
+    @cache
+    def caption_shards(dataset: str) -> tuple[str, ...]:
+        return paths.caption_shards(config, dataset)
+
+    menu = {target.name: target for target in targets.menu(config, plan_of, caption_shards)}
+    menu["all"] = targets.demo(config, plan_of)
+    if unknown := [name for name in options.targets if name not in menu]:
+        hint = did_you_mean(unknown[0], menu) or "."
+        raise ConfigError(f"no target {unknown[0]!r}{hint} `snakemake --list-target-rules` lists them")
+    works = [menu[name].request() for name in options.targets]
+    for line in dict.fromkeys(line for work in works for line in work.sizes):
+        print(shown.line(line))
+    wanted = planning.of_files(config, (file for work in works for file in work.files), plan_of, caption_shards)
+    report = preflight.check(config, wanted, cores=options.cores or preflight.cores_here())
+    for line in report.text():
+        print(shown.line(line))
+    report.raise_errors()
+    return 0
