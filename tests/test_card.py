@@ -90,3 +90,7 @@ def test_a_card_without_a_video_is_one() -> None:
     listed = sets.Listed(listed=2, listed_sha256="0", complete=0, quarantined=0, missing=2, scenarios=5)
     text = card.card(registry.suite("mlvp"), [], listed, {"dataset": "data"})
     assert "0 of 2 listed clips complete; 2 missing" in text
+
+
+def test_a_card_of_nothing_does_not_call_it_comparable() -> None:
+    assert card.comparability([]).startswith("not comparable")

@@ -448,3 +448,11 @@ def test_results_say_whose_severities_they_have(changed: dict[str, str], severit
     published = manifest_rows.expected_video(wanted, source("a"), None)
     backends = results.backends(None, [published, replace(published, **changed)])
     assert backends == {"retrieval": "demo_encoder"} | ({"severities": severities} if severities else {})
+
+
+def test_an_evaluation_without_a_complete_clip_stops_with_one_message() -> None:
+    from perturbations.evaluation.jobs import _check_any_complete
+
+    rows = [SourceRow(dataset="d", split="test", item_id=name, status="quarantined", error="x") for name in "ab"]
+    with pytest.raises(ManifestError, match=r"s\.parquet has no complete clip: all 2 are quarantined or missing"):
+        _check_any_complete(Path("s.parquet"), rows)

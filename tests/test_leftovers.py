@@ -12,7 +12,6 @@ from perturbations.config import sections as config
 from perturbations.evaluation import results
 from perturbations.plan import listed, sharding
 from perturbations.plan.listed import ListedCaption
-from perturbations.preflight import estimates
 
 LINE = {"caption_id": "a#0", "item_id": "a", "text": "a dog"}
 
@@ -29,12 +28,6 @@ def test_a_list_that_is_being_written_is_no_shard(tmp_path: Path) -> None:
     lists = written(tmp_path / "captions", "s1.jsonl", "s0.jsonl", storage.temporary_path(Path("s0.jsonl")).name)
     assert listed.shards(lists) == ["s0", "s1"]
     assert listed.read_folder(lists, ListedCaption) == {"s0": [ListedCaption(**LINE)], "s1": [ListedCaption(**LINE)]}
-
-
-def test_a_list_that_is_being_written_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    written(Path("work/d/captions"), "s0.jsonl", storage.temporary_path(Path("s0.jsonl")).name)
-    assert estimates._captions_listed("d") == 1
 
 
 def test_two_plans_may_remove_the_same_stale_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,60 +18,8 @@ from perturbations.cli.main import main
 from perturbations.config import sections as configuration
 from perturbations.plan import listed, paths, sharding, targets
 from perturbations.preflight import check as preflight
-from perturbations.preflight import costs, readiness, survey
+from perturbations.preflight import readiness, survey
 from perturbations.preflight import wanted as planning
-from perturbations.preflight.costs import Clean, Cost, Volume
-from perturbations.suites import registry
-
-# --- costs -----------------------------------------------------------------------------------------------------------
-
-
-def test_bytes_are_those_of_pixels_of_the_clean_clip_and_of_a_bitrate() -> None:
-    volume = Volume(clips=2, pixels=1000, seconds=5, stored_pixels=100)
-    cost, clean = Cost(per_pixel=0.5, per_clean=2, per_key=1, per_second=7), Clean(0.25, 0.125)
-    assert cost.bytes_of(volume, clean) == 100 * (0.5 + 2 * 0.125 + 0.125) + 5 * 7
-    assert volume + volume == Volume(4, 2000, 10, 200)
-
-
-@pytest.mark.parametrize("tier", ["high", "frames", "compatible", "lossless"])
-def test_every_perturbation_of_the_package_has_a_figure_or_a_relatives(tier: str) -> None:
-    for entry in registry.perturbations(kind="video"):
-        for form in entry.forms():
-            for severity in form.severities:
-                cost = costs.cost(form, severity, tier)
-                assert cost.cpu_s > 0
-                assert cost.bytes_of(Volume(1, 1e6, 1, 1e6), Clean(0.3, 0.1)) > 0
-
-
-def test_what_the_default_profile_stores_was_measured() -> None:
-    names = {key[:3] for key in costs.table() if key[3] == "high"}
-    for entry in registry.perturbations(kind="video"):
-        assert {(entry.key, entry.variant, severity) for severity in entry.severities} <= names
-
-
-def test_a_held_frame_costs_as_many_key_frames_as_any() -> None:
-    held, noise = (costs.cost(registry.get(f"msrvtt_p/{name}"), 3, "high") for name in ("freeze", "gaussian_noise"))
-    short, long = Clean(0.4, 0.3), Clean(0.4, 0.02)
-    volume = Volume(1, 1e6, 1, 1e6)
-    assert held.bytes_of(volume, short) > 3 * held.bytes_of(volume, long)
-    assert noise.bytes_of(volume, short) == pytest.approx(noise.bytes_of(volume, long), rel=0.2)
-
-
-def test_reading_clips_without_storing_takes_time_by_their_pixels() -> None:
-    for entry in registry.perturbations("tampering", "video"):
-        short, long = (
-            costs.cost(entry, 3, "recipe").seconds_of(Volume(1, pixels, 1, 0, 921_600)) for pixels in (1e6, 30e6)
-        )
-        assert 0.2 < long < 1.2
-        assert long > 5 * short
-
-
-def test_noise_costs_more_than_fog() -> None:
-    noise, fog = (costs.cost(registry.get(f"mlvp/{name}"), 5, "high") for name in ("gaussian_noise", "fog"))
-    volume = Volume(1, 1e6, 1, 1e6)
-    clean = Clean(0.3, 0.1)
-    assert noise.bytes_of(volume, clean) > 2 * fog.bytes_of(volume, clean)
-
 
 # --- clips -----------------------------------------------------------------------------------------------------------
 
@@ -105,40 +53,20 @@ def test_a_sample_tells_how_much_video_there_is(tmp_path: Path) -> None:
     for index in range(30):
         tiny_clip(tmp_path / f"{index}.mp4", seed=index, frames=20, size=(48, 64))
     clips = [clip_of(path) for path in sorted(tmp_path.glob("*.mp4"))]
-    look = survey.look(clips, "high", tmp_path, seed=0)
+    look = survey.look(clips)
     assert look is not None
-    assert survey.look(clips[::-1], "high", tmp_path, seed=0) == look
-    total = sum((look.volume(clip, None) for clip in clips), Volume())
-    assert total.pixels == pytest.approx(30 * 20 * 48 * 64, rel=0.05)
-    assert total.seconds == pytest.approx(60, rel=0.05)
-    half = look.volume(clip_of(tmp_path / "0.mp4", start_s=0.5, end_s=1.5), 12)
-    assert half.seconds == 1
-    assert half.stored_pixels == 12 * 48 * 64
-
-
-@pytest.mark.parametrize("tier", ["high", "lossless", "compatible", "released", "frames"])
-def test_what_a_sample_takes_is_about_what_a_clip_takes(tmp_path: Path, tier: str) -> None:
-    from perturbations.base.storage import PROFILES
-    from perturbations.media import decoding, encoding
-    from perturbations.media.clip import Clip, Timing
-
-    tiny_clip(tmp_path / "clip.mp4", seed=0, frames=60, size=(96, 128))
-    look = survey.look([clip_of(tmp_path / "clip.mp4")], tier, tmp_path, seed=0)
-    assert look is not None
-    assert look.clean is not None
-    if tier == "frames":
-        assert 0 < look.clean.per_pixel < 3
-        return
-    clock = Timing(1 / survey.Fraction(10), survey.Fraction(10))
-    encoding.encode(decoding.decode(Clip(tmp_path / "clip.mp4")), tmp_path / "x.mp4", PROFILES[tier], clock)
-    assert 0 < look.clean.keys < look.clean.per_pixel
-    assert look.clean.per_pixel * 60 * 96 * 128 == pytest.approx((tmp_path / "x.mp4").stat().st_size, rel=0.5)
+    assert survey.look(clips[::-1]) == look
+    total = sum(look.pixels(clip, None) for clip in clips)
+    assert total == pytest.approx(30 * 20 * 48 * 64, rel=0.05)
+    half = clip_of(tmp_path / "0.mp4", start_s=0.5, end_s=1.5)
+    assert look.pixels(half, None) == pytest.approx(10 * 48 * 64, rel=0.05)
+    assert look.pixels(half, 12) == 12 * 48 * 64
 
 
 def test_without_a_clip_that_opens_there_is_no_sample(tmp_path: Path) -> None:
     (tmp_path / "clip.mp4").write_bytes(b"\0\0\0\x20ftypisom" + bytes(200))
-    assert survey.look([clip_of(tmp_path / "clip.mp4")], "high", tmp_path, seed=0) is None
-    assert survey.look([], "high", tmp_path, seed=0) is None
+    assert survey.look([clip_of(tmp_path / "clip.mp4")]) is None
+    assert survey.look([]) is None
 
 
 # --- what is wanted --------------------------------------------------------------------------------------------------
@@ -150,9 +78,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return new_project(tmp_path, shard_size=2)
 
 
-def wanted_of(project: Project, *names: str) -> tuple[configuration.Config, planning.Wanted]:
-    """The configuration of a project, and what targets want."""
-    config = configuration.parse(project.config)
+def wanted_of(raw: Any, *names: str) -> tuple[configuration.Config, planning.Wanted]:
+    """The configuration of a file's values, and what targets want."""
+    config = configuration.parse(raw)
 
     def plan_of(collection: str) -> sharding.Plan:
         return paths.plan(config, collection)
@@ -166,7 +94,7 @@ def wanted_of(project: Project, *names: str) -> tuple[configuration.Config, plan
 
 
 def test_named_targets_want_what_does_not_exist(project: Project) -> None:
-    _, wanted = wanted_of(project, "mlvp_tiny")
+    _, wanted = wanted_of(project.config, "mlvp_tiny")
     shards = {job.shard for job in wanted.videos}
     assert len(wanted.videos) == 4 * len(shards)
     assert wanted.sources == {("tiny", shard) for shard in shards}
@@ -174,25 +102,25 @@ def test_named_targets_want_what_does_not_exist(project: Project) -> None:
     part = project.root / f"work/tiny/mlvp/fog/1/{min(shards)}.parquet"
     part.parent.mkdir(parents=True)
     part.touch()
-    assert len(wanted_of(project, "mlvp_tiny")[1].videos) == len(wanted.videos) - 1
+    assert len(wanted_of(project.config, "mlvp_tiny")[1].videos) == len(wanted.videos) - 1
 
 
 def test_guided_perturbations_want_their_analyses(project: Project) -> None:
     project.config["suites"]["mlvp"] = {"perturbations": ["motion_blur", "event_insertion"], "severities": [2]}
-    _, wanted = wanted_of(project, "mlvp_tiny")
+    _, wanted = wanted_of(project.config, "mlvp_tiny")
     assert {analysis for _, analysis, _ in wanted.analyses} >= {"motion", "embedding"}
 
 
 def test_an_evaluation_wants_only_the_clips_that_it_asks_with(project: Project) -> None:
     project.config["evaluation"] = {"severities": [3], "directions": ["v2t"]}
-    _, wanted = wanted_of(project, "evaluate_tiny")
+    _, wanted = wanted_of(project.config, "evaluate_tiny")
     assert {(job.perturbation, job.severity) for job in wanted.videos} == {("fog", 3), ("gaussian_noise", 3)}
     assert wanted.evaluates
     assert not wanted.checked
 
 
 def test_jobs_of_snakemake_and_named_targets_are_the_same_work(project: Project) -> None:
-    _, wanted = wanted_of(project, "mlvp_tiny")
+    _, wanted = wanted_of(project.config, "mlvp_tiny")
     jobs: list[tuple[str, dict[str, str]]] = [("check_quarantine", {"dataset": "tiny", "suite": "mlvp"})]
     for job in wanted.videos:
         names = {"dataset": job.collection, "suite": job.suite, "perturbation": job.perturbation, "shard": job.shard}
@@ -207,17 +135,16 @@ Usage = namedtuple("Usage", "total used free")
 
 
 def summary_of(project: Project, *names: str, **options: Any) -> preflight.Report:
-    config, wanted = wanted_of(project, *names)
-    return preflight.check(config, wanted, options.pop("cores", 2), **options)
+    config, wanted = wanted_of(project.config, *names)
+    return preflight.check(config, wanted, **options)
 
 
-def test_the_summary_counts_clips_jobs_bytes_and_time(project: Project) -> None:
+def test_the_summary_counts_clips_jobs_and_bytes(project: Project) -> None:
     lines = summary_of(project, "mlvp_tiny").text()
     assert lines[0] == "preflight: clips of tiny: 4 present; max_quarantine allows 0"
     assert lines[1].startswith("preflight: to make: 16 perturbed videos in ")
     assert lines[2].startswith("preflight: disk: about ")
-    assert lines[3].endswith(" on 2 cores")
-    assert len(lines) <= 12
+    assert len(lines) == 3
 
 
 def test_missing_and_unreadable_clips_over_max_quarantine_cannot_succeed(project: Project) -> None:
@@ -240,18 +167,18 @@ def test_an_evaluation_only_warns_of_missing_clips(project: Project) -> None:
     assert "1 clips are missing" in summary.warnings[0]
 
 
-@pytest.mark.parametrize(("share", "kind"), [(0.5, "error"), (0.9, "warning"), (1.5, "nothing")])
+@pytest.mark.parametrize(("share", "kind"), [(0.3, "error"), (0.5, "warning"), (0.9, "warning"), (1.5, "nothing")])
 def test_too_little_space_stops_the_run_and_too_tight_space_is_a_warning(
     project: Project, monkeypatch: pytest.MonkeyPatch, share: float, kind: str
 ) -> None:
     wanted = 4e9
-    monkeypatch.setattr(costs.Cost, "bytes_of", lambda self, volume, clean: wanted / 8)  # 4 scenarios of 4 clips
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, int(share * wanted / 2)))
+    monkeypatch.setattr(survey, "stored", lambda *_: survey.Stored(16, wanted, False))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, int(share * wanted)))
     summary = summary_of(project, "mlvp_tiny")
     assert ["error"] * len(summary.errors) + ["warning"] * len(summary.warnings) == [kind] * (kind != "nothing")
     for line in (*summary.errors, *summary.warnings):
-        assert "about 2.0 GB" in line
-        assert f"{share * 2:.1f} GB free" in line
+        assert "about 4.0 GB" in line
+        assert f"{share * 4:.1f} GB free" in line
 
 
 @pytest.mark.parametrize("obstacle", ["file", "dangling link", "read-only"])
@@ -287,13 +214,23 @@ def test_a_link_to_a_larger_disk_must_be_named(
     assert summary_of(project, "mlvp_tiny").errors == []
 
 
-def test_existing_manifests_are_taken_for_the_truth(project: Project) -> None:
-    project.snakemake("mlvp_tiny", "--until", "sources")
-    estimated = summary_of(project, "mlvp_tiny")
-    assert not estimated.errors
+def test_what_is_stored_follows_the_tier_the_frames_and_the_clips(project: Project) -> None:
+    def stored(**storage: Any) -> survey.Stored:
+        config, wanted = wanted_of({**project.config, "storage": storage}, "mlvp_tiny")
+        return survey.stored(config, wanted, {"tiny": survey.Collection.read("tiny", wanted)})
+
+    high, compatible = stored(tier="video"), stored(tier="video", profile="compatible")
+    assert high.videos == 16
+    assert 0 < 4 * compatible.bytes < high.bytes
+    assert stored(tier="recipe").bytes == 0
+    twelve, four = stored(tier="frames", num_frames=12), stored(tier="frames", num_frames=4)
+    assert twelve.bytes == pytest.approx(3 * four.bytes)
     for path in (project.root / "videos").iterdir():
         path.write_bytes(b"\0\0\0\x20ftypisom" + bytes(path.stat().st_size - 12))
-    assert summary_of(project, "mlvp_tiny").lines[1] == estimated.lines[1] + ", roughly: no clip could be looked at"
+    assert stored(tier="video").rough
+    assert not high.rough
+    (project.root / "videos/b.mp4").write_bytes(b"")
+    assert stored(tier="video").videos == 12
 
 
 def test_without_a_clip_nothing_is_said_to_exist(project: Project) -> None:
@@ -305,9 +242,35 @@ def test_without_a_clip_nothing_is_said_to_exist(project: Project) -> None:
     assert summary.lines[-1] == "to make: no clips, captions or evaluations; no clip is present"
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(0.9, "1 second"), (75, "75 seconds"), (90, "2 minutes")])
-def test_times_in_words(seconds: float, words: str) -> None:
-    assert preflight._hours(seconds) == words
+def with_captions(project: Project, **captions: Any) -> None:
+    project.config["suites"] = {"mm_robustness": {"captions": captions}}
+
+
+def test_the_check_counts_the_jobs_of_captions_and_evaluations(project: Project) -> None:
+    with_captions(project, perturbations=["keyboard", "ocr"], severities=[1, 2])
+    _, wanted = wanted_of(project.config, "text_mm_robustness_tiny")
+    assert {(job.perturbation, job.severity) for job in wanted.captions} == {
+        (name, severity) for name in ("keyboard", "ocr") for severity in (1, 2)
+    }
+    assert summary_of(project, "text_mm_robustness_tiny").lines == ["to make: perturbed captions in 4 jobs"]
+    project.config["evaluation"] = {"severities": [1], "directions": ["t2v"]}
+    _, wanted = wanted_of(project.config, "evaluate_tiny")
+    assert {job.severity for job in wanted.captions} == {1}
+    evaluations = {job[1:] for job in wanted.evaluations}
+    assert ("t2v", "clean", "clean", "none") in evaluations
+    assert f"to evaluate: {len(evaluations)} jobs of retrieval" in summary_of(project, "evaluate_tiny").lines
+
+
+def test_where_everything_exists_the_check_says_so(project: Project) -> None:
+    with_captions(project, perturbations=["keyboard"], severities=[1])
+    _, wanted = wanted_of(project.config, "text_mm_robustness_tiny")
+    for job in wanted.captions:
+        part = project.root / f"work/tiny/{job.suite}/captions/{job.perturbation}/{job.severity}/{job.shard}.parquet"
+        part.parent.mkdir(parents=True, exist_ok=True)
+        part.touch()
+    assert summary_of(project, "text_mm_robustness_tiny").lines == [
+        "to make: no clips, captions or evaluations; what these targets need of them exists"
+    ]
 
 
 def test_without_the_demo_a_target_must_be_named(
@@ -410,9 +373,7 @@ def test_a_device_that_is_missing_here_is_no_matter_on_a_cluster(
     monkeypatch.setattr(readiness, "_gpus", lambda devices: 0)
     project.config["evaluation"] = {"device": "cuda"}
     assert any("has no GPUs" in line for line in summary_of(project, "evaluate_tiny").errors)
-    summary = summary_of(project, "evaluate_tiny", local=False, cores=None)
-    assert not summary.errors
-    assert summary.lines[-1].endswith("; the time of the GPU is not estimated")
+    assert not summary_of(project, "evaluate_tiny", local=False).errors
 
 
 def test_an_encoder_that_is_missing_is_told_once_per_encoder(
@@ -428,6 +389,44 @@ def test_an_encoder_that_is_missing_is_told_once_per_encoder(
     readiness._missing_in_ffmpeg.cache_clear()
     (line,) = errors
     assert line.startswith(f"transmission/h265_bitrate: {fake} has no encoder libx265: install imageio-ffmpeg again")
+
+
+def test_a_missing_path_is_told_with_the_line_of_its_key(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from perturbations.config import file as config_file
+    from perturbations.config import places
+
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "datasets:\n  tiny:\n    adapter: folder\n    annotations: captions.json\n    videos: nowhere\n"
+        "    subset: [lost]\nsuites: {mlvp: {severity: calibrated}, mm_robustness: {}}\n"
+        "backends: {frost: {images: no_frost}}\nevaluation:\n  pretrained: ./no_model\n"
+    )
+
+    def parsed() -> configuration.Config:
+        return configuration.parse(config_file.load([path]), places.read([path]))
+
+    with pytest.raises(ConfigError) as caught:
+        paths.plan(parsed(), "tiny")
+    assert str(caught.value).split("\n")[1:] == [
+        "  config.yaml, line 8: backends.frost.images: no such directory: no_frost"
+    ]
+    path.write_text(path.read_text().replace("no_frost", "."))
+    with pytest.raises(ConfigError) as caught:
+        paths.plan(parsed(), "tiny")
+    assert str(caught.value).split("\n")[1:] == [
+        "  config.yaml, line 5: datasets.tiny.videos: no such directory: nowhere"
+    ]
+    path.write_text(path.read_text().replace("nowhere", "videos"))
+    with pytest.raises(ConfigError, match=r"config\.yaml, line 6: datasets\.tiny\.subset: not in the annotations"):
+        paths.plan(parsed(), "tiny")
+    with pytest.raises(ConfigError, match=r"config\.yaml, line 7: suites\.mlvp\.severity is `calibrated`: there is no"):
+        from perturbations.plan import recipe
+
+        recipe.from_config(parsed(), "tiny", "mlvp", "fog", 1)
+    lines = readiness.problems(parsed(), planning.Wanted(evaluates=True), local=False)
+    assert lines == ["config.yaml, line 10: evaluation.pretrained: no such folder: ./no_model"]
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -12,6 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from perturbations.base.errors import OutputError
+from perturbations.manifest import files
+from perturbations.manifest.kinds import ANALYSES, VIDEOS
+from perturbations.report import objects, preview
 from perturbations.report.sheet import contact_sheet, write_png
 
 Image = NDArray[np.uint8]
@@ -233,3 +237,17 @@ def test_only_rgb_is_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="float64"):
         write_png(np.zeros((4, 4, 3)), tmp_path / "a.png")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [VIDEOS, ANALYSES], ids=["corpus", "main objects"])
+def test_the_sheet_of_a_manifest_whose_clips_are_all_quarantined_says_so(kind: Any, tmp_path: Path) -> None:
+    manifest = tmp_path / "manifests" / "d" / "x.parquet"
+    files.write(manifest, kind, [], {"dataset": "d"})
+    output = tmp_path / "sheet.png"
+    if kind is VIDEOS:
+        preview.from_manifest(manifest, output, item=None, names=None, severities=[1])
+    else:
+        objects.from_manifest(manifest, output, item=None)
+    picture = cv2.imread(str(output))
+    assert picture.shape[1] > 300
+    assert picture.min() < 100, "there is text on it"

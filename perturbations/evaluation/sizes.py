@@ -90,7 +90,7 @@ def job_minutes(
     queries, _ = _sizes(direction, plan)
     reading = _READING if direction == "v2t" else 0.0
     if _on_cpu(config):
-        cost = relative_cost(config, direction)
+        cost = _relative_cost(config, direction)
         frames = wanted.num_frames / 12 if direction == "v2t" else 1.0
         plain, adapting = (seconds * cost * frames + 0.05 for seconds in _SECONDS[direction])
         learning = sum(methods.method(name).adapts for name in names)
@@ -142,7 +142,7 @@ def _process_mib(config: configuration.Config) -> int:
     return on_gpu + (1000 if config.evaluation.pretrained is None else 2500)
 
 
-def relative_cost(config: configuration.Config, direction: str) -> float:
+def _relative_cost(config: configuration.Config, direction: str) -> float:
     """The arithmetic of a direction's tower per image or text, relative to that of ViT-B/32."""
     tower, known = _tower(config, direction), _VIT_B32[direction]
     return (tower.tokens * tower.width**2 * tower.layers) / (known.tokens * known.width**2 * known.layers)

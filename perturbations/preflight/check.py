@@ -1,11 +1,11 @@
-"""The check before the first job: clips, models, disk and time. A few lines for the user, and what cannot succeed."""
+"""The check before the first job: clips, models and disk. A few lines for the user, and what cannot succeed."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from perturbations.base.errors import ConfigError, ManifestError, cut
@@ -13,12 +13,12 @@ from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.manifest import locations
 from perturbations.plan import listed, paths, sharding
-from perturbations.preflight import estimates, readiness, speed
-from perturbations.preflight.estimates import Collection, Time
+from perturbations.preflight import readiness, survey
+from perturbations.preflight.survey import Collection
 from perturbations.preflight.wanted import Wanted
 
-SURELY = 0.7
-"""An estimate may be too high by 30 %: less free space than this share of it cannot be enough."""
+SURELY = 0.4
+"""An estimate may be too high by a factor of 2: less free space than this share of it cannot be enough."""
 _MOST_LINES = 4
 """Lines of one kind."""
 _PAST = "`snakemake --no-hooks` starts without this check"
@@ -56,17 +56,12 @@ def _few(lines: Sequence[str]) -> list[str]:
     return [*lines[: len(lines) if not more else _MOST_LINES], *more]
 
 
-def check(
-    config: configuration.Config, wanted: Wanted, cores: int | None, local: bool = True, in_store: bool = False
-) -> Report:
-    """Look at what a run needs. `cores` is None where a cluster runs the jobs; `local`: they run on this machine.
+def check(config: configuration.Config, wanted: Wanted, local: bool = True, in_store: bool = False) -> Report:
+    """Look at what a run needs; `local`: its jobs run on this machine.
 
     Results that an object store takes (`in_store`) need no room on this disk.
     """
     report = Report()
-    probe = speed.Probe()
-    if local:
-        probe.look()
     report.errors += readiness.problems(config, wanted, local=local)
     collections = sorted(
         {job.collection for job in wanted.videos} | {collection for collection, _ in wanted.sources} | wanted.checked
@@ -76,31 +71,24 @@ def check(
         _count(config, name, collection, wanted, report)
     for dataset in sorted(wanted.checked_captions):
         _count_captions(config, dataset, report)
-    times = _times(config, wanted, surveyed, report, in_store)
-    if local and times:
-        probe.look()
-    times = {kind: replace(each, cpu_s=each.cpu_s * probe.slower) for kind, each in times.items()}
-    if not (times or wanted.composes):
+    clips = bool(wanted.videos or wanted.sources or wanted.analyses)
+    if clips:
+        _estimate_clips(config, wanted, surveyed, report, in_store)
+    if wanted.captions:
+        report.lines.append(f"to make: perturbed captions in {_jobs(len(wanted.captions))}")
+    if wanted.evaluations:
+        report.lines.append(f"to evaluate: {_jobs(len(wanted.evaluations))} of retrieval")
+    if wanted.composes:
+        report.lines.append("to evaluate: composed retrieval")
+    if not (clips or wanted.captions or wanted.evaluations or wanted.composes):
         empty = any(not collection.clips for collection in surveyed.values())
         why = "no clip is present" if empty else "what these targets need of them exists"
         report.lines.append(f"to make: no clips, captions or evaluations; {why}")
-    if times:
-        report.lines.append(f"time: {_sum(times, cores)}{', without composed retrieval' if wanted.composes else ''}")
     return report
 
 
-def _times(
-    config: configuration.Config, wanted: Wanted, surveyed: dict[str, Collection], report: Report, in_store: bool
-) -> dict[str, Time]:
-    """The time of each kind of job, on the machine of the costs."""
-    times: dict[str, Time] = {}
-    if wanted.videos or wanted.sources or wanted.analyses:
-        times["clips"] = _estimate(config, wanted, surveyed, report, in_store)
-    if wanted.captions:
-        times["captions"] = estimates.of_captions(config, wanted)
-    if wanted.evaluations or wanted.galleries or wanted.trains:
-        times["evaluation"] = estimates.of_evaluations(config, wanted, surveyed)
-    return times
+def _jobs(number: int) -> str:
+    return f"{number:,} job{'' if number == 1 else 's'}"
 
 
 # --- clips ------------------------------------------------------------------------------------------------------------
@@ -137,43 +125,21 @@ def _count_captions(config: configuration.Config, dataset: str, report: Report) 
         report.errors.append(f"{line}: see {paths.WORK / dataset / sharding.REJECTED_CAPTIONS}")
 
 
-# --- disk and time ----------------------------------------------------------------------------------------------------
+# --- disk -------------------------------------------------------------------------------------------------------------
 
 
-def _estimate(
-    config: configuration.Config,
-    wanted: Wanted,
-    surveyed: dict[str, Collection],
-    report: Report,
-    in_store: bool,
-) -> Time:
-    of_clips = estimates.of_clips(config, wanted, surveyed)
-    rough = ", roughly: no clip could be looked at" if of_clips.rough else ""
-    report.lines.append(f"to make: {of_clips.videos:,.0f} perturbed videos in {of_clips.jobs:,} jobs{rough}")
+def _estimate_clips(
+    config: configuration.Config, wanted: Wanted, surveyed: dict[str, Collection], report: Report, in_store: bool
+) -> None:
+    stored = survey.stored(config, wanted, surveyed)
+    jobs = _jobs(len(wanted.videos) + len(wanted.sources) + len(wanted.analyses))
+    rough = ", roughly: no clip could be looked at" if stored.rough else ""
+    report.lines.append(f"to make: {stored.videos:,} perturbed videos in {jobs}{rough}")
     if in_store:
-        report.lines.append(f"store: about {_bytes(of_clips.bytes)} to store")
+        report.lines.append(f"store: about {_bytes(stored.bytes)} to store")
     else:
-        _compare_disk(of_clips.bytes, report)
+        _compare_disk(stored.bytes, report)
         report.errors += _unwritable(config, wanted)
-    return Time(of_clips.cpu_s, of_clips.jobs)
-
-
-def _sum(times: Mapping[str, Time], cores: int | None) -> str:
-    """The time of all jobs, and of each kind where there are several; ranges where one may be far off."""
-    total = sum(time.cpu_s for time in times.values())
-    jobs = sum(time.jobs for time in times.values())
-    kinds = f": {', '.join(f'{name} {_between(time)}' for name, time in times.items())}" if len(times) > 1 else ""
-    rough = len(times) == 1 and any(time.range > 1 for time in times.values())
-    words = _between(*times.values()) if rough else _hours(total)
-    spread = "" if rough else _on_cores(total, cores, jobs)
-    without = sorted({time.without for time in times.values()} - {""})
-    left_out = f"; {without[0]} is not estimated" if without else ""
-    return f"about {words} of CPU{spread}{kinds}{left_out}"
-
-
-def _between(time: Time) -> str:
-    low, high = _hours(time.cpu_s / time.range), _hours(time.cpu_s * time.range)
-    return low if low == high else f"{low} to {high}"
 
 
 def _compare_disk(wanted: float, report: Report) -> None:
@@ -186,7 +152,9 @@ def _compare_disk(wanted: float, report: Report) -> None:
     free = shutil.disk_usage(place).free
     where = cut(str(place.resolve()))
     report.lines.append(f"disk: about {_bytes(wanted)} to store, {_bytes(free)} free in {where}")
-    sentence = f"disk: the run stores about {_bytes(wanted)} (+- 30 %), and {where} has {_bytes(free)} free"
+    sentence = (
+        f"disk: the run stores about {_bytes(wanted)} (within a factor of 2), and {where} has {_bytes(free)} free"
+    )
     if free < SURELY * wanted:
         ways = (
             f"free some, make `corpora` a link to a larger disk and name its folder in {locations.LINKED_VARIABLE}, or "
@@ -218,22 +186,3 @@ def _bytes(size: float) -> str:
         if size >= unit:
             return f"{size / unit:,.{0 if size >= 100 * unit else 1}f} {name}"
     return f"{size / 1e3:,.0f} kB"
-
-
-def _hours(seconds: float) -> str:
-    if seconds >= 5400:
-        return f"{seconds / 3600:,.{0 if seconds >= 360_000 else 1}f} hours"
-    number, unit = (seconds / 60, "minute") if seconds >= 90 else (seconds, "second")
-    return f"{number:,.0f} {unit}{'' if f'{number:.0f}' == '1' else 's'}"
-
-
-def _on_cores(seconds: float, cores: int | None, jobs: int) -> str:
-    if cores is None:
-        return ""
-    used = max(1, min(cores, jobs))
-    return f", {_hours(seconds / used)} on {cores} core{'s' if cores != 1 else ''}"
-
-
-def cores_here() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -7,17 +7,16 @@ from functools import cache
 from pathlib import Path
 
 from perturbations.base.errors import ConfigError
-from perturbations.cli.arguments import Commands, add_command, positive
+from perturbations.cli.arguments import Commands, add_command
 
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    text = "check config.yaml, clips, models, disk and time of a run, before it is started"
+    text = "check config.yaml, clips, models and disk space of a run, before it is started"
     parser = add_command(commands, "check", _check, text)
     parser.add_argument("targets", nargs="*", default=["all"], help="targets of snakemake; the default is the demo")
     text = "a further file over config.yaml, as for snakemake; may be given several times"
     parser.add_argument("--configfile", action="append", type=Path, default=[], help=text)
-    parser.add_argument("-c", "--cores", type=positive, help="for the time; the default is all of this machine")
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -55,7 +54,7 @@ def _check(options: argparse.Namespace) -> int:
     for line in dict.fromkeys(line for work in works for line in work.sizes):
         print(shown.line(line))
     wanted = planning.of_files(config, (file for work in works for file in work.files), plan_of, caption_shards)
-    report = preflight.check(config, wanted, cores=options.cores or preflight.cores_here())
+    report = preflight.check(config, wanted)
     for line in report.text():
         print(shown.line(line))
     report.raise_errors()

@@ -60,9 +60,6 @@ class Wanted:
         checked_captions: datasets whose captions are.
         evaluates: whether the evaluation's model is loaded.
         evaluations: jobs of retrieval with it.
-        galleries: datasets whose clean clips it encodes.
-        checks_model: whether the evaluation's model is checked.
-        trains: whether the demo's encoder is trained.
         composes: whether a split of composed retrieval is evaluated.
     """
 
@@ -74,9 +71,6 @@ class Wanted:
     checked_captions: set[str] = field(default_factory=set)
     evaluates: bool = False
     evaluations: set[EvaluationJob] = field(default_factory=set)
-    galleries: set[str] = field(default_factory=set)
-    checks_model: bool = False
-    trains: bool = False
     composes: bool = False
 
     @property
@@ -110,15 +104,11 @@ def of_jobs(jobs: Iterable[tuple[str, Mapping[str, str]]]) -> Wanted:
             direction: evaluation.Direction = "t2v" if names["direction"] == "t2v" else "v2t"
             job = names["dataset"], direction, names["corpus"], names["level"], names["group"]
             wanted.evaluations.add(EvaluationJob(*job))
-        elif rule == "gallery":
-            wanted.galleries.add(names["dataset"])
         elif rule == "check_quarantine":
             wanted.checked.add(names["dataset"])
         elif rule == "check_captions":
             wanted.checked_captions.add(names["dataset"])
         wanted.evaluates |= rule in _EVALUATING
-        wanted.checks_model |= rule == "check_model"
-        wanted.trains |= rule == "demo_encoder"
         wanted.composes |= rule in ("composed_clips", "composed_queries")
     return wanted
 
@@ -181,17 +171,9 @@ def _asked(
             inputs = evaluation_paths.inputs(config, dataset, job, group, plans, shards)
             if not Path(f"{folder}/{'/'.join(job)}/{group}.parquet").exists():
                 wanted.evaluations.add(EvaluationJob(dataset, direction, suite, level, group))
-                galleries = ((dataset, inputs.get("gallery")), (config.evaluation.bank, inputs.get("bank_gallery")))
-                wanted.galleries |= {name for name, file in galleries if name and file and not Path(str(file)).exists()}
-                wanted.checks_model |= not Path(evaluation_paths.checked(config)).exists()
-                wanted.trains |= config.evaluation.pretrained is None and not _has_encoder()
             yield from inputs["parts"]
             if direction == "v2t" and inputs["mixes"]:
                 yield from paths.video_parts(config, dataset, suite, plans(dataset).shards)
-
-
-def _has_encoder() -> bool:
-    return Path(evaluation_paths.DEMO_ENCODER).exists()
 
 
 def _add_needed(config: configuration.Config, wanted: Wanted, plans: Plans) -> None:

@@ -235,12 +235,11 @@ def check_before():
         if job.rule in names
     ]
     uses_conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
-    cores = workflow.cores if workflow.local_exec else None
     local = workflow.local_exec and not uses_conda
     wanted = preflight_jobs.of_jobs(jobs)
     # No job has begun, so nothing else looks where the process is.
     with chdir(CONFIG.at("")):
-        summary = planned(preflight.check, CONFIG, wanted, cores, local, IN_STORE)
+        summary = planned(preflight.check, CONFIG, wanted, local, IN_STORE)
     for line in summary.text():
         say(shown.line(line))
     planned(summary.raise_errors)
