@@ -1,21 +1,27 @@
 """Brings everything in the documentation that follows from the code up to date: `python docs/generate.py`.
 
 What stands in a page between the lines `<!-- name -->` and `<!-- /name -->` is the block of that name; the rest of the
-page is written by hand. `--check` writes nothing, and fails where something is not up to date.
+page is written by hand. `--check` writes nothing, and fails where something is not up to date: also a measured table, of
+which a kernel has another version than when it was measured. `--measured NAME`, after measuring again, records today's.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import csv
+import datetime
 import json
 import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from graphlib import CycleError
 from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import rooms
@@ -58,18 +64,6 @@ def _suite(suite: Suite) -> list[str]:
     return [link, suite.reference, f"{len(video)}. {named}" if video else "", str(len(text) or ""), severities]
 
 
-def of_differences() -> str:
-    """A line per perturbation and variant that does otherwise than the text."""
-    rows = (
-        [f"`{form.key}`", f"`{form.variant}`", form.differences]
-        for suite in suites.suites().values()
-        for entry in suite.perturbations
-        for form in entry.forms()
-        if form.differences
-    )
-    return table(["perturbation", "variant", "does otherwise than the text"], rows)
-
-
 def of_datasets() -> str:
     """A line per adapter."""
     head = ["adapter", "dataset", "annotation file", "the published split"]
@@ -87,6 +81,9 @@ def of_datasets() -> str:
 
 # --- config.yaml -----------------------------------------------------------------------------------------------------
 
+_KEY_COLUMNS = ["key", "values", "default", "meaning"]
+_MOST_VALUES = 20
+
 
 def keys_of(definition: str) -> Callable[[], str]:
     """The block of the keys of one part of config.yaml."""
@@ -99,14 +96,38 @@ def keys_of(definition: str) -> Callable[[], str]:
             [f"`{name}`", _values(key), _default(key, required=name in required), _meaning(key, schema)]
             for name, key in part["properties"].items()
         )
-        return table(["key", "values", "default", "meaning"], rows)
+        return table(_KEY_COLUMNS, rows)
 
     return block
+
+
+def of_adapter_keys() -> str:
+    """The keys of a dataset that only one adapter has."""
+    schema = config.Config.model_json_schema()
+    common = schema["$defs"]["Dataset"]["properties"]
+    rows = [
+        [f"`{name}`", _values(key), _default(key, required=False), _meaning(key, schema)]
+        for part in schema["$defs"].values()
+        if common.keys() <= part.get("properties", {}).keys()
+        for name, key in part["properties"].items()
+        if name not in common
+    ]
+    return table(_KEY_COLUMNS, rows)
+
+
+def undocumented_keys() -> list[str]:
+    """The keys of config.yaml that are in no table of the reference."""
+    page = (PROJECT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
+    parts = config.Config.model_json_schema()
+    names = {name for part in (parts, *parts["$defs"].values()) for name in part.get("properties", {})}
+    return sorted(name for name in names if f"| `{name}` |" not in page)
 
 
 def _values(key: Mapping[str, Any]) -> str:
     """What a key may hold, in a few words."""
     if "enum" in key or "const" in key:
+        if len(key.get("enum", [])) > _MOST_VALUES:
+            return f"one of {len(key['enum'])}"
         return ", ".join(f"`{value}`" for value in key.get("enum", [key.get("const")]))
     if alternatives := key.get("anyOf") or key.get("oneOf"):
         return " or ".join(dict.fromkeys(filter(None, map(_values, alternatives))))
@@ -115,7 +136,12 @@ def _values(key: Mapping[str, Any]) -> str:
     if key.get("type") == "array":
         return f"list of {_values(key.get('items', {})) or 'values'}"
     bounds = [f"{word} {key[name]:,}" for name, word in (("minimum", "from"), ("maximum", "to")) if name in key]
-    words = {"integer": "whole number", "string": "path" if key.get("format") == "path" else "text", "null": ""}
+    words = {
+        "integer": "whole number",
+        "boolean": "`true`, `false`",
+        "string": "path" if key.get("format") == "path" else "text",
+        "null": "",
+    }
     return " ".join([words.get(key.get("type", ""), "keys of its own"), *bounds]).strip()
 
 
@@ -229,10 +255,103 @@ def example(shelf: str, constant: str) -> Callable[[], str]:
     return block
 
 
+# --- measured tables -------------------------------------------------------------------------------------------------
+
+MEASURED = PROJECT / "docs" / "measurements" / "measured.json"
+"""Per measured table: its command, its date, and the versions of what it measured."""
+CAPTIONS = PROJECT / "docs" / "measurements" / "captions.csv"
+"""What `benchmarks/text.py msrvtt FILE distance` measured: a row per perturbation of msrvtt_p's captions."""
+
+_TABLE_6 = {
+    "AddText": (0.57, 0.76),
+    "Bias": (0.88, 0.94),
+    "ChangeChar": (0.60, 0.79),
+    "DropText": (0.29, 0.53),
+    "Positional": (0.64, 0.78),
+    "SwapText": (0.68, 0.87),
+    "TextStyle": (0.56, 0.80),
+}
+"""BLEU-4 and METEOR of MSR-VTT's captions by category: Schiappa et al., Tab. 6."""
+
+Measured = dict[str, dict[str, Any]]
+
+
+def measured() -> Measured:
+    """The tables that were measured, by name; `versions` is keyed by suite/perturbation."""
+    tables: Measured = json.loads(MEASURED.read_text(encoding="utf-8"))
+    tables["captions"]["versions"] = {f"msrvtt_p/{row['perturbation']}": int(row["version"]) for row in _caption_rows()}
+    return tables
+
+
+def outdated(tables: Measured | None = None) -> list[str]:
+    """A sentence per measured table of which something has another version today."""
+    sentences = []
+    for name, entry in (measured() if tables is None else tables).items():
+        now = _versions(entry["versions"])
+        changed = [f"{key} ({old}, now {now[key]})" for key, old in entry["versions"].items() if old != now[key]]
+        if changed:
+            sentences.append(
+                f"the table {name!r} was measured with other versions of {', '.join(changed)}: run "
+                f"`{entry['command']}`, put its figures in, then `python docs/generate.py --measured {name}`"
+            )
+    return sentences
+
+
+def _versions(keys: Iterable[str]) -> dict[str, int | None]:
+    """Today's versions; None for what there is no longer."""
+    known = {entry.key: entry.version for entry in suites.perturbations()}
+    return {key: known.get(key) for key in keys}
+
+
+def _record(name: str) -> None:
+    """Write that a table was measured today."""
+    tables: Measured = json.loads(MEASURED.read_text(encoding="utf-8"))
+    tables[name]["date"] = f"{datetime.date.today()}"
+    if "versions" in tables[name]:  # those of captions are in their own table
+        tables[name]["versions"] = _versions(tables[name]["versions"])
+    MEASURED.write_text(json.dumps(tables, indent=1) + "\n", encoding="utf-8")
+
+
+def of_measured(name: str) -> Callable[[], str]:
+    """The block that says how a table was measured, when, and of which versions."""
+
+    def block() -> str:
+        entry = measured()[name]
+        versions: dict[int, list[str]] = {}
+        for key, version in entry["versions"].items():
+            versions.setdefault(version, []).append(key.partition("/")[2])
+        *rest, most = sorted(versions, key=lambda version: len(versions[version]))
+        named = [f"{', '.join(versions[version])}: {version}" for version in rest]
+        said = "; ".join([*named, f"all others: {most}" if rest else f"all: {most}"])
+        return f"`{entry['command']}`, {entry['date']}. Versions of the kernels: {said}.\n"
+
+    return block
+
+
+def _caption_rows() -> list[dict[str, str]]:
+    with CAPTIONS.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def of_caption_categories() -> str:
+    """A line per category of msrvtt_p's captions, beside the paper's."""
+    means = []
+    for category, (bleu, meteor) in _TABLE_6.items():
+        rows = [row for row in _caption_rows() if row["category"] == category]
+        ours = [f"{fmean(float(row[name]) for row in rows):.3f}" for name in ("bleu4", "meteor")]
+        means.append([category, ours[0], f"{bleu:.2f}", ours[1], f"{meteor:.2f}"])
+    return table(["category", "BLEU-4", "paper", "METEOR", "paper"], means)
+
+
+def of_caption_perturbations() -> str:
+    """A line per perturbation of msrvtt_p's captions."""
+    head = ["perturbation", "category", "backend", "changed", "bleu4", "meteor"]
+    return table(head, ([row[name] for name in head] for row in _caption_rows()))
+
+
 # --- files -----------------------------------------------------------------------------------------------------------
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    "differences": of_differences,
     "suites": of_suites,
     "datasets": of_datasets,
     "commands": of_commands(rules=False),
@@ -240,6 +359,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "methods": of_methods,
     "backbones": of_backbones,
     "models": of_models,
+    "adapter keys": of_adapter_keys,
+    "caption categories": of_caption_categories,
+    "caption perturbations": of_caption_perturbations,
+    **{f"measured {name}": of_measured(name) for name in measured()},
     **{
         f"example {name}": example(f"{name}s", constant)
         for name, constant in (
@@ -259,6 +382,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
             ("columns", "Columns"),
             ("suite", "Suite"),
             ("captions", "Captions"),
+            ("caption backend", "CaptionBackend"),
+            ("frost", "Frost"),
+            ("composed", "Composed"),
+            ("language model", "Writer"),
             ("backends", "Backends"),
             ("main object", "PretrainedMainObject"),
             ("style", "PretrainedStyle"),
@@ -278,7 +405,8 @@ def files() -> Iterator[tuple[Path, str]]:
         text = page.read_text(encoding="utf-8")
         if _BLOCK.search(text):
             yield page, _BLOCK.sub(_filled, text)
-    yield PROJECT / "docs" / "rooms.svg", rooms.picture()
+    with suppress(CycleError):  # which tests/test_rooms.py reports
+        yield PROJECT / "docs" / "rooms.svg", rooms.picture()
     yield PROJECT / "workflow" / "schemas" / "config.schema.json", config.json_schema()
 
 
@@ -304,12 +432,17 @@ def main() -> int:
     """Write, or check, every generated file; 1 where `--check` finds one that is not up to date."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; catalogues are checked by tests")
+    parser.add_argument("--measured", action="append", choices=measured(), metavar="NAME", help="measured again today")
     options = parser.parse_args()
+    for name in options.measured or ():
+        _record(name)
+    old = outdated()
+    print(*old, sep="\n", end="\n" if old else "")
     wrong = stale()
     for path in wrong:
         print(f"{path.relative_to(PROJECT)}: {'not up to date' if options.check else 'written'}")
     if options.check:
-        return 1 if wrong else 0
+        return 1 if wrong or old else 0
     for path, text in list(files()):
         path.write_text(text, encoding="utf-8")
     _catalogues()

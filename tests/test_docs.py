@@ -12,6 +12,7 @@ import pytest
 import rooms
 
 import perturbations
+from perturbations import retrieval, tta
 from perturbations.base import errors
 from perturbations.suites import registry
 
@@ -60,6 +61,32 @@ def test_a_suite_that_is_not_in_the_readme_is_noticed(monkeypatch: pytest.Monkey
     assert ROOT / "README.md" in generate.stale()
 
 
+def test_every_key_of_the_configuration_is_in_the_reference() -> None:
+    assert generate.undocumented_keys() == []
+
+
+def test_a_measured_table_is_of_today_s_versions() -> None:
+    assert generate.outdated() == []
+
+
+def test_a_table_of_another_version_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables = generate.measured()
+    tables["demo"]["versions"]["mlvp/fog"] += 1
+    monkeypatch.setattr(generate, "measured", lambda: tables)
+    monkeypatch.setattr(generate, "stale", list)
+    monkeypatch.setattr(sys, "argv", ["generate.py", "--check"])
+    assert generate.main() == 1
+    assert re.search(r"the table 'demo' .* mlvp/fog \(2, now 1\): run `snakemake", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", generate.measured())
+def test_a_measured_table_names_a_command_that_there_is(name: str) -> None:
+    program, script = generate.measured()[name]["command"].split()[:2]
+    assert program == "snakemake" or (ROOT / script).is_file()
+
+
 def test_every_room_is_explained() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     named = {
@@ -105,6 +132,7 @@ def test_pages_are_readable_without_a_network(site: Path) -> None:
 def test_every_public_name_and_error_is_in_the_reference(site: Path) -> None:
     text = (site / "reference" / "api.html").read_text(encoding="utf-8")
     public = [name for name in perturbations.__all__ if not name.startswith("_")]
+    public += [*retrieval.__all__, *tta.__all__]
     public += [name for name, value in vars(errors).items() if isinstance(value, type) and name.endswith("Error")]
     assert [name for name in public if not re.search(rf'id="perturbations[.\w]*\.{name}"', text)] == []
 

@@ -352,7 +352,7 @@ def remembering(embed: Callable[[Sequence[str]], np.ndarray]) -> Callable[[Seque
 
 
 def test_the_catalogue_is_what_the_code_makes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a change: `perturb catalogue-texts -o docs/catalogue_text.md`."""
+    """After a change: `python docs/generate.py`."""
     for name in ("tagger", "inflector", "wordnet", "neighbours", "masked_lm", "translator", "styler"):
         role(name)
     encoder, load = role("similarity"), models.load
@@ -364,8 +364,7 @@ def test_the_catalogue_is_what_the_code_makes(monkeypatch: pytest.MonkeyPatch) -
     assert len(sections) == len(registry.perturbations(kind="text")) == 51
     for section in sections:
         pairs = [line for line in section.partition("| before | after |")[2].splitlines() if line.startswith("| ")]
-        # Ten, or all that change, of rules that leave what is not sure and say that they change too few.
-        assert len(pairs) == 10 or ("**not comparable**" in section and len(pairs) >= 3), section.splitlines()[0]
+        assert len(pairs) == text_catalogue.EXAMPLE_PAIRS, section.splitlines()[0]
 
 
 def test_markdown_shows_captions_literally() -> None:

@@ -14,7 +14,7 @@ _PAPER = Paper(
     suite="mm_robustness",
     variants=("paper", "released"),
     video_source="MM-Robustness, Sec. 2, Tab. 7, after ImageNet-C",
-    text_source="MM-Robustness, Sec. 2, App. 5.3, Tab. 8",
+    text_source="MM-Robustness, Sec. 2, App. 5.3, Tab. 8 (its five severities of characters and words are 3 to 7)",
 )
 
 _ROUNDED = "Levels are rounded, halves to the even one, where the formula truncates: half a level brighter"
