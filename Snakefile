@@ -6,19 +6,12 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
+from perturbations.base import limits, project, shown, wings
 from perturbations.base.errors import PerturbationError
-from perturbations.plan import captions
-from perturbations.composed import planning as composed, paths as composed_paths
 from perturbations.config import file as config_file
-from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation import paths as evaluation_paths, sizes as evaluation_sizes, model_files
-from perturbations.plan import paths
 from perturbations.config import places
 from perturbations.config import sections as configuration
-from perturbations.preflight import wanted as preflight_jobs
-from perturbations.plan import recipe, sharding, targets, workplace
-from perturbations.store import planning as store
-from perturbations.base import limits, project, shown
+from perturbations.plan import captions, paths, recipe, sharding, targets, workplace
 
 min_version("9.0")
 
@@ -63,16 +56,19 @@ else:
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/store.smk"
+
+
+# Of the wings that are there; first the store's, which replaces functions of common.smk.
+for RULES in sorted(wings.rules(), key=lambda name: name != "store"):
+
+    include: f"workflow/rules/{RULES}.smk"
+
+
 include: "workflow/rules/sources.smk"
 include: "workflow/rules/captions.smk"
 include: "workflow/rules/analyses.smk"
-include: "workflow/rules/calibration.smk"
 include: "workflow/rules/videos.smk"
 include: "workflow/rules/manifests.smk"
-include: "workflow/rules/evaluation.smk"
-include: "workflow/rules/composed.smk"
-include: "workflow/rules/report.smk"
 
 
 onstart:

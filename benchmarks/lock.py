@@ -66,7 +66,8 @@ def commands(parser: argparse.ArgumentParser, name: str = "perturb") -> list[str
             for word, below in action.choices.items():
                 lines += commands(below, f"{name} {word}")
         else:
-            lines.append(f"{name} {'/'.join(action.option_strings) or action.dest} {action.nargs} {action.choices}")
+            choices = sorted(map(str, action.choices or ()))
+            lines.append(f"{name} {'/'.join(action.option_strings) or action.dest} {action.nargs} {choices}")
     return lines
 
 

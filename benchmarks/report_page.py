@@ -24,9 +24,9 @@ from perturbations.base import rng
 from perturbations.evaluation import pictures
 from perturbations.evaluation.page import page
 from perturbations.evaluation.pictures import Picture
+from perturbations.evaluation.rows import RANKS, RESULTS, ResultRow, ScenarioColumns
 from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import RANKS, RESULTS, ResultRow, ScenarioColumns
 from perturbations.retrieval import summary_of_ranks
 from perturbations.suites import registry
 

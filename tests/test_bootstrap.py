@@ -20,8 +20,8 @@ from perturbations.evaluation.page import intervals as estimates
 from perturbations.evaluation.page import ranks
 from perturbations.evaluation.page.intervals import CLEAN, Column, Scores, Span, marks, mean_column, spans_of
 from perturbations.evaluation.page.ranks import Ranked
+from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files
-from perturbations.manifest.kinds import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.retrieval import composed_recall, draws, interval, resampled_recall, summary_of_ranks
 
 ONLY_CLEAN = Column("clean", ((CLEAN, 1.0),))

@@ -14,13 +14,12 @@ from test_workflow import Project
 
 from perturbations import read_manifest
 from perturbations.base.errors import ConfigError, ManifestError
-from perturbations.composed import manifests
+from perturbations.composed import manifests, sources
 from perturbations.composed import paths as composed_paths
 from perturbations.composed import planning as composed
 from perturbations.composed.galleries import NAMES, gallery
 from perturbations.composed.records import ComposedQuery, PoolClip, Split
 from perturbations.config import sections as configuration
-from perturbations.datasets import registry
 from perturbations.demo import film
 from perturbations.manifest import files
 from perturbations.plan import items, targets
@@ -47,10 +46,10 @@ def parse(dataset: dict[str, Any], **more: Any) -> configuration.Config:
 def split_of(dataset: dict[str, Any]) -> Split:
     config = parse(dataset)
     settings = config.datasets["mine"]
-    adapter = registry.get(settings.adapter)
-    assert adapter.composed is not None
+    source = sources.source_of(settings.adapter)
+    assert source is not None
     listing = items.read("mine", settings, videos=False)
-    return adapter.composed.split(settings, listing, registry.SplitKey(0, "mine"))
+    return source.split(settings, listing, sources.SplitKey(0, "mine"))
 
 
 # --- datasets --------------------------------------------------------------------------------------------------------

@@ -20,17 +20,9 @@ from perturbations.config import sections as config
 from perturbations.engine import rows as manifest_rows
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.pictures import Picture
+from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files
-from perturbations.manifest.kinds import (
-    RANKS,
-    RESULTS,
-    CaptionRow,
-    CompleteSource,
-    RankRow,
-    ResultRow,
-    SourceRow,
-    TextRow,
-)
+from perturbations.manifest.kinds import CaptionRow, CompleteSource, SourceRow, TextRow
 from perturbations.plan import captions as caption_recipes
 from perturbations.plan import recipe
 from perturbations.suites import registry

@@ -5,9 +5,11 @@ Snakemake sends all its output as records of one logger; a record's `event` says
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import time
+from pathlib import Path
 from typing import TextIO
 
 _EVERY_S = 60.0
@@ -31,6 +33,29 @@ class _Summary(logging.Filter):
         is_again = event == "run_info" and self._is_told
         self._is_told |= event == "run_info"
         return not is_again and event not in ("workflow_started", "job_info", "group_info", "shellcmd")
+
+
+PLAN_VARIABLE = "PERTURB_PLAN"
+"""The environment variable of a dry run that records its plan: the file that it writes, a line of JSON per entry."""
+
+
+class PlanRecord(logging.Handler):
+    """Writes the rule and the wildcards of each planned job, and the lines of planning, into a file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a job."""
+        if getattr(record, "event", None) == "job_info":
+            named = dict(getattr(record, "wildcards", None) or {})
+            self.add({"rule": getattr(record, "rule_name", ""), "wildcards": named})
+
+    def add(self, entry: object) -> None:
+        """Write an entry: a job, or a line of text."""
+        with self._path.open("a", encoding="utf-8") as file:
+            print(json.dumps(entry), file=file)
 
 
 class Estimate(logging.Handler):

@@ -50,3 +50,13 @@ class LogFormatter(logging.Formatter):
         """The record's line."""
         record.message = line(record.message)
         return super().formatMessage(record)
+
+
+def size(count: int) -> str:
+    """Bytes in words: "3.2 GB"."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"

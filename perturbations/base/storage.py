@@ -36,6 +36,17 @@ OUTPUT_ERRNOS = {
 STORE_VARIABLE = "PERTURB_STORE"
 """The environment variable of jobs of a run in an object store: the folder in which Snakemake was started."""
 
+
+def in_store() -> bool:
+    """Whether this job runs in an object store."""
+    return STORE_VARIABLE in os.environ
+
+
+def at_hand(path: Path) -> bool:
+    """Whether a clip can be shown: in a store only some are brought to the jobs that draw pictures."""
+    return not in_store() or path.exists()
+
+
 _LONGEST_NAME = 200  # bytes; file systems allow 255, and the temporary name and the extension need some
 _TEMPORARY = ".part-"
 _LEFTOVER = re.compile(rf"\.(.*){re.escape(_TEMPORARY)}[0-9a-f]{{12}}((?:\.[^.]*)?)", re.DOTALL)

@@ -13,7 +13,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 from perturbations import __version__
-from perturbations.base import arrow, limits, shown, storage
+from perturbations.base import arrow, limits, shown, storage, wings
 from perturbations.base.errors import PerturbationError
 from perturbations.cli import rules
 from perturbations.cli.arguments import Command, Group, Parser, add_sections, parsed
@@ -23,7 +23,6 @@ _JOBS = {"the workflow": (rules,)}
 
 def _sections() -> Mapping[str, Sequence[Group]]:
     """The modules that declare commands, by the sections of `perturb --help`."""
-    from perturbations.calibration import command as people_calibration
     from perturbations.cli import (
         people_catalogue,
         people_clips,
@@ -33,27 +32,18 @@ def _sections() -> Mapping[str, Sequence[Group]]:
         people_show,
         people_verify,
     )
-    from perturbations.composed import command as people_composed
-    from perturbations.evaluation import command as people_report
-    from perturbations.preflight import command as people_check
-    from perturbations.status import command as people_status
-    from perturbations.store import command as people_fetch
 
-    return {
-        "start": (people_init, people_show, people_completion),
-        "perturb one video": (people_clips,),
-        "before and during a run": (people_check, people_status),
-        "check, repair and use a corpus": (
-            people_verify,
-            people_fetch,
-            people_export,
-            people_report,
-            people_calibration,
-        ),
-        "composed retrieval, from features": (people_composed,),
-        "the documentation's catalogue": (people_catalogue,),
-        **_JOBS,
+    sections: dict[str, list[Group]] = {
+        "start": [people_init, people_show, people_completion],
+        "perturb one video": [people_clips],
+        "before and during a run": [],
+        "check, repair and use a corpus": [people_verify, people_export],
+        "the documentation's catalogue": [people_catalogue],
     }
+    for name, wing in wings.wings().items():
+        for title, modules in wing.commands.items():
+            sections.setdefault(title, []).extend(wings.load(name, module) for module in modules)
+    return {**{title: modules for title, modules in sections.items() if modules}, **_JOBS}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,10 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         limits.use(limits.parse(options.limits))
         if arguments is None and options.is_job:
             arrow.leave_out_pandas()
-        if storage.STORE_VARIABLE in os.environ:
-            from perturbations.store import packs
-
-            packs.unpack_brought()
+        if storage.in_store():
+            for unpack in wings.offered("unpack"):
+                unpack()
         return command(options)
     except PerturbationError as error:
         print(f"perturb: {shown.lines(str(error))}", file=sys.stderr)

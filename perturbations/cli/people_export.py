@@ -70,9 +70,9 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _write(export: registry.Export, request: Request, kind: Kind[Any]) -> int:
-    from perturbations.manifest.kinds import COMPOSED_QUERIES, MULTIMODAL, TEXTS
+    from perturbations.manifest.kinds import MULTIMODAL, TEXTS
 
-    if kind == COMPOSED_QUERIES:
+    if kind.name == "composed_queries":  # of a wing
         for path in export.write_splits(request):
             print(f"{path}: {path.stat().st_size:,} bytes")
         return 0

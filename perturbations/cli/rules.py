@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from perturbations.base import wings
 from perturbations.cli import rules_captions, rules_clips, rules_manifests
 from perturbations.cli.arguments import Commands
-from perturbations.composed import jobs as rules_composed
-from perturbations.evaluation import jobs as rules_evaluation
 
 _TEXT = "what the workflow's rules call, one job each; nobody needs to type these"
 
@@ -15,5 +14,8 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser("rule", help=_TEXT, description=f"{_TEXT[:1].upper()}{_TEXT[1:]}.")
     parser.set_defaults(is_job=True)
     of_rules = parser.add_subparsers(metavar="COMMAND", required=True)
-    for group in (rules_clips, rules_captions, rules_manifests, rules_evaluation, rules_composed):
+    for group in (rules_clips, rules_captions, rules_manifests):
         group.add(of_rules)
+    for name, wing in wings.wings().items():
+        for module in wing.jobs:
+            wings.load(name, module).add(of_rules)

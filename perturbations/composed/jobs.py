@@ -53,17 +53,18 @@ def add(commands: Commands) -> None:
 def _split(options: argparse.Namespace) -> int:
     from perturbations.base import storage
     from perturbations.base.records import canonical, parse_record
-    from perturbations.composed import manifests
+    from perturbations.composed import manifests, sources
     from perturbations.composed.planning import SplitSettings
     from perturbations.datasets import registry
     from perturbations.plan import items
 
     settings = parse_record(SplitSettings, options.settings, "the settings of a split")
     adapter = registry.get(settings.adapter)
-    assert adapter.composed is not None
+    source = sources.source_of(settings.adapter)
+    assert source is not None
     dataset = adapter.settings.model_validate_json(settings.settings)
     listing = items.read(settings.dataset, dataset, videos=False)
-    split = adapter.composed.split(dataset, listing, registry.SplitKey(settings.seed, settings.dataset))
+    split = source.split(dataset, listing, sources.SplitKey(settings.seed, settings.dataset))
     if settings.language_model is not None:
         split = _written(split, settings.language_model, options.device)
     gallery_settings = manifests.Wanted(settings.galleries, settings.deduplicate)
@@ -124,10 +125,11 @@ def _evaluate(options: argparse.Namespace) -> int:
     from perturbations.composed import manifests
     from perturbations.composed import runner as composed_runner
     from perturbations.composed.planning import Settings
+    from perturbations.composed.rows import COMPOSED_RESULTS
     from perturbations.evaluation import backbone
     from perturbations.evaluation.planning import ModelSettings
     from perturbations.manifest import files, sets
-    from perturbations.manifest.kinds import COMPOSED_RESULTS, TEXTS
+    from perturbations.manifest.kinds import TEXTS
     from perturbations.plan.paths import COMPOSED_SHARD
 
     settings = parse_record(Settings, options.settings, "the settings of composed retrieval")
@@ -164,8 +166,8 @@ def _evaluate(options: argparse.Namespace) -> int:
 
 
 def _results(options: argparse.Namespace) -> int:
+    from perturbations.composed.rows import COMPOSED_RESULTS
     from perturbations.manifest import files, sets
-    from perturbations.manifest.kinds import COMPOSED_RESULTS
 
     described = files.read_metadata(options.split / "queries.parquet")
     about = {name: described[name] for name in ("dataset", "deduplicate", "galleries", "odd", "sources", "official")}

@@ -14,8 +14,8 @@ from perturbations.composed.audit import audit, compared
 from perturbations.composed.galleries import NAMES as NAMED
 from perturbations.composed.galleries import Gallery, gallery, is_global, ranges, rows_of, summary_of
 from perturbations.composed.records import ComposedQuery, PoolClip, Rows, Split, StoredRows, distinct
-from perturbations.composed.rows import ComposedQueryRow, GalleryRow, PoolRow
-from perturbations.manifest.kinds import COMPOSED_QUERIES, GALLERIES, POOL, QRELS, QrelRow
+from perturbations.composed.rows import COMPOSED_QUERIES, GALLERIES, POOL, ComposedQueryRow, GalleryRow, PoolRow
+from perturbations.manifest.kinds import QRELS, QrelRow
 
 NAMES = ("queries", "qrels", "galleries", "pool")
 """The manifests of a split, in one folder."""

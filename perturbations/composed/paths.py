@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from perturbations.composed import manifests
 from perturbations.composed import planning as composed
+from perturbations.composed.sources import source_of
 from perturbations.config import sections as configuration
-from perturbations.datasets import registry as datasets
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.plan import listed, sharding
 from perturbations.plan.paths import COMPOSED_SHARD, Inputs, Plans, options, without_braces
@@ -16,12 +16,9 @@ from perturbations.plan.paths import COMPOSED_SHARD, Inputs, Plans, options, wit
 def annotation_files(config: configuration.Config, dataset: str) -> list[str]:
     """The files that a split is made from. Raises `ConfigError` where the dataset has no split."""
     composed.check(config, dataset)
-    adapter = datasets.get(config.datasets[dataset].adapter)
-    assert adapter.composed is not None
-    return [
-        without_braces(f"datasets.{dataset}.annotations", path)
-        for path in adapter.composed.files(config.datasets[dataset])
-    ]
+    source = source_of(config.datasets[dataset].adapter)
+    assert source is not None
+    return [without_braces(f"datasets.{dataset}.annotations", path) for path in source.files(config.datasets[dataset])]
 
 
 def folder(dataset: str) -> str:

@@ -8,8 +8,8 @@ from typing import Literal
 
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import Record, canonical
+from perturbations.composed.sources import source_of
 from perturbations.config import sections as configuration
-from perturbations.datasets import registry as datasets
 from perturbations.evaluation import planning as evaluation
 from perturbations.plan import captions, recipe
 from perturbations.suites import registry
@@ -66,10 +66,10 @@ class Scenario:
 def refusal(config: configuration.Config, dataset: str) -> str | None:
     """Why a dataset has no split for composed retrieval; None where it has one."""
     settings = config.datasets[dataset]
-    composed = datasets.get(settings.adapter).composed
-    if composed is None:
+    source = source_of(settings.adapter)
+    if source is None:
         return f"the adapter '{settings.adapter}' has whole videos, and a split needs several clips of each video"
-    return composed.refusal(settings)
+    return source.refusal(settings)
 
 
 def check(config: configuration.Config, dataset: str) -> None:
@@ -81,7 +81,7 @@ def check(config: configuration.Config, dataset: str) -> None:
 
 def can(config: configuration.Config) -> list[str]:
     """The datasets whose adapters give splits, with the right settings."""
-    return [name for name, dataset in config.datasets.items() if datasets.get(dataset.adapter).composed is not None]
+    return [name for name, dataset in config.datasets.items() if source_of(dataset.adapter) is not None]
 
 
 def scenarios(config: configuration.Config, dataset: str) -> list[Scenario]:

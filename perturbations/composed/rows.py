@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from perturbations.manifest.kind import Kind
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRow:
@@ -109,3 +111,17 @@ class ComposedResultRow:
     settings: str
     checkpoint_sha256: str
     tools: str
+
+
+POOL = Kind("pool", PoolRow, ("row",))
+COMPOSED_QUERIES = Kind("composed_queries", ComposedQueryRow, ("query_id",))
+GALLERIES = Kind("galleries", GalleryRow, ("gallery", "query_id", "first_row"))
+COMPOSED_RESULTS = Kind(
+    "composed_results",
+    ComposedResultRow,
+    (
+        *("gallery", "perturbed", "suite", "perturbation", "severity", "text_suite", "text_perturbation"),
+        *("text_severity", "strategy", "words", "average", "first_stage", "model", "first_model"),
+    ),
+)
+KINDS = (POOL, COMPOSED_QUERIES, GALLERIES, COMPOSED_RESULTS)

@@ -15,11 +15,11 @@ from perturbations.composed.features import Features, Floats
 from perturbations.composed.manifests import names_of, restricted
 from perturbations.composed.planning import ScenarioSettings, Settings
 from perturbations.composed.records import Split
-from perturbations.composed.rows import ComposedResultRow
+from perturbations.composed.rows import COMPOSED_RESULTS, ComposedResultRow
 from perturbations.composed.scores import Model, Score, Setting
 from perturbations.evaluation import results
 from perturbations.manifest.columns import row_from
-from perturbations.manifest.kinds import COMPOSED_RESULTS, ClipRow, TextRow
+from perturbations.manifest.kinds import ClipRow, TextRow
 
 log = logging.getLogger("perturbations")
 

@@ -6,8 +6,13 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, field_validator
 
+from perturbations.base.errors import short
 from perturbations.base.settings import AnySeverity, ModelName, Strict, Whole, distinct
 from perturbations.composed import galleries
+from perturbations.config import advice
+from perturbations.config import sections as configuration
+from perturbations.config.problems import Problem, not_configured
+from perturbations.suites import registry
 
 Value = TypeVar("Value")
 
@@ -99,3 +104,22 @@ class Composed(Strict):
     @classmethod
     def _once(cls, value: Value) -> Value:
         return distinct(value)
+
+
+def problems_of(config: configuration.Config) -> list[Problem]:
+    """What composed retrieval asks for that is not configured, or not there."""
+    wanted = config.composed
+    suites = {"suites": wanted.suites, "text_suites": wanted.text_suites}
+    problems = not_configured("composed", suites, config.suites)
+    for index, key in enumerate(wanted.both):
+        suite, _, name = key.partition("/")
+        known = [entry.name for entry in registry.perturbations(suite, "text")] if _is_known(suite, config) else []
+        if name not in known:
+            text = f"{short(key)} is no perturbation of captions of one of `suites`, as suite/name"
+            text += advice.did_you_mean(key, (f"{suite}/{other}" for other in known))
+            problems.append(Problem(("composed", "both"), text, (str(index),)))
+    return problems
+
+
+def _is_known(suite: str, config: configuration.Config) -> bool:
+    return suite in config.suites and suite in registry.suites()

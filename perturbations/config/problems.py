@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perturbations.base.errors import ConfigError, cut, short
+from perturbations.config import advice
 from perturbations.config.places import NOWHERE, Key, Place, Places
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
-from perturbations.preflight import advice
 from perturbations.suites import registry
 from perturbations.suites.strengths import Value
-from perturbations.tta.methods import registry as methods
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -194,63 +192,21 @@ def _of_parameters(
     return problems
 
 
-def of_evaluation(config: Config) -> list[Problem]:
-    """What an evaluation asks for that is not configured, or not there."""
-    wanted = config.evaluation
-    problems = _not_configured("evaluation", {"suites": wanted.suites}, config.suites)
-    if wanted.bank is None:
-        problems += [
-            problem("evaluation.bank", f"the method `{name}` needs a bank: a dataset of training queries")
-            for name in wanted.methods
-            if methods.method(name).needs_bank
-        ]
-    if wanted.bank is not None and wanted.bank not in config.datasets:
-        problems.append(problem("evaluation.bank", _not_among(wanted.bank, "datasets", config.datasets)))
-    if wanted.precision == "tf32" and not wanted.device.startswith("cuda"):
-        text = f"tf32 needs an NVIDIA GPU, and `device` is {short(wanted.device)}"
-        problems.append(problem("evaluation.precision", text))
-    if wanted.model == "xpool" and wanted.checkpoint is None:
-        text = "`xpool` needs the weights of its pooling: a published X-Pool checkpoint"
-        problems.append(problem("evaluation.checkpoint", text))
-    if wanted.pretrained is None and (wanted.checkpoint is not None or wanted.revision is not None):
-        problems.append(problem("evaluation.pretrained", "weights are given, but not the model they are for"))
-    if wanted.checkpoint is not None and not os.path.isfile(wanted.checkpoint):
-        problems.append(problem("evaluation.checkpoint", f"no such file: {cut(str(wanted.checkpoint))}"))
-    return problems
-
-
-def of_composed(config: Config) -> list[Problem]:
-    """What composed retrieval asks for that is not configured, or not there."""
-    wanted = config.composed
-    suites = {"suites": wanted.suites, "text_suites": wanted.text_suites}
-    problems = _not_configured("composed", suites, config.suites)
-    for index, key in enumerate(wanted.both):
-        suite, _, name = key.partition("/")
-        known = [entry.name for entry in registry.perturbations(suite, "text")] if _is_known(suite, config) else []
-        if name not in known:
-            text = f"{short(key)} is no perturbation of captions of one of `suites`, as suite/name"
-            text += advice.did_you_mean(key, (f"{suite}/{other}" for other in known))
-            problems.append(Problem(("composed", "both"), text, (str(index),)))
-    return problems
-
-
-def _is_known(suite: str, config: Config) -> bool:
-    return suite in config.suites and suite in registry.suites()
-
-
-def _not_configured(
+def not_configured(
     section: str, suites: Mapping[str, Sequence[str] | None], configured: Iterable[str]
 ) -> list[Problem]:
+    """The names that a section's keys list and that are not among the configured suites."""
     known = list(configured)
     return [
-        Problem((section, key), _not_among(name, "suites", known), (str(index),))
+        Problem((section, key), not_among(name, "suites", known), (str(index),))
         for key, names in suites.items()
         for index, name in enumerate(names or ())
         if name not in known
     ]
 
 
-def _not_among(name: str, what: str, known: Iterable[str]) -> str:
+def not_among(name: str, what: str, known: Iterable[str]) -> str:
+    """That a name is not among the known ones, and which of them may have been meant."""
     names = list(known)
     return f"{short(name)} is not among `{what}`: {', '.join(names)}{advice.did_you_mean(name, names)}"
 

@@ -10,22 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import (
-    AfterValidator,
     Field,
     PrivateAttr,
     ValidationError,
-    WithJsonSchema,
     create_model,
     field_validator,
     model_validator,
 )
 from pydantic.config import JsonDict
 
-from perturbations.base import limits, settings
-from perturbations.base.errors import ConfigError
-from perturbations.base.readers import Reader
-from perturbations.base.settings import MOST_ITEMS, AnySeverity, ModelName, Strict, Whole, distinct
-from perturbations.composed.section import Composed
+from perturbations.base import limits, settings, wings
+from perturbations.base.settings import MOST_ITEMS, AnySeverity, Strict, Whole, distinct
 from perturbations.config import command_line, left_empty, problems, pruning
 from perturbations.config.places import COMMAND_LINE, NOWHERE, Places
 from perturbations.config.problems import Problem
@@ -38,7 +33,6 @@ from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
 from perturbations.suites import registry
 from perturbations.suites.bounds import SEEDS
-from perturbations.tta.methods import registry as methods
 
 if TYPE_CHECKING:
     AnyDataset = Dataset
@@ -175,74 +169,6 @@ class Suite(Strict):
         return distinct(value)
 
 
-def _known_method(name: str) -> str:
-    try:
-        return methods.method(name).name
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
-
-
-MethodName = Annotated[
-    str, AfterValidator(_known_method), WithJsonSchema({"type": "string", "enum": list(methods.methods())})
-]
-_NEED_BANK = [name for name, method in methods.methods().items() if method.needs_bank]
-Mix = Literal["mixed_severity", "mixed_types"]
-
-
-class Evaluation(Strict):
-    """Who is asked, and how it adapts."""
-
-    model: Literal["clip4clip", "xpool"] = Field("clip4clip", description="how frames are pooled")
-    pretrained: ModelName | None = Field(
-        None,
-        description="a CLIP or BLIP model of transformers: its name or its folder; the default is the small encoder "
-        "that the workflow trains on the demo's own scenes",
-    )
-    revision: str | None = Field(None, description="its commit")
-    checkpoint: Path | None = Field(None, description="fine-tuned weights as X-Pool publishes them; xpool needs them")
-    setting: Literal["qs", "qgs_cross", "qgs_zero_shot"] = Field(
-        "qs",
-        description="qs: the model knows the dataset, queries are perturbed; qgs_cross: it was trained on another "
-        "dataset; qgs_zero_shot: on none. In the last two unperturbed queries are asked too, and alone if no suite is",
-    )
-    continual: bool = Field(
-        False,
-        description="true: a method keeps what it learned from one scenario of a job to the next, in their order; "
-        "false: it starts anew in each",
-    )
-    directions: tuple[Literal["v2t", "t2v"], ...] = Field(
-        ("v2t", "t2v"), min_length=1, description="v2t: videos ask for captions; t2v: captions ask for videos"
-    )
-    suites: tuple[str, ...] | None = Field(None, description="whose perturbations; the default is all of `suites`")
-    severities: tuple[AnySeverity, ...] = Field(
-        (5,), min_length=1, description="where a perturbation is not made at one of them: at the highest below it"
-    )
-    mixes: tuple[Mix, ...] = Field((), description="mixed manifests to ask too, v2t")
-    methods: tuple[MethodName, ...] = Field(
-        methods.defaults(),
-        min_length=1,
-        description=f"how it adapts, beside `{methods.baseline().name}`, which is always run",
-    )
-    bank: str | None = Field(
-        None, description=f"{', '.join(_NEED_BANK)}: the dataset whose captions (t2v) or videos (v2t) are its bank"
-    )
-    seeds: tuple[Seed, ...] = Field((42,), min_length=1, description="of the methods")
-    batch_size: Whole = Field(16, ge=1, le=65_536, description="queries at once")
-    num_frames: Whole = Field(12, ge=1, le=4096, description="uniformly sampled frames per clip")
-    steps: Whole = Field(3, ge=1, le=10_000, description="of the optimizer, per batch")
-    device: Device = Field("cpu", description="cpu, cuda, cuda:1, mps")
-    reader: Reader = Field("pyav", description="what decodes clips: pyav, decord; the frames are the same")
-    precision: Literal["float32", "tf32", "bfloat16"] = Field(
-        "float32", description="of the query encoder's matrix products; tf32 on an NVIDIA GPU alone"
-    )
-    jobs_per_gpu: Whole = Field(1, ge=1, le=100, description="jobs that share one GPU; it never changes a result")
-
-    @field_validator("directions", "suites", "severities", "mixes", "methods", "seeds")
-    @classmethod
-    def _once(cls, value: Any) -> Any:
-        return value if value is None else distinct(value)
-
-
 class Limits(Strict):
     """What one file may ask for before its item is refused. Limits change no result and cause no rerun."""
 
@@ -266,7 +192,7 @@ def _with_suites(schema: JsonDict) -> None:
     schema["additionalProperties"] = {"anyOf": [schema["additionalProperties"], {"type": "null"}]}
 
 
-class Config(Strict):
+class _Config(Strict):
     """The whole of `config.yaml`: what to make. Where it runs is a matter of workflow/profiles."""
 
     seed: Seed = Field(0, description="the one seed; a different one gives a different realization of everything")
@@ -277,8 +203,6 @@ class Config(Strict):
         description="suite -> what to make of it", min_length=1, json_schema_extra=_with_suites
     )
     backends: Backends = Field(default_factory=Backends)
-    evaluation: Evaluation = Field(default_factory=Evaluation)
-    composed: Composed = Field(default_factory=Composed)
     storage: Storage = Field(default_factory=lambda: VideoStorage(tier="video"))
     shard_size: Whole = Field(
         100, ge=1, le=100_000, description="at most so many items per job; it never changes a result"
@@ -319,6 +243,11 @@ class Config(Strict):
             for name, suite in suites.items()
         }
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The section of a wing."""
+
     def max_quarantine_of(self, dataset: str) -> int:
         """How many items of `dataset` may fail."""
         own = self.datasets[dataset].max_quarantine
@@ -331,6 +260,19 @@ class Config(Strict):
     def donors_of(self, dataset: str) -> str:
         """The dataset whose clips are inserted into those of `dataset`."""
         return self.datasets[dataset].donors or dataset
+
+
+def _with_sections() -> type[_Config]:
+    """The configuration with the section of each wing, whose key is the wing's name."""
+    sections = wings.loaded("section")
+    fields: dict[str, Any] = {name: (kind, Field(default_factory=kind)) for name, kind in sections.items()}
+    return create_model("Config", __base__=_Config, __doc__=_Config.__doc__, **fields)
+
+
+if TYPE_CHECKING:
+    Config = _Config
+else:
+    Config = _with_sections()
 
 
 def parse(raw: dict[str, Any], places: Places = NOWHERE, place: Path = Path()) -> Config:
@@ -372,8 +314,7 @@ def _of_meaning(config: Config) -> list[Problem]:
         *problems.of_suites(config.suites),
         *problems.of_datasets(config),
         *problems.of_backends(config),
-        *problems.of_evaluation(config),
-        *problems.of_composed(config),
+        *(problem for of_section in wings.loaded("problems").values() for problem in of_section(config)),
     ]
 
 

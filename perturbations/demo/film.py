@@ -81,6 +81,11 @@ def _caption(scene: _Scene) -> str:
     return f"{text} near a {scene.second}" if scene.second else text
 
 
+def drawn_clip() -> tuple[int, int, float]:
+    """The number of frames of every clip, the pixels of each, and the length in seconds."""
+    return NUM_FRAMES, WIDTH * HEIGHT, SECONDS_LONG
+
+
 def items(clips: int) -> list[tuple[str, str]]:
     """The first `clips` items as (item_id, caption), such as ("demo-0000", "a large red ball bounces along ...").
 

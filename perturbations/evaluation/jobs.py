@@ -104,8 +104,9 @@ def _evaluate(options: argparse.Namespace) -> int:
     from perturbations.base.records import digest
     from perturbations.evaluation import backbone, pictures, results, runner
     from perturbations.evaluation.planning import ScenarioSettings
+    from perturbations.evaluation.rows import RANKS, RESULTS
     from perturbations.manifest import files, sets
-    from perturbations.manifest.kinds import CAPTIONS, RANKS, RESULTS, SOURCES
+    from perturbations.manifest.kinds import CAPTIONS, SOURCES
     from perturbations.plan import listed
 
     shards = [] if options.shards is None else listed.shards(options.shards)
@@ -146,8 +147,8 @@ def _evaluate(options: argparse.Namespace) -> int:
 
 def _merge_results(options: argparse.Namespace) -> int:
     from perturbations.evaluation import result_sets as results
+    from perturbations.evaluation.rows import RANKS, RESULTS
     from perturbations.manifest import files, sets, skipped
-    from perturbations.manifest.kinds import RANKS, RESULTS
 
     about = {**provenance(options.output), "set": {"skipped": skipped.columns(skipped.parse(options.skipped))}}
     rows = [row for part in options.parts for row in sets.read_part(part, RESULTS)]

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from perturbations.base import jsontext, storage
 from perturbations.base.errors import ManifestError
-from perturbations.manifest.kinds import ScenarioColumns
+from perturbations.evaluation.rows import ScenarioColumns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from perturbations.base.errors import ManifestError
-from perturbations.manifest.kinds import ResultRow
+from perturbations.evaluation.rows import ResultRow
 
 
 def check(rows: Iterable[ResultRow]) -> None:

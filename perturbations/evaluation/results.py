@@ -16,8 +16,9 @@ from perturbations.base import jsontext, storage
 from perturbations.base.checkpoints import library
 from perturbations.base.records import Record, canonical
 from perturbations.evaluation.planning import ScenarioSettings, Settings
+from perturbations.evaluation.rows import ResultRow
 from perturbations.evaluation.scenarios import Query, Retrieval
-from perturbations.manifest.kinds import ClipRow, ResultRow, TextRow
+from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.plan.recipe import is_published
 from perturbations.tta.recording import Counts, Timings
 

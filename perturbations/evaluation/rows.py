@@ -1,9 +1,11 @@
-"""The rows of manifests of evaluations; `manifest.kinds` declares the manifests. Standard library only."""
+"""The manifests of evaluations. Standard library only."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
+
+from perturbations.manifest.kind import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +77,7 @@ class RankRow(ScenarioColumns):
     rank: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QrelRow:
-    """Which clip answers a caption."""
-
-    query_id: str
-    corpus_id: str
-    score: int
+_SCENARIO_KEY = ("direction", "suite", "mix", "share", "perturbation", "severity", "model", "method", "seed")
+RESULTS = Kind("results", ResultRow, _SCENARIO_KEY)
+RANKS = Kind("ranks", RankRow, (*_SCENARIO_KEY, "query_id"))
+KINDS = (RESULTS, RANKS)

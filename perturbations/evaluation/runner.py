@@ -27,8 +27,9 @@ from perturbations.evaluation.backbone import Backbone
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.planning import CONTINUAL, ScenarioSettings, Settings
 from perturbations.evaluation.results import FinishedRun
+from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioColumns
 from perturbations.evaluation.scenarios import Asking, Retrieval
-from perturbations.manifest.kinds import CaptionRow, RankRow, ResultRow, ScenarioColumns, SourceRow
+from perturbations.manifest.kinds import CaptionRow, SourceRow
 from perturbations.tta import adapt
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from perturbations.base import wings
 from perturbations.base.errors import ConfigError
-from perturbations.composed import planning as composed
 from perturbations.config import named_paths
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
@@ -243,7 +243,8 @@ def _text_scenarios(config: configuration.Config, collection: str, suite: str) -
     """The perturbations of a dataset's captions; of composed queries, those that the evaluation asks."""
     dataset = sharding.dataset_of(collection)
     if sharding.is_composed(collection):
-        return composed.of_instructions(config, dataset, suite)
+        (of_instructions,) = wings.offered("instructions")
+        return [*of_instructions(config, dataset, suite)]
     return captions.scenarios(config, dataset, suite)
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 from pydantic import Field
 
+from perturbations.base import wings
 from perturbations.base.errors import ConfigError, ManifestError, UnknownPerturbationError
 from perturbations.base.records import Record, canonical, digest, parse_record
 from perturbations.base.storage import PROFILES
-from perturbations.calibration import table as calibration_table
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import AnalysisRecipe, GuideRecipe
 from perturbations.manifest.kinds import ClipRow, TextRow
@@ -321,7 +321,8 @@ def _calibrated(
 ) -> dict[str, bool | int | float | str]:
     path = config.calibration_of(dataset, entry.suite)
     try:
-        return calibration_table.parameters(path, entry, severity)
+        (solved,) = wings.offered("solved") or [_nothing_solved]
+        return dict(solved(path, entry, severity))
     except ConfigError as error:
         line = (
             f"suites.{entry.suite}.severity is `calibrated`: {error}. `snakemake calibrate_{dataset}` solves the table "
@@ -329,6 +330,10 @@ def _calibrated(
         )
         key = "severity" if config.suites[entry.suite].calibration is None else "calibration"
         raise ConfigError(config.places.before(f"suites.{entry.suite}.{key}", line)) from None
+
+
+def _nothing_solved(path: object, entry: registry.Perturbation, severity: int) -> NoReturn:
+    raise ConfigError("this installation has no calibration")
 
 
 def cuts_whole_videos(config: configuration.Config, dataset: str, suite: str) -> bool:

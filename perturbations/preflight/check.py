@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from perturbations.base import wings
 from perturbations.base.errors import ConfigError, ManifestError, cut
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
@@ -76,11 +77,9 @@ def check(config: configuration.Config, wanted: Wanted, local: bool = True, in_s
         _estimate_clips(config, wanted, surveyed, report, in_store)
     if wanted.captions:
         report.lines.append(f"to make: perturbed captions in {_jobs(len(wanted.captions))}")
-    if wanted.evaluations:
-        report.lines.append(f"to evaluate: {_jobs(len(wanted.evaluations))} of retrieval")
-    if wanted.composes:
-        report.lines.append("to evaluate: composed retrieval")
-    if not (clips or wanted.captions or wanted.evaluations or wanted.composes):
+    others = [line for of_wing in wings.offered("work") for line in of_wing(wanted.rules)]
+    report.lines += others
+    if not (clips or wanted.captions or others):
         empty = any(not collection.clips for collection in surveyed.values())
         why = "no clip is present" if empty else "what these targets need of them exists"
         report.lines.append(f"to make: no clips, captions or evaluations; {why}")

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from functools import cache
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from perturbations.base import console, project
 from perturbations.base.errors import ConfigError
 from perturbations.cli.arguments import Commands, add_command
 
@@ -24,10 +32,10 @@ def _check(options: argparse.Namespace) -> int:
     from perturbations.config import file as config_file
     from perturbations.config import places
     from perturbations.config import sections as configuration
-    from perturbations.plan import paths, sharding, targets
+    from perturbations.config.advice import did_you_mean
+    from perturbations.plan import paths, targets
     from perturbations.preflight import check as preflight
     from perturbations.preflight import wanted as planning
-    from perturbations.preflight.advice import did_you_mean
 
     files = [Path("config.yaml"), *options.configfile]
     if absent := [path for path in files if not path.is_file()]:
@@ -36,26 +44,44 @@ def _check(options: argparse.Namespace) -> int:
         raise ConfigError(f"{shown.line(str(absent[0]))}: {kind}{hint}")
     config = configuration.parse(config_file.load(files), places.read(files))
     limits.use(limits.parse(config.limits.model_dump_json()))
-
-    @cache
-    def plan_of(collection: str) -> sharding.Plan:
-        return paths.plan(config, collection)
-
-    @cache
-    def caption_shards(dataset: str) -> tuple[str, ...]:
-        return paths.caption_shards(config, dataset)
-
-    menu = {target.name: target for target in targets.menu(config, plan_of, caption_shards)}
-    menu["all"] = targets.demo(config, plan_of)
-    if unknown := [name for name in options.targets if name not in menu]:
-        hint = did_you_mean(unknown[0], menu) or "."
+    plans = partial(paths.plan, config), partial(paths.caption_shards, config)
+    known = ["all", *(target.name for target in targets.menu(config, *plans))]
+    if unknown := [name for name in options.targets if name not in known]:
+        hint = did_you_mean(unknown[0], known) or "."
         raise ConfigError(f"no target {unknown[0]!r}{hint} `snakemake --list-target-rules` lists them")
-    works = [menu[name].request() for name in options.targets]
-    for line in dict.fromkeys(line for work in works for line in work.sizes):
+    planned = _planned(options.targets, options.configfile)
+    for line in planned.lines:
         print(shown.line(line))
-    wanted = planning.of_files(config, (file for work in works for file in work.files), plan_of, caption_shards)
-    report = preflight.check(config, wanted)
+    report = preflight.check(config, planning.of_jobs(planned.jobs))
     for line in report.text():
         print(shown.line(line))
     report.raise_errors()
     return 0
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """What a dry run of Snakemake says: the lines of planning, and the rule and wildcards of each job."""
+
+    lines: list[str]
+    jobs: list[tuple[str, dict[str, str]]]
+
+
+def _planned(targets: Sequence[str], configfiles: Sequence[Path]) -> _Planned:
+    """The real plan of a run. Raises `ConfigError` with Snakemake's message where it cannot plan."""
+    here = any(Path(name).is_file() for name in ("Snakefile", "workflow/Snakefile"))
+    words = [] if here else ["--snakefile", project.snakefile()]
+    for path in configfiles:
+        words += ["--configfile", str(path)]
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder, "plan.jsonl")
+        command = [sys.executable, "-P", "-m", "snakemake", "--dry-run", "--nolock", "--cores", "1", *words]
+        environment = {**os.environ, console.PLAN_VARIABLE: str(record)}
+        done = subprocess.run([*command, "--", *targets], env=environment, capture_output=True, text=True)
+        if done.returncode:
+            raise ConfigError(done.stderr.strip() or "Snakemake could not plan this run")
+        entries = [json.loads(line) for line in record.read_text("utf-8").splitlines()] if record.exists() else []
+    return _Planned(
+        [entry for entry in entries if isinstance(entry, str)],
+        [(entry["rule"], entry["wildcards"]) for entry in entries if isinstance(entry, dict)],
+    )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from perturbations.base import wings
 from perturbations.base.storage import sha256_of
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
@@ -174,10 +175,9 @@ def _look_of(config: configuration.Config, name: str, collection: Collection) ->
 
 
 def _look_at_drawn() -> Look:
-    from perturbations.demo import canvas, film
-
-    frame = canvas.WIDTH * canvas.HEIGHT
-    return Look(0.0, film.NUM_FRAMES * frame / film.SECONDS_LONG, frame, film.SECONDS_LONG)
+    (drawn_clip,) = wings.offered("drawn_clip")
+    frames, pixels, seconds = drawn_clip()
+    return Look(0.0, frames * pixels / seconds, pixels, seconds)
 
 
 def look(clips: Sequence[ListedClip], *, seed: int = 0, most: int = MOST_SAMPLED) -> Look | None:

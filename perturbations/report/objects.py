@@ -8,6 +8,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError
 from perturbations.guides.main_object import DetectedObject, MainObjects, parse_result
@@ -16,7 +17,6 @@ from perturbations.manifest.kinds import ANALYSES, COMPLETE, AnalysisRow
 from perturbations.media import decoding
 from perturbations.media.clip import Clip, uniform_indices
 from perturbations.report.sheet import contact_sheet, empty_sheet, write_png
-from perturbations.store import packs
 
 MAIN, OTHER = (255, 64, 32), (80, 200, 255)
 """RGB colours of the main object's box and the other boxes. The main box is also thicker, for colour-blind readers."""
@@ -40,7 +40,7 @@ def from_manifest(path: Path, output: Path, *, item: str | None) -> None:
         locations.located(row, root)
         for row in complete
         if row.analysis == "main_object" and item in (None, row.item_id)
-        if packs.at_hand(root / row.source_path)
+        if storage.at_hand(root / row.source_path)
     ]
     if not rows:
         raise ManifestError(f"{path} holds no main object{'' if item is None else f' of {item!r}'}")

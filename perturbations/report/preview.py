@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 
 from perturbations.api import functions as api
+from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import ManifestError
 from perturbations.engine import pipeline, rendering, shards
@@ -20,7 +21,6 @@ from perturbations.media import decoding
 from perturbations.media.clip import Clip, uniform_indices
 from perturbations.plan import recipe
 from perturbations.report.sheet import contact_sheet, empty_sheet, write_png
-from perturbations.store import packs
 from perturbations.suites import registry
 
 
@@ -104,7 +104,7 @@ def from_manifest(
         if item in (None, row.item_id)
         and (names is None or f"{row.suite}/{row.perturbation}" in names)
         and row.severity in severities
-        and packs.at_hand(root / row.source_path)
+        and storage.at_hand(root / row.source_path)
     ]
     if not complete:
         raise ManifestError(f"{path} has no complete row{'' if item is None else f' of {item!r}'} to draw")

@@ -167,7 +167,7 @@ def _corpora(stages: Sequence[status.Stage]) -> list[str]:
             f"  {stage.suite} {stage.stage} of {stage.dataset}:",
             f"{stage.done:,} of {stage.total:,} {stage.unit}" if stage.total is not None else f"{stage.done:,}",
             f"{stage.failed:,} quarantined" if stage.failed else "",
-            status_text.size(stage.bytes) if stage.bytes else "",
+            shown.size(stage.bytes) if stage.bytes else "",
         )
         for stage in corpora[:_MOST]
     ]

@@ -1,10 +1,11 @@
-"""The commands that show how far a run is, and what it did: status, summary, corpus-page."""
+"""The commands that show how far a run is, what it did, and what it may try again: status, summary, retry."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+from perturbations.base import shown
 from perturbations.base.errors import ConfigError
 from perturbations.cli.arguments import Commands, add_command
 
@@ -20,12 +21,28 @@ def add(commands: Commands) -> None:
     parser.add_argument("-o", "--output", type=Path, help="the page, .html; default: manifests/run.html")
 
     parser = add_command(
-        commands, "corpus-page", _corpus_page, "write the page of a corpus: counts, failures, distortion, crops"
+        commands, "retry", _retry, "let the next run process quarantined items, or deleted files, again"
+    )
+    parser.add_argument("--dataset", nargs="+", default=[], help="only items of these datasets")
+    parser.add_argument(
+        "--suite", nargs="+", default=[], help="only items of these suites, and their sources and analyses"
+    )
+    parser.add_argument("--item", nargs="+", default=[], help="only these items (for whole videos: the videos' ids)")
+    parser.add_argument(
+        "--stage",
+        nargs="+",
+        default=[],
+        choices=("source", "analysis", "video"),
+        help="only items that failed at these stages",
     )
     parser.add_argument(
-        "videos", type=Path, metavar="MANIFEST", help="a manifest of videos; quarantine.parquet beside it"
+        "--files",
+        action="store_true",
+        help="instead of quarantined items: those whose file is missing or has another size",
     )
-    parser.add_argument("-o", "--output", type=Path, help="the page, .html; default: corpus.html beside the manifest")
+    parser.add_argument(
+        "-n", "--dry-run", action="store_true", help="only print the items that would be processed again"
+    )
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -70,10 +87,18 @@ def _summary(options: argparse.Namespace) -> int:
     return 0
 
 
-def _corpus_page(options: argparse.Namespace) -> int:
-    from perturbations.report import corpus
+def _retry(options: argparse.Namespace) -> int:
+    from perturbations.status import retry
 
-    output = options.output or options.videos.with_name("corpus.html")
-    corpus.write(options.videos, output)
-    print(output)
+    selection = retry.Selection(options.dataset, options.suite, options.stage, options.item)
+    rows = retry.find_files(Path(), selection) if options.files else retry.find(Path(), selection)
+    for row in rows:
+        print(f"  {shown.line(str(row))}")
+    if not options.dry_run:
+        retry.forget(Path(), rows)
+    parts = len({row.part for row in rows})
+    what = "files" if options.files else "quarantined rows"
+    print(f"{len(rows)} {what} in {parts} parts {'would be' if options.dry_run else 'will be'} processed again")
+    if rows and not options.dry_run:
+        print("Now run snakemake: finished items are kept.")
     return 0

@@ -42,16 +42,6 @@ def failed_jobs(jobs: Sequence[FailedJob]) -> list[str]:
     return [*lines, f"  and {len(jobs) - _MOST_JOBS} more"] if len(jobs) > _MOST_JOBS else lines
 
 
-def size(count: int) -> str:
-    """Bytes in words: "3.2 GB"."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
-
-
 def table(rows: Sequence[Sequence[str]], *, left: int = 2) -> list[str]:
     """Lines of aligned columns; the first `left` columns to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -100,7 +90,7 @@ def _row(stage: Stage) -> list[str]:
         f"{stage.failed:,}" if stage.failed else "",
         f"{stage.per_minute:,.1f}" if stage.per_minute else "",
         duration(stage.seconds_left) if stage.seconds_left else "",
-        size(stage.bytes) if stage.bytes else "",
+        shown.size(stage.bytes) if stage.bytes else "",
     ]
 
 

@@ -29,11 +29,6 @@ _OWN = ("corpora", "work")
 """The folders whose files are the workflow's."""
 
 
-def in_store() -> bool:
-    """Whether this job runs in an object store."""
-    return storage.STORE_VARIABLE in os.environ
-
-
 def write(pack: Path, files: Iterable[str], root: Path) -> None:
     """Write the files, whose paths are from `root`, as one tar, whole or not at all.
 
@@ -59,18 +54,13 @@ def _member(tar: tarfile.TarFile, file: IO[bytes], name: str) -> tarfile.TarInfo
 
 def write_beside(part: Path, files: Iterable[str | None]) -> None:
     """Pack the files of a part, in a store; elsewhere nothing."""
-    if in_store():
+    if storage.in_store():
         write(part.with_suffix(".tar"), [name for name in files if name], Path())
 
 
 def write_originals(pack: Path, clips: Iterable[ListedClip]) -> None:
     """Pack the user's videos of a shard, from the folder in which Snakemake was started. Raises `ConfigError`."""
     write(pack, {clip.path for clip in clips}, Path(os.environ.get(storage.STORE_VARIABLE, ".")))
-
-
-def at_hand(path: Path) -> bool:
-    """Whether a clip can be shown: in a store only some are brought to the jobs that draw pictures."""
-    return not in_store() or path.exists()
 
 
 def unpack_brought() -> None:
@@ -116,7 +106,7 @@ def _place(root: Path, member: tarfile.TarInfo) -> bool:
         if path.exists():
             raise ManifestError(f"{path} is another file than the clip of that name in the store")
         hidden = any(part.startswith(".") for part in plain.parts)
-        if hidden or (not in_store() and plain.suffix.lower() not in VIDEO_EXTENSIONS):
+        if hidden or (not storage.in_store() and plain.suffix.lower() not in VIDEO_EXTENSIONS):
             raise ManifestError(f"{short(member.name)} has not the name of a video: it is not unpacked")
     path = locations.confined(root, member.name)
     status = path.stat() if path.is_file() else None

@@ -16,17 +16,11 @@ from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import (
     ANALYSES,
     CAPTIONS,
-    COMPOSED_QUERIES,
-    COMPOSED_RESULTS,
-    GALLERIES,
     KINDS,
     MIXES,
     MULTIMODAL,
-    POOL,
     QRELS,
     QUARANTINE,
-    RANKS,
-    RESULTS,
     SOURCES,
     TEXT_STATISTICS,
     TEXTS,
@@ -54,13 +48,14 @@ _SUITE_FILES = {
     "caption_statistics": TEXT_STATISTICS.name,
     "multimodal": MULTIMODAL.name,
 }
-_RESULT_FILES = {"results": RESULTS.name, "ranks": RANKS.name}
+# Those of wings, by their names in `manifest.kinds.KINDS`.
+_RESULT_FILES = {"results": "results", "ranks": "ranks"}
 _COMPOSED_FILES = {
-    "queries": COMPOSED_QUERIES.name,
+    "queries": "composed_queries",
     "qrels": QRELS.name,
-    "galleries": GALLERIES.name,
-    "pool": POOL.name,
-    "results": COMPOSED_RESULTS.name,
+    "galleries": "galleries",
+    "pool": "pool",
+    "results": "composed_results",
 }
 _COMPOSED_FOLDER = "composed"
 _RESULT_FOLDERS = ("evaluation", "adaptation")

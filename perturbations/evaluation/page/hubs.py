@@ -24,8 +24,8 @@ from perturbations.evaluation.page.parts import (
 )
 from perturbations.evaluation.page.views import Views
 from perturbations.evaluation.pictures import Picture
+from perturbations.evaluation.rows import ResultRow
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import ResultRow
 from perturbations.tta.methods import registry as methods
 
 _READING = (

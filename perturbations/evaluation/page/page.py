@@ -18,9 +18,10 @@ from perturbations.evaluation.page.parts import model_names, order, plural
 from perturbations.evaluation.page.ranks import read as read_ranks
 from perturbations.evaluation.pictures import read as read_pictures
 from perturbations.evaluation.result_sets import check
+from perturbations.evaluation.rows import RESULTS, ResultRow
 from perturbations.manifest import files
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import QUARANTINE, RESULTS, ResultRow
+from perturbations.manifest.kinds import QUARANTINE
 from perturbations.models import registry as models_shelf
 
 

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from perturbations.base.errors import ManifestError
+from perturbations.evaluation.rows import RANKS
 from perturbations.manifest import files
-from perturbations.manifest.kinds import RANKS
 
 MOST = 255
 """Larger ranks are stored as this one: no recall of the page looks further than the first 10."""

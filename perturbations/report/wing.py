@@ -1,0 +1,10 @@
+"""What the wing `report` brings to the spine."""
+
+from perturbations.base.wings import Wing
+
+WING = Wing(
+    summary="pictures and pages of corpora",
+    commands={"check, repair and use a corpus": ("command",)},
+    rules=("report",),
+    offers={"corpus_files": "files:CORPUS_FILES"},
+)
