@@ -5,9 +5,9 @@
 
 speed      captions per CPU second (children included), share of captions changed and, where gated, accepted; jobs share
            their similarities, as in the workflow
-distance   of MSRVTT-P's perturbations: the share changed, corpus BLEU-4 (the originals are the references) and mean METEOR
-           (the perturbed captions are the references and the originals the hypotheses: only so do the paper's figures
-           come out); of msrvtt also written to docs/measurements/captions.csv
+distance   of MSRVTT-P's perturbations: the share changed, corpus BLEU-4 (the originals are the references) and mean
+           METEOR (the perturbed captions are the references and the originals the hypotheses: only so do the paper's
+           figures come out); of msrvtt also written to docs/measurements/captions.csv
 acceptance of the captions that each perturbation changes, the share whose first draw is as similar as a threshold
 """
 

@@ -1,8 +1,8 @@
 """Brings everything in the documentation that follows from the code up to date: `python docs/generate.py`.
 
 What stands in a page between the lines `<!-- name -->` and `<!-- /name -->` is the block of that name; the rest of the
-page is written by hand. `--check` writes nothing, and fails where something is not up to date: also a measured table, of
-which a kernel has another version than when it was measured. `--measured NAME`, after measuring again, records today's.
+page is written by hand. `--check` writes nothing, and fails where something is not up to date, such as a measured table
+of another version of a kernel than today's. `--measured NAME`, after measuring again, records today's versions.
 """
 
 from __future__ import annotations
@@ -162,13 +162,9 @@ def _default(key: Mapping[str, Any], *, required: bool) -> str:
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-def of_commands(*, rules: bool) -> Callable[[], str]:
-    """The block of the commands that people type, or of those that only the workflow's rules call."""
-
-    def block() -> str:
-        return "\n".join(_command(name, parser) for name, parser in _commands() if name.startswith("rule ") == rules)
-
-    return block
+def of_commands() -> str:
+    """The commands that people type; the others are called by the workflow's rules."""
+    return "\n".join(_command(name, parser) for name, parser in _commands() if not name.startswith("rule "))
 
 
 def _commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -354,8 +350,7 @@ def of_caption_perturbations() -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     "suites": of_suites,
     "datasets": of_datasets,
-    "commands": of_commands(rules=False),
-    "rule commands": of_commands(rules=True),
+    "commands": of_commands,
     "methods": of_methods,
     "backbones": of_backbones,
     "models": of_models,

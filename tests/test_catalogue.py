@@ -32,19 +32,20 @@ def test_the_catalogue_is_up_to_date() -> None:
 # --- the text --------------------------------------------------------------------------------------------------------
 
 
-def test_every_perturbation_is_on_its_suite_s_page_and_in_the_index() -> None:
+def test_every_perturbation_is_on_its_suite_s_page_and_every_page_in_the_index() -> None:
     index = (FOLDER / "README.md").read_text("utf-8")
     for suite in registry.suites().values():
+        assert f"]({suite.name}.md)" in index
         page = (FOLDER / f"{suite.name}.md").read_text("utf-8")
         for entry in suite.perturbations:
             assert re.search(rf"\b{entry.name}\b", page)
-            assert re.search(rf"\b{entry.name}\b", index)
 
 
 @each_picture
 def test_a_section_says_what_the_declaration_says(entry: Perturbation) -> None:
     section = section_of(entry)
-    assert entry.source in section
+    head = (FOLDER / f"{entry.suite}.md").read_text("utf-8").partition("\n## ")[0]  # what all sections share
+    assert entry.source in head + section
     assert catalogue.picture_path(entry) in section
     for form in entry.forms():
         assert form.differences in section
