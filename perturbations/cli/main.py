@@ -13,7 +13,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 from perturbations import __version__
-from perturbations.cli import rules
+from perturbations.cli import printed, rules
 from perturbations.cli.arguments import Command, Group, Parser, add_sections, parsed
 from perturbations.errors import PerturbationError
 from perturbations.system import arrow, limits, shown, storage
@@ -24,11 +24,8 @@ _JOBS = {"the workflow": (rules,)}
 def _sections() -> Mapping[str, Sequence[Group]]:
     """The modules that declare commands, by the sections of `perturb --help`."""
     from perturbations.cli import (
-        people_calibration,
-        people_catalogue,
         people_check,
         people_clips,
-        people_completion,
         people_composed,
         people_export,
         people_fetch,
@@ -40,18 +37,11 @@ def _sections() -> Mapping[str, Sequence[Group]]:
     )
 
     return {
-        "start": (people_init, people_show, people_completion),
+        "start": (people_init, people_show),
         "perturb one video": (people_clips,),
-        "before and during a run": (people_check, people_status),
-        "check, repair and use a corpus": (
-            people_verify,
-            people_fetch,
-            people_export,
-            people_report,
-            people_calibration,
-        ),
+        "before, during and after a run": (people_check, people_status, people_verify),
+        "use what a run made": (people_fetch, people_export, people_report),
         "composed retrieval, from features": (people_composed,),
-        "the documentation's catalogue": (people_catalogue,),
         **_JOBS,
     }
 
@@ -105,6 +95,7 @@ def parser(sections: Mapping[str, Sequence[Group]] | None = None) -> Parser:
     command_line.add_argument(
         "--limits", default=default, metavar="JSON", help="limits on the size of one file: `limits` of config.yaml"
     )
+    printed.add(command_line)
     commands = command_line.add_subparsers(metavar="COMMAND", required=True)
     add_sections(command_line, commands, _sections() if sections is None else sections)
     return command_line

@@ -1,4 +1,4 @@
-"""The commands that show how far a run is, and what it did: status, summary, corpus-page."""
+"""The command that shows how far a run is: status."""
 
 from __future__ import annotations
 
@@ -6,26 +6,14 @@ import argparse
 from pathlib import Path
 
 from perturbations.cli.arguments import Commands, add_command
-from perturbations.errors import ConfigError
 
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "status", _status, "show how far the run in this folder is")
+    text = "during or after a run: how far it is, how much time is left, what failed"
+    parser = add_command(commands, "status", _status, text)
     parser.add_argument("--json", action="store_true", help="print a JSON document, for programs")
-
-    parser = add_command(
-        commands, "summary", _summary, "print what the run in this folder made, and write a page of it"
-    )
-    parser.add_argument("-o", "--output", type=Path, help="the page, .html; default: manifests/run.html")
-
-    parser = add_command(
-        commands, "corpus-page", _corpus_page, "write the page of a corpus: counts, failures, distortion, crops"
-    )
-    parser.add_argument(
-        "videos", type=Path, metavar="MANIFEST", help="a manifest of videos; quarantine.parquet beside it"
-    )
-    parser.add_argument("-o", "--output", type=Path, help="the page, .html; default: corpus.html beside the manifest")
+    parser.add_argument("--failures", action="store_true", help="print what failed only; nothing where nothing did")
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -37,6 +25,9 @@ def _status(options: argparse.Namespace) -> int:
         from dataclasses import asdict
 
         print(json.dumps(asdict(current), indent=2))
+    elif options.failures:
+        if failures := status_text.failures(current):
+            print(failures)
     else:
         print(status_text.text(current))
         names = {stage.dataset.partition("/")[0] for stage in current.stages}
@@ -55,24 +46,3 @@ def _configured(path: Path, otherwise: set[str]) -> set[str]:
     except ConfigError:
         return otherwise
     return {str(name) for name in datasets} if isinstance(datasets, dict) else otherwise
-
-
-def _summary(options: argparse.Namespace) -> int:
-    from perturbations.report import summary
-
-    collected = summary.collect(Path())
-    if collected.status.run is None and not collected.status.stages:
-        raise ConfigError("nothing was planned here yet: run it in the folder in which the workflow runs")
-    page = options.output or summary.PAGE
-    summary.write(page, collected)
-    print(summary.text(collected, page))
-    return 0
-
-
-def _corpus_page(options: argparse.Namespace) -> int:
-    from perturbations.report import corpus
-
-    output = options.output or options.videos.with_name("corpus.html")
-    corpus.write(options.videos, output)
-    print(output)
-    return 0

@@ -22,7 +22,9 @@ _MOST_STRANGERS = 3  # files per folder: a changed configuration leaves whole fo
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "verify", _verify, "check that every row of the manifests is still correct")
+    parser = add_command(
+        commands, "verify", _verify, "after a run, or years later: whether every file and row is still what was made"
+    )
     parser.add_argument(
         "paths", nargs="*", type=Path, default=[Path("manifests")], help="manifests, or folders of them"
     )
@@ -32,9 +34,8 @@ def add(commands: Commands) -> None:
     add_json(parser)
     add_stall_limit(parser)
 
-    parser = add_command(
-        commands, "retry", _retry, "let the next run process quarantined items, or deleted files, again"
-    )
+    text = "after failures: let the next run process quarantined items, or deleted files, again"
+    parser = add_command(commands, "retry", _retry, text)
     parser.add_argument("--dataset", nargs="+", default=[], help="only items of these datasets")
     parser.add_argument(
         "--suite", nargs="+", default=[], help="only items of these suites, and their sources and analyses"

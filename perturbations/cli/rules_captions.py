@@ -115,7 +115,7 @@ def _merge_texts(options: argparse.Namespace) -> int:
     from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS
     from perturbations.plan.listed import RejectedItem, read
     from perturbations.progress import logged
-    from perturbations.report import card, text_catalogue
+    from perturbations.report import caption_page, card
     from perturbations.system import storage
 
     rejected = read(options.rejected, RejectedItem) if options.rejected else []
@@ -128,7 +128,7 @@ def _merge_texts(options: argparse.Namespace) -> int:
     scenarios = len({(row.perturbation, row.severity) for row in rows})
     counted = list(logged(corpus.statistics(rows), scenarios, "perturbations counted"))
     files.write(options.statistics, TEXT_STATISTICS, counted, about)
-    storage.write_text(options.page, text_catalogue.of_corpus(rows, listed, rejected, left_out))
+    storage.write_text(options.page, caption_page.of_corpus(rows, listed, rejected, left_out))
     return 0
 
 

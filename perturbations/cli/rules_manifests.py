@@ -1,4 +1,4 @@
-"""The commands of rules that make one manifest of all shards' parts: merge, merge-videos, mix, check."""
+"""The commands of rules that make one manifest of all shards' parts: merge, merge-videos, mix, check, corpus-page."""
 
 from __future__ import annotations
 
@@ -48,6 +48,11 @@ def add(commands: Commands) -> None:
     parser.add_argument("--captions", action="store_true", help="count captions, of which an item may have several")
     parser.add_argument("--allowed", type=int, required=True)
     parser.add_argument("--output", type=Path, required=True)
+
+    text = "write the page of a corpus: counts, failures, distortion, crops"
+    parser = add_command(commands, "corpus-page", _corpus_page, text)
+    parser.add_argument("videos", type=Path, help="a manifest of videos; quarantine.parquet beside it")
+    parser.add_argument("-o", "--output", type=Path, help="the page, .html; default: corpus.html beside the manifest")
 
 
 def _merge(options: argparse.Namespace) -> int:
@@ -127,4 +132,11 @@ def _check(options: argparse.Namespace) -> int:
             f"config.yaml. Full list: {options.quarantine}\n" + "\n".join(lines + rest)
         )
     storage.write_text(options.output, f"{len(failures)} quarantined, {options.allowed} allowed\n")
+    return 0
+
+
+def _corpus_page(options: argparse.Namespace) -> int:
+    from perturbations.report import corpus
+
+    corpus.write(options.videos, options.output or options.videos.with_name("corpus.html"))
     return 0

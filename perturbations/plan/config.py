@@ -1,6 +1,6 @@
 """`config.yaml` as typed objects: the one place that says what the file may contain.
 
-`workflow/schemas/config.schema.json` is generated from these classes by `perturb schema` and checked in the tests.
+`workflow/schemas/config.schema.json` is generated from these classes by `perturb --schema` and checked in the tests.
 """
 
 from __future__ import annotations
