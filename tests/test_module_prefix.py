@@ -270,7 +270,7 @@ def test_every_command_enters_the_folder() -> None:
 def test_mistakes_stand_in_the_file_of_the_modules_user(tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
     settings = (
-        "time: 1:30\nclips:\n  datasets: {demo: {adapter: demo, clips: 010}}\n  suites:\n    mlvp: {variant: papr}\n"
+        "time: 1:30\nclips:\n  datasets: {demo: {adapter: demo, clips: 010}}\n  suites:\n    mlvp: {severities: [9]}\n"
     )
     (tmp_path / "settings.yaml").write_text(settings)
     command = [sys.executable, "-m", "snakemake", "--dry-run", "--config", "clips={shard_size: 0}"]
@@ -284,9 +284,13 @@ def test_mistakes_stand_in_the_file_of_the_modules_user(tmp_path: Path) -> None:
         ),
         (
             "  settings.yaml, line 5",
-            "suites.mlvp.variant: must be 'released' or 'paper', not 'papr'; did you mean 'paper'?",
+            "suites.mlvp.severities.0: Input should be less than or equal to 5, not 9",
         ),
-        ("  command line", "shard_size: Input should be greater than or equal to 1, not 0"),
+        (
+            "  command line",
+            "shard_size: Input should be a valid integer, not '0'; within braces, --config gives texts: "
+            "write it into a file, and name that with --configfile",
+        ),
     ]
 
 

@@ -17,7 +17,6 @@ from pydantic import (
     WithJsonSchema,
     create_model,
     field_validator,
-    model_validator,
 )
 from pydantic.config import JsonDict
 
@@ -26,9 +25,9 @@ from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.errors import ConfigError
 from perturbations.guides import registry as guides
-from perturbations.plan import command_line, left_empty, problems, pruning
+from perturbations.plan import problems
 from perturbations.plan.composed_config import Composed
-from perturbations.plan.places import COMMAND_LINE, NOWHERE, Places
+from perturbations.plan.places import NOWHERE, Places
 from perturbations.plan.problems import Problem
 from perturbations.plan.storage_config import FramesStorage as FramesStorage
 from perturbations.plan.storage_config import RecipeStorage as RecipeStorage
@@ -302,11 +301,13 @@ class Config(Strict):
         """Where its keys stand, for messages about what a key names."""
         return self._places
 
-    @model_validator(mode="before")
+    @field_validator("suites", mode="before")
     @classmethod
-    def _empty_is_default(cls, raw: object) -> object:
-        """What holds keys, and is named and left empty, has its defaults: YAML reads `mlvp:` as null."""
-        return left_empty.filled(raw)
+    def _all_of_a_suite(cls, suites: object) -> object:
+        """A suite that is named and left empty is made with its defaults."""
+        if not isinstance(suites, dict):
+            return suites
+        return {name: {} if wanted is None else wanted for name, wanted in suites.items()}
 
     @field_validator("suites")
     @classmethod
@@ -337,33 +338,20 @@ def parse(raw: dict[str, Any], places: Places = NOWHERE, place: Path = Path()) -
     """Check a configuration and give it types; `places` is where its keys stand.
 
     Where jobs work in another folder, `place`, relative paths of files that exist before the run become absolute.
-    Raises `ConfigError` with one line per mistake, each naming its place and key, all mistakes at once.
+    Raises `ConfigError` with one line per mistake, each naming its place and key: first all values of wrong types and
+    unknown keys; where there are none, all names and numbers that do not fit each other.
     """
-    raw = _with_types(raw, places)
+    numbers = problems.of_numbers(raw, places)
     try:
         config = Config.model_validate(raw, context=settings.ABSOLUTE if place.parts else None)
     except ValidationError as error:
-        wrong = problems.of_types(error, Config.model_json_schema)
-        rest = _of_the_rest(raw, error) if len(wrong) < problems.MOST_PROBLEMS else []
-        problems.raise_all([*wrong, *rest, *problems.of_numbers(raw, places)], places=places)
+        wrong = problems.of_types(error, Config.model_json_schema, places)
+        problems.raise_all([*wrong, *numbers], places=places)
         raise AssertionError("an invalid configuration has a problem") from error
-    problems.raise_all([*_of_meaning(config), *problems.of_numbers(raw, places)], places=places)
+    problems.raise_all([*_of_meaning(config), *numbers], places=places)
     config._places = places
     config._workplace = place
     return config
-
-
-def _with_types(raw: dict[str, Any], places: Places) -> dict[str, Any]:
-    """A configuration whose values of the command line are no texts where none are expected."""
-    if not any(place.source == COMMAND_LINE for place in places.by_key.values()):
-        return raw
-    changed = command_line.typed(raw, places)
-    try:
-        Config.model_validate(changed)
-    except ValidationError as error:
-        changed = command_line.with_texts(changed, raw, error)
-    assert isinstance(changed, dict)
-    return changed
 
 
 def _of_meaning(config: Config) -> list[Problem]:
@@ -375,24 +363,6 @@ def _of_meaning(config: Config) -> list[Problem]:
         *problems.of_evaluation(config),
         *problems.of_composed(config),
     ]
-
-
-def _of_the_rest(raw: object, error: ValidationError) -> list[Problem]:
-    """The mistakes of meaning in what is left of a configuration without the values that have wrong types."""
-    rest = pruning.Rest(raw)
-    for _ in range(_MOST_ROUNDS):
-        rest.leave_out(error)
-        try:
-            config = Config.model_validate(rest.raw)
-        except ValidationError as further:
-            error = further
-        else:
-            return [problem for problem in _of_meaning(config) if not rest.concerns(problem.key + problem.inner)]
-    return []
-
-
-_MOST_ROUNDS = 5
-"""Leaving a value out may show another mistake around it: a list that is then empty."""
 
 
 def json_schema() -> str:
