@@ -17,6 +17,7 @@ from typing import IO, Any, SupportsFloat, TypeVar
 
 from perturbations.annotations.listing import Collector, Place, raise_problems
 from perturbations.errors import AnnotationError, cut, short
+from perturbations.system import jsontext
 
 _LONGEST_S = 10_000_000.0
 _MOST_JSON_BYTES = 1024**3
@@ -100,8 +101,8 @@ def json_lines(path: Path) -> Iterator[tuple[Place, object]]:
     problems = 0
     for number, line in lines(path):
         try:
-            yield number, json.loads(line)
-        except (ValueError, RecursionError) as error:
+            yield number, jsontext.parse(line)
+        except ValueError as error:
             problems += 1
             if problems <= _SHOWN:
                 shown.append(f"line {number}: {cut(str(error))}")

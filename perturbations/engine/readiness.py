@@ -87,9 +87,7 @@ def _of_weights(key: str, name: str, *, tokenizer: bool = False, weights: bool =
         return
     if find_spec("huggingface_hub") is None:
         return
-    from perturbations.system import hub
-
-    if reason := _reason(lambda: hub.missing_weights(name)):
+    if reason := _reason(lambda: checkpoints.missing_weights(name)):
         yield f"{key}: {reason}"
 
 

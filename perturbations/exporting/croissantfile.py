@@ -16,7 +16,7 @@ from perturbations.exporting import folder
 from perturbations.exporting.columns import CaptionColumns, ClipColumns, Columns, PairColumns
 from perturbations.exporting.hubfiles import METADATA, VIDEOS, Written
 from perturbations.exporting.records import Request
-from perturbations.system import storage
+from perturbations.system import jsontext, storage
 
 NAME = "croissant.json"
 _VERSION = "http://mlcommons.org/croissant/1.1"
@@ -81,8 +81,7 @@ def write(request: Request, written: Written) -> None:
 
 
 def _title(request: Request) -> str:
-    marker = json.loads((request.output / folder.MARKER).read_text(encoding="utf-8"))
-    return str(marker["corpus"])
+    return str(jsontext.mapping((request.output / folder.MARKER).read_bytes())["corpus"])
 
 
 def _file_set(name: str, description: str, form: str, *patterns: str) -> dict[str, Any]:

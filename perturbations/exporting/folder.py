@@ -16,7 +16,7 @@ from perturbations import __version__
 from perturbations.errors import ManifestError, OutputError
 from perturbations.exporting.filenames import for_spreadsheets
 from perturbations.manifest import files, locations
-from perturbations.system import shown, storage
+from perturbations.system import jsontext, shown, storage
 from perturbations.verify.findings import Finding
 
 log = logging.getLogger("perturbations")
@@ -107,10 +107,9 @@ def _check_place(output: Path, manifest: Path, folders: Iterable[Path]) -> None:
 
 def _read(marker: Path) -> dict[str, object] | None:
     try:
-        described = json.loads(marker.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return jsontext.mapping(marker.read_bytes())
+    except (OSError, ValueError):
         return None
-    return described if isinstance(described, dict) else None
 
 
 def prune(output: Path, kept: Collection[Path]) -> None:

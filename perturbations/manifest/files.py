@@ -18,7 +18,7 @@ from perturbations.errors import ManifestError
 from perturbations.manifest import locations
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, Kind, Row
-from perturbations.system import locking, storage
+from perturbations.system import jsontext, locking, storage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -305,11 +305,9 @@ def _described(path: Path, schema: pa.Schema) -> dict[str, Any]:
     if raw is None:
         raise ManifestError(f"{path} is Parquet, but no manifest of this package")
     try:
-        described = json.loads(raw)
-    except (ValueError, RecursionError) as error:
+        described = jsontext.mapping(raw)
+    except ValueError as error:
         raise ManifestError(f"{path} does not describe itself as manifests do: {error}") from error
-    if not isinstance(described, dict):
-        raise ManifestError(f"{path} does not describe itself as manifests do: no object")
     if described.get("schema_version") != SCHEMA_VERSION:
         raise ManifestError(
             f"{path} has schema version {described.get('schema_version')}, this package reads {SCHEMA_VERSION}"

@@ -7,7 +7,7 @@ from functools import cache, partial
 from itertools import pairwise
 
 from perturbations.models.registry import Canary, Model, library
-from perturbations.system.hub import missing_weights
+from perturbations.system.checkpoints import missing_weights
 from perturbations.text import tables
 from perturbations.text.tokens import core
 
@@ -101,7 +101,7 @@ def bert(name: str = _BERT) -> Fill:
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
     from perturbations.models.registry import load
-    from perturbations.system.hub import pretrained
+    from perturbations.system.checkpoints import pretrained
 
     tokenizer = pretrained(AutoTokenizer, name)
     model = pretrained(AutoModelForMaskedLM, name).eval()

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from perturbations.models.registry import Canary, Model, library
-from perturbations.system.hub import missing_weights
+from perturbations.system.checkpoints import missing_weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Generator = np.random.Generator
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from perturbations.system.hub import Seq2Seq
+    from perturbations.system.checkpoints import Seq2Seq
 
     Styler = Callable[[str, str, Generator], str]
 
@@ -62,7 +62,7 @@ def t5(names: Mapping[str, str] | None = None, adequacy: str = ADEQUACY) -> Styl
     from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
 
     from perturbations.rng import seeded_globals
-    from perturbations.system.hub import pretrained
+    from perturbations.system.checkpoints import pretrained
 
     @cache
     def transfer(style: str) -> tuple[Seq2Seq, PreTrainedTokenizerBase]:
