@@ -20,7 +20,7 @@ from perturbations.cli.arguments import Commands, add_command
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    text = "check config.yaml, clips, models and disk space of a run, before it is started"
+    text = "before a run: whether it can succeed, by config.yaml, clips, models and disk space"
     parser = add_command(commands, "check", _check, text)
     parser.add_argument("targets", nargs="*", default=["all"], help="targets of snakemake; the default is the demo")
     text = "a further file over config.yaml, as for snakemake; may be given several times"
