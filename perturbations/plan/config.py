@@ -29,10 +29,7 @@ from perturbations.plan import problems
 from perturbations.plan.composed_config import Composed
 from perturbations.plan.places import NOWHERE, Places
 from perturbations.plan.problems import Problem
-from perturbations.plan.storage_config import FramesStorage as FramesStorage
-from perturbations.plan.storage_config import RecipeStorage as RecipeStorage
-from perturbations.plan.storage_config import Storage as Storage
-from perturbations.plan.storage_config import VideoStorage as VideoStorage
+from perturbations.plan.storage_config import StorageSettings as StorageSettings
 from perturbations.suites import registry
 from perturbations.system import limits, settings
 from perturbations.system.readers import Reader
@@ -278,7 +275,7 @@ class Config(Strict):
     backends: Backends = Field(default_factory=Backends)
     evaluation: Evaluation = Field(default_factory=Evaluation)
     composed: Composed = Field(default_factory=Composed)
-    storage: Storage = Field(default_factory=lambda: VideoStorage(tier="video"))
+    storage: StorageSettings = Field(default_factory=lambda: StorageSettings(tier="video"))
     shard_size: Whole = Field(
         100, ge=1, le=100_000, description="at most so many items per job; it never changes a result"
     )
@@ -359,6 +356,7 @@ def _of_meaning(config: Config) -> list[Problem]:
     return [
         *problems.of_suites(config.suites),
         *problems.of_datasets(config),
+        *problems.of_storage(config),
         *problems.of_backends(config),
         *problems.of_evaluation(config),
         *problems.of_composed(config),
