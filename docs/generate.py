@@ -267,8 +267,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
             ("main object", "PretrainedMainObject"),
             ("style", "PretrainedStyle"),
             ("embedding", "PretrainedEmbedding"),
-            ("frames", "FramesStorage"),
-            ("video", "VideoStorage"),
+            ("storage", "StorageSettings"),
             ("evaluation", "Evaluation"),
             ("limits", "Limits"),
         )

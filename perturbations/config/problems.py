@@ -211,6 +211,14 @@ def not_among(name: str, what: str, known: Iterable[str]) -> str:
     return f"{short(name)} is not among `{what}`: {', '.join(names)}{advice.did_you_mean(name, names)}"
 
 
+def of_storage(config: Config) -> list[Problem]:
+    """A number of frames for a tier that stores whole clips, or none."""
+    wanted = config.storage
+    if wanted.tier != "frames" and "num_frames" in wanted.model_fields_set:
+        return [problem("storage.num_frames", f"for the tier 'frames', not '{wanted.tier}'")]
+    return []
+
+
 def of_backends(config: Config) -> list[Problem]:
     """Datasets of donors that there are not, and what a guide says that its backends lack."""
     problems = []
@@ -281,9 +289,7 @@ def _key_of(item: ErrorDetails) -> Key:
     unknown_tag = item["type"].startswith("union_tag")
     if location[:1] == ["datasets"] and len(location) > 2 and location[2] in _SETTINGS:
         del location[2]
-    if location[:1] == ["storage"]:
-        location[1:2] = ["tier"] if unknown_tag else []
-    elif location[:1] == ["backends"] and len(location) > 1 and location[1] in _ROLES_BY_BACKEND:
+    if location[:1] == ["backends"] and len(location) > 1 and location[1] in _ROLES_BY_BACKEND:
         location[2:3] = ["backend"] if unknown_tag else []
     return tuple(str(part) for part in location if part != "[key]" and not str(part).startswith(("tuple[", "literal[")))
 

@@ -23,10 +23,7 @@ from perturbations.base.settings import MOST_ITEMS, AnySeverity, Strict, Whole, 
 from perturbations.config import problems
 from perturbations.config.places import NOWHERE, Places
 from perturbations.config.problems import Problem
-from perturbations.config.storage import FramesStorage as FramesStorage
-from perturbations.config.storage import RecipeStorage as RecipeStorage
-from perturbations.config.storage import Storage as Storage
-from perturbations.config.storage import VideoStorage as VideoStorage
+from perturbations.config.storage import StorageSettings as StorageSettings
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
@@ -202,7 +199,7 @@ class _Config(Strict):
         description="suite -> what to make of it", min_length=1, json_schema_extra=_with_suites
     )
     backends: Backends = Field(default_factory=Backends)
-    storage: Storage = Field(default_factory=lambda: VideoStorage(tier="video"))
+    storage: StorageSettings = Field(default_factory=lambda: StorageSettings(tier="video"))
     shard_size: Whole = Field(
         100, ge=1, le=100_000, description="at most so many items per job; it never changes a result"
     )
@@ -301,6 +298,7 @@ def _of_meaning(config: Config) -> list[Problem]:
     return [
         *problems.of_suites(config.suites),
         *problems.of_datasets(config),
+        *problems.of_storage(config),
         *problems.of_backends(config),
         *(problem for of_section in wings.loaded("problems").values() for problem in of_section(config)),
     ]
