@@ -43,16 +43,9 @@ try:
 except PerturbationError as error:
     raise WorkflowError(shown.lines(str(error))) from None
 
-SUMMARY = Path("manifests/run.html")
 
 # What `snakemake --report` opens on.
-if CONFIG.at(SUMMARY).is_file():
-
-    report: "workflow/report/run.rst"
-
-else:
-
-    report: "workflow/report/before.rst"
+report: "workflow/report/description.rst"
 
 
 include: "workflow/rules/common.smk"
@@ -95,8 +88,8 @@ for TARGET in targets.menu(CONFIG, plan_of, caption_shards):
 
 
 onsuccess:
-    summarize_run()
+    list_failures()
 
 
 onerror:
-    summarize_run()
+    list_failures()

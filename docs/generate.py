@@ -13,7 +13,6 @@ import csv
 import datetime
 import json
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,8 +23,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import caption_examples
+import catalogue_pages
 import rooms
 
+from perturbations.base import storage
+from perturbations.base.errors import BackendError
 from perturbations.config import sections as config
 from perturbations.datasets import registry as datasets
 from perturbations.evaluation.backbones import registry as backbones
@@ -35,6 +38,7 @@ from perturbations.suites.registry import Suite, resolve
 from perturbations.tta.methods import registry as methods
 
 PROJECT = Path(__file__).parents[1]
+CATALOGUE = PROJECT / "docs" / "catalogue"
 _BLOCK = re.compile(r"^<!-- (?P<name>[a-z ]+) -->\n.*?^<!-- /(?P=name) -->$", re.MULTILINE | re.DOTALL)
 
 
@@ -385,8 +389,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
             ("main object", "PretrainedMainObject"),
             ("style", "PretrainedStyle"),
             ("embedding", "PretrainedEmbedding"),
-            ("frames", "FramesStorage"),
-            ("video", "VideoStorage"),
+            ("storage", "StorageSettings"),
             ("evaluation", "Evaluation"),
             ("limits", "Limits"),
         )
@@ -418,9 +421,15 @@ def stale() -> list[Path]:
 
 
 def _catalogues() -> None:
-    """The catalogues, which draw clips and perturb captions, have commands of their own."""
-    for command in (["catalogue"], ["catalogue-texts", "-o", "docs/catalogue_text.md"]):
-        subprocess.run([sys.executable, "-m", "perturbations", *command], cwd=PROJECT, check=False)
+    """Bring the catalogues up to date, which draw clips and perturb captions."""
+    for name in catalogue_pages.write(CATALOGUE):
+        print(f"{(CATALOGUE / name).relative_to(PROJECT)}: written")
+    try:
+        page = caption_examples.page()
+    except BackendError as error:  # no WordNet: the page stays as it is
+        print(f"docs/catalogue_text.md: kept, because {error}", file=sys.stderr)
+    else:
+        storage.write_text_if_changed(PROJECT / "docs" / "catalogue_text.md", page)
 
 
 def main() -> int:

@@ -532,7 +532,15 @@ def test_frames_of_another_size_cannot_be_calibrated(sources: Sequence[Source]) 
 
 def test_captions_cannot_be_calibrated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files.write(tmp_path / "sources.parquet", SOURCES, [])
-    command = ["calibrate", "--sources", str(tmp_path / "sources.parquet"), "-o", str(tmp_path / "table.json"), "-p"]
+    command = [
+        "rule",
+        "calibrate",
+        "--sources",
+        str(tmp_path / "sources.parquet"),
+        "-o",
+        str(tmp_path / "table.json"),
+        "-p",
+    ]
     assert main([*command, "msrvtt_p/keyboard"]) == 1
     assert "only perturbations of videos can be calibrated, not msrvtt_p/keyboard" in capsys.readouterr().err
     assert main([*command, "mlvp/fog"]) == 1

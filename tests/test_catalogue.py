@@ -8,11 +8,10 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+import catalogue_pages as catalogue
 import numpy as np
 import pytest
 
-from perturbations.cli.main import main
-from perturbations.report import catalogue
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 
@@ -26,7 +25,7 @@ each_picture = pytest.mark.parametrize("entry", VIDEO, ids=lambda entry: entry.k
 
 
 def test_the_catalogue_is_up_to_date() -> None:
-    assert not catalogue.stale(FOLDER), "run: perturb catalogue"
+    assert not catalogue.stale(FOLDER), "run: python docs/generate.py"
 
 
 # --- the text --------------------------------------------------------------------------------------------------------
@@ -160,45 +159,34 @@ def two(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return declare
 
 
-def run(*arguments: str | Path) -> int:
-    return main(["catalogue", *map(str, arguments)])
-
-
-def test_a_change_is_found_and_only_what_it_concerns_is_written(
-    tmp_path: Path, two: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("--check", "--output", tmp_path / "none") == 1
-    assert not (tmp_path / "none").exists()
-    assert run("--output", tmp_path) == 0
-    assert run("--check", "--output", tmp_path) == 0
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    picture, other = tmp_path / "pictures/mlvp/impulse_noise.webp", tmp_path / "pictures/msrvtt_p/freeze.webp"
+def test_a_change_is_found_and_only_what_it_concerns_is_written(tmp_path: Path, two: Callable[..., None]) -> None:
+    folder = tmp_path / "catalogue"
+    assert catalogue.stale(folder)
+    assert not folder.exists()
+    assert set(catalogue.write(folder)) >= {"mlvp.md", "pictures/mlvp/impulse_noise.webp"}
+    assert catalogue.stale(folder) == []
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    picture, other = folder / "pictures/mlvp/impulse_noise.webp", folder / "pictures/msrvtt_p/freeze.webp"
     assert {picture, other} <= set(before)
 
     two(summary="pepper and salt")
-    assert run("--check", "--output", tmp_path) == 1
-    capsys.readouterr()
-    assert run("--output", tmp_path) == 0
-    assert capsys.readouterr().out.split() == [str(tmp_path / "mlvp.md")]
+    assert catalogue.stale(folder)
+    assert list(catalogue.write(folder)) == ["mlvp.md"]
 
     two(summary="pepper and salt", version=2)
-    assert run("--check", "--output", tmp_path) == 1
-    assert "impulse_noise.webp: must be drawn again" in capsys.readouterr().out
-    assert run("--output", tmp_path) == 0
-    assert capsys.readouterr().out.split() == [str(tmp_path / "mlvp.md"), str(picture)]
+    assert "pictures/mlvp/impulse_noise.webp: must be drawn again" in catalogue.stale(folder)
+    assert list(catalogue.write(folder)) == ["mlvp.md", "pictures/mlvp/impulse_noise.webp"]
     assert picture.read_bytes() == before[picture]  # the version is new, the kernel is not
 
     two(by_severity=tuple({"amount": amount} for amount in (0.1, 0.2, 0.3, 0.4, 0.5)))
-    assert run("--output", tmp_path) == 0
+    list(catalogue.write(folder))
     assert picture.read_bytes() != before[picture]
     assert other.read_bytes() == before[other]
-    assert run("--check", "--output", tmp_path) == 0
+    assert catalogue.stale(folder) == []
 
 
-def test_what_is_damaged_or_left_over_is_found_and_mended(
-    tmp_path: Path, two: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("--output", tmp_path) == 0
+def test_what_is_damaged_or_left_over_is_found_and_mended(tmp_path: Path, two: Callable[..., None]) -> None:
+    list(catalogue.write(tmp_path))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     picture = tmp_path / "pictures/mlvp/impulse_noise.webp"
     picture.write_bytes(b"")
@@ -208,10 +196,9 @@ def test_what_is_damaged_or_left_over_is_found_and_mended(
     kept.write_text("not the catalogue's\n")
     with (tmp_path / "mlvp.md").open("a") as page:
         page.write("a word by hand\n")
-    assert run("--check", "--output", tmp_path) == 1
-    output = capsys.readouterr().out
+    output = "\n".join(catalogue.stale(tmp_path))
     assert all(name in output for name in ("impulse_noise.webp", "rain.webp", "mlvp.md"))
     assert "notes.md" not in output
-    assert run("--output", tmp_path) == 0
+    list(catalogue.write(tmp_path))
     kept.unlink()
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

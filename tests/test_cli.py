@@ -227,7 +227,7 @@ def test_verify_counts_files_that_no_row_names_by_folder(tmp_path: Path, capsys:
 
 def test_the_schema_file_is_the_configuration_s_own() -> None:
     path = REPOSITORY / "workflow" / "schemas" / "config.schema.json"
-    assert path.read_text() == config.json_schema(), f"run: perturb schema > {path.relative_to(REPOSITORY)}"
+    assert path.read_text() == config.json_schema(), f"run: perturb --schema > {path.relative_to(REPOSITORY)}"
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["list"], ["show", "mlvp/fog"]])

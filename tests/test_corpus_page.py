@@ -95,7 +95,7 @@ def test_it_loads_nothing_and_escapes_everything(stored: Path, tmp_path: Path) -
 
 
 def test_it_is_the_same_for_the_same_manifest(stored: Path, tmp_path: Path) -> None:
-    assert main(["corpus-page", str(stored), "-o", str(tmp_path / "again.html")]) == 0
+    assert main(["rule", "corpus-page", str(stored), "-o", str(tmp_path / "again.html")]) == 0
     assert page_of(stored, tmp_path / "corpus.html") == (tmp_path / "again.html").read_text(encoding="utf-8")
 
 

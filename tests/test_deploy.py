@@ -97,7 +97,6 @@ def test_a_wheel_makes_a_corpus_in_a_folder_of_one_s_own(python: Path, installed
         *("Snakefile", "config.yaml", "corpora", "manifests", "profiles", "work"),
     ]
     assert "2 rows, 0 of them" in run(python.parent / "perturb", "verify", "--fast", folder=corpus)
-    assert (corpus / "manifests" / "run.html").is_file(), "the summary that the run's end writes"
     assert re.search(r"mlvp videos +2 +2 +100 %", run(python.parent / "perturb", "status", folder=corpus))
     manifest = "manifests/demo/mlvp/videos.parquet"
     export = (python.parent / "perturb", "export", manifest, "--format", "hub", "--clean", "-o", "hub")
@@ -326,7 +325,7 @@ def test_the_container_s_files_exist() -> None:
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        (["s"], {"show", "schema"}),
+        (["s"], {"show", "status"}),
         (["show", "mlvp/f"], {"mlvp/fog"}),
         (["video", "a.mp4", "b.mp4", "-p", "mlvp/s"], {"mlvp/snow", "mlvp/style_transfer"}),
         (["rule", "mi"], {"mix"}),
@@ -336,7 +335,8 @@ def test_the_container_s_files_exist() -> None:
 def test_a_shell_completes_commands_keys_and_formats(
     typed: list[str], offered: set[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert main(["completion", "bash"]) == 0
+    with pytest.raises(SystemExit, match="0"):
+        main(["--completion", "bash"])
     words = " ".join(f"'{word}'" for word in ("perturb", *typed))
     last = f"COMP_WORDS=({words}); COMP_CWORD={len(typed)}"
     script = tmp_path / "completion.sh"
@@ -347,7 +347,8 @@ def test_a_shell_completes_commands_keys_and_formats(
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_have_a_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", shell]) == 0
+    with pytest.raises(SystemExit, match="0"):
+        main(["--completion", shell])
     printed = capsys.readouterr().out
     assert "mlvp/fog" in printed
     assert "merge-videos" in printed

@@ -1,7 +1,6 @@
 """What is declared to grow with severity grows on a drawn clip: encoded and cut clips.
 
 Those that are made frame by frame are in test_kernels.py, and orders of frames in test_temporal_plans.py.
-`python benchmarks/new_suites.py --monotony` measures the same on real clips.
 """
 
 from __future__ import annotations

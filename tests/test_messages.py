@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from perturbations.base import hub
-from perturbations.base.errors import BackendError, first_line
+from perturbations.base import checkpoints
+from perturbations.base.errors import ConfigError, first_line
 from perturbations.cli.main import main
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, QUARANTINED, SOURCES, CaptionRow, SourceRow
@@ -29,14 +29,14 @@ def test_an_error_without_words_has_its_type_as_its_line(error: Exception, line:
     assert first_line(error) == line
 
 
-def test_weights_that_fail_without_a_word_are_a_backend_error() -> None:
+def test_weights_that_fail_without_a_word_are_named(tmp_path: Path) -> None:
     class Loader:
-        @staticmethod
-        def from_pretrained(name: str, *, trust_remote_code: bool) -> object:
+        @classmethod
+        def from_pretrained(cls, folder: Path, /, *, local_files_only: bool, trust_remote_code: bool) -> Loader:
             raise OSError
 
-    with pytest.raises(BackendError, match="the weights of t5 are not here"):
-        hub.pretrained(Loader, "t5")
+    with pytest.raises(ConfigError, match="model 't5' in .* cannot be loaded as Loader: OSError"):
+        checkpoints.load_part(Loader, checkpoints.Checkpoint("t5", "", tmp_path))
 
 
 # --- the terminal ----------------------------------------------------------------------------------------------------

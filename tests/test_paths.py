@@ -519,7 +519,7 @@ def test_a_corpus_of_clips_has_its_whole_videos_where_full_length_files_are_kept
     }
     assert work.sizes[0].startswith("msrvtt_p on cooking: 18 clips x ")
     assert ", cut from 6 videos x " in work.sizes[0]
-    frames = project.model_copy(update={"storage": config.FramesStorage(tier="frames", num_frames=4)})
+    frames = project.model_copy(update={"storage": config.StorageSettings(tier="frames", num_frames=4)})
     assert not [file for file in request(frames, "msrvtt_p_cooking").files if "/whole/" in file]
 
 

@@ -84,7 +84,7 @@ def test_the_configuration_and_its_schema_know_it(copy: Path) -> None:
         copy, {"adapter": "lines", "annotations": "a"}
     )
     assert "'lines'" in parsed(copy, {"adapter": "lnes", **paths})
-    schema = json.loads(run(copy, "-m", "perturbations", "schema"))
+    schema = json.loads(run(copy, "-m", "perturbations", "--schema"))
     assert schema["$defs"]["Lines"]["properties"]["separator"]["description"].startswith("lines:")
     assert "lines" in schema["$defs"]["Dataset"]["properties"]["adapter"]["enum"]
 

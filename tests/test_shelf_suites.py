@@ -74,7 +74,7 @@ def test_menus_and_the_schema_know_it(copy: Path) -> None:
     menu = run(copy, "-m", "snakemake", "--list-target-rules")
     assert "4 perturbations of novel" in menu
     assert "text_novel_tiny" in menu
-    schema = json.loads(run(copy, "-m", "perturbations", "schema"))
+    schema = json.loads(run(copy, "-m", "perturbations", "--schema"))
     assert "novel" in schema["properties"]["suites"]["propertyNames"]["enum"]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import os
 import platform
 import time
@@ -373,3 +375,29 @@ def test_a_part_says_its_statuses_in_its_last_bytes(tmp_path: Path) -> None:
 )
 def test_times_in_words(seconds: float, expected: str) -> None:
     assert console.duration(seconds) == expected
+
+
+def test_a_run_s_end_lists_what_failed_and_nothing_otherwise(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(root)
+    assert main(["status", "--failures"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "2 quarantined or missing, by reason; `perturb retry` lets the next run try them again:"
+    assert "  1 x d annotation: no video file ('x')" in lines
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    assert main(["status", "--failures"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_dry_run_leaves_out_single_jobs_and_the_second_table() -> None:
+    stream = io.StringIO()
+    logger = logging.Logger("of this test")
+    logger.addHandler(logging.StreamHandler(stream))
+    console.summarize(logger)
+    for message, event in [("host", "workflow_started"), ("table", "run_info"), ("job", "job_info")]:
+        logger.warning(message, extra={"event": event})
+    logger.warning("table", extra={"event": "run_info"})
+    logger.warning("the end")
+    assert stream.getvalue() == "table\nthe end\n"

@@ -531,8 +531,10 @@ def test_style_models_sample_from_the_captions_generator(
 
 def test_weights_that_are_not_there_say_how_to_get_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    with pytest.raises(BackendError, match=r"hf download .*none.* backend `offline`"):
+    with pytest.raises(BackendError, match=r"/none' is not on this machine.* no such folder.* backend `offline`"):
         text_similarity.mpnet(str(tmp_path / "none"))
+    with pytest.raises(BackendError, match=r"hf download nobody/none; or use the backend `offline`"):
+        text_similarity.mpnet("nobody/none")
 
 
 def test_nltks_tagger_is_read_from_nltks_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

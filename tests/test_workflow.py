@@ -448,7 +448,7 @@ def test_report(project: Project) -> None:
     text = (project.root / "report.html").read_text()
     assert "preview.png" in text
     assert "corpus.html" in text
-    assert "What there is" in text, "it opens on the summary of the last run"
+    assert "What there is" in text, "it opens on a description"
 
 
 def test_the_default_target_is_the_demo(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import caption_examples
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,7 +24,6 @@ from perturbations import perturb_text, read_captions, read_manifest
 from perturbations.base import shown
 from perturbations.base.errors import BackendError, ManifestError
 from perturbations.captions import corpus, distance
-from perturbations.captions import examples as text_catalogue
 from perturbations.config import sections as config
 from perturbations.evaluation.page import sections
 from perturbations.manifest import skipped
@@ -359,12 +359,11 @@ def test_the_catalogue_is_what_the_code_makes(monkeypatch: pytest.MonkeyPatch) -
     quick = replace(encoder, embed=remembering(encoder.embed))
     monkeypatch.setattr(models, "load", lambda name, backend: quick if name == "similarity" else load(name, backend))
     committed = (Path(__file__).parents[1] / "docs/catalogue_text.md").read_text()
-    assert text_catalogue.of_examples() == committed
+    assert caption_examples.page() == committed
     sections = committed.split("\n### ")[1:]
     assert len(sections) == len(registry.perturbations(kind="text")) == 51
     for section in sections:
-        pairs = [line for line in section.partition("| before | after |")[2].splitlines() if line.startswith("| ")]
-        assert len(pairs) == text_catalogue.EXAMPLE_PAIRS, section.splitlines()[0]
+        assert section.count(" → ") == caption_examples.PAIRS, section.splitlines()[0]
 
 
 def test_markdown_shows_captions_literally() -> None:

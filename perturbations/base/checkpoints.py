@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 from perturbations.base import jsontext
-from perturbations.base.errors import ConfigError, first_line
+from perturbations.base.errors import BackendError, ConfigError, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -169,7 +169,40 @@ def load_part(part_class: type[PartT], checkpoint: Checkpoint) -> PartT:
     try:
         return part_class.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, ImportError) as error:
-        raise ConfigError(_broken(checkpoint, part_class.__name__, str(error))) from error
+        raise ConfigError(_broken(checkpoint, part_class.__name__, first_line(error))) from error
+
+
+class Seq2Seq(Protocol):
+    """A model of transformers from text to text."""
+
+    def generate(self, **inputs: object) -> torch.Tensor:
+        """Token ids, texts x length."""
+
+
+def pretrained(auto_class: Any, name: str) -> Any:
+    """A model or tokenizer of a caption's player: a folder, or a hub name that was downloaded before.
+
+    Raises `BackendError` with the way out where it is neither, is damaged, or asks for code.
+    """
+    try:
+        checkpoint = find_checkpoint(name, None)
+        read_config(checkpoint)
+        return load_part(auto_class, checkpoint)
+    except ConfigError as error:
+        raise BackendError(f"{error}; or use the backend `offline`") from error
+
+
+def missing_weights(*names: str) -> str | None:
+    """How to get the weights of models that are neither folders nor in the local cache; None where all are there."""
+    from huggingface_hub import try_to_load_from_cache
+
+    absent = [
+        name
+        for name in names
+        if not Path(name).is_dir() and not isinstance(try_to_load_from_cache(name, "config.json"), str)
+    ]
+    commands = ", ".join(f"`hf download {name}`" for name in absent)
+    return f"weights that are not on this machine: {commands}" if absent else None
 
 
 def load_tokenizer(auto_class: type[PartT], checkpoint: Checkpoint) -> PartT:
@@ -223,8 +256,8 @@ def read_config(checkpoint: Checkpoint) -> dict[str, Any]:
     try:
         if path.stat().st_size > _LONGEST_CONFIG:
             raise ValueError(f"{path.stat().st_size} bytes; at most {_LONGEST_CONFIG} are read")
-        config = jsontext.parse(path.read_bytes())
-        if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        config = jsontext.mapping(path.read_bytes())
+        if not isinstance(config.get("model_type"), str):
             raise ValueError("no `model_type`")
     except (OSError, ValueError) as error:
         raise ConfigError(_broken(checkpoint, "a model", f"config.json does not say what it is ({error})")) from error

@@ -1,4 +1,4 @@
-"""What Snakemake prints, made shorter or added to. Standard library only: Snakemake imports it.
+"""What Snakemake prints, made shorter. Standard library only: Snakemake imports it.
 
 Snakemake sends all its output as records of one logger; a record's `event` says what it is about.
 """
@@ -7,12 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
-import time
 from pathlib import Path
-from typing import TextIO
-
-_EVERY_S = 60.0
 
 
 def summarize(logger: logging.Logger) -> None:
@@ -56,28 +51,6 @@ class PlanRecord(logging.Handler):
         """Write an entry: a job, or a line of text."""
         with self._path.open("a", encoding="utf-8") as file:
             print(json.dumps(entry), file=file)
-
-
-class Estimate(logging.Handler):
-    """Prints how much time is left, at most once a minute: a guess from the time that the steps so far have taken."""
-
-    def __init__(self, stream: TextIO | None = None) -> None:
-        super().__init__()
-        self._stream = stream or sys.stderr
-        self._start = self._last = time.monotonic()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print a line after a record of progress."""
-        done, total = getattr(record, "done", 0), getattr(record, "total", 0)
-        now = time.monotonic()
-        if getattr(record, "event", None) != "progress" or not 0 < done < total or now - self._last < _EVERY_S:
-            return
-        self._last = now
-        spent = now - self._start
-        left = duration(spent * (total - done) / done)
-        print(
-            f"{done} of {total} steps in {duration(spent)}, about {left} left; see `perturb status`", file=self._stream
-        )
 
 
 def duration(seconds: float) -> str:

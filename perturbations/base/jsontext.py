@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 LONGEST_LINE = 64 * 2**20
 """Bytes. A row of a million ranks has 10 MB."""
@@ -16,6 +17,14 @@ def parse(text: str | bytes) -> object:
         value: object = json.loads(text)
     except RecursionError:
         raise ValueError("nested too deep") from None
+    return value
+
+
+def mapping(text: str | bytes) -> dict[str, Any]:
+    """An object's members. Raises `ValueError` as `parse` does, and for another value."""
+    value = parse(text)
+    if not isinstance(value, dict):
+        raise ValueError("no object")
     return value
 
 

@@ -63,11 +63,9 @@ def text(limits: Limits) -> str:
 def parse(document: str) -> Limits:
     """Limits from JSON; a limit that is not in it has its default. Raises `ConfigError` naming the key."""
     try:
-        values = jsontext.parse(document)
+        values = jsontext.mapping(document)
     except ValueError:
-        values = None
-    if not isinstance(values, dict):
-        raise ConfigError(f"limits: a JSON object such as {text(DEFAULT)}, not {document[:100]!r}")
+        raise ConfigError(f"limits: a JSON object such as {text(DEFAULT)}, not {document[:100]!r}") from None
     known = [field.name for field in fields(Limits)]
     for name, value in values.items():
         if name not in known:

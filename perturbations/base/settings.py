@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from perturbations.base.errors import cut, short
 
@@ -19,6 +19,19 @@ class Strict(BaseModel):
     """A part of `config.yaml`: unknown keys are refused, and nothing changes after it was read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_default(cls, raw: object) -> object:
+        """What holds keys, and is named and left empty, has its defaults: YAML reads `backends:` as null."""
+        if not isinstance(raw, dict):
+            return raw
+        return {name: value for name, value in raw.items() if value is not None or not cls._holds_keys(name)}
+
+    @classmethod
+    def _holds_keys(cls, name: object) -> bool:
+        field = cls.model_fields.get(name) if isinstance(name, str) else None
+        return field is not None and isinstance(field.get_default(call_default_factory=True), BaseModel | dict)
 
     @field_validator("*")
     @classmethod
@@ -70,16 +83,12 @@ AnySeverity = Annotated[Whole, Field(ge=1, le=7)]
 Value = TypeVar("Value")
 
 
-class RepetitionError(ValueError):
-    """A list names a value more than once."""
-
-
 def distinct(value: Value) -> Value:
-    """A setting that lists nothing twice; other settings pass. Raises `RepetitionError`, for pydantic."""
+    """A setting that lists nothing twice; other settings pass. Raises `ValueError`, for pydantic."""
     if isinstance(value, tuple) and len(set(value)) != len(value):
         repeated = next(each for place, each in enumerate(value) if each in value[:place])
         which = f": {short(repeated)}" if len(value) > 3 else ""
-        raise RepetitionError(f"lists a value twice{which}: {short(list(value))}")
+        raise ValueError(f"lists a value twice{which}: {short(list(value))}")
     return value
 
 

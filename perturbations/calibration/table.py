@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from perturbations.base import storage
+from perturbations.base import jsontext, storage
 from perturbations.base.errors import ConfigError, short
 from perturbations.suites import registry
 
@@ -37,10 +37,10 @@ def _read(path: Path, time_ns: int, size: int) -> Table:
     if size > _MOST_BYTES:
         raise ConfigError(f"{path} is larger than {_MOST_BYTES // 1024**2} MiB: not a calibration table")
     try:
-        table: Table = json.loads(path.read_text(encoding="utf-8"))
+        table: Table = jsontext.mapping(path.read_bytes())
         version = table["schema_version"]
         entries = table["perturbations"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         raise ConfigError(f"{path} is not a calibration table") from None
     if version != SCHEMA_VERSION or not isinstance(entries, dict):
         raise ConfigError(

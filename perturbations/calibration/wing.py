@@ -4,7 +4,7 @@ from perturbations.base.wings import Wing
 
 WING = Wing(
     summary="severities of even distortion",
-    commands={"check, repair and use a corpus": ("command",)},
+    jobs=("jobs",),
     targets="targets:menu",
     rules=("calibration",),
     offers={"solved": "table:parameters"},

@@ -15,7 +15,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 from perturbations import __version__
 from perturbations.base import arrow, limits, shown, storage, wings
 from perturbations.base.errors import PerturbationError
-from perturbations.cli import rules
+from perturbations.cli import printed, rules
 from perturbations.cli.arguments import Command, Group, Parser, add_sections, parsed
 
 _JOBS = {"the workflow": (rules,)}
@@ -23,26 +23,18 @@ _JOBS = {"the workflow": (rules,)}
 
 def _sections() -> Mapping[str, Sequence[Group]]:
     """The modules that declare commands, by the sections of `perturb --help`."""
-    from perturbations.cli import (
-        people_catalogue,
-        people_clips,
-        people_completion,
-        people_export,
-        people_init,
-        people_show,
-        people_verify,
-    )
+    from perturbations.cli import people_clips, people_export, people_init, people_show, people_verify
 
     sections: dict[str, list[Group]] = {
-        "start": [people_init, people_show, people_completion],
+        "start": [people_init, people_show],
         "perturb one video": [people_clips],
-        "before and during a run": [],
-        "check, repair and use a corpus": [people_verify, people_export],
-        "the documentation's catalogue": [people_catalogue],
+        "before, during and after a run": [],
+        "use what a run made": [people_export],
     }
     for name, wing in wings.wings().items():
         for title, modules in wing.commands.items():
             sections.setdefault(title, []).extend(wings.load(name, module) for module in modules)
+    sections["before, during and after a run"].append(people_verify)
     return {**{title: modules for title, modules in sections.items() if modules}, **_JOBS}
 
 
@@ -94,6 +86,7 @@ def parser(sections: Mapping[str, Sequence[Group]] | None = None) -> Parser:
     command_line.add_argument(
         "--limits", default=default, metavar="JSON", help="limits on the size of one file: `limits` of config.yaml"
     )
+    printed.add(command_line)
     commands = command_line.add_subparsers(metavar="COMMAND", required=True)
     add_sections(command_line, commands, _sections() if sections is None else sections)
     return command_line

@@ -11,7 +11,7 @@ from perturbations.base.errors import ConfigError
 from perturbations.cli.arguments import Commands, add_command
 
 _HEADER = """# What to make. Where it runs (cores, cluster) is a matter of profiles/.
-# Pages named docs/... are pages of the documentation; `perturb schema` prints a JSON schema of this file, for editors.
+# Pages named docs/... are pages of the documentation; `perturb --schema` prints its JSON schema, for editors.
 """
 
 

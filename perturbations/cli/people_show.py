@@ -1,4 +1,4 @@
-"""The commands that print declarations: list, show, schema."""
+"""The commands that print declarations: list, show."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "show", _show, "show one perturbation: its parameters, its source, its kernel")
     parser.add_argument("perturbation", metavar="SUITE/NAME")
     add_json(parser)
-
-    add_command(commands, "schema", _schema, "print the JSON schema of config.yaml")
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -132,10 +130,3 @@ def _realization(entry: Perturbation) -> str:
     if entry.draw == "none":
         return "none: nothing is random"
     return f"{entry.realization or 'drawn by the kernel'}, one per {entry.draw}"
-
-
-def _schema(options: argparse.Namespace) -> int:
-    from perturbations.config import sections as config
-
-    print(config.json_schema(), end="")
-    return 0

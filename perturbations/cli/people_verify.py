@@ -22,7 +22,9 @@ _MOST_STRANGERS = 3  # files per folder: a changed configuration leaves whole fo
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "verify", _verify, "check that every row of the manifests is still correct")
+    parser = add_command(
+        commands, "verify", _verify, "after a run, or years later: whether every file and row is still what was made"
+    )
     parser.add_argument(
         "paths", nargs="*", type=Path, default=[Path("manifests")], help="manifests, or folders of them"
     )

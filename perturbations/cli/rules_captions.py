@@ -111,8 +111,7 @@ def _texts(options: argparse.Namespace) -> int:
 def _merge_texts(options: argparse.Namespace) -> int:
     from perturbations.base import storage
     from perturbations.base.progress import logged
-    from perturbations.captions import corpus
-    from perturbations.captions import examples as text_catalogue
+    from perturbations.captions import caption_page, corpus
     from perturbations.engine import card, merging
     from perturbations.manifest import files, skipped
     from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS
@@ -128,7 +127,7 @@ def _merge_texts(options: argparse.Namespace) -> int:
     scenarios = len({(row.perturbation, row.severity) for row in rows})
     counted = list(logged(corpus.statistics(rows), scenarios, "perturbations counted"))
     files.write(options.statistics, TEXT_STATISTICS, counted, about)
-    storage.write_text(options.page, text_catalogue.of_corpus(rows, listed, rejected, left_out))
+    storage.write_text(options.page, caption_page.of_corpus(rows, listed, rejected, left_out))
     return 0
 
 

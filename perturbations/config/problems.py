@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from perturbations.base.errors import ConfigError, cut, short
 from perturbations.config import advice
-from perturbations.config.places import NOWHERE, Key, Place, Places
+from perturbations.config.places import COMMAND_LINE, NOWHERE, Key, Place, Places
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
@@ -100,7 +100,7 @@ def of_datasets(config: Config) -> list[Problem]:
         for key in adapter.needs:
             if getattr(dataset, key) is None:
                 problems.append(Problem(("datasets", name, key), f"the adapter '{dataset.adapter}' needs it"))
-        for key in OF_SOME_ADAPTERS:
+        for key in _OF_SOME_ADAPTERS:
             given = key in dataset.model_fields_set and getattr(dataset, key) is not None
             if given and key not in adapter.takes:
                 having = ", ".join(other.name for other in datasets.adapters().values() if key in other.takes)
@@ -108,7 +108,7 @@ def of_datasets(config: Config) -> list[Problem]:
     return problems
 
 
-OF_SOME_ADAPTERS = ("ids", "columns", "captions", "clips")
+_OF_SOME_ADAPTERS = ("ids", "columns", "captions", "clips")
 """Keys that only the adapters read which take them."""
 
 
@@ -211,6 +211,14 @@ def not_among(name: str, what: str, known: Iterable[str]) -> str:
     return f"{short(name)} is not among `{what}`: {', '.join(names)}{advice.did_you_mean(name, names)}"
 
 
+def of_storage(config: Config) -> list[Problem]:
+    """A number of frames for a tier that stores whole clips, or none."""
+    wanted = config.storage
+    if wanted.tier != "frames" and "num_frames" in wanted.model_fields_set:
+        return [problem("storage.num_frames", f"for the tier 'frames', not '{wanted.tier}'")]
+    return []
+
+
 def of_backends(config: Config) -> list[Problem]:
     """Datasets of donors that there are not, and what a guide says that its backends lack."""
     problems = []
@@ -239,7 +247,10 @@ _ROLES_BY_BACKEND = {role.name for role in guides.roles() if len(role.players) >
 _SETTINGS = {adapter.settings.__name__ for adapter in datasets.adapters().values()} | {Dataset.__name__}
 
 
-def of_types(error: ValidationError, schema: Callable[[], Mapping[str, Any]]) -> list[Problem]:
+_TEXTS_ONLY = "; within braces, --config gives texts: write it into a file, and name that with --configfile"
+
+
+def of_types(error: ValidationError, schema: Callable[[], Mapping[str, Any]], places: Places) -> list[Problem]:
     """What pydantic finds wrong, one problem per key; `schema` is that of the configuration."""
     # A list whose items are wrong is also reported as too short.
     errors = [item for item in error.errors(include_url=False) if item["type"] != "too_short" or not item["input"]]
@@ -248,12 +259,19 @@ def of_types(error: ValidationError, schema: Callable[[], Mapping[str, Any]]) ->
     hints: dict[Key, str] = {}
     explained: set[Key] = set()
     for item in errors:
-        key = key_of(item)
+        key = _key_of(item)
         texts.setdefault(key, []).append(_explained(item))
+        if (len(key) > 1 or places.is_part) and isinstance(item["input"], str) and _is_of_command_line(key, places):
+            hints[key] = _TEXTS_ONLY
         hints[key] = hints.get(key) or _hint(item, known, first=key[:-1] not in explained)
         if item["type"] == "extra_forbidden":
             explained.add(key[:-1])  # the known keys are listed once per object
     return [Problem(key, _joined(list(dict.fromkeys(lines))) + hints[key]) for key, lines in texts.items()]
+
+
+def _is_of_command_line(key: Key, places: Places) -> bool:
+    place = places.of(key)
+    return place is not None and place.source == COMMAND_LINE
 
 
 def _joined(lines: list[str]) -> str:
@@ -264,16 +282,14 @@ def _joined(lines: list[str]) -> str:
     return f"{', or '.join(heads)}, not {tails[0]}"
 
 
-def key_of(item: ErrorDetails) -> Key:
+def _key_of(item: ErrorDetails) -> Key:
     """The key of a pydantic error, as the file has it."""
     # pydantic puts the discriminator's value and the literal's alternatives into the path; the file has no such keys
     location = list(item["loc"])
     unknown_tag = item["type"].startswith("union_tag")
     if location[:1] == ["datasets"] and len(location) > 2 and location[2] in _SETTINGS:
         del location[2]
-    if location[:1] == ["storage"]:
-        location[1:2] = ["tier"] if unknown_tag else []
-    elif location[:1] == ["backends"] and len(location) > 1 and location[1] in _ROLES_BY_BACKEND:
+    if location[:1] == ["backends"] and len(location) > 1 and location[1] in _ROLES_BY_BACKEND:
         location[2:3] = ["backend"] if unknown_tag else []
     return tuple(str(part) for part in location if part != "[key]" and not str(part).startswith(("tuple[", "literal[")))
 

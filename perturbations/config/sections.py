@@ -1,6 +1,6 @@
 """`config.yaml` as typed objects: the one place that says what the file may contain.
 
-`workflow/schemas/config.schema.json` is generated from these classes by `perturb schema` and checked in the tests.
+`workflow/schemas/config.schema.json` is generated from these classes by `perturb --schema` and checked in the tests.
 """
 
 from __future__ import annotations
@@ -15,19 +15,15 @@ from pydantic import (
     ValidationError,
     create_model,
     field_validator,
-    model_validator,
 )
 from pydantic.config import JsonDict
 
 from perturbations.base import limits, settings, wings
 from perturbations.base.settings import MOST_ITEMS, AnySeverity, Strict, Whole, distinct
-from perturbations.config import command_line, left_empty, problems, pruning
-from perturbations.config.places import COMMAND_LINE, NOWHERE, Places
+from perturbations.config import problems
+from perturbations.config.places import NOWHERE, Places
 from perturbations.config.problems import Problem
-from perturbations.config.storage import FramesStorage as FramesStorage
-from perturbations.config.storage import RecipeStorage as RecipeStorage
-from perturbations.config.storage import Storage as Storage
-from perturbations.config.storage import VideoStorage as VideoStorage
+from perturbations.config.storage import StorageSettings as StorageSettings
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
@@ -203,7 +199,7 @@ class _Config(Strict):
         description="suite -> what to make of it", min_length=1, json_schema_extra=_with_suites
     )
     backends: Backends = Field(default_factory=Backends)
-    storage: Storage = Field(default_factory=lambda: VideoStorage(tier="video"))
+    storage: StorageSettings = Field(default_factory=lambda: StorageSettings(tier="video"))
     shard_size: Whole = Field(
         100, ge=1, le=100_000, description="at most so many items per job; it never changes a result"
     )
@@ -226,11 +222,13 @@ class _Config(Strict):
         """Where its keys stand, for messages about what a key names."""
         return self._places
 
-    @model_validator(mode="before")
+    @field_validator("suites", mode="before")
     @classmethod
-    def _empty_is_default(cls, raw: object) -> object:
-        """What holds keys, and is named and left empty, has its defaults: YAML reads `mlvp:` as null."""
-        return left_empty.filled(raw)
+    def _all_of_a_suite(cls, suites: object) -> object:
+        """A suite that is named and left empty is made with its defaults."""
+        if not isinstance(suites, dict):
+            return suites
+        return {name: {} if wanted is None else wanted for name, wanted in suites.items()}
 
     @field_validator("suites")
     @classmethod
@@ -279,33 +277,20 @@ def parse(raw: dict[str, Any], places: Places = NOWHERE, place: Path = Path()) -
     """Check a configuration and give it types; `places` is where its keys stand.
 
     Where jobs work in another folder, `place`, relative paths of files that exist before the run become absolute.
-    Raises `ConfigError` with one line per mistake, each naming its place and key, all mistakes at once.
+    Raises `ConfigError` with one line per mistake, each naming its place and key: first all values of wrong types and
+    unknown keys; where there are none, all names and numbers that do not fit each other.
     """
-    raw = _with_types(raw, places)
+    numbers = problems.of_numbers(raw, places)
     try:
         config = Config.model_validate(raw, context=settings.ABSOLUTE if place.parts else None)
     except ValidationError as error:
-        wrong = problems.of_types(error, Config.model_json_schema)
-        rest = _of_the_rest(raw, error) if len(wrong) < problems.MOST_PROBLEMS else []
-        problems.raise_all([*wrong, *rest, *problems.of_numbers(raw, places)], places=places)
+        wrong = problems.of_types(error, Config.model_json_schema, places)
+        problems.raise_all([*wrong, *numbers], places=places)
         raise AssertionError("an invalid configuration has a problem") from error
-    problems.raise_all([*_of_meaning(config), *problems.of_numbers(raw, places)], places=places)
+    problems.raise_all([*_of_meaning(config), *numbers], places=places)
     config._places = places
     config._workplace = place
     return config
-
-
-def _with_types(raw: dict[str, Any], places: Places) -> dict[str, Any]:
-    """A configuration whose values of the command line are no texts where none are expected."""
-    if not any(place.source == COMMAND_LINE for place in places.by_key.values()):
-        return raw
-    changed = command_line.typed(raw, places)
-    try:
-        Config.model_validate(changed)
-    except ValidationError as error:
-        changed = command_line.with_texts(changed, raw, error)
-    assert isinstance(changed, dict)
-    return changed
 
 
 def _of_meaning(config: Config) -> list[Problem]:
@@ -313,27 +298,10 @@ def _of_meaning(config: Config) -> list[Problem]:
     return [
         *problems.of_suites(config.suites),
         *problems.of_datasets(config),
+        *problems.of_storage(config),
         *problems.of_backends(config),
         *(problem for of_section in wings.loaded("problems").values() for problem in of_section(config)),
     ]
-
-
-def _of_the_rest(raw: object, error: ValidationError) -> list[Problem]:
-    """The mistakes of meaning in what is left of a configuration without the values that have wrong types."""
-    rest = pruning.Rest(raw)
-    for _ in range(_MOST_ROUNDS):
-        rest.leave_out(error)
-        try:
-            config = Config.model_validate(rest.raw)
-        except ValidationError as further:
-            error = further
-        else:
-            return [problem for problem in _of_meaning(config) if not rest.concerns(problem.key + problem.inner)]
-    return []
-
-
-_MOST_ROUNDS = 5
-"""Leaving a value out may show another mistake around it: a list that is then empty."""
 
 
 def json_schema() -> str:

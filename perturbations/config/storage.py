@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_serializer
 
 from perturbations.base.settings import Strict, Whole
 
-Profile = Literal["lossless", "high", "compatible", "released"]
 
+class StorageSettings(Strict):
+    """What is stored of a perturbed clip."""
 
-class VideoStorage(Strict):
-    """Full-length files."""
-
-    tier: Literal["video"]
-    profile: Profile = Field(
+    tier: Literal["video", "frames", "recipe"] = Field(
+        description="video: full-length files; frames: uniformly sampled frames, as the evaluation protocols use them; "
+        "recipe: no pixels, clips are rendered on demand"
+    )
+    profile: Literal["lossless", "high", "compatible", "released"] = Field(
         "high",
-        description="lossless: exact; high: >= 40 dB; compatible: 4:2:0, plays everywhere, lossy; released: as "
-        "MSRVTT-P's authors stored, the `mp4v` of OpenCV, very lossy",
+        description="of the tier video, without effect in others. lossless: exact; high: >= 40 dB; compatible: 4:2:0, "
+        "plays everywhere, lossy; released: as MSRVTT-P's authors stored, the `mp4v` of OpenCV, very lossy",
+    )
+    num_frames: Whole = Field(
+        12, ge=1, le=4096, description="of the tier frames: how many uniformly sampled frames to keep, lossless"
     )
 
-
-class FramesStorage(Strict):
-    """Uniformly sampled frames, as the evaluation protocols use them."""
-
-    tier: Literal["frames"]
-    num_frames: Whole = Field(12, ge=1, le=4096, description="how many uniformly sampled frames to keep, lossless")
-    profile: Profile | None = Field(None, exclude=True, description="of the tier video; without effect here")
-
-
-class RecipeStorage(Strict):
-    """No pixels: clips are rendered on demand."""
-
-    tier: Literal["recipe"]
-
-
-Storage = Annotated[VideoStorage | FramesStorage | RecipeStorage, Field(discriminator="tier")]
+    @model_serializer
+    def _of_its_tier(self) -> dict[str, str | int]:
+        """Without what has no effect in the tier: hashes of configurations do not depend on it."""
+        of_tier = {"video": {"profile": self.profile}, "frames": {"num_frames": self.num_frames}, "recipe": {}}
+        return {"tier": self.tier, **of_tier[self.tier]}

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, SupportsFloat, TypeVar
 
+from perturbations.base import jsontext
 from perturbations.base.errors import AnnotationError, cut, short
 from perturbations.datasets.listing import Collector, Place, raise_problems
 
@@ -100,8 +101,8 @@ def json_lines(path: Path) -> Iterator[tuple[Place, object]]:
     problems = 0
     for number, line in lines(path):
         try:
-            yield number, json.loads(line)
-        except (ValueError, RecursionError) as error:
+            yield number, jsontext.parse(line)
+        except ValueError as error:
             problems += 1
             if problems <= _SHOWN:
                 shown.append(f"line {number}: {cut(str(error))}")

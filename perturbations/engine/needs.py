@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from perturbations.base import project
+from perturbations.base import checkpoints, project
 from perturbations.base.errors import PerturbationError, first_line
 
 _TOKENIZERS = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model")
@@ -40,9 +40,7 @@ def of_weights(key: str, name: str, *, tokenizer: bool = False, weights: bool = 
         return
     if find_spec("huggingface_hub") is None:
         return
-    from perturbations.base import hub
-
-    if missing := reason(lambda: hub.missing_weights(name)):
+    if missing := reason(lambda: checkpoints.missing_weights(name)):
         yield f"{key}: {missing}"
 
 

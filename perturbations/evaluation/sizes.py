@@ -154,11 +154,11 @@ def _tower(config: configuration.Config, direction: str) -> _Tower:
     if pretrained is None:
         return _DEMO[direction]
     try:
-        described = jsontext.parse((Path(pretrained).expanduser() / "config.json").read_bytes())
+        described = jsontext.mapping((Path(pretrained).expanduser() / "config.json").read_bytes())
     except (OSError, ValueError):
         return _VIT_B32[direction]
     name = "vision_config" if direction == "v2t" else "text_config"
-    part = described.get(name) if isinstance(described, dict) else None
+    part = described.get(name)
     return _described(part if isinstance(part, dict) else {}, _VIT_B32[direction])
 
 

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from perturbations.exports.registry import Export
-from perturbations.exports.writing.records import Exported, Request
+
+if TYPE_CHECKING:
+    from perturbations.exports.writing.hubfiles import Written
+    from perturbations.exports.writing.records import Request
 
 
-def write_videos(request: Request) -> Exported:
-    """Write the videos, their tables, the card and `croissant.json`. Errors as of `hubfiles.write_clips`."""
+def _described(request: Request, what: str) -> Written:
+    """Write clips, captions or pairs as the layout `hub` does, and `croissant.json`; errors as there."""
     from perturbations.exports.writing import croissantfile, hubfiles
 
-    written = hubfiles.write_clips(request, "croissant")
+    write = {"clips": hubfiles.write_clips, "captions": hubfiles.write_captions, "pairs": hubfiles.write_pairs}[what]
+    written = write(request, "croissant")
     croissantfile.write(request, written)
-    return written.exported
-
-
-def write_captions(request: Request) -> int:
-    """Write perturbed captions as Parquet, the card and `croissant.json`; returns the number of tables."""
-    from perturbations.exports.writing import croissantfile, hubfiles
-
-    written = hubfiles.write_captions(request, "croissant")
-    croissantfile.write(request, written)
-    return len(written.tables)
-
-
-def write_pairs(request: Request) -> Exported:
-    """Write videos, a row per pair, the card and `croissant.json`. Errors as of `hubfiles.write_pairs`."""
-    from perturbations.exports.writing import croissantfile, hubfiles
-
-    written = hubfiles.write_pairs(request, "croissant")
-    croissantfile.write(request, written)
-    return written.exported
+    return written
 
 
 EXPORT = Export(
     name="croissant",
     summary="the layout hub with a Croissant description",
     refuses="what hub refuses",
-    videos=write_videos,
-    captions=write_captions,
-    pairs=write_pairs,
+    videos=lambda request: _described(request, "clips").exported,
+    captions=lambda request: len(_described(request, "captions").tables),
+    pairs=lambda request: _described(request, "pairs").exported,
 )

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from perturbations.exports.registry import Export
-from perturbations.exports.writing.records import Exported, Request
 
 
-def write_videos(request: Request) -> Exported:
-    """Write the tasks of videos as queries, among captions. Errors as of `taskfiles.write_clips`."""
+def _files() -> Any:
     from perturbations.exports.writing import taskfiles
 
-    return taskfiles.write_clips(request)
-
-
-def write_captions(request: Request) -> int:
-    """Write the tasks of perturbed captions as queries, among clean videos; returns the number of scenarios."""
-    from perturbations.exports.writing import taskfiles
-
-    return taskfiles.write_captions(request)
-
-
-def write_pairs(request: Request) -> Exported:
-    """Write the task of perturbed captions as queries, among perturbed videos; errors as of `taskfiles.write_pairs`."""
-    from perturbations.exports.writing import taskfiles
-
-    return taskfiles.write_pairs(request)
+    return taskfiles
 
 
 EXPORT = Export(
     name="mteb",
     summary="retrieval tasks for mteb",
     refuses="frames without video, clips without captions",
-    videos=write_videos,
-    captions=write_captions,
-    pairs=write_pairs,
+    videos=lambda request: _files().write_clips(request),
+    captions=lambda request: _files().write_captions(request),
+    pairs=lambda request: _files().write_pairs(request),
 )

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from perturbations.exports.registry import Export
-from perturbations.exports.writing.records import Exported, Request
 
 
-def write_videos(request: Request) -> Exported:
-    """Write the shards of every scenario, and the card. Errors as of `shardfiles.write_clips`."""
+def _files() -> Any:
     from perturbations.exports.writing import shardfiles
 
-    return shardfiles.write_clips(request)
-
-
-def write_captions(request: Request) -> int:
-    """Write the shards of perturbed captions, with `--clean` also of clean ones; returns the number of shards."""
-    from perturbations.exports.writing import shardfiles
-
-    return shardfiles.write_captions(request)
-
-
-def write_pairs(request: Request) -> Exported:
-    """Write the shards of videos with the captions that they are paired with. Errors as of `shardfiles.write_pairs`."""
-    from perturbations.exports.writing import shardfiles
-
-    return shardfiles.write_pairs(request)
+    return shardfiles
 
 
 EXPORT = Export(
     name="webdataset",
     summary="tar shards for webdataset",
     refuses="frames without video, two complete rows of one item and scenario",
-    videos=write_videos,
-    captions=write_captions,
-    pairs=write_pairs,
+    videos=lambda request: _files().write_clips(request),
+    captions=lambda request: _files().write_captions(request),
+    pairs=lambda request: _files().write_pairs(request),
 )

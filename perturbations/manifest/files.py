@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from perturbations.base import locking, storage
+from perturbations.base import jsontext, locking, storage
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import locations
 from perturbations.manifest.columns import columns_of
@@ -305,11 +305,9 @@ def _described(path: Path, schema: pa.Schema) -> dict[str, Any]:
     if raw is None:
         raise ManifestError(f"{path} is Parquet, but no manifest of this package")
     try:
-        described = json.loads(raw)
-    except (ValueError, RecursionError) as error:
+        described = jsontext.mapping(raw)
+    except ValueError as error:
         raise ManifestError(f"{path} does not describe itself as manifests do: {error}") from error
-    if not isinstance(described, dict):
-        raise ManifestError(f"{path} does not describe itself as manifests do: no object")
     if described.get("schema_version") != SCHEMA_VERSION:
         raise ManifestError(
             f"{path} has schema version {described.get('schema_version')}, this package reads {SCHEMA_VERSION}"

@@ -1,7 +1,7 @@
 """Features of the processor that may change a result's last bits: recorded in manifests, compared where frames differ.
 
-`benchmarks/bit_exactness.py` shows which results depend on which feature. On x86-64 processors with AVX2 all results
-are the same; on others, OpenCV's filters of floats round differently.
+`tests/test_bit_exactness.py` renders again without vector instructions. On x86-64 processors with AVX2 all results are
+the same; on others, OpenCV's filters of floats round differently.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
 
-from perturbations.base.hub import missing_weights
+from perturbations.base.checkpoints import missing_weights
 from perturbations.models.registry import Canary, Model, library
 from perturbations.text import tables
 from perturbations.text.tokens import core
@@ -100,7 +100,7 @@ def bert(name: str = _BERT) -> Fill:
     import torch
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-    from perturbations.base.hub import pretrained
+    from perturbations.base.checkpoints import pretrained
     from perturbations.models.registry import load
 
     tokenizer = pretrained(AutoTokenizer, name)

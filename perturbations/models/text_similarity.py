@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations.base import storage
+from perturbations.base.checkpoints import missing_weights
 from perturbations.base.errors import BackendError
-from perturbations.base.hub import missing_weights
 from perturbations.models.registry import Canary, Model, library
 from perturbations.text.tokens import encodable
 
@@ -218,7 +218,7 @@ def mpnet(name: str = _MPNET) -> SentenceEncoder:
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    from perturbations.base.hub import pretrained
+    from perturbations.base.checkpoints import pretrained
 
     tokenizer = pretrained(AutoTokenizer, name)
     model = pretrained(AutoModel, name).eval()

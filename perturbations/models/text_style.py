@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from perturbations.base.hub import missing_weights
+from perturbations.base.checkpoints import missing_weights
 from perturbations.models.registry import Canary, Model, library
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Generator = np.random.Generator
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from perturbations.base.hub import Seq2Seq
+    from perturbations.base.checkpoints import Seq2Seq
 
     Styler = Callable[[str, str, Generator], str]
 
@@ -61,7 +61,7 @@ def t5(names: Mapping[str, str] | None = None, adequacy: str = ADEQUACY) -> Styl
     import numpy as np
     from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
 
-    from perturbations.base.hub import pretrained
+    from perturbations.base.checkpoints import pretrained
     from perturbations.base.rng import seeded_globals
 
     @cache

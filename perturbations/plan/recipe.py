@@ -75,13 +75,11 @@ def _default_backends() -> configuration.Backends:
     return configuration.Backends()
 
 
-def storage_of(wanted: configuration.Storage) -> Storage:
+def storage_of(wanted: configuration.StorageSettings) -> Storage:
     """The configured storage tier, with the encoder settings of its profile."""
-    from perturbations.config import sections as configuration
-
-    if isinstance(wanted, configuration.VideoStorage):
+    if wanted.tier == "video":
         return stored_video(wanted.profile)
-    return StoredFrames(num_frames=wanted.num_frames) if isinstance(wanted, configuration.FramesStorage) else Unstored()
+    return StoredFrames(num_frames=wanted.num_frames) if wanted.tier == "frames" else Unstored()
 
 
 # --- recipes ----------------------------------------------------------------------------------------------------------

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +22,7 @@ from perturbations.cli.arguments import Commands, add_command
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    text = "check config.yaml, clips, models and disk space of a run, before it is started"
+    text = "before a run: whether it can succeed, by config.yaml, clips, models and disk space"
     parser = add_command(commands, "check", _check, text)
     parser.add_argument("targets", nargs="*", default=["all"], help="targets of snakemake; the default is the demo")
     text = "a further file over config.yaml, as for snakemake; may be given several times"
@@ -67,6 +69,12 @@ class _Planned:
     jobs: list[tuple[str, dict[str, str]]]
 
 
+def _message(printed: str) -> str:
+    """The user's mistake in what Snakemake prints, without the rule and the traceback around it."""
+    mistake = re.search(r"WorkflowError:\n(.*?)(?:\nWildcards:|\nTraceback|\Z)", printed, re.DOTALL)
+    return textwrap.dedent(mistake[1]).strip() if mistake else f"Snakemake cannot plan this run:\n{printed.strip()}"
+
+
 def _planned(targets: Sequence[str], configfiles: Sequence[Path]) -> _Planned:
     """The real plan of a run. Raises `ConfigError` with Snakemake's message where it cannot plan."""
     here = any(Path(name).is_file() for name in ("Snakefile", "workflow/Snakefile"))
@@ -79,7 +87,7 @@ def _planned(targets: Sequence[str], configfiles: Sequence[Path]) -> _Planned:
         environment = {**os.environ, console.PLAN_VARIABLE: str(record)}
         done = subprocess.run([*command, "--", *targets], env=environment, capture_output=True, text=True)
         if done.returncode:
-            raise ConfigError(done.stderr.strip() or "Snakemake could not plan this run")
+            raise ConfigError(_message(done.stdout + done.stderr))
         entries = [json.loads(line) for line in record.read_text("utf-8").splitlines()] if record.exists() else []
     return _Planned(
         [entry for entry in entries if isinstance(entry, str)],

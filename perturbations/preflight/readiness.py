@@ -91,7 +91,7 @@ def _of_role(role: str, settings: Strict) -> Iterator[str]:
 
 def _of_encoders(config: configuration.Config, wanted: Wanted) -> Iterator[str]:
     """Encoders that jobs need and that PyAV's libraries, or the ffmpeg program, lack."""
-    if isinstance(config.storage, configuration.VideoStorage) and wanted.videos:
+    if config.storage.tier == "video" and wanted.videos:
         encoder = PROFILES[config.storage.profile].codec
         if not _has_encoder(encoder):
             yield f"storage.profile: PyAV has no encoder {encoder}: `pip install --force-reinstall av` brings a wheel"

@@ -153,7 +153,7 @@ class Stored:
 def stored(config: configuration.Config, wanted: Wanted, surveyed: dict[str, Collection]) -> Stored:
     """What a run's jobs make of perturbed clips; `surveyed` has their collections."""
     storage = config.storage
-    tier = storage.profile if isinstance(storage, configuration.VideoStorage) else storage.tier
+    tier = storage.profile if storage.tier == "video" else storage.tier
     resolved = recipe.storage_of(storage)
     frames = resolved.num_frames if isinstance(resolved, recipe.StoredFrames) else None
     looks = {name: _look_of(config, name, surveyed[name]) for name in {job.collection for job in wanted.videos}}

@@ -1,4 +1,4 @@
-"""The commands that draw pictures and pages of corpora: preview, corpus-page."""
+"""The command that draws contact sheets: preview."""
 
 from __future__ import annotations
 
@@ -20,14 +20,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("-s", "--severities", nargs="+", type=int, default=[1, 2, 3, 4, 5])
     parser.add_argument("--item", help="which item of the manifest; default: the first complete one")
     add_realization(parser)
-
-    parser = add_command(
-        commands, "corpus-page", _corpus_page, "write the page of a corpus: counts, failures, distortion, crops"
-    )
-    parser.add_argument(
-        "videos", type=Path, metavar="MANIFEST", help="a manifest of videos; quarantine.parquet beside it"
-    )
-    parser.add_argument("-o", "--output", type=Path, help="the page, .html; default: corpus.html beside the manifest")
 
 
 def _preview(options: argparse.Namespace) -> int:
@@ -56,13 +48,4 @@ def _preview(options: argparse.Namespace) -> int:
             variant=options.variant,
         )
     print(options.output)
-    return 0
-
-
-def _corpus_page(options: argparse.Namespace) -> int:
-    from perturbations.report import corpus
-
-    output = options.output or options.videos.with_name("corpus.html")
-    corpus.write(options.videos, output)
-    print(output)
     return 0

@@ -121,7 +121,9 @@ def _facts(path: Path, rows: Sequence[VideoRow], about: Mapping[str, object]) ->
         stored = ", ".join(sorted({row.storage for row in rows}))
         # As the card counts: a clip that failed before it was perturbed has no row here.
         wanted = listed.listed * listed.scenarios if listed else len(rows)
-        facts.append(f"{len(complete):,} of {wanted:,} videos complete, {shown.size(total)} in all; severities {severities}.")
+        facts.append(
+            f"{len(complete):,} of {wanted:,} videos complete, {shown.size(total)} in all; severities {severities}."
+        )
         facts.append(f"Variant {variants}; seed {rows[0].seed}; storage {stored}{_loss(complete)}.")
     else:
         facts.append("No clip could be perturbed.")

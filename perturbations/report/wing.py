@@ -4,7 +4,8 @@ from perturbations.base.wings import Wing
 
 WING = Wing(
     summary="pictures and pages of corpora",
-    commands={"check, repair and use a corpus": ("command",)},
+    commands={"use what a run made": ("command",)},
+    jobs=("jobs",),
     rules=("report",),
     offers={"corpus_files": "files:CORPUS_FILES"},
 )

@@ -1,4 +1,4 @@
-"""The commands that show how far a run is, what it did, and what it may try again: status, summary, retry."""
+"""The commands that show how far a run is, and let it try again what failed: status, retry."""
 
 from __future__ import annotations
 
@@ -6,23 +6,18 @@ import argparse
 from pathlib import Path
 
 from perturbations.base import shown
-from perturbations.base.errors import ConfigError
 from perturbations.cli.arguments import Commands, add_command
 
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "status", _status, "show how far the run in this folder is")
+    text = "during or after a run: how far it is, how much time is left, what failed"
+    parser = add_command(commands, "status", _status, text)
     parser.add_argument("--json", action="store_true", help="print a JSON document, for programs")
+    parser.add_argument("--failures", action="store_true", help="print what failed only; nothing where nothing did")
 
-    parser = add_command(
-        commands, "summary", _summary, "print what the run in this folder made, and write a page of it"
-    )
-    parser.add_argument("-o", "--output", type=Path, help="the page, .html; default: manifests/run.html")
-
-    parser = add_command(
-        commands, "retry", _retry, "let the next run process quarantined items, or deleted files, again"
-    )
+    text = "after failures: let the next run process quarantined items, or deleted files, again"
+    parser = add_command(commands, "retry", _retry, text)
     parser.add_argument("--dataset", nargs="+", default=[], help="only items of these datasets")
     parser.add_argument(
         "--suite", nargs="+", default=[], help="only items of these suites, and their sources and analyses"
@@ -55,6 +50,9 @@ def _status(options: argparse.Namespace) -> int:
         from dataclasses import asdict
 
         print(json.dumps(asdict(current), indent=2))
+    elif options.failures:
+        if failures := status_text.failures(current):
+            print(failures)
     else:
         print(status_text.text(current))
         names = {stage.dataset.partition("/")[0] for stage in current.stages}
@@ -73,18 +71,6 @@ def _configured(path: Path, otherwise: set[str]) -> set[str]:
     except ConfigError:
         return otherwise
     return {str(name) for name in datasets} if isinstance(datasets, dict) else otherwise
-
-
-def _summary(options: argparse.Namespace) -> int:
-    from perturbations.report import summary
-
-    collected = summary.collect(Path())
-    if collected.status.run is None and not collected.status.stages:
-        raise ConfigError("nothing was planned here yet: run it in the folder in which the workflow runs")
-    page = options.output or summary.PAGE
-    summary.write(page, collected)
-    print(summary.text(collected, page))
-    return 0
 
 
 def _retry(options: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from perturbations.base import shown
 from perturbations.base.console import duration
@@ -19,26 +19,35 @@ def text(status: Status) -> str:
     if not status.stages:
         return "Nothing was planned here yet: `snakemake --list-target-rules` lists what there is to make."
     lines = [_heading(status), *table([_HEAD, *map(_row, status.stages)])]
+    return "\n".join([*lines, *(line for part in _failed(status) for line in ("", *part))])
+
+
+def failures(status: Status) -> str:
+    """What failed; an empty text where nothing did."""
+    return "\n".join(line for part in _failed(status) for line in part)
+
+
+def _failed(status: Status) -> Iterator[list[str]]:
     if status.failures:
         count = sum(failure.count for failure in status.failures)
-        lines += ["", f"{count:,} quarantined or missing, by reason; `perturb retry` lets the next run try them again:"]
-        lines += [failure_line(failure) for failure in status.failures[:_MOST_FAILURES]]
+        lines = [f"{count:,} quarantined or missing, by reason; `perturb retry` lets the next run try them again:"]
+        lines += [_failure_line(failure) for failure in status.failures[:_MOST_FAILURES]]
         if len(status.failures) > _MOST_FAILURES:
             lines.append(f"  and {len(status.failures) - _MOST_FAILURES} more reasons")
+        yield lines
     if status.run and status.run.failed:
-        lines += ["", f"{plural(len(status.run.failed), 'failed job')}; finished clips are kept:"]
-        lines += failed_jobs(status.run.failed)
-    return "\n".join(lines)
+        lines = [f"{_plural(len(status.run.failed), 'failed job')}; finished clips are kept:"]
+        yield [*lines, *_failed_jobs(status.run.failed)]
 
 
-def plural(number: int, noun: str) -> str:
+def _plural(number: int, noun: str) -> str:
     """A number with its noun."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def failed_jobs(jobs: Sequence[FailedJob]) -> list[str]:
+def _failed_jobs(jobs: Sequence[FailedJob]) -> list[str]:
     """A line per failed job; only the first are listed."""
-    lines = [f"  {job.rule}: {short(job.reason)} ({shown.line(job.log)})" for job in jobs[:_MOST_JOBS]]
+    lines = [f"  {job.rule}: {_short(job.reason)} ({shown.line(job.log)})" for job in jobs[:_MOST_JOBS]]
     return [*lines, f"  and {len(jobs) - _MOST_JOBS} more"] if len(jobs) > _MOST_JOBS else lines
 
 
@@ -62,10 +71,10 @@ def _heading(status: Status) -> str:
     if run.steps:
         parts.append(f"{run.steps_done:,} of {run.steps:,} steps")
     if run.failed:
-        parts.append(plural(len(run.failed), "failed job"))
+        parts.append(_plural(len(run.failed), "failed job"))
     if not run.running:
         return ", ".join(["The last run has ended", *parts]) + "."
-    parts.append(f"{plural(status.jobs, 'job')} on clips")
+    parts.append(f"{_plural(status.jobs, 'job')} on clips")
     if status.seconds_left is not None and status.jobs:
         parts.append(f"about {duration(status.seconds_left)} left for clips")
     if run.age_s > 600:
@@ -94,15 +103,15 @@ def _row(stage: Stage) -> list[str]:
     ]
 
 
-def failure_line(failure: Failure) -> str:
+def _failure_line(failure: Failure) -> str:
     """A reason with the number of its items and the first of them."""
     where = " ".join(filter(None, (failure.dataset, failure.suite, failure.stage)))
     items = ", ".join(map(repr, failure.items))
     more = ", ..." if failure.count > len(failure.items) else ""
-    return shown.line(f"  {failure.count:,} x {where}: {short(failure.reason)} ({items}{more})")
+    return shown.line(f"  {failure.count:,} x {where}: {_short(failure.reason)} ({items}{more})")
 
 
-def short(reason: str) -> str:
+def _short(reason: str) -> str:
     """A reason on one line, cut where it is long."""
     line = shown.line(" ".join(reason.split()))
     return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."

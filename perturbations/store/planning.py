@@ -192,9 +192,6 @@ def _written(path: Path, fields: dict[str, Any]) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        fields = jsontext.parse(path.read_bytes())
+        return jsontext.mapping(path.read_bytes())
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: a job without shared folder needs the plan, which is not here: {error}") from None
-    if not isinstance(fields, dict):
-        raise ConfigError(f"{path} holds no plan")
-    return fields

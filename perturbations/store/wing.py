@@ -4,7 +4,7 @@ from perturbations.base.wings import Wing
 
 WING = Wing(
     summary="runs in an object store",
-    commands={"check, repair and use a corpus": ("command",)},
+    commands={"use what a run made": ("command",)},
     jobs=("jobs",),
     rules=("store",),
     offers={"pack": "packs:write_beside", "unpack": "packs:unpack_brought"},

@@ -2,7 +2,7 @@
 
 A word's probability is that of its class after the class of the word before, times that of the word in its class. The
 most frequent words are classes of their own; others share one by their ending. The counts are those of the glosses and
-examples of WordNet 3.0 (`benchmarks/fluency_table.py`). It notices unknown words and function words in odd places; it
+examples of WordNet 3.0 (`docs/fluency_table.py`). It notices unknown words and function words in odd places; it
 knows nothing of sense.
 """
 

@@ -32,6 +32,6 @@ rule calibration:
         "solving severities of even distortion on {wildcards.dataset}"
     shell:
         command(
-            "perturb calibrate --sources {input.sources:q} --perturbations {params.perturbations:q} --variants {params.variants:q}"
+            "perturb rule calibrate --sources {input.sources:q} --perturbations {params.perturbations:q} --variants {params.variants:q}"
             " --seed {params.seed:q} --output {output.table:q} --picture {output.picture:q} --report {output.report:q} 2> {log:q}"
         )

@@ -8,16 +8,14 @@ from functools import cache
 from pathlib import Path
 
 from snakemake.logging import logger
-from snakemake.settings.types import DeploymentMethod, ExecMode
+from snakemake.settings.types import DeploymentMethod
 
 from perturbations.base import console
 
-# A dry run prints a table of jobs per rule, with -p every job. A run also prints how much time is left.
+# A dry run prints a table of jobs per rule, with -p every job.
 if workflow.output_settings.dryrun and not workflow.output_settings.printshellcmds:
     console.summarize(logger)
     print("Jobs per rule; -n -p lists every job.", file=sys.stderr)
-elif workflow.exec_mode == ExecMode.DEFAULT:
-    logger.addHandler(console.Estimate())
 
 
 wildcard_constraints:
@@ -145,15 +143,15 @@ def own_rules():
     return list(rules._rules.items())
 
 
-def summarize_run():
-    """Print the summary of the run that ends, and write its page. Whatever happens here changes nothing of the run."""
+def list_failures():
+    """At the run's end, list what failed. Whatever happens here changes nothing of the run."""
     if IN_STORE:
         say(f"Results are in {STORE_PREFIX}; `perturb fetch {STORE_PREFIX}` brings them here.")
         return
-    if PREFIX.parts:
-        say(f"In {PREFIX}:")
-    words = [sys.executable, "-m", "perturbations", "summary", "--output", str(SUMMARY)]
-    subprocess.run(words, stdout=sys.stderr, check=False, cwd=CONFIG.at(""))
+    words = [sys.executable, "-m", "perturbations", "status", "--failures"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=CONFIG.at(""))
+    if done.stdout:
+        say(f"In {PREFIX}:\n{done.stdout}" if PREFIX.parts else done.stdout)
 
 
 def shards_of(wildcards):

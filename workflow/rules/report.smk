@@ -55,7 +55,7 @@ rule corpus_page:
     message:
         "writing the page of {wildcards.suite} on {wildcards.dataset}"
     shell:
-        command("perturb corpus-page {input.videos:q} --output {output:q} 2> {log:q}")
+        command("perturb rule corpus-page {input.videos:q} --output {output:q} 2> {log:q}")
 
 
 rule main_object_preview:

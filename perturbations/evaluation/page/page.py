@@ -67,7 +67,7 @@ def write(
         sections.provenance(frame, results),
     ]
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("perturbations.report", "."),
+        loader=jinja2.PackageLoader("perturbations.evaluation.page", "."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=False,

@@ -32,13 +32,6 @@ def first_captions(path: Path, names: Mapping[str, str]) -> dict[str, dict[str, 
     return scenarios
 
 
-def _object(line: str) -> dict[str, object]:
-    value = jsontext.parse(line)
-    if not isinstance(value, dict):
-        raise ValueError("a line is no object")
-    return value
-
-
 def split_order(path: Path) -> list[str]:
     """The ids of a test split, as its file lists them.
 
@@ -48,7 +41,7 @@ def split_order(path: Path) -> list[str]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             if path.suffix == ".jsonl":
-                ids = [str(_object(line)["clip_id"]) for line in file if line.strip()]
+                ids = [str(jsontext.mapping(line)["clip_id"]) for line in file if line.strip()]
             else:
                 text = file.read()
                 first = text.partition("\n")[0].strip()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations import __version__
-from perturbations.base import storage
+from perturbations.base import jsontext, storage
 from perturbations.exports.writing import folder
 from perturbations.exports.writing.columns import CaptionColumns, ClipColumns, Columns, PairColumns
 from perturbations.exports.writing.hubfiles import METADATA, VIDEOS, Written
@@ -81,8 +81,7 @@ def write(request: Request, written: Written) -> None:
 
 
 def _title(request: Request) -> str:
-    marker = json.loads((request.output / folder.MARKER).read_text(encoding="utf-8"))
-    return str(marker["corpus"])
+    return str(jsontext.mapping((request.output / folder.MARKER).read_bytes())["corpus"])
 
 
 def _file_set(name: str, description: str, form: str, *patterns: str) -> dict[str, Any]:

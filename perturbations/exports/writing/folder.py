@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from perturbations import __version__
-from perturbations.base import shown, storage
+from perturbations.base import jsontext, shown, storage
 from perturbations.base.errors import ManifestError, OutputError
 from perturbations.exports.writing.filenames import for_spreadsheets
 from perturbations.manifest import files, locations
@@ -107,10 +107,9 @@ def _check_place(output: Path, manifest: Path, folders: Iterable[Path]) -> None:
 
 def _read(marker: Path) -> dict[str, object] | None:
     try:
-        described = json.loads(marker.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return jsontext.mapping(marker.read_bytes())
+    except (OSError, ValueError):
         return None
-    return described if isinstance(described, dict) else None
 
 
 def prune(output: Path, kept: Collection[Path]) -> None:

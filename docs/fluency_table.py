@@ -1,6 +1,6 @@
 """Counts for `perturbations.text.fluency`: words and pairs of classes in WordNet's glosses and examples.
 
-python benchmarks/fluency_table.py perturbations/text/data
+python docs/fluency_table.py perturbations/text/data
 """
 
 from __future__ import annotations
