@@ -84,6 +84,7 @@ def _index(suites: Sequence[Suite]) -> str:
         "- The variant *released* follows the authors' code, bugs included: it produced the published tables. *paper* "
         "follows the text. Pictures show the suite's first variant, which is the default. `variant` in `config.yaml` "
         "chooses.",
+        "- A parameter has one number per severity.",
         "- A kernel's *version* is part of every recipe. It is raised when its results change.",
         "- Where a model or another corpus is needed, pictures show the `offline` backend. [Reproduce a paper's "
         "table](../how-to/reproduce-a-table.md) describes the models of the papers.",
@@ -113,8 +114,8 @@ def _page(suite: Suite) -> str:
             f"To perturb one file: `perturb video in.mp4 out.mp4 -p {video[0].key} -s 3`. "
             f"[The catalogue]({INDEX}) lists all suites and explains how to read this page.",
             "",
-            "| perturbation | category | effect | changes | draw | distortion grows |",
-            "|---|---|---|---|---|---|",
+            "| perturbation | effect | changes | draw | distortion grows |",
+            "|---|---|---|---|---|",
         ]
         lines += [_summary(entry) for entry in video]
         lines.append("")
@@ -140,7 +141,7 @@ _METHODS = {"pixel": "frames", "temporal": "order of frames", "codec": "stored s
 def _summary(entry: Perturbation) -> str:
     changes = _METHODS[entry.method] if entry.damage is None else "sent stream"
     grows = "yes" if entry.monotonic else "not at every step"
-    return f"| [{entry.name}](#{entry.name}) | {entry.level} | {entry.summary} | {changes} | {entry.draw} | {grows} |"
+    return f"| [{entry.name}](#{entry.name}) | {entry.summary} | {changes} | {entry.draw} | {grows} |"
 
 
 def _section(entry: Perturbation, *, with_source: bool) -> list[str]:
@@ -162,7 +163,6 @@ def _section(entry: Perturbation, *, with_source: bool) -> list[str]:
         f"![{entry.name}: clean and severities {_span(entry)}]({picture_path(entry)})",
         "",
         *_table(entry),
-        "",
         *(f"- **{name}:** {text}" for name, text in says),
         "",
     ]
@@ -177,26 +177,21 @@ def _span(entry: Perturbation) -> str:
 
 
 def _table(entry: Perturbation) -> list[str]:
-    """One row per parameter and one column per severity; two rows where the variants differ."""
-    head = ["severity", *map(str, entry.severities)]
+    """One line per parameter, with its value per severity; a line per variant where the variants differ."""
     rows = []
     forms = {form.variant: dict(_rows_of(form.by_severity)) for form in entry.forms()}
     for name in dict.fromkeys(name for parameters in forms.values() for name in parameters):
         by_variant = {variant: parameters[name] for variant, parameters in forms.items() if name in parameters}
         values = list(by_variant.values())
         if len(values) == len(forms) and all(value == values[0] for value in values):
-            rows.append([f"`{name}`", *values[0]])
+            rows.append((f"`{name}`", values[0]))
         else:
-            rows += [[f"`{name}`, {variant}", *numbers] for variant, numbers in by_variant.items()]
-    return [_line(head), "|" + "---|" * len(head), *map(_line, rows)]
+            rows += [(f"`{name}`, {variant}", numbers) for variant, numbers in by_variant.items()]
+    return [f"- {name}: {' '.join(numbers)}" for name, numbers in rows]
 
 
 def _rows_of(table: Sequence[Parameters]) -> list[tuple[str, list[str]]]:
     return [(name, [_number(parameters[name]) for parameters in table]) for name in table[0]]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _number(value: object) -> str:

@@ -60,9 +60,9 @@ def section_of(entry: Perturbation) -> str:
 
 def cells(section: str, name: str, variant: str) -> list[str | float]:
     """A parameter's row, of the variant where the variants differ."""
-    rows = dict(line.strip("| ").split(" | ", 1) for line in section.splitlines() if line.startswith("| `"))
+    rows = dict(line.removeprefix("- ").split(": ", 1) for line in section.splitlines() if line.startswith("- `"))
     row = rows.get(f"`{name}`, {variant}") or rows[f"`{name}`"]
-    return [as_number(cell) for cell in row.split(" | ")]
+    return [as_number(cell) for cell in row.split()]
 
 
 def as_number(cell: str) -> str | float:
