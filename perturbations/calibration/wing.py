@@ -7,6 +7,6 @@ WING = Wing(
     jobs=("jobs",),
     targets="targets:menu",
     rules=("calibration",),
-    offers={"solved": "table:parameters"},
+    offers={"places": "layout:PLACES", "solved": "table:parameters"},
     files=("docs/explanation/calibration.md", "docs/explanation/calibration.png"),
 )

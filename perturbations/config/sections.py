@@ -27,6 +27,7 @@ from perturbations.config.storage import StorageSettings as StorageSettings
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
+from perturbations.manifest import layout
 from perturbations.suites import registry
 from perturbations.suites.bounds import SEEDS
 
@@ -253,7 +254,7 @@ class _Config(Strict):
 
     def calibration_of(self, dataset: str, suite: str) -> Path:
         """Where the table lies that a calibrated suite takes its numbers from."""
-        return self.suites[suite].calibration or self.at(f"manifests/{dataset}/calibration.json")
+        return self.suites[suite].calibration or self.at(layout.at("calibration_table", dataset=dataset))
 
     def donors_of(self, dataset: str) -> str:
         """The dataset whose clips are inserted into those of `dataset`."""

@@ -15,9 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from perturbations.base.errors import ConfigError, cut
-
-TOP = ("work", "manifests", "corpora")
-"""The folders in which all lies that runs make."""
+from perturbations.manifest.layout import TOP as TOP
 
 _PROBE = "/probe"
 

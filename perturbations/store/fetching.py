@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, short
 from perturbations.base.progress import logged
-from perturbations.manifest import locations
+from perturbations.manifest import layout, locations
 from perturbations.store import packs
 
 _COLUMNS = ("path", "source_path")
-_MANIFESTS, _WORK = "manifests", "work"
+_MANIFESTS, _WORK = layout.MANIFESTS, layout.WORK
 _KEPT = (".parquet", ".jsonl", ".txt")
 _ABOUT = ("work/logs/", "work/benchmarks/")
 _AT_ONCE = 16

@@ -20,12 +20,12 @@ from typing import IO
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, short
 from perturbations.datasets.listing import VIDEO_EXTENSIONS
-from perturbations.manifest import locations
+from perturbations.manifest import layout, locations
 from perturbations.plan.listed import ListedClip
 
 log = logging.getLogger("perturbations")
 
-_OWN = ("corpora", "work")
+_OWN = (layout.CORPORA, layout.WORK)
 """The folders whose files are the workflow's."""
 
 
@@ -65,7 +65,7 @@ def write_originals(pack: Path, clips: Iterable[ListedClip]) -> None:
 
 def unpack_brought() -> None:
     """Unpack what Snakemake brought to this job: the packs below `work`, here. Raises `ManifestError`."""
-    for pack in sorted(Path("work").glob("**/*.tar")):
+    for pack in sorted(Path(layout.WORK).glob("**/*.tar")):
         if storage.is_leftover(pack):
             continue
         try:
