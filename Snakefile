@@ -6,13 +6,12 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
-from perturbations.errors import PerturbationError
-from perturbations.plan import captions, composed, composed_paths, config_file, evaluation
-from perturbations.plan import evaluation_paths, evaluation_sizes, model_files, paths, places
-from perturbations.plan import config as configuration
-from perturbations.plan import preflight as preflight_jobs
-from perturbations.plan import recipe, sharding, store, targets, workplace
-from perturbations.system import limits, project, shown
+from perturbations.base import limits, project, shown, wings
+from perturbations.base.errors import PerturbationError
+from perturbations.config import file as config_file
+from perturbations.config import places
+from perturbations.config import sections as configuration
+from perturbations.plan import captions, paths, recipe, sharding, targets, workplace
 
 min_version("9.0")
 
@@ -50,16 +49,19 @@ report: "workflow/report/description.rst"
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/store.smk"
+
+
+# Of the wings that are there; first the store's, which replaces functions of common.smk.
+for RULES in sorted(wings.rules(), key=lambda name: name != "store"):
+
+    include: f"workflow/rules/{RULES}.smk"
+
+
 include: "workflow/rules/sources.smk"
 include: "workflow/rules/captions.smk"
 include: "workflow/rules/analyses.smk"
-include: "workflow/rules/calibration.smk"
 include: "workflow/rules/videos.smk"
 include: "workflow/rules/manifests.smk"
-include: "workflow/rules/evaluation.smk"
-include: "workflow/rules/composed.smk"
-include: "workflow/rules/report.smk"
 
 
 onstart:

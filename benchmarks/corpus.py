@@ -19,14 +19,15 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from perturbations.base import storage
+from perturbations.config import sections as config
 from perturbations.engine import shards
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS
 from perturbations.media import program
-from perturbations.plan import config, recipe
+from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
-from perturbations.system import storage
 
 PEER_S = {
     "gaussian_noise": (0.46, 0.45),

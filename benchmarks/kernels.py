@@ -28,7 +28,7 @@ import cv2
 import numpy as np
 from scipy import ndimage
 
-from perturbations import rng
+from perturbations.base import rng
 from perturbations.suites import registry
 from perturbations.video import digital, weather
 

@@ -20,15 +20,16 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 
+from perturbations.base import storage
 from perturbations.cli.main import main
+from perturbations.config import sections as config
 from perturbations.engine import pipeline, shards
 from perturbations.guides.registry import AnalysisRecipe
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
-from perturbations.plan import captions, config, recipe
+from perturbations.plan import captions, recipe
 from perturbations.plan.listed import ListedCaption, ListedClip
 from perturbations.suites import registry
-from perturbations.system import storage
 
 TIERS = ("video/high", "frames/5", "recipe")
 ANALYSES = ("motion", "main_object", "embedding")

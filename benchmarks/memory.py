@@ -17,11 +17,12 @@ from pathlib import Path
 
 import psutil
 
+from perturbations.config import sections as config
 from perturbations.engine import shards
 from perturbations.manifest import files
 from perturbations.manifest.kinds import COMPLETE, SOURCES, VIDEOS, CompleteSource
 from perturbations.media import program
-from perturbations.plan import config, recipe
+from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
 

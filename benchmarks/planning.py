@@ -53,7 +53,8 @@ def write_dataset(folder: Path, captions: int, videos: int, present: bool) -> No
 
 def measure(kind: str, folder: Path) -> None:
     """In the child: plan, and print what it took."""
-    from perturbations.plan import config, sharding
+    from perturbations.config import sections as config
+    from perturbations.plan import sharding
 
     parsed = config.parse({"datasets": {"d": dataset_in(folder)}, "suites": {"mlvp": {}}})
     before = time.process_time()
@@ -84,8 +85,9 @@ def dry_run(folder: Path, target: str) -> tuple[float, int]:
 
 def make_everything(folder: Path, suite: str) -> None:
     """In the child: write empty files in place of all results, in the order of work, so that nothing is left to do."""
+    from perturbations.config import sections as config
     from perturbations.guides import registry as guides
-    from perturbations.plan import config, paths, targets
+    from perturbations.plan import paths, targets
 
     parsed = config.parse({"datasets": {"d": dataset_in(folder)}, "suites": {suite: {}}})
     shards = paths.plan(parsed, "d").shards

@@ -47,17 +47,16 @@ import numpy as np
 from kernels import KEEP_MEMORY, scene, size
 from plain_suite_kernels import ORDERS, PLAIN, PREPARED
 
-from perturbations import rng
+from perturbations.base import rng, storage
+from perturbations.base.progress import no_tick
 from perturbations.engine import rendering, shards
 from perturbations.engine.source import source_of
 from perturbations.media import encoding, program
 from perturbations.media.clip import Frame, Timing
 from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
-from perturbations.progress import no_tick
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
-from perturbations.system import storage
 from perturbations.video import procedural_styles, style
 
 Apply = Callable[[np.ndarray, int], np.ndarray]

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perturbations import rng
+from perturbations.base import rng
 from perturbations.captions.distance import bleu4, meteor
 from perturbations.captions.pipeline import perturb_captions
 from perturbations.models import registry as models

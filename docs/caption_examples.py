@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from perturbations.captions import corpus
+from perturbations.captions.caption_page import described
 from perturbations.plan import captions
 from perturbations.plan.listed import ListedCaption
-from perturbations.report.caption_page import described
 from perturbations.suites import registry
 from perturbations.text import tables
 

@@ -21,14 +21,14 @@ import caption_examples
 import catalogue_pages
 import rooms
 
-from perturbations.backbones import registry as backbones
+from perturbations.base import storage
+from perturbations.base.errors import BackendError
+from perturbations.config import sections as config
 from perturbations.datasets import registry as datasets
-from perturbations.errors import BackendError
+from perturbations.evaluation.backbones import registry as backbones
 from perturbations.models import registry as models
-from perturbations.plan import config
 from perturbations.suites import registry as suites
 from perturbations.suites.registry import Suite, resolve
-from perturbations.system import storage
 from perturbations.tta.methods import registry as methods
 
 PROJECT = Path(__file__).parents[1]

@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perturbations.api import list_perturbations, open_clip, perturb, perturb_text
-    from perturbations.loading.corpus import Corpus
-    from perturbations.loading.transform import Transform
+    from perturbations.api.corpus import Corpus
+    from perturbations.api.functions import list_perturbations, open_clip, perturb, perturb_text
+    from perturbations.api.transform import Transform
+    from perturbations.base.project import snakefile
     from perturbations.manifest.files import read_captions, read_manifest
-    from perturbations.system.project import snakefile
 
 __version__ = "0.1.0"
 __all__ = [

@@ -13,8 +13,9 @@ from typing import Any
 import av
 import numpy as np
 
+from perturbations.base import storage
+from perturbations.base.errors import MediaError
 from perturbations.engine import shards, supervise
-from perturbations.errors import MediaError
 from perturbations.guides.registry import Known
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource, TextRow, VideoRow
 from perturbations.media import decoding, encoding, probing, program
@@ -22,7 +23,6 @@ from perturbations.media.clip import Clip, Frame, Image, Timing
 from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
-from perturbations.system import storage
 
 WIDTH, HEIGHT, FRAMES = 64, 48, 12
 RATE = Fraction(25)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from perturbations.system import storage
+from perturbations.base import storage
 
 
 def undecoded(library: ModuleType, data: Any, column: str = "video") -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ _IMPORTED = {
     "snakemake": ("snakemake.cli", "perturbations.plan"),
     "perturb": (*_JOBS, "perturbations.report.preview", "perturbations.verify", "jinja2"),
     "texts": (*_JOBS, "perturbations.captions", "perturbations.text", "textblob"),
-    "models": (*_JOBS, "perturbations.evaluation", "perturbations.tta", "perturbations.backbones", _CLIP),
+    "models": (*_JOBS, "perturbations.evaluation", "perturbations.tta", "perturbations.evaluation.backbones", _CLIP),
 }
 """The modules, and those of rooms, that the process behind a name imports; torch takes 4 CPU s, NLTK 2."""
 
@@ -114,7 +114,7 @@ def _serve(name: str, listener: socket.socket, parent: int, python: str) -> None
         if place.startswith("perturbations") or place == _CLIP:
             for module in pkgutil.iter_modules(getattr(room, "__path__", [])):
                 importlib.import_module(f"{place}.{module.name}")
-    assert name != "perturb" or "pandas" not in sys.modules, "jobs start without pandas (perturbations/system/arrow.py)"
+    assert name != "perturb" or "pandas" not in sys.modules, "jobs start without pandas (perturbations/base/arrow.py)"
     signal.signal(signal.SIGCHLD, _forget)
     while _asked(listener, parent):
         connection, _ = listener.accept()

@@ -10,9 +10,9 @@ import pytest
 import tiny_models
 from tiny_models import pictures, torch
 
-from perturbations.errors import ConfigError
+from perturbations.base import storage
+from perturbations.base.errors import ConfigError
 from perturbations.models import adain
-from perturbations.system import storage
 
 CPU: dict[str, Any] = {"device": "cpu", "dtype": "float32"}
 

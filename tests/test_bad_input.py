@@ -33,12 +33,12 @@ from clips import (
     with_cover,
 )
 
+from perturbations.base import storage
+from perturbations.base.errors import MediaError
 from perturbations.engine import shards
 from perturbations.engine.source import source_of
-from perturbations.errors import MediaError
 from perturbations.media import decoding, encoding, framefile
 from perturbations.media.clip import Clip
-from perturbations.system import storage
 
 FASTSTART = (*X264_B, "-movflags", "+faststart")
 LIVE = (*X264, "-live", "1")  # Matroska that does not say how long it is

@@ -15,8 +15,8 @@ import cv2
 import numpy as np
 import pytest
 
-from perturbations import api
 from perturbations.analysis import descriptor, motion
+from perturbations.api import functions as api
 from perturbations.manifest import machine
 from perturbations.suites import registry
 

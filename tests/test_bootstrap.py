@@ -14,13 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 from test_report_page import B32, result
 
-from perturbations import rng
-from perturbations.errors import ManifestError
+from perturbations.base import rng
+from perturbations.base.errors import ManifestError
+from perturbations.evaluation.page import intervals as estimates
+from perturbations.evaluation.page import ranks
+from perturbations.evaluation.page.intervals import CLEAN, Column, Scores, Span, marks, mean_column, spans_of
+from perturbations.evaluation.page.ranks import Ranked
+from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files
-from perturbations.manifest.kinds import RANKS, RESULTS, RankRow, ResultRow
-from perturbations.report import estimates, ranks
-from perturbations.report.estimates import CLEAN, Column, Scores, Span, marks, mean_column, spans_of
-from perturbations.report.ranks import Ranked
 from perturbations.retrieval import composed_recall, draws, interval, resampled_recall, summary_of_ranks
 
 ONLY_CLEAN = Column("clean", ((CLEAN, 1.0),))

@@ -14,15 +14,15 @@ import pytest
 from test_kernels import GUIDES, drawn, perturbed_size, scene
 from text_support import role
 
-from perturbations import bounds
-from perturbations.bounds import Bound, Choice, Range, Several
-from perturbations.errors import ConfigError, MediaError, cut, short
+from perturbations.base import storage
+from perturbations.base.errors import ConfigError, MediaError, cut, short
+from perturbations.config import problems
+from perturbations.config import sections as config
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import Clip, Frame, Timing
-from perturbations.plan import config, problems
-from perturbations.suites import registry
+from perturbations.suites import bounds, registry
+from perturbations.suites.bounds import Bound, Choice, Range, Several
 from perturbations.suites.registry import Perturbation
-from perturbations.system import storage
 
 ENTRIES = [form for entry in registry.perturbations() for form in entry.forms()]
 VISUAL = [entry for entry in ENTRIES if entry.kind == "video"]

@@ -17,17 +17,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_workflow import Project, new_project
 
+from perturbations.base.errors import ConfigError
 from perturbations.calibration import measuring, pages, solver
+from perturbations.calibration import table as calibration_table
 from perturbations.calibration.solver import TARGETS, Point
 from perturbations.cli.main import main
+from perturbations.config import sections as config
 from perturbations.engine import guided, pipeline, shards
 from perturbations.engine.source import Source
-from perturbations.errors import ConfigError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, CompleteSource
-from perturbations.plan import calibration_table, config, paths, recipe
-from perturbations.strengths import Axis, Stages, between
+from perturbations.plan import paths, recipe
 from perturbations.suites import registry
+from perturbations.suites.strengths import Axis, Stages, between
 
 VISUAL = registry.perturbations(kind="video")
 FORMS = [form for entry in VISUAL for form in entry.forms()]

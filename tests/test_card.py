@@ -9,10 +9,10 @@ from typing import Any
 
 import clips
 
+from perturbations.engine import card
 from perturbations.manifest import sets
 from perturbations.manifest.kinds import QUARANTINED, TextRow, VideoRow
 from perturbations.plan import captions, recipe
-from perturbations.report import card
 from perturbations.suites import registry
 
 NUMBERS = "published numbers: "

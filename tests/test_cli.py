@@ -16,13 +16,14 @@ import numpy as np
 import pytest
 from test_pipeline import scene, write_clip
 
+from perturbations.base import storage
 from perturbations.cli.main import main, parser
+from perturbations.config import sections as config
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, VIDEOS
-from perturbations.plan import config, recipe
+from perturbations.plan import recipe
 from perturbations.plan.listed import ListedClip
 from perturbations.suites import registry
-from perturbations.system import storage
 from perturbations.verify import tree
 
 REPOSITORY = Path(__file__).parents[1]

@@ -13,7 +13,7 @@ import tiny_models
 from PIL import Image
 from tiny_models import pictures, torch, transformers
 
-from perturbations.errors import ConfigError
+from perturbations.base.errors import ConfigError
 from perturbations.models import clip
 
 CPU: dict[str, Any] = {"revision": None, "device": "cpu", "dtype": "float32"}

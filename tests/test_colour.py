@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 import perturbations
-from perturbations.arrays import Image
+from perturbations.base import storage
+from perturbations.base.arrays import Image
+from perturbations.base.progress import no_tick
 from perturbations.engine import pipeline, rendering
 from perturbations.engine.source import source_of
 from perturbations.media import encoding, pixels, quality
 from perturbations.media.clip import uniform_indices
 from perturbations.plan import recipe
-from perturbations.progress import no_tick
 from perturbations.suites import registry
-from perturbations.system import storage
 
 FFV1, X264 = ("-c:v", "ffv1"), ("-c:v", "libx264", "-preset", "ultrafast", "-qp", "0")
 FULL = ("-color_range", "pc")

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perturbations.base.errors import AnnotationError
+from perturbations.composed import embeddings as embeddings
+from perturbations.composed.embeddings import CLIPS, TEXTS, of_clips, of_texts
 from perturbations.composed.records import ComposedQuery, PoolClip, Split
-from perturbations.errors import AnnotationError
-from perturbations.evaluation import composed_embeddings as embeddings
-from perturbations.evaluation.composed_embeddings import CLIPS, TEXTS, of_clips, of_texts
 
 NAMES = ["v_0_8", "v_20_28", "v_40_48", "v_20_28"]
 """The second name stands in two rows, as 1,860 of EgoCVR's do."""

@@ -10,11 +10,12 @@ import clips
 import numpy as np
 import pytest
 
+from perturbations.base.errors import ConfigError, ManifestError
+from perturbations.composed import embeddings as composed_embeddings
+from perturbations.composed import encoder as composed_encoder
 from perturbations.composed import official
+from perturbations.composed.encoder import load, sampled, write
 from perturbations.composed.records import ComposedQuery, PoolClip, Split
-from perturbations.errors import ConfigError, ManifestError
-from perturbations.evaluation import composed_embeddings, composed_encoder
-from perturbations.evaluation.composed_encoder import load, sampled, write
 
 CODE = '''
 import numpy as np

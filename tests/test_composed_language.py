@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from perturbations.base.errors import ConfigError
 from perturbations.cli.main import main
 from perturbations.composed import manifests, official
+from perturbations.composed import planning as composed
 from perturbations.composed.language import caption_prompt, instruction_prompt, rewritten, temporal_prompt
 from perturbations.composed.records import ComposedQuery, PoolClip, Split
-from perturbations.errors import ConfigError
+from perturbations.config import sections as configuration
 from perturbations.models import language_model
-from perturbations.plan import composed
-from perturbations.plan import config as configuration
 
 BYTES = [chr(b) for b in (*range(33, 127), *range(161, 173), *range(174, 256))] + [chr(256 + n) for n in range(68)]
 TEMPLATE = (

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from perturbations.base.errors import AnnotationError
 from perturbations.composed import galleries, official
 from perturbations.composed.audit import Audit, audit
 from perturbations.composed.records import ComposedQuery, PoolClip, Split, overlap, same_action
-from perturbations.errors import AnnotationError
 from perturbations.retrieval.composed import chance
 
 HEADER = "video_clip_id,target_clip_ids,video_clip_narration,target_clip_narration,instruction,modified_captions"

@@ -13,15 +13,16 @@ import pytest
 from test_workflow import Project
 
 from perturbations import read_manifest
-from perturbations.composed import manifests
+from perturbations.base.errors import ConfigError, ManifestError
+from perturbations.composed import manifests, sources
+from perturbations.composed import paths as composed_paths
+from perturbations.composed import planning as composed
 from perturbations.composed.galleries import NAMES, gallery
 from perturbations.composed.records import ComposedQuery, PoolClip, Split
-from perturbations.datasets import registry
+from perturbations.config import sections as configuration
 from perturbations.demo import film
-from perturbations.errors import ConfigError, ManifestError
 from perturbations.manifest import files
-from perturbations.plan import composed, composed_paths, items, targets
-from perturbations.plan import config as configuration
+from perturbations.plan import items, targets
 from perturbations.plan.sharding import Plan
 
 EGOCVR_POOL = [("u_0_9", "#C C cuts", "u"), ("u_9_18", "#C C peels", "u"), ("u_20_29", "#C C walks", "u")]
@@ -45,10 +46,10 @@ def parse(dataset: dict[str, Any], **more: Any) -> configuration.Config:
 def split_of(dataset: dict[str, Any]) -> Split:
     config = parse(dataset)
     settings = config.datasets["mine"]
-    adapter = registry.get(settings.adapter)
-    assert adapter.composed is not None
+    source = sources.source_of(settings.adapter)
+    assert source is not None
     listing = items.read("mine", settings, videos=False)
-    return adapter.composed.split(settings, listing, registry.SplitKey(0, "mine"))
+    return source.split(settings, listing, sources.SplitKey(0, "mine"))
 
 
 # --- datasets --------------------------------------------------------------------------------------------------------
@@ -401,14 +402,14 @@ def test_a_strangers_ranges_stay_in_the_pool(text: str, tmp_path: Path) -> None:
 def runner() -> Any:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from perturbations.evaluation import composed_runner
+    from perturbations.composed import runner as composed_runner
 
     return composed_runner
 
 
 def clip_features(*names: str) -> Any:
     """One direction per clip."""
-    from perturbations.evaluation.composed_features import Features
+    from perturbations.composed.features import Features
 
     return Features(names, np.eye(8, dtype=np.float32)[["abcdefgh".index(name) for name in names]])
 
@@ -506,7 +507,7 @@ def test_galleries_that_the_dataset_brings_are_evaluated_first(runner: Any) -> N
 
 
 def test_features_come_back_from_their_file(tmp_path: Path, runner: Any) -> None:
-    from perturbations.evaluation import composed_features
+    from perturbations.composed import features as composed_features
 
     class Backbone:
         sha256 = "sum"

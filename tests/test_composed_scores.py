@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perturbations.base.errors import ConfigError
 from perturbations.cli import common
 from perturbations.cli.main import main
 from perturbations.composed import official
 from perturbations.composed.audit import compare_galleries, compared
 from perturbations.composed.galleries import gallery
 from perturbations.composed.records import ComposedQuery, PoolClip, Split
-from perturbations.errors import ConfigError
-from perturbations.evaluation.composed_scores import Model, Packed, Score, evaluate, settings
-from perturbations.evaluation.composed_table import as_csv, as_text
+from perturbations.composed.scores import Model, Packed, Score, evaluate, settings
+from perturbations.composed.table import as_csv, as_text
 
 POOL = tuple(PoolClip(name=f"v_{n}_{n + 8}", video_id="v", narration=f"narration {n}") for n in range(0, 80, 10))
 QUERIES = (

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from perturbations.errors import ConfigError, short
-from perturbations.plan import config, named_paths
+from perturbations.base.errors import ConfigError, short
+from perturbations.config import named_paths
+from perturbations.config import sections as config
 from perturbations.suites import registry
 
 REPOSITORY = Path(__file__).parents[1]

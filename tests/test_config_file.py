@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from perturbations.errors import ConfigError
-from perturbations.plan import config_file
+from perturbations.base.errors import ConfigError
+from perturbations.config import file as config_file
 
 REPOSITORY = Path(__file__).parents[1]
 PLAIN = "datasets: {demo: {adapter: demo}}\nsuites: {mlvp: {}}\n"

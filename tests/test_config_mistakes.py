@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
-from perturbations.errors import ConfigError
-from perturbations.plan import config, config_file, places, recipe
+from perturbations.base.errors import ConfigError
+from perturbations.config import file as config_file
+from perturbations.config import places
+from perturbations.config import sections as config
+from perturbations.plan import recipe
 
 REPOSITORY = Path(__file__).parents[1]
 

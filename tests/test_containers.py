@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from clips import MPEG4, RATE, VP9, X264_B, decoded, ffmpeg, has_encoder, make
 
-from perturbations.errors import MediaError
+from perturbations.base.errors import MediaError
 from perturbations.media import probing
 from perturbations.media.containers import structure
 

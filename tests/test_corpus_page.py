@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from test_pipeline import scene, write_clip
 
+from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.engine import shards
-from perturbations.errors import ManifestError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QUARANTINE, VIDEOS, QuarantineRow, VideoRow
 from perturbations.plan import recipe

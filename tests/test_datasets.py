@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations.annotations import listing as listings
-from perturbations.annotations.listing import Caption, Rejected
+from perturbations.base.errors import AnnotationError, ConfigError
+from perturbations.datasets import listing as listings
 from perturbations.datasets import lsmdc
+from perturbations.datasets.listing import Caption, Rejected
 from perturbations.datasets.registry import Dataset
-from perturbations.errors import AnnotationError, ConfigError
 from perturbations.plan import items as reading
 
 

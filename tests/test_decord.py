@@ -34,14 +34,14 @@ from clips import (
 from needs import decord as needs_decord
 
 from perturbations import open_clip
-from perturbations.errors import BackendError, ManifestError, MediaError
+from perturbations.base import storage
+from perturbations.base.errors import BackendError, ManifestError, MediaError
 from perturbations.evaluation import backbone, galleries, queries
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import decoding, decord_reader, encoding
 from perturbations.media.clip import Clip, Image, Timing, uniform_indices
 from perturbations.plan import recipe
 from perturbations.suites import registry
-from perturbations.system import storage
 
 STREAMS = [entry.key for entry in registry.perturbations(kind="video") if entry.method == "codec"]
 

@@ -18,9 +18,9 @@ import yaml
 import hatch_build
 import perturbations
 from perturbations import read_manifest
+from perturbations.base import project
 from perturbations.cli.main import main
-from perturbations.plan import config as configuration
-from perturbations.system import project
+from perturbations.config import sections as configuration
 
 REPOSITORY = Path(__file__).parents[1]
 TINY = {

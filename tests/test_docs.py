@@ -12,7 +12,7 @@ import pytest
 import rooms
 
 import perturbations
-from perturbations import errors
+from perturbations.base import errors
 from perturbations.suites import registry
 
 ROOT = Path(__file__).parents[1]

@@ -15,22 +15,16 @@ import pytest
 from test_workflow import IDS, Project, new_project
 
 from perturbations import read_manifest
+from perturbations.base.errors import ConfigError, ManifestError
+from perturbations.config import sections as config
 from perturbations.engine import rows as manifest_rows
-from perturbations.errors import ConfigError, ManifestError
+from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation.pictures import Picture
+from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files
-from perturbations.manifest.kinds import (
-    RANKS,
-    RESULTS,
-    CaptionRow,
-    CompleteSource,
-    RankRow,
-    ResultRow,
-    SourceRow,
-    TextRow,
-)
-from perturbations.manifest.pictures import Picture
+from perturbations.manifest.kinds import CaptionRow, CompleteSource, SourceRow, TextRow
 from perturbations.plan import captions as caption_recipes
-from perturbations.plan import config, evaluation, recipe
+from perturbations.plan import recipe
 from perturbations.suites import registry
 
 torch = pytest.importorskip("torch")
@@ -449,7 +443,7 @@ def test_results_say_whose_severities_they_have(changed: dict[str, str], severit
 
 
 def test_an_evaluation_without_a_complete_clip_stops_with_one_message() -> None:
-    from perturbations.cli.rules_evaluation import _check_any_complete
+    from perturbations.evaluation.jobs import _check_any_complete
 
     rows = [SourceRow(dataset="d", split="test", item_id=name, status="quarantined", error="x") for name in "ab"]
     with pytest.raises(ManifestError, match=r"s\.parquet has no complete clip: all 2 are quarantined or missing"):

@@ -18,8 +18,9 @@ from test_evaluation import CAPTIONS, job, parsed
 
 from perturbations import tta
 from perturbations.evaluation import backbone, galleries, queries, runner
-from perturbations.manifest.kinds import CompleteSource, ResultRow
-from perturbations.plan import evaluation
+from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation.rows import ResultRow
+from perturbations.manifest.kinds import CompleteSource
 from perturbations.tta.methods.registry import methods
 
 METHODS = tuple(name for name, entry in methods().items() if not entry.needs_bank)

@@ -21,9 +21,9 @@ import tiny_models
 from test_evaluation import CAPTIONS, job, run
 from tta_models import tiny_clip
 
-from perturbations.backbones import registry
-from perturbations.errors import ConfigError
+from perturbations.base.errors import ConfigError
 from perturbations.evaluation import backbone, openai_names, processors
+from perturbations.evaluation.backbones import registry
 from perturbations.manifest.kinds import CompleteSource
 from perturbations.tta import towers
 

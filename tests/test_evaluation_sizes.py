@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from perturbations.plan import config, evaluation, evaluation_sizes
+from perturbations.config import sections as config
+from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation import sizes as evaluation_sizes
 from perturbations.plan.sharding import Plan
 
 V2T, T2V = ("v2t", "clean", "clean"), ("t2v", "clean", "clean")

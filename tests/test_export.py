@@ -17,13 +17,13 @@ from PIL import Image
 torch = pytest.importorskip("torch")
 
 from perturbations import open_clip, read_manifest
+from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.engine import rows as manifest_rows
 from perturbations.engine import shards
-from perturbations.errors import ManifestError
-from perturbations.exporting import filenames
-from perturbations.exporting.records import Request
 from perturbations.exports import vtr_tta
+from perturbations.exports.writing import filenames
+from perturbations.exports.writing.records import Request
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, SOURCES, TEXTS, VIDEOS, CompleteSource, SourceRow, TextRow
 from perturbations.plan import captions, recipe

@@ -9,13 +9,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.composed import manifests, official
 from perturbations.composed.audit import compare_galleries
 from perturbations.composed.galleries import gallery
 from perturbations.composed.records import ComposedQuery, PoolClip, Rows, Split
-from perturbations.errors import ConfigError, ManifestError
-from perturbations.exporting.records import Request
 from perturbations.exports import composed, registry
+from perturbations.exports.writing.records import Request
 
 POOL = tuple(
     PoolClip(name=f"v_{n}_{n + 8}", video_id="v", narration=f'says "{n}", then\nleaves', start_s=n, end_s=n + 8.0)

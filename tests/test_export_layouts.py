@@ -20,16 +20,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_corpus import ITEMS
 
+from perturbations.base import storage
+from perturbations.base.errors import ManifestError, OutputError
 from perturbations.cli.main import main
-from perturbations.errors import ManifestError, OutputError
-from perturbations.exporting import folder, layout, shardfiles
-from perturbations.exporting.records import Request
 from perturbations.exports import registry
+from perturbations.exports.writing import folder, layout, shardfiles
+from perturbations.exports.writing.records import Request
 from perturbations.manifest import files
 from perturbations.manifest.kinds import MIXES, QRELS, SOURCES, TEXTS, VIDEOS, MixRow, VideoRow
 from perturbations.plan import recipe
 from perturbations.suites import registry as suites
-from perturbations.system import storage
 from perturbations.verify import run
 
 FORMATS = ["hub", "webdataset", "mteb", "croissant"]

@@ -21,11 +21,11 @@ import pytest
 import small_corpus
 from export_readers import loaded_tasks, undecoded
 
+from perturbations.base import storage
 from perturbations.cli.main import main
-from perturbations.exporting import folder, layout
+from perturbations.exports.writing import folder, layout
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, MULTIMODAL, SOURCES, TEXTS, VIDEOS, CaptionRow
-from perturbations.system import storage
 
 FORMATS = ["hub", "webdataset", "mteb", "croissant"]
 IDS = ["a b", "../../etc/passwd", "видео/片/🎬", "x" * 300, "nul\0", "=1+1"]
@@ -175,7 +175,7 @@ def test_a_refused_export_leaves_no_new_folder_and_keeps_an_empty_one(made: Path
 KILLED = """
 import os, signal, sys
 from perturbations.cli.main import main
-from perturbations.system import storage
+from perturbations.base import storage
 
 left, own = int(sys.argv[1]), os.getpid()
 replace = os.replace

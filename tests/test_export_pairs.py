@@ -20,13 +20,13 @@ from export_readers import Searcher, known_scores, loaded_tasks, undecoded
 from small_corpus import ITEMS
 
 from perturbations import retrieval
+from perturbations.base import storage
+from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
-from perturbations.errors import ManifestError
-from perturbations.exporting.records import Exported, Request
 from perturbations.exports import registry
+from perturbations.exports.writing.records import Exported, Request
 from perturbations.manifest import files
 from perturbations.manifest.kinds import MULTIMODAL, MultimodalRow
-from perturbations.system import storage
 
 FORMATS = ["hub", "webdataset", "mteb", "croissant"]
 REJECTED = "c1"

@@ -22,12 +22,12 @@ from export_readers import Searcher, known_scores, loaded_tasks, undecoded
 from small_corpus import ITEMS
 
 from perturbations import open_clip, read_manifest, retrieval
+from perturbations.base import storage
 from perturbations.cli.main import main
-from perturbations.exporting.records import Request
 from perturbations.exports import registry
+from perturbations.exports.writing.records import Request
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import QUARANTINE, QuarantineRow
-from perturbations.system import storage
 
 FORMATS = ["hub", "webdataset", "mteb", "croissant"]
 PLACES = {

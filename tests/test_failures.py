@@ -18,14 +18,14 @@ import pytest
 from clips import HEIGHT, TIMING, WIDTH, make, noise, source_row, timed
 from waiting import PATIENCE_S, is_gone, wait_for
 
+from perturbations.base import locking, processes
+from perturbations.base.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
 from perturbations.engine import shards, supervise
-from perturbations.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import probing, program
 from perturbations.media.clip import Frame
 from perturbations.plan import recipe
 from perturbations.suites import registry
-from perturbations.system import locking, processes
 
 H264 = {"vcodec": "libx264", "preset": "ultrafast", "pix_fmt": "yuv444p", "threads": 1, "fflags": "+bitexact"}
 
@@ -273,7 +273,7 @@ def test_no_ffmpeg_outlives_its_job_or_its_worker(victim: str) -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from perturbations.system import locking
+from perturbations.base import locking
 
 with locking.one_job(Path(sys.argv[1])):
     print("held", flush=True)

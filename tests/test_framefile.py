@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from perturbations.errors import MediaError
+from perturbations.base.errors import MediaError
 from perturbations.media import framefile
 
 shapes = st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), st.just(3))

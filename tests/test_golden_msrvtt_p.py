@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations.errors import MediaError
+from perturbations.base.errors import MediaError
 from perturbations.video import camera, digital, temporal
 
 LENGTHS = (1, 5, 12, 37, 100, 275)

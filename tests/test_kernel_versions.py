@@ -20,16 +20,17 @@ import clips
 import pytest
 from test_bit_exactness import clip
 
-from perturbations import api
+from perturbations.api import functions as api
+from perturbations.base.errors import BackendError, ToolError
+from perturbations.base.tools import tool_versions
 from perturbations.captions import pipeline
-from perturbations.errors import BackendError, ToolError
+from perturbations.config import sections as config
 from perturbations.guides import registry as guides
 from perturbations.manifest import machine
-from perturbations.plan import config, paths
+from perturbations.plan import paths
 from perturbations.plan.listed import ListedCaption
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
-from perturbations.system.tools import tool_versions
 
 TABLE = Path(__file__).with_name("kernel_versions.json")
 UPDATE = "python tests/test_kernel_versions.py --update"

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from perturbations import rng
+from perturbations.base import rng
 from perturbations.guides import style
 from perturbations.guides.registry import ClipShape
 from perturbations.suites import registry

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perturbations import open_clip
-from perturbations.errors import MediaError
+from perturbations.base import storage
+from perturbations.base.errors import MediaError
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import Clip, uniform_indices
 from perturbations.plan import recipe
-from perturbations.system import storage
 
 HIGH = storage.PROFILES["high"]
 FRAMES = 40

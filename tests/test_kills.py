@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from perturbations.base import storage
 from perturbations.engine.journal import Journal, Measured
-from perturbations.system import storage
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "kills.py"
 FINISHED = Measured(frame_count=3, stored_frames=3)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from perturbations.base import storage
+from perturbations.config import sections as config
 from perturbations.evaluation import results
-from perturbations.plan import config, listed, sharding
+from perturbations.plan import listed, sharding
 from perturbations.plan.listed import ListedCaption
-from perturbations.system import storage
 
 LINE = {"caption_id": "a#0", "item_id": "a", "text": "a dog"}
 

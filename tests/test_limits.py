@@ -16,15 +16,16 @@ import pyarrow as pa
 import pytest
 from clips import MPEG4, VP9, WIDTH, X264, decoded, listed, make, noise
 
+from perturbations.base import limits, storage
+from perturbations.base.errors import ConfigError, MediaError
+from perturbations.base.limits import Limits
 from perturbations.cli.main import main
+from perturbations.config import sections as config
 from perturbations.engine import shards
-from perturbations.errors import ConfigError, MediaError
 from perturbations.guides import frost
 from perturbations.media import decoding, framefile, probing
 from perturbations.media.clip import Clip
-from perturbations.plan import config, recipe
-from perturbations.system import limits, storage
-from perturbations.system.limits import Limits
+from perturbations.plan import recipe
 
 MOST_MIB, MOST_CPU_S = 300, 5  # of a child process, its imports in MiB but not in seconds; to refuse takes a tenth
 CONFIG = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"mlvp": {}}}
@@ -60,7 +61,7 @@ import re, resource, sys
 from pathlib import Path
 from perturbations.media import decoding, framefile, probing
 from perturbations.media.clip import Clip
-from perturbations.errors import MediaError
+from perturbations.base.errors import MediaError
 path, way = Path(sys.argv[1]), sys.argv[2]
 before = resource.getrusage(resource.RUSAGE_SELF)
 try:

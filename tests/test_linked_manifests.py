@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from perturbations import read_manifest
+from perturbations.base.errors import ManifestError
 from perturbations.cli.common import provenance
-from perturbations.errors import ManifestError
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import CAPTIONS, VIDEOS, CaptionRow
 from perturbations.verify import run

@@ -21,8 +21,8 @@ torch = pytest.importorskip("torch")
 
 import perturbations
 from perturbations import Corpus, Transform, open_clip, perturb, read_manifest
-from perturbations.errors import ManifestError, MediaError, UnknownPerturbationError
-from perturbations.loading.torch_data import ClipDataset
+from perturbations.api.torch_data import ClipDataset
+from perturbations.base.errors import ManifestError, MediaError, UnknownPerturbationError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES
 from perturbations.verify import run

@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perturbations import read_manifest
-from perturbations.errors import ManifestError
+from perturbations.base.errors import ManifestError
+from perturbations.evaluation.rows import RANKS, RankRow
 from perturbations.manifest import files, locations, sets
 from perturbations.manifest.columns import columns_of, row_from, values_of
 from perturbations.manifest.kinds import (
@@ -33,7 +34,6 @@ from perturbations.manifest.kinds import (
     QRELS,
     QUARANTINE,
     QUARANTINED,
-    RANKS,
     SOURCE_STORAGE,
     SOURCES,
     TEXTS,
@@ -44,7 +44,6 @@ from perturbations.manifest.kinds import (
     MixRow,
     QrelRow,
     QuarantineRow,
-    RankRow,
     SourceRow,
     VideoRow,
 )

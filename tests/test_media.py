@@ -42,10 +42,10 @@ from clips import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations.errors import MediaError
+from perturbations.base import storage
+from perturbations.base.errors import MediaError
 from perturbations.media import decoding, encoding, pixels, probing, program, quality
 from perturbations.media.clip import Clip, Image, Timing, uniform_indices
-from perturbations.system import storage
 
 ODD = (37, 53)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from perturbations.base import checkpoints
+from perturbations.base.errors import ConfigError, first_line
 from perturbations.cli.main import main
-from perturbations.errors import ConfigError, first_line
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, QUARANTINED, SOURCES, CaptionRow, SourceRow
-from perturbations.system import checkpoints
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations.arrays import uniform_indices
+from perturbations.base.arrays import uniform_indices
 from perturbations.suites import registry
 from perturbations.video import occlusion, temporal, weather
 

@@ -16,9 +16,9 @@ import needs
 import numpy as np
 import pytest
 
-from perturbations.errors import ConfigError
+from perturbations.base import checkpoints
+from perturbations.base.errors import ConfigError
 from perturbations.models import captioner, nouns, owlv2, yolo_world
-from perturbations.system import checkpoints
 
 BYTES = [chr(b) for b in (*range(33, 127), *range(161, 173), *range(174, 256))] + [chr(256 + n) for n in range(68)]
 QWEN_TOKENS = [
@@ -646,7 +646,7 @@ def test_importing_the_backends_imports_no_heavy_library() -> None:
     code = (
         "import sys\n"
         "from perturbations.models import registry\n"
-        "from perturbations.system import checkpoints\n"
+        "from perturbations.base import checkpoints\n"
         "assert registry.models() and registry.roles()\n"
         "heavy = {'numpy', 'cv2', 'torch', 'transformers', 'spacy', 'ultralytics', 'huggingface_hub', 'textblob'}\n"
         "print(heavy & set(sys.modules))"

@@ -15,10 +15,11 @@ import pytest
 import yaml
 
 from perturbations import read_manifest
-from perturbations.errors import ConfigError
-from perturbations.plan import config as configuration
-from perturbations.plan import evaluation_paths, paths, workplace
-from perturbations.plan.places import of_module
+from perturbations.base.errors import ConfigError
+from perturbations.config import sections as configuration
+from perturbations.config.places import of_module
+from perturbations.evaluation import paths as evaluation_paths
+from perturbations.plan import paths, workplace
 
 RULES = Path(__file__).parents[1] / "workflow" / "rules"
 SNAKEFILE = """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from perturbations.engine import packs
-from perturbations.errors import ManifestError
+from perturbations.base.errors import ManifestError
+from perturbations.store import packs
 
 
 def pack_of(member: tarfile.TarInfo) -> io.BytesIO:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from perturbations.errors import ConfigError, ManifestError
-from perturbations.exporting import captions
+from perturbations.base import limits
+from perturbations.base.errors import ConfigError, ManifestError
+from perturbations.exports.writing import captions
 from perturbations.manifest.companions import numbered
-from perturbations.system import limits
 
 DEEP = "[" * 100_000
 

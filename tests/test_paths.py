@@ -12,10 +12,14 @@ from typing import Any
 
 import pytest
 
+from perturbations.base.errors import AnnotationError, ConfigError
 from perturbations.cli import main
-from perturbations.errors import AnnotationError, ConfigError
-from perturbations.plan import config, evaluation, evaluation_paths, listed, paths, recipe, sharding, targets
-from perturbations.plan.config import Config
+from perturbations.config import sections as config
+from perturbations.config.sections import Config
+from perturbations.evaluation import paths as evaluation_paths
+from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation import section
+from perturbations.plan import listed, paths, recipe, sharding, targets
 from perturbations.plan.sharding import Plan
 
 FOLDER = {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}
@@ -570,7 +574,7 @@ def test_a_target_of_both_counts_what_is_combined_and_refuses_nothing(
 
 
 def test_an_adaptation_counts_its_runs(project: Config) -> None:
-    wanted = config.Evaluation(
+    wanted = section.Evaluation(
         methods=("tent", "sar"), seeds=(1, 2), directions=("v2t",)
     )  # no captions: none is skipped
     settings = project.model_copy(update={"evaluation": wanted})

@@ -17,7 +17,8 @@ import pandas as pd
 import pytest
 
 import perturbations
-import perturbations.errors
+import perturbations.base.errors
+from perturbations.base import storage
 from perturbations.engine import pipeline, rendering, shards, supervise
 from perturbations.engine.temporal import fitted
 from perturbations.manifest.columns import values_of
@@ -26,7 +27,6 @@ from perturbations.media import decoding, encoding, probing
 from perturbations.media.clip import Clip, Frame, Timing, uniform_indices
 from perturbations.plan import recipe
 from perturbations.suites import registry
-from perturbations.system import storage
 
 ENTRIES = registry.perturbations(kind="video")
 KEYS = [entry.key for entry in ENTRIES]
@@ -178,7 +178,7 @@ def test_a_clip_of_which_nothing_is_left_is_quarantined(severity: int, tmp_path:
     row = row_of("msrvtt_p/freeze", severity, LOSSLESS, path, tmp_path / "out")
     assert (row.status, row.stage, row.path) == ("quarantined", "video", None)
     assert ("leaves no frame of this clip" if severity == 1 else "2 frames are to be chosen of 1") in row.error
-    with pytest.raises(perturbations.errors.MediaError):
+    with pytest.raises(perturbations.base.errors.MediaError):
         perturbations.perturb(clean, "msrvtt_p/freeze", severity, seed=0, item_id="it", fps=25)
 
 
@@ -262,7 +262,7 @@ def test_a_source_that_changed_is_refused(tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip.mp4", scene(5, 48, 64))
     row = made_row("mlvp/fog", 2, RECIPE, path, tmp_path / "out")
     write_clip(path, scene(5, 48, 64, seed=3))
-    with pytest.raises(perturbations.errors.MediaError, match="its content changed"):
+    with pytest.raises(perturbations.base.errors.MediaError, match="its content changed"):
         perturbations.open_clip(row)
 
 
@@ -327,13 +327,13 @@ def test_a_stored_clip_opens_without_the_columns_that_became_an_index(tmp_path: 
     table = pd.DataFrame([values_of(row)]).set_index(["item_id", "perturbation", "severity"])
     assert np.array_equal(perturbations.open_clip(table.iloc[0]), perturbations.open_clip(row))
     on_demand = table.assign(storage="recipe")
-    with pytest.raises(perturbations.errors.ManifestError, match="lacks the column"):
+    with pytest.raises(perturbations.base.errors.ManifestError, match="lacks the column"):
         perturbations.open_clip(on_demand.iloc[0])
 
 
 def test_open_clip_refuses_a_quarantined_row() -> None:
     row = {"dataset": "data", "split": "", "item_id": "it", "status": "quarantined", "error": "damaged"}
-    with pytest.raises(perturbations.errors.ManifestError, match="'it' is not complete but quarantined: damaged"):
+    with pytest.raises(perturbations.base.errors.ManifestError, match="'it' is not complete but quarantined: damaged"):
         perturbations.open_clip(row)
 
 
@@ -353,9 +353,9 @@ def test_perturb_refuses_what_is_no_clip(frames: Any, message: str) -> None:
 
 def test_perturb_names_what_there_is() -> None:
     frames = np.zeros((1, 8, 8, 3), np.uint8)
-    with pytest.raises(perturbations.errors.UnknownPerturbationError, match="did you mean mlvp/fog"):
+    with pytest.raises(perturbations.base.errors.UnknownPerturbationError, match="did you mean mlvp/fog"):
         perturbations.perturb(frames, "mlvp/fogg", 1, seed=0, item_id="it", fps=25)
-    with pytest.raises(perturbations.errors.UnknownPerturbationError, match="no severity 6"):
+    with pytest.raises(perturbations.base.errors.UnknownPerturbationError, match="no severity 6"):
         perturbations.perturb(frames, "mlvp/fog", 6, seed=0, item_id="it", fps=25)
 
 

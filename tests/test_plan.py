@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations.plan import config, listed, recipe, sharding
+from perturbations.config import sections as config
+from perturbations.plan import listed, recipe, sharding
 from perturbations.plan.listed import ListedCaption, ListedClip, RejectedItem
 
 ids = st.lists(st.text(max_size=6), unique=True, max_size=40)

@@ -14,13 +14,14 @@ import tiny_models
 from test_pipeline import scene
 
 import perturbations
+from perturbations.config import sections as config
 from perturbations.engine import shards
 from perturbations.engine.journal import Analysed
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import Known
 from perturbations.guides.style import StyleGuide
 from perturbations.manifest.kinds import AnalysisRow, CompleteSource
-from perturbations.plan import config, recipe
+from perturbations.plan import recipe
 from perturbations.suites import registry
 
 
@@ -181,7 +182,7 @@ def test_a_missing_model_stops_the_run_at_once(
     gone = {**backends, "embedding": {"backend": "pretrained", "clip": "nobody/nothing"}}
     wanted = of_config(gone, "mlvp/event_insertion", "paper").analysis
     assert wanted is not None
-    with pytest.raises(perturbations.errors.ConfigError, match="hf download nobody/nothing"):
+    with pytest.raises(perturbations.base.errors.ConfigError, match="hf download nobody/nothing"):
         run_analysis(wanted, sources, tmp_path)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from perturbations.errors import OutputError
-from perturbations.system import storage
+from perturbations.base import storage
+from perturbations.base.errors import OutputError
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system reserves no space")

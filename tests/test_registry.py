@@ -12,7 +12,7 @@ import ffmpeg
 import pytest
 
 import perturbations
-from perturbations.errors import UnknownPerturbationError
+from perturbations.base.errors import UnknownPerturbationError
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 

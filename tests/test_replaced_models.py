@@ -12,9 +12,10 @@ import pytest
 from test_workflow import Project, tiny_clip
 
 from perturbations import read_manifest
-from perturbations.plan import config as configuration
-from perturbations.plan import evaluation, model_files
-from perturbations.system import storage
+from perturbations.base import storage
+from perturbations.config import sections as configuration
+from perturbations.evaluation import model_files
+from perturbations.evaluation import planning as evaluation
 
 # --- the hash of a model's files --------------------------------------------------------------------------------------
 

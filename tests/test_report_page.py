@@ -19,19 +19,13 @@ import needs
 import numpy as np
 import pytest
 
-from perturbations.errors import ManifestError
+from perturbations.base.errors import ManifestError
+from perturbations.evaluation.page import page, parts
+from perturbations.evaluation.rows import RESULTS, ResultRow
 from perturbations.manifest import files as manifests
 from perturbations.manifest import sets
 from perturbations.manifest.columns import columns_of
-from perturbations.manifest.kinds import (
-    QUARANTINE,
-    RESULTS,
-    TEXT_STATISTICS,
-    QuarantineRow,
-    ResultRow,
-    TextStatisticsRow,
-)
-from perturbations.report import page, parts
+from perturbations.manifest.kinds import QUARANTINE, TEXT_STATISTICS, QuarantineRow, TextStatisticsRow
 from perturbations.suites import registry
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))

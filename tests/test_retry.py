@@ -9,7 +9,7 @@ import pytest
 from test_workflow import IDS, Project, new_project
 
 from perturbations import read_manifest
-from perturbations.engine import retry
+from perturbations.status import retry
 
 MADE = "corpora/tiny/mlvp"
 

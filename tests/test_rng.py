@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import perturbations
-from perturbations import rng
+from perturbations.base import rng
 
 KEY = (7, "demo", "clip", "mlvp/fog")
 

@@ -9,32 +9,36 @@ from pathlib import Path
 import pytest
 
 import perturbations
+from perturbations.base import wings
 
 PACKAGE = Path(perturbations.__file__).parent
 
 # From the ground up. What stands on one line does not know of each other either.
 FLOORS = [
-    ["errors"],
-    ["arrays", "rng", "progress", "shelf", "bounds", "strengths", "system"],
-    ["kernels"],
+    ["base"],
     ["video", "text", "analysis", "retrieval", "tta"],
-    ["suites", "models", "backbones"],
-    ["media", "manifest", "demo"],
-    ["annotations"],
-    ["composed"],
+    ["suites"],
+    ["models", "media", "manifest"],
     ["datasets", "guides"],
+    ["config"],
     ["plan"],
     ["engine", "captions"],
     ["verify"],
     ["api"],
-    ["loading"],
     ["__init__"],
-    ["exporting"],
-    ["exports", "report", "evaluation", "calibration"],
+    ["exports"],
     ["cli"],
+    [*wings.wings()],
     ["__main__"],
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+OF_WINGS = {
+    Path(file).relative_to("perturbations"): name
+    for name, wing in wings.wings().items()
+    for file in wing.files
+    if file.startswith("perturbations/")
+}
+"""Files outside of a wing that belong to it."""
 
 # What kernels may import beside the standard library: they are pure functions on arrays and strings.
 KERNELS = {
@@ -44,22 +48,9 @@ KERNELS = {
     "retrieval": {"numpy", "pandas", "scipy"},
     "tta": {"numpy", "cv2", "torch"},
 }
-# Snakemake imports these at every start.
-LIGHT = [
-    "errors",
-    "shelf",
-    "bounds",
-    "strengths",
-    "kernels",
-    "system",
-    "suites",
-    "backbones",
-    "annotations",
-    "composed",
-    "datasets",
-    "plan",
-    "guides",
-]
+# Snakemake imports these at every start, and of the wings what plans.
+LIGHT = ["base", "suites", "datasets", "config", "plan", "guides"]
+PLANNING = ("wing.py", "section.py", "planning.py", "paths.py", "targets.py", "rows.py", "sizes.py", "model_files.py")
 
 FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 
@@ -84,7 +75,7 @@ def imported(path: Path, *, at_once: bool = False) -> set[str]:
 
 
 def _named(node: ast.ImportFrom) -> set[str]:
-    """`from perturbations import rng` imports perturbations.rng, `from perturbations import __version__` does not."""
+    """`from perturbations import base` imports perturbations.base, `from perturbations import __version__` not."""
     module = node.module or ""
     if module != "perturbations":
         return {module}
@@ -93,8 +84,9 @@ def _named(node: ast.ImportFrom) -> set[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_imports_go_down_only(path: Path) -> None:
-    room = path.parts[0].removesuffix(".py")
+    room = OF_WINGS.get(path, path.parts[0].removesuffix(".py"))
     ours = {room_of(name) for name in imported(path) if name.split(".")[0] == "perturbations"} - {room}
+    ours -= {*wings.wings()[room].needs} if room in wings.wings() else set()
     wrong = sorted(other for other in ours if FLOOR_OF[other] >= FLOOR_OF[room])
     assert not wrong, f"{path}: `{room}` imports {wrong}, which are not below it"
 
@@ -103,15 +95,19 @@ def test_imports_go_down_only(path: Path) -> None:
 def test_kernels_import_arrays_and_nothing_of_ours(path: Path) -> None:
     room = path.parts[0]
     # A shelf among the kernels finds its files by `shelf`.
-    ours = (f"perturbations.{room}", *(f"perturbations.{name}" for name in ("errors", "arrays", "shelf")))
-    names = {name for name in imported(path) if not name.startswith(ours)}
+    ours = (f"perturbations.{room}", *(f"perturbations.base.{name}" for name in ("errors", "arrays", "shelf")))
+    names = {name for name in imported(path) if not name.startswith(ours) and name != "perturbations.base"}
     assert {name.split(".")[0] for name in names} <= KERNELS[room]
 
 
+_HEAVY = {Path("base", f"{name}.py") for name in ("arrays", "rng", "progress")}
 LIGHT_FILES = [
     path
     for path in FILES
-    if path.parts[0] in LIGHT or path.is_relative_to("tta/methods") or path == Path("tta/__init__.py")
+    if (path.parts[0] in LIGHT and path not in _HEAVY)
+    or path.is_relative_to("tta/methods")
+    or path == Path("tta/__init__.py")
+    or (path.parts[0] in wings.wings() and len(path.parts) == 2 and path.name in PLANNING)
 ]
 
 

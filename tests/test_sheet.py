@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from perturbations.errors import OutputError
+from perturbations.base.errors import OutputError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import ANALYSES, VIDEOS
 from perturbations.report import objects, preview

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 import shelves
 
-from perturbations import shelf
-from perturbations.backbones import registry
-from perturbations.backbones.registry import Backbone
-from perturbations.errors import ConfigError, ShelfError
+from perturbations.base import shelf
+from perturbations.base.errors import ConfigError, ShelfError
+from perturbations.evaluation.backbones import registry
+from perturbations.evaluation.backbones.registry import Backbone
 
 GROUPVIT = '''
 """GroupViT: an image transformer that groups its patches, and CLIP's text transformer."""
 
 from __future__ import annotations
 
-from perturbations.backbones.registry import Backbone
+from perturbations.evaluation.backbones.registry import Backbone
 
 BACKBONE = Backbone(
     name="groupvit",
@@ -65,7 +65,9 @@ transformers.CLIPImageProcessorPil(size=size, crop_size=crop).save_pretrained(fo
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository with one more file on the shelf."""
-    return shelves.copy_with(tmp_path_factory.mktemp("copy"), {"perturbations/backbones/groupvit.py": GROUPVIT})
+    return shelves.copy_with(
+        tmp_path_factory.mktemp("copy"), {"perturbations/evaluation/backbones/groupvit.py": GROUPVIT}
+    )
 
 
 def test_a_folder_of_it_is_checked_and_encodes(copy: Path) -> None:
@@ -94,7 +96,7 @@ def test_the_command_lists_it(copy: Path) -> None:
 
 def test_backbones_are_known_without_torch() -> None:
     program = (
-        "import sys; from perturbations.backbones import registry; registry.backbones();"
+        "import sys; from perturbations.evaluation.backbones import registry; registry.backbones();"
         "print({'torch', 'numpy', 'transformers'} & set(sys.modules))"
     )
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "set()"

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from perturbations.annotations.listing import Collector, Item
-from perturbations.annotations.readers import lines
+from perturbations.datasets.listing import Collector, Item
+from perturbations.datasets.readers import lines
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 
@@ -68,7 +68,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def parsed(copy: Path, settings: dict[str, object]) -> str:
     """What a configuration with one dataset comes to: its settings, or the error."""
     program = (
-        "import sys, json; from perturbations.plan import config; from perturbations.errors import ConfigError\n"
+        "import sys, json; from perturbations.plan import config; from perturbations.base.errors import ConfigError\n"
         "try: print(config.parse({'datasets': {'mine': json.loads(sys.argv[1])}, 'suites': {'mlvp': {}}}).datasets)\n"
         "except ConfigError as error: print(error)"
     )

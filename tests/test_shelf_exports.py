@@ -14,10 +14,10 @@ import clips
 import pytest
 
 import perturbations
-from perturbations.errors import ConfigError
-from perturbations.exporting.records import Exported, Request
+from perturbations.base.errors import ConfigError
 from perturbations.exports import registry
 from perturbations.exports.registry import Export
+from perturbations.exports.writing.records import Exported, Request
 from perturbations.manifest import files
 from perturbations.manifest.kinds import SOURCES, TEXTS
 from perturbations.plan import captions
@@ -30,12 +30,12 @@ FORMAT = '''
 
 import json
 
-from perturbations.exporting.records import Exported, Request
+from perturbations.exports.writing.records import Exported, Request
 from perturbations.exports.registry import Export
 
 
 def write(request: Request) -> Exported:
-    from perturbations.exporting import clips
+    from perturbations.exports.writing import clips
 
     rows = clips.complete(clips.read(request.manifest))
     request.output.mkdir(parents=True, exist_ok=True)

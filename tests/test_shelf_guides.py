@@ -99,8 +99,8 @@ SUITE = '''
 
 from __future__ import annotations
 
-from perturbations.bounds import SHARE
-from perturbations.kernels import Kernel
+from perturbations.suites.bounds import SHARE
+from perturbations.suites.kernels import Kernel
 from perturbations.suites.registry import Paper, Suite, table
 
 
@@ -163,7 +163,7 @@ def test_corpora_arrays_and_verify_know_it(copy: Path) -> None:
 
 def test_a_perturbation_with_an_unknown_guide_is_named(copy: Path) -> None:
     program = (
-        "from perturbations.guides import registry; from perturbations.errors import ShelfError\n"
+        "from perturbations.guides import registry; from perturbations.base.errors import ShelfError\n"
         "try: registry.get('brigthest')\n"
         "except ShelfError as error: print(error)"
     )

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from perturbations import shelf
-from perturbations.errors import ConfigError, ShelfError
+from perturbations.base import shelf
+from perturbations.base.errors import ConfigError, ShelfError
 from perturbations.tta.methods import registry
 
 ROOT = Path(__file__).parents[1]

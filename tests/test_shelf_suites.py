@@ -13,7 +13,7 @@ import yaml
 from shelves import ROOT, copy_with, run
 from test_workflow import tiny_clip
 
-from perturbations.errors import ShelfError
+from perturbations.base.errors import ShelfError
 from perturbations.suites import registry
 
 NOVEL = '''
@@ -21,8 +21,8 @@ NOVEL = '''
 
 from __future__ import annotations
 
-from perturbations import kernels
-from perturbations.bounds import SHARE
+from perturbations.suites import kernels
+from perturbations.suites.bounds import SHARE
 from perturbations.suites.registry import Paper, Suite, table
 
 _PAPER = Paper(suite="novel", video_source="Nobody 2026, Tab. 1", text_source="Nobody 2026, Tab. 2")
@@ -147,7 +147,7 @@ def test_a_file_that_declares_no_suite_is_named(tmp_path: Path) -> None:
     root = copy_with(tmp_path, {"perturbations/suites/empty.py": "SUIT = 1\n"})
     program = (
         "from perturbations.suites import registry;"
-        "from perturbations.errors import ShelfError\n"
+        "from perturbations.base.errors import ShelfError\n"
         "try: registry.suites()\n"
         "except ShelfError as error: print(error)"
     )

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 import perturbations
-from perturbations.errors import ConfigError, ManifestError
+from perturbations.base.errors import ConfigError, ManifestError
+from perturbations.config.sections import Config, parse
+from perturbations.evaluation import paths as evaluation_paths
+from perturbations.evaluation import planning as evaluation
 from perturbations.manifest import skipped
 from perturbations.manifest.skipped import Skipped
 from perturbations.models import registry as models
-from perturbations.plan import captions, evaluation, evaluation_paths, paths, targets
-from perturbations.plan.config import Config, parse
+from perturbations.plan import captions, paths, targets
 from perturbations.suites import registry
 from perturbations.text import scripts
 

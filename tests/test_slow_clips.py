@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from perturbations import perturb
+from perturbations.base.storage import PROFILES
 from perturbations.engine import shards
 from perturbations.engine.source import source_of
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
 from perturbations.plan.listed import ListedClip
-from perturbations.system.storage import PROFILES
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(1, 1800), Fraction(1, 3600)])

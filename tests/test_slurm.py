@@ -19,7 +19,7 @@ from test_workflow import Project
 from waiting import wait_for
 
 from perturbations import read_manifest
-from perturbations.system import storage
+from perturbations.base import storage
 
 PATIENCE_S = 900.0
 CLIPS = 12

@@ -10,9 +10,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from perturbations.errors import ManifestError
-from perturbations.evaluation import composed_features, galleries
-from perturbations.evaluation.composed_features import Features
+from perturbations.base.errors import ManifestError
+from perturbations.composed import features as composed_features
+from perturbations.composed.features import Features
+from perturbations.evaluation import galleries
 from perturbations.tta.gallery import Gallery
 
 

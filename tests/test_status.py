@@ -13,12 +13,16 @@ from typing import Any
 
 import pytest
 
+from perturbations.base import console
 from perturbations.cli.main import main
+from perturbations.config import sections as config
+from perturbations.evaluation import paths as evaluation_paths
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS, CompleteSource, QuarantineRow, SourceRow, VideoRow
-from perturbations.plan import config, evaluation_paths, listed
-from perturbations.report import status, status_files, status_text
-from perturbations.system import console
+from perturbations.plan import listed
+from perturbations.status import files as status_files
+from perturbations.status import status
+from perturbations.status import text as status_text
 
 MEASURED = '{"frame_count":4,"stored_frames":4,"bytes":1000,"sha256":"ab"}\n'
 

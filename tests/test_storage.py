@@ -20,12 +20,12 @@ from clips import HEIGHT, TIMING, WIDTH, cut, make, noise, timed
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perturbations.errors import MediaError, OutputError
+from perturbations.base import storage
+from perturbations.base.errors import MediaError, OutputError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CAPTIONS, CaptionRow
 from perturbations.media import decoding, encoding, framefile, program
 from perturbations.media.clip import Clip, Frame
-from perturbations.system import storage
 
 # --- names -----------------------------------------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ def test_other_system_errors_pass_as_they_are(tmp_path: Path) -> None:
 
 KILLED = """
 import pathlib, signal, sys
-from perturbations.system import storage
+from perturbations.base import storage
 
 with storage.atomic_path(pathlib.Path(sys.argv[1])) as temporary:
     with temporary.open("w") as file:

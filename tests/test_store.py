@@ -21,12 +21,14 @@ from kube_cluster import Cluster
 from test_workflow import Project, tiny_clip
 
 from perturbations import read_manifest
+from perturbations.base import storage
+from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.cli.main import main
-from perturbations.engine import packs
-from perturbations.errors import ConfigError, ManifestError
-from perturbations.plan import config, paths, recipe, sharding, store
+from perturbations.config import sections as config
+from perturbations.plan import paths, recipe, sharding
 from perturbations.plan.listed import ListedClip
-from perturbations.system import storage
+from perturbations.store import packs
+from perturbations.store import planning as store
 
 NAMES = ["corpora/demo/mlvp/fog/1/a b.mp4", "corpora/demo/mlvp/fog/1/%2Eü.mp4", "work/demo/videos/x.mp4"]
 

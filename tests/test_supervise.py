@@ -22,10 +22,10 @@ import numpy as np
 import pytest
 from waiting import PATIENCE_S, is_gone, pause, wait_for
 
-from perturbations import progress
+from perturbations.base import progress
+from perturbations.base.errors import ConfigError, CrashError, ManifestError, MediaError, OutputError, ToolError
 from perturbations.engine import supervise
 from perturbations.engine.supervise import Outcome, Tick
-from perturbations.errors import ConfigError, CrashError, ManifestError, MediaError, OutputError, ToolError
 
 STALL_S = 1.5  # so long that a task which does something does it even on a busy machine
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perturbations import rng
+from perturbations.base import rng
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 from perturbations.video import temporal

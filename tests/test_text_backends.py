@@ -18,7 +18,7 @@ import pytest
 from text_support import GIRL, PERSON, generator, role
 
 import perturbations
-from perturbations.errors import BackendError, ToolError
+from perturbations.base.errors import BackendError, ToolError
 from perturbations.models import registry as models
 from perturbations.models import (
     text_masked_lm,

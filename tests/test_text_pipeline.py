@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from text_support import ENTRIES, GIRL, KEYS, PERSON, generator, kernel, msrvtt, role, youcook2
 
 import perturbations
+from perturbations.base.errors import BackendError, UnknownPerturbationError
+from perturbations.base.rng import seeded_globals
 from perturbations.captions import corpus, gate, pipeline, similarities
 from perturbations.captions.similarities import Similarities
-from perturbations.errors import BackendError, UnknownPerturbationError
 from perturbations.models import registry as models
 from perturbations.plan import captions
 from perturbations.plan.listed import ListedCaption
-from perturbations.rng import seeded_globals
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 from perturbations.text.fluency import fluency_change

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import perturbations
-from perturbations.arrays import Image
+from perturbations.base.arrays import Image
+from perturbations.base.errors import MediaError, ToolError
+from perturbations.base.progress import no_tick
 from perturbations.engine import rendering, shards
-from perturbations.errors import MediaError, ToolError
 from perturbations.media import program, received
 from perturbations.plan import recipe
-from perturbations.progress import no_tick
 from perturbations.suites import registry
 from perturbations.video import rain, transport
 

@@ -8,7 +8,7 @@ import pytest
 from tta_models import model_of, pooling_state, queries_and_gallery, random_texts, random_videos, tiny_clip
 
 from perturbations import tta
-from perturbations.errors import ConfigError
+from perturbations.base.errors import ConfigError
 from perturbations.tta import losses
 from perturbations.tta.methods.dsl import dual_softmax
 from perturbations.tta.methods.qbnorm import querybank_normalized

@@ -10,7 +10,7 @@ import pytest
 from tta_models import pooling_state, queries_and_gallery, tiny_clip
 
 from perturbations import tta
-from perturbations.errors import ConfigError
+from perturbations.base.errors import ConfigError
 from perturbations.evaluation import backbone
 
 torch = pytest.importorskip("torch")

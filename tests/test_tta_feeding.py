@@ -10,8 +10,9 @@ import pytest
 from tta_models import model_of, random_texts, random_videos
 
 from perturbations import tta
-from perturbations.errors import ConfigError
-from perturbations.plan import config, evaluation_paths
+from perturbations.base.errors import ConfigError
+from perturbations.config import sections as config
+from perturbations.evaluation import paths as evaluation_paths
 from perturbations.tta import frames, precision, recording
 from perturbations.tta.methods.registry import methods
 

@@ -19,8 +19,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import faults
 
+from perturbations.base.errors import ManifestError, OutputError
 from perturbations.engine import pipeline
-from perturbations.errors import ManifestError, OutputError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import VIDEOS
 from perturbations.plan import recipe

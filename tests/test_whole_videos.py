@@ -20,12 +20,13 @@ from test_kernels import scene
 from test_workflow import Project
 
 from perturbations import open_clip, perturb, read_manifest
+from perturbations.base.errors import MediaError
+from perturbations.config import sections as config
 from perturbations.engine import rendering, temporal
 from perturbations.engine.source import Cut, cut_of, source_of
-from perturbations.errors import MediaError
 from perturbations.media import decoding
 from perturbations.media.clip import Clip, uniform_indices
-from perturbations.plan import config, recipe, sharding
+from perturbations.plan import recipe, sharding
 from perturbations.suites import registry
 
 NTSC = Fraction(30000, 1001)

@@ -19,10 +19,10 @@ import pytest
 import yaml
 
 from perturbations import read_manifest
+from perturbations.base import storage
 from perturbations.media import encoding
 from perturbations.media.clip import Frame, Timing
 from perturbations.suites import registry
-from perturbations.system import storage
 
 REPOSITORY = Path(__file__).parents[1]
 PROFILES = REPOSITORY / "workflow" / "profiles"

@@ -21,17 +21,18 @@ from test_workflow import Project, tiny_clip
 from text_support import PACKAGES, role
 
 from perturbations import perturb_text, read_captions, read_manifest
+from perturbations.base import shown
+from perturbations.base.errors import BackendError, ManifestError
 from perturbations.captions import corpus, distance
-from perturbations.errors import BackendError, ManifestError
+from perturbations.config import sections as config
+from perturbations.evaluation.page import sections
 from perturbations.manifest import skipped
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import TextStatisticsRow
 from perturbations.manifest.skipped import Skipped
 from perturbations.models import registry as models
-from perturbations.plan import captions, config, listed, sharding
-from perturbations.report import sections
+from perturbations.plan import captions, listed, sharding
 from perturbations.suites import registry
-from perturbations.system import shown
 
 TEXTS = {
     "one": "a little girl does gymnastics",

@@ -9,7 +9,7 @@ from typing import Any
 import needs
 import numpy as np
 
-from perturbations.errors import BackendError
+from perturbations.base.errors import BackendError
 from perturbations.models import registry as models
 from perturbations.plan.listed import ListedCaption
 from perturbations.suites import registry

@@ -279,8 +279,8 @@ def save_nouns(folder: Path) -> Path:
 
 def save_adain(folder: Path, seed: int = 0) -> dict[str, str]:
     """Random networks of AdaIN's own size under the names of the published files: settings of the configuration."""
+    from perturbations.base import storage
     from perturbations.models import adain
-    from perturbations.system import storage
 
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)

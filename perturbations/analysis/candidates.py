@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from perturbations.arrays import Image
+from perturbations.base.arrays import Image
 
 Box = tuple[int, int, int, int]
 Mask = npt.NDArray[np.bool_]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from perturbations.arrays import Image
+from perturbations.base.arrays import Image
 
 _PERCENTILE = 75
 _ANGLE_DECIMALS = 6

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from perturbations.analysis import candidates
 from perturbations.analysis.candidates import Candidate, Choice
 from perturbations.analysis.detections import Detection
-from perturbations.arrays import Image
+from perturbations.base.arrays import Image
 
 Floats = npt.NDArray[np.float32]
 Box = tuple[float, float, float, float]

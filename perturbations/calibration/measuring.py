@@ -7,18 +7,18 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from perturbations.arrays import Image
+from perturbations.base.arrays import Image
+from perturbations.base.errors import ConfigError, MediaError
+from perturbations.base.progress import no_tick
 from perturbations.engine import guided, rendering
 from perturbations.engine.pipeline import MEASURED_FRAMES
 from perturbations.engine.source import Source
 from perturbations.engine.temporal import fitted
-from perturbations.errors import ConfigError, MediaError
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import Analysed, Facts, Known, Work
 from perturbations.media import decoding, quality
 from perturbations.media.clip import Frame, uniform_indices
 from perturbations.plan.recipe import VideoRecipe
-from perturbations.progress import no_tick
 
 
 def known_of(sources: Sequence[Source], recipes: Iterable[VideoRecipe]) -> dict[str, Known]:

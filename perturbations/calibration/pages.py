@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from perturbations.base import shown
+from perturbations.base.storage import atomic_path
 from perturbations.calibration.solver import TOLERANCE, rises
-from perturbations.plan.calibration_table import Table
-from perturbations.system import shown
-from perturbations.system.storage import atomic_path
+from perturbations.calibration.table import Table
 
 _COLUMNS = 8
 _COARSE = 2 * TOLERANCE

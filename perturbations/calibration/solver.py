@@ -16,17 +16,18 @@ import numpy as np
 
 from perturbations import __version__
 from perturbations.analysis import neighbours
+from perturbations.base import records
+from perturbations.base.errors import ConfigError
+from perturbations.base.progress import logged
+from perturbations.calibration import table as calibration_table
 from perturbations.calibration.measuring import Held, known_of
 from perturbations.engine.pipeline import MEASURED_FRAMES
 from perturbations.engine.source import Source, source_of
-from perturbations.errors import ConfigError
 from perturbations.manifest.kinds import CompleteSource
-from perturbations.plan import calibration_table, recipe
+from perturbations.plan import recipe
 from perturbations.plan.recipe import StoredFrames, VideoRecipe
-from perturbations.progress import logged
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
-from perturbations.system import records
 
 METRIC = "ssim"
 TARGETS = (0.9, 0.825, 0.75, 0.675, 0.6)

@@ -14,7 +14,7 @@ from nltk.stem import PorterStemmer
 from nltk.translate.bleu_score import corpus_bleu
 from nltk.translate.meteor_score import single_meteor_score
 
-from perturbations.errors import BackendError
+from perturbations.base.errors import BackendError
 from perturbations.models import registry as models
 
 Pairs = Sequence[tuple[str, str]]

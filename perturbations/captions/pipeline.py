@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from perturbations import rng
+from perturbations.base import rng
+from perturbations.base.errors import UnknownPerturbationError
 from perturbations.captions import gate
 from perturbations.captions.similarities import Similarities
-from perturbations.errors import UnknownPerturbationError
 from perturbations.models import registry as models
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import Parameters

@@ -16,8 +16,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.errors import OutputError
-from perturbations.system import storage
+from perturbations.base import storage
+from perturbations.base.errors import OutputError
 
 DIGITS = 4
 """Similarities are rounded to so many; the rounded value is compared with the threshold and reported."""

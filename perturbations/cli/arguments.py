@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from perturbations.errors import did_you_mean, short
-from perturbations.system.readers import READERS
+from perturbations.base.errors import did_you_mean, short
+from perturbations.base.readers import READERS
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """The object to which subcommands are added."""

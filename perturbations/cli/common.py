@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perturbations import __version__
-from perturbations.errors import ConfigError
-from perturbations.system import project
+from perturbations.base import project
+from perturbations.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from perturbations.manifest.kinds import CompleteSource
@@ -25,8 +25,8 @@ def complete_sources(path: Path) -> list[CompleteSource]:
 
 def provenance(path: Path) -> dict[str, object]:
     """The metadata of every manifest: the root of its paths, and the versions that made it."""
+    from perturbations.base.tools import tool_versions
     from perturbations.manifest import machine
-    from perturbations.system.tools import tool_versions
 
     return {
         "root": _root_from(path.parent),

@@ -13,37 +13,29 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 from perturbations import __version__
+from perturbations.base import arrow, limits, shown, storage, wings
+from perturbations.base.errors import PerturbationError
 from perturbations.cli import printed, rules
 from perturbations.cli.arguments import Command, Group, Parser, add_sections, parsed
-from perturbations.errors import PerturbationError
-from perturbations.system import arrow, limits, shown, storage
 
 _JOBS = {"the workflow": (rules,)}
 
 
 def _sections() -> Mapping[str, Sequence[Group]]:
     """The modules that declare commands, by the sections of `perturb --help`."""
-    from perturbations.cli import (
-        people_check,
-        people_clips,
-        people_composed,
-        people_export,
-        people_fetch,
-        people_init,
-        people_report,
-        people_show,
-        people_status,
-        people_verify,
-    )
+    from perturbations.cli import people_clips, people_export, people_init, people_show, people_verify
 
-    return {
-        "start": (people_init, people_show),
-        "perturb one video": (people_clips,),
-        "before, during and after a run": (people_check, people_status, people_verify),
-        "use what a run made": (people_fetch, people_export, people_report),
-        "composed retrieval, from features": (people_composed,),
-        **_JOBS,
+    sections: dict[str, list[Group]] = {
+        "start": [people_init, people_show],
+        "perturb one video": [people_clips],
+        "before, during and after a run": [],
+        "use what a run made": [people_export],
     }
+    for name, wing in wings.wings().items():
+        for title, modules in wing.commands.items():
+            sections.setdefault(title, []).extend(wings.load(name, module) for module in modules)
+    sections["before, during and after a run"].append(people_verify)
+    return {**{title: modules for title, modules in sections.items() if modules}, **_JOBS}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,10 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         limits.use(limits.parse(options.limits))
         if arguments is None and options.is_job:
             arrow.leave_out_pandas()
-        if storage.STORE_VARIABLE in os.environ:
-            from perturbations.engine import packs
-
-            packs.unpack_brought()
+        if storage.in_store():
+            for unpack in wings.offered("unpack"):
+                unpack()
         return command(options)
     except PerturbationError as error:
         print(f"perturb: {shown.lines(str(error))}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The commands that perturb one clip: video, preview."""
+"""The command that perturbs one clip: video."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perturbations.base.errors import ConfigError, MediaError
 from perturbations.cli.arguments import Commands, add_command
-from perturbations.errors import ConfigError, MediaError
 
 if TYPE_CHECKING:
     from perturbations.manifest.kinds import CompleteSource
@@ -20,21 +20,12 @@ def add(commands: Commands) -> None:
     parser.add_argument("output", type=Path, help="an .mp4")
     parser.add_argument("-p", "--perturbation", required=True, metavar="SUITE/NAME")
     parser.add_argument("-s", "--severity", required=True, type=int)
-    _add_realization(parser)
+    add_realization(parser)
     parser.add_argument("--profile", default="high", choices=("lossless", "high", "compatible", "released"))
 
-    parser = add_command(
-        commands, "preview", _preview, "draw a contact sheet of one clip under perturbations and severities"
-    )
-    parser.add_argument("input", type=Path, help="a video file, a `videos` or a `main_object` manifest")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="the PNG to write")
-    parser.add_argument("-p", "--perturbations", nargs="+", metavar="SUITE/NAME", help="default: all")
-    parser.add_argument("-s", "--severities", nargs="+", type=int, default=[1, 2, 3, 4, 5])
-    parser.add_argument("--item", help="which item of the manifest; default: the first complete one")
-    _add_realization(parser)
 
-
-def _add_realization(parser: argparse.ArgumentParser) -> None:
+def add_realization(parser: argparse.ArgumentParser) -> None:
+    """Add the options that the realization of one clip depends on."""
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dataset", default="", help="part of the realization's key, as in a corpus")
     parser.add_argument("--item-id", help="part of the realization's key; default: the file's name, less its ending")
@@ -66,7 +57,7 @@ def _video(options: argparse.Namespace) -> int:
         storage=recipe.stored_video(options.profile),
         donors="--donors",
     )
-    source = shards.source_with_facts(job_recipe, *_rows_from(options))
+    source = shards.source_with_facts(job_recipe, *rows_from(options))
     measured = pipeline.produce(job_recipe, source, options.output)
     decibel = measured.storage_psnr_db
     lossy = "exact" if decibel == float("inf") else f"{decibel:.1f} dB"
@@ -74,7 +65,7 @@ def _video(options: argparse.Namespace) -> int:
     return 0
 
 
-def _rows_from(options: argparse.Namespace) -> tuple[CompleteSource, list[CompleteSource]]:
+def rows_from(options: argparse.Namespace) -> tuple[CompleteSource, list[CompleteSource]]:
     """The rows of the input and of the donors, as in a sources manifest."""
     item_id = options.item_id if options.item_id is not None else options.input.stem
     return _row_of(options.dataset, options.input, item_id), [
@@ -91,32 +82,3 @@ def _row_of(dataset: str, path: Path, item_id: str) -> CompleteSource:
         return shards.source_row(dataset, listed)
     except MediaError as error:
         raise MediaError(f"{path}: {error}") from error
-
-
-def _preview(options: argparse.Namespace) -> int:
-    from perturbations.manifest import files
-    from perturbations.manifest.kinds import ANALYSES
-    from perturbations.report import objects, preview
-
-    is_manifest = options.input.suffix == ".parquet"
-    if is_manifest and files.kind_of(options.input) == ANALYSES:
-        objects.from_manifest(options.input, options.output, item=options.item)
-    elif is_manifest:
-        preview.from_manifest(
-            options.input,
-            options.output,
-            item=options.item,
-            names=options.perturbations,
-            severities=options.severities,
-        )
-    else:
-        preview.from_video(
-            *_rows_from(options),
-            options.output,
-            names=options.perturbations,
-            severities=options.severities,
-            seed=options.seed,
-            variant=options.variant,
-        )
-    print(options.output)
-    return 0

@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from perturbations.base import shown
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
 from perturbations.cli.common import need_models
-from perturbations.exporting.records import MEGABYTE, Request
 from perturbations.exports import registry
+from perturbations.exports.writing.records import MEGABYTE, Request
 from perturbations.manifest.kind import Kind
-from perturbations.system import shown
 
 
 def add(commands: Commands) -> None:
@@ -45,7 +45,7 @@ def add(commands: Commands) -> None:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from perturbations.exporting import folder
+    from perturbations.exports.writing import folder
     from perturbations.manifest import files
 
     export = registry.get(options.format)
@@ -70,9 +70,9 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _write(export: registry.Export, request: Request, kind: Kind[Any]) -> int:
-    from perturbations.manifest.kinds import COMPOSED_QUERIES, MULTIMODAL, TEXTS
+    from perturbations.manifest.kinds import MULTIMODAL, TEXTS
 
-    if kind == COMPOSED_QUERIES:
+    if kind.name == "composed_queries":  # of a wing
         for path in export.write_splits(request):
             print(f"{path}: {path.stat().st_size:,} bytes")
         return 0

@@ -6,9 +6,9 @@ import argparse
 import shlex
 from pathlib import Path
 
+from perturbations.base import project, shown
+from perturbations.base.errors import ConfigError
 from perturbations.cli.arguments import Commands, add_command
-from perturbations.errors import ConfigError
-from perturbations.system import project, shown
 
 _HEADER = """# What to make. Where it runs (cores, cluster) is a matter of profiles/.
 # Pages named docs/... are pages of the documentation; `perturb --schema` prints its JSON schema, for editors.
@@ -31,8 +31,8 @@ def _folder(word: str) -> Path:
 
 
 def _init(options: argparse.Namespace) -> int:
+    from perturbations.base import storage
     from perturbations.plan import paths
-    from perturbations.system import storage
 
     folder: Path = options.folder
     paths.without_braces("the folder", folder.resolve())

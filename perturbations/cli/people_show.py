@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from perturbations.base import wings
+from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
 from perturbations.cli.arguments import Commands, add_command, add_json
-from perturbations.errors import UnknownPerturbationError, did_you_mean, short
 
 if TYPE_CHECKING:
     from perturbations.suites.registry import Perturbation
 
-_SHELVES = ("methods", "backbones")
-"""What `perturb list` prints beside perturbations: other shelves that config.yaml names things of."""
+
+def _shelves() -> dict[str, Callable[[], list[tuple[str, dict[str, object]]]]]:
+    """What `perturb list` prints beside perturbations: other shelves, whose things config.yaml names."""
+    return {name: described for shelves in wings.offered("shelves") for name, described in shelves.items()}
 
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "list", _list, "list the perturbations, the methods or the backbones, one per line")
-    parser.add_argument("suite", nargs="?", help=f"only this suite; or {' or '.join(_SHELVES)}, of evaluations")
+    parser = add_command(commands, "list", _list, "list the perturbations, or another shelf, one per line")
+    parser.add_argument("suite", nargs="?", help=f"only this suite; or {', '.join(_shelves())}")
     add_json(parser)
 
     parser = add_command(commands, "show", _show, "show one perturbation: its parameters, its source, its kernel")
@@ -31,12 +34,13 @@ def add(commands: Commands) -> None:
 def _list(options: argparse.Namespace) -> int:
     from perturbations.suites import registry
 
-    known = [*registry.suites(), *_SHELVES]
+    shelves = _shelves()
+    known = [*registry.suites(), *shelves]
     if options.suite is not None and options.suite not in known:
         meant = did_you_mean(options.suite, known)
         raise UnknownPerturbationError(f"nothing to list: {short(options.suite)}; known: {', '.join(known)}{meant}")
-    if options.suite in _SHELVES:
-        return _list_shelf(options.suite, as_json=options.json)
+    if options.suite in shelves:
+        return _list_shelf(shelves[options.suite](), as_json=options.json)
     entries = registry.perturbations(options.suite)
     if options.json:
         print(json.dumps([_described(entry) for entry in entries], indent=2))
@@ -49,9 +53,8 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _list_shelf(name: str, *, as_json: bool) -> int:
-    """Print the methods or the backbones of evaluations."""
-    described = _methods() if name == "methods" else _backbones()
+def _list_shelf(described: list[tuple[str, dict[str, object]]], *, as_json: bool) -> int:
+    """Print the things of a shelf, each as its line and as JSON."""
     if as_json:
         print(json.dumps([facts for _, facts in described], indent=2))
         return 0
@@ -59,35 +62,6 @@ def _list_shelf(name: str, *, as_json: bool) -> int:
     for text, facts in described:
         print(f"{facts['name']:{names}}  {facts['title']:{titles}}  {text}")
     return 0
-
-
-def _methods() -> list[tuple[str, dict[str, object]]]:
-    """The line of each adaptation method, and the same as JSON."""
-    from perturbations.tta.methods import registry
-
-    return [
-        (
-            f"{entry.paper}; minimizes {entry.minimizes}",
-            {
-                "name": entry.name,
-                "title": entry.title,
-                "paper": entry.paper,
-                "minimizes": entry.minimizes,
-                "gives": entry.gives,
-                "rates": None if entry.rates is None else entry.rates._asdict(),
-                "needs_bank": entry.needs_bank,
-                "needs_all_queries": entry.needs_all_queries,
-            },
-        )
-        for entry in registry.methods().values()
-    ]
-
-
-def _backbones() -> list[tuple[str, dict[str, object]]]:
-    """The line of each architecture of dual encoders, and the same as JSON."""
-    from perturbations.backbones import registry
-
-    return [(f"{entry.source}; for example {entry.example}", asdict(entry)) for entry in registry.backbones().values()]
 
 
 def _show(options: argparse.Namespace) -> int:

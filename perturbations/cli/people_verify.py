@@ -1,4 +1,4 @@
-"""The commands that verify a corpus and retry its failures: verify, retry."""
+"""The command that verifies a corpus: verify."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perturbations.base import shown
+from perturbations.base.errors import ManifestError
 from perturbations.cli.arguments import Commands, add_command, add_json, add_stall_limit, positive
-from perturbations.errors import ManifestError
-from perturbations.system import shown
 
 if TYPE_CHECKING:
     from perturbations.verify.run import Options, Summary
@@ -34,32 +34,9 @@ def add(commands: Commands) -> None:
     add_json(parser)
     add_stall_limit(parser)
 
-    text = "after failures: let the next run process quarantined items, or deleted files, again"
-    parser = add_command(commands, "retry", _retry, text)
-    parser.add_argument("--dataset", nargs="+", default=[], help="only items of these datasets")
-    parser.add_argument(
-        "--suite", nargs="+", default=[], help="only items of these suites, and their sources and analyses"
-    )
-    parser.add_argument("--item", nargs="+", default=[], help="only these items (for whole videos: the videos' ids)")
-    parser.add_argument(
-        "--stage",
-        nargs="+",
-        default=[],
-        choices=("source", "analysis", "video"),
-        help="only items that failed at these stages",
-    )
-    parser.add_argument(
-        "--files",
-        action="store_true",
-        help="instead of quarantined items: those whose file is missing or has another size",
-    )
-    parser.add_argument(
-        "-n", "--dry-run", action="store_true", help="only print the items that would be processed again"
-    )
-
 
 def _verify(options: argparse.Namespace) -> int:
-    from perturbations.exporting.folder import MARKER
+    from perturbations.exports.writing.folder import MARKER
     from perturbations.verify import run
 
     if exports := [path for path in options.paths if (path / MARKER).is_file()]:
@@ -130,20 +107,3 @@ def _print_findings(paths: Sequence[Path], settings: Options) -> int:
             "or of others. Nothing reads them; delete those that you do not need."
         )
     return problems
-
-
-def _retry(options: argparse.Namespace) -> int:
-    from perturbations.engine import retry
-
-    selection = retry.Selection(options.dataset, options.suite, options.stage, options.item)
-    rows = retry.find_files(Path(), selection) if options.files else retry.find(Path(), selection)
-    for row in rows:
-        print(f"  {shown.line(str(row))}")
-    if not options.dry_run:
-        retry.forget(Path(), rows)
-    parts = len({row.part for row in rows})
-    what = "files" if options.files else "quarantined rows"
-    print(f"{len(rows)} {what} in {parts} parts {'would be' if options.dry_run else 'will be'} processed again")
-    if rows and not options.dry_run:
-        print("Now run snakemake: finished items are kept.")
-    return 0

@@ -21,7 +21,7 @@ def add(parser: Parser) -> None:
 
 class _Schema(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from perturbations.plan import config
+        from perturbations.config import sections as config
 
         print(config.json_schema(), end="")
         parser.exit()

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from perturbations.cli import (
-    rules_calibration,
-    rules_captions,
-    rules_clips,
-    rules_composed,
-    rules_evaluation,
-    rules_manifests,
-)
+from perturbations.base import wings
+from perturbations.cli import rules_captions, rules_clips, rules_manifests
 from perturbations.cli.arguments import Commands
 
 _TEXT = "what the workflow's rules call, one job each; nobody needs to type these"
@@ -20,5 +14,8 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser("rule", help=_TEXT, description=f"{_TEXT[:1].upper()}{_TEXT[1:]}.")
     parser.set_defaults(is_job=True)
     of_rules = parser.add_subparsers(metavar="COMMAND", required=True)
-    for group in (rules_clips, rules_captions, rules_calibration, rules_manifests, rules_evaluation, rules_composed):
+    for group in (rules_clips, rules_captions, rules_manifests):
         group.add(of_rules)
+    for name, wing in wings.wings().items():
+        for module in wing.jobs:
+            wings.load(name, module).add(of_rules)

@@ -96,11 +96,11 @@ def _reject_captions(options: argparse.Namespace) -> int:
 
 
 def _texts(options: argparse.Namespace) -> int:
+    from perturbations.base.progress import logged
     from perturbations.captions import corpus
     from perturbations.manifest import files
     from perturbations.manifest.kinds import TEXTS
     from perturbations.plan import listed, recipe
-    from perturbations.progress import logged
 
     lines = listed.read(options.captions, listed.ListedCaption)
     rows = corpus.run(recipe.parse_text(options.recipe), options.dataset, lines, options.similarities)
@@ -109,14 +109,13 @@ def _texts(options: argparse.Namespace) -> int:
 
 
 def _merge_texts(options: argparse.Namespace) -> int:
-    from perturbations.captions import corpus
-    from perturbations.engine import merging
+    from perturbations.base import storage
+    from perturbations.base.progress import logged
+    from perturbations.captions import caption_page, corpus
+    from perturbations.engine import card, merging
     from perturbations.manifest import files, skipped
     from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS
     from perturbations.plan.listed import RejectedItem, read
-    from perturbations.progress import logged
-    from perturbations.report import caption_page, card
-    from perturbations.system import storage
 
     rejected = read(options.rejected, RejectedItem) if options.rejected else []
     rows, listed = merging.texts(options.dataset, options.captions, options.parts, options.recipes, len(rejected))
@@ -133,10 +132,10 @@ def _merge_texts(options: argparse.Namespace) -> int:
 
 
 def _combine(options: argparse.Namespace) -> int:
+    from perturbations.engine import card
     from perturbations.manifest import files, sets, skipped
     from perturbations.manifest.kinds import MULTIMODAL, TEXTS, VIDEOS
     from perturbations.plan import mixes
-    from perturbations.report import card
     from perturbations.suites import registry
 
     videos = sets.read_part(options.videos, VIDEOS)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perturbations.base import wings
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit
 from perturbations.cli.common import complete_sources
 
 if TYPE_CHECKING:
     from perturbations.manifest.kinds import AnalysisRow
-    from perturbations.plan.listed import ListedClip
 
 
 def add(commands: Commands) -> None:
@@ -22,10 +23,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--demo", action="store_true", help="draw the demo's clips first")
     parser.add_argument("--output", type=Path, required=True)
     add_stall_limit(parser)
-
-    parser = add_command(commands, "pack-clips", _pack_clips, "pack the user's videos of a shard for an object store")
-    parser.add_argument("--listed", type=Path, required=True, help="the shard's list file")
-    parser.add_argument("--output", type=Path, required=True)
 
     parser = add_command(commands, "videos", _videos, "perturb the clips of a shard by one recipe")
     parser.add_argument("--recipe", required=True, help="the recipe's JSON")
@@ -49,52 +46,38 @@ def add(commands: Commands) -> None:
     add_stall_limit(parser)
 
 
-def _pack_clips(options: argparse.Namespace) -> int:
-    from perturbations.engine import packs
-    from perturbations.plan import listed
-
-    packs.write_originals(options.output, listed.read(options.listed, listed.ListedClip))
-    return 0
+def _pack(part: Path, files: Iterable[str | None]) -> None:
+    """Pack the files of a part, in an object store."""
+    for write in wings.offered("pack"):
+        write(part, files)
 
 
 def _sources(options: argparse.Namespace) -> int:
-    from perturbations.engine import packs, shards
+    from perturbations.base.progress import logged
+    from perturbations.engine import shards
     from perturbations.manifest import files
     from perturbations.manifest.kinds import SOURCES
     from perturbations.plan import listed
-    from perturbations.progress import logged
 
     clips = listed.read(options.listed, listed.ListedClip)
     rows = shards.run_sources(
-        options.dataset, clips, stall_limit_s=options.stall_limit, prepare=_draw_demo if options.demo else None
+        options.dataset,
+        clips,
+        stall_limit_s=options.stall_limit,
+        prepare=wings.offered("draw")[0] if options.demo else None,
     )
     files.write_part(options.output, SOURCES, list(logged(rows, len(clips), "clips")))
-    packs.write_beside(options.output, [clip.path for clip in clips] if options.demo else [])
+    _pack(options.output, [clip.path for clip in clips] if options.demo else [])
     return 0
 
 
-def _draw_demo(listed: ListedClip) -> None:
-    from fractions import Fraction
-
-    from perturbations.demo import film
-    from perturbations.media import encoding
-    from perturbations.media.clip import Frame, Timing
-    from perturbations.system import storage
-
-    rate = Fraction(film.FPS)
-    pictures = film.frames(int(listed.item_id.rpartition("-")[2]))
-    frames = (Frame(image, index, index) for index, image in enumerate(pictures))
-    with storage.atomic_path(Path(listed.path)) as temporary:
-        encoding.encode(frames, temporary, storage.PROFILES["compatible"], Timing(1 / rate, rate))
-
-
 def _videos(options: argparse.Namespace) -> int:
-    from perturbations.engine import packs, shards
+    from perturbations.base.progress import logged
+    from perturbations.engine import shards
     from perturbations.guides.registry import Known
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, VIDEOS
     from perturbations.plan import recipe
-    from perturbations.progress import logged
 
     sources = complete_sources(options.sources)
     donors = [] if options.donors is None else sets.read_part(options.donors, ANALYSES)
@@ -112,7 +95,7 @@ def _videos(options: argparse.Namespace) -> int:
     )
     finished = list(logged(rows, len(sources), "clips"))
     files.write_part(options.output, VIDEOS, finished)
-    packs.write_beside(options.output, [row.path for row in finished])
+    _pack(options.output, [row.path for row in finished])
     return 0
 
 
@@ -124,11 +107,11 @@ def _by_item(path: Path | None) -> dict[str, AnalysisRow]:
 
 
 def _analyse(options: argparse.Namespace) -> int:
-    from perturbations.engine import packs, shards
+    from perturbations.base.progress import logged
+    from perturbations.engine import shards
     from perturbations.guides.registry import parse_analysis
     from perturbations.manifest import files
     from perturbations.manifest.kinds import ANALYSES
-    from perturbations.progress import logged
 
     sources = complete_sources(options.sources)
     rows = shards.run_analysis(
@@ -142,5 +125,5 @@ def _analyse(options: argparse.Namespace) -> int:
     )
     finished = list(logged(rows, len(sources), "clips"))
     files.write_part(options.output, ANALYSES, finished)
-    packs.write_beside(options.output, [row.path for row in finished])
+    _pack(options.output, [row.path for row in finished])
     return 0

@@ -1,13 +1,13 @@
-"""The commands of rules that make one manifest of all shards' parts: merge, merge-videos, mix, check, corpus-page."""
+"""The commands of rules that make one manifest of all shards' parts: merge, merge-videos, mix, check."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+from perturbations.base.errors import ManifestError
 from perturbations.cli.arguments import Commands, add_command
 from perturbations.cli.common import provenance
-from perturbations.errors import ManifestError
 
 
 def add(commands: Commands) -> None:
@@ -49,11 +49,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--allowed", type=int, required=True)
     parser.add_argument("--output", type=Path, required=True)
 
-    text = "write the page of a corpus: counts, failures, distortion, crops"
-    parser = add_command(commands, "corpus-page", _corpus_page, text)
-    parser.add_argument("videos", type=Path, help="a manifest of videos; quarantine.parquet beside it")
-    parser.add_argument("-o", "--output", type=Path, help="the page, .html; default: corpus.html beside the manifest")
-
 
 def _merge(options: argparse.Namespace) -> int:
     from perturbations.engine import merging
@@ -71,13 +66,12 @@ def _merge(options: argparse.Namespace) -> int:
 
 
 def _merge_videos(options: argparse.Namespace) -> int:
-    from perturbations.engine import merging
+    from perturbations.base import storage
+    from perturbations.engine import card, merging
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS
     from perturbations.plan import listed
-    from perturbations.report import card
     from perturbations.suites import registry
-    from perturbations.system import storage
 
     sources = sets.read_part(options.sources, SOURCES)
     recipes = listed.read_recipes(options.recipes)
@@ -93,10 +87,10 @@ def _merge_videos(options: argparse.Namespace) -> int:
 
 
 def _mix(options: argparse.Namespace) -> int:
+    from perturbations.engine import card
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import MIXES, SOURCES, VIDEOS
     from perturbations.plan import mixes
-    from perturbations.report import card
 
     videos = sets.read_part(options.videos, VIDEOS)
     sources = sets.read_part(options.sources, SOURCES)
@@ -109,9 +103,9 @@ def _mix(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from perturbations.base import storage
     from perturbations.manifest import sets
     from perturbations.manifest.kinds import QUARANTINE
-    from perturbations.system import storage
 
     rows = sets.read_part(options.quarantine, QUARANTINE)
     # Of an item's rows the first says why.
@@ -132,11 +126,4 @@ def _check(options: argparse.Namespace) -> int:
             f"config.yaml. Full list: {options.quarantine}\n" + "\n".join(lines + rest)
         )
     storage.write_text(options.output, f"{len(failures)} quarantined, {options.allowed} allowed\n")
-    return 0
-
-
-def _corpus_page(options: argparse.Namespace) -> int:
-    from perturbations.report import corpus
-
-    corpus.write(options.videos, options.output or options.videos.with_name("corpus.html"))
     return 0

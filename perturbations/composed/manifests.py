@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from perturbations.base import jsontext
+from perturbations.base.errors import ManifestError
 from perturbations.composed import labels
 from perturbations.composed.audit import audit, compared
 from perturbations.composed.galleries import NAMES as NAMED
 from perturbations.composed.galleries import Gallery, gallery, is_global, ranges, rows_of, summary_of
 from perturbations.composed.records import ComposedQuery, PoolClip, Rows, Split, StoredRows, distinct
-from perturbations.errors import ManifestError
-from perturbations.manifest.composed_rows import ComposedQueryRow, GalleryRow, PoolRow
-from perturbations.manifest.kinds import COMPOSED_QUERIES, GALLERIES, POOL, QRELS, QrelRow
-from perturbations.system import jsontext
+from perturbations.composed.rows import COMPOSED_QUERIES, GALLERIES, POOL, ComposedQueryRow, GalleryRow, PoolRow
+from perturbations.manifest.kinds import QRELS, QrelRow
 
 NAMES = ("queries", "qrels", "galleries", "pool")
 """The manifests of a split, in one folder."""

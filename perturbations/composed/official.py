@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 
-from perturbations.annotations import readers
+from perturbations.base import storage
+from perturbations.base.errors import AnnotationError, short
 from perturbations.composed.records import ComposedQuery, PoolClip, Rows, Split, StoredRows, same_action
-from perturbations.errors import AnnotationError, short
-from perturbations.system import storage
+from perturbations.datasets import readers
 
 ANNOTATIONS, POOL, GALLERIES = "egocvr_annotations.csv", "egocvr_data.csv", "egocvr_annotations_gallery.csv"
 _BLOCK = 6  # distractors of a target, where there are so many

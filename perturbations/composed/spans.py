@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from perturbations.annotations.listing import Item
 from perturbations.composed.builder import build
 from perturbations.composed.instructions import words_of
 from perturbations.composed.records import PoolClip, Split
+from perturbations.datasets.listing import Item
 
 
 def pool_of(items: Sequence[Item]) -> list[PoolClip]:

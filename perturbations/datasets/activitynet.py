@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from perturbations.annotations.listing import VIDEO_EXTENSIONS, Collector, Item
-from perturbations.annotations.readers import checked, json_lines, seconds, whole_json
-from perturbations.datasets.registry import OF_SPANS, Adapter, Dataset, annotations_of
-from perturbations.errors import short
+from perturbations.base.errors import short
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item
+from perturbations.datasets.readers import checked, json_lines, seconds, whole_json
+from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
@@ -48,7 +46,7 @@ def _read_spans(dataset: Dataset, collector: Collector) -> None:
             collector.add(Item(item_id, video, (), texts, start_s, end_s, VIDEO_EXTENSIONS, where=where))
 
 
-def _refusal(dataset: Dataset) -> str | None:
+def _whole(dataset: Dataset) -> str | None:
     if has_spans(dataset):
         return None
     return (
@@ -65,6 +63,6 @@ ADAPTER = Adapter(
     published="4,917 videos with one paragraph each",
     split="val1",
     spans=has_spans,
-    composed=replace(OF_SPANS, refusal=_refusal),
+    whole=_whole,
     read=read,
 )

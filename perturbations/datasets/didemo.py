@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 
 from pydantic import Field
 
-from perturbations.annotations.listing import VIDEO_EXTENSIONS, Collector, Item, Place
-from perturbations.annotations.readers import checked, whole_json
-from perturbations.datasets.registry import OF_SPANS, Adapter, Dataset, annotations_of
-from perturbations.errors import short
+from perturbations.base.errors import short
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item, Place
+from perturbations.datasets.readers import checked, whole_json
+from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 _SEGMENT_S = 5.0
 """Moments are segments of so many seconds; annotators saw 30 s of each video, six of them."""
@@ -95,7 +94,7 @@ def _read_paragraphs(rows: Iterable[tuple[Place, object]], collector: Collector)
         collector.add(Item(item_id, video, files, (paragraph,), where=f"video {video}"))
 
 
-def _refusal(dataset: Dataset) -> str | None:
+def _whole(dataset: Dataset) -> str | None:
     return None if has_moments(dataset) else "its items are whole videos; `moments: true` makes them described moments"
 
 
@@ -107,6 +106,6 @@ ADAPTER = Adapter(
     published="1,004 videos with one paragraph each",
     settings=Didemo,
     spans=has_moments,
-    composed=replace(OF_SPANS, refusal=_refusal),
+    whole=_whole,
     read=read,
 )

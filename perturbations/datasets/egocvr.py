@@ -6,25 +6,26 @@ from pathlib import Path
 
 from pydantic import Field
 
-from perturbations.annotations.listing import Collector, Item, Listing
-from perturbations.annotations.readers import checked, table
-from perturbations.composed import official
-from perturbations.composed.records import Split
-from perturbations.datasets.registry import Adapter, Composed, Dataset, SplitKey, annotations_of
+from perturbations.datasets.listing import Collector, Item
+from perturbations.datasets.readers import checked, table
+from perturbations.datasets.registry import Adapter, Dataset, annotations_of
+
+POOL = "egocvr_data.csv"
+"""The table of all clips, beside the annotations."""
 
 
 class EgoCvr(Dataset):
     """The keys of `config.yaml`, with that of the pool."""
 
     pool: Path | None = Field(
-        None, description=f"egocvr: the table of all clips; the default is {official.POOL} beside the annotations"
+        None, description=f"egocvr: the table of all clips; the default is {POOL} beside the annotations"
     )
 
 
 def pool_of(dataset: Dataset) -> Path:
     """The table of all clips."""
     own = dataset.pool if isinstance(dataset, EgoCvr) else None
-    return own or annotations_of(dataset).with_name(official.POOL)
+    return own or annotations_of(dataset).with_name(POOL)
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
@@ -52,15 +53,6 @@ def read(dataset: Dataset, collector: Collector) -> None:
             narrations[name].add(narration)
 
 
-def split(dataset: Dataset, listing: Listing, key: SplitKey) -> Split:
-    """The official split; `listing` and `key` change nothing."""
-    return official.read(annotations_of(dataset), pool_of(dataset))
-
-
-def _refusal(dataset: Dataset) -> str | None:
-    return None if pool_of(dataset).is_file() else f"there is no {pool_of(dataset)}, the table of all clips"
-
-
 ADAPTER = Adapter(
     name="egocvr",
     title="EgoCVR",
@@ -69,11 +61,5 @@ ADAPTER = Adapter(
     published="2,295 queries; 10,666 clips of 624 long videos in 12,526 rows",
     settings=EgoCvr,
     gender=False,
-    composed=Composed(
-        split=split,
-        refusal=_refusal,
-        files=lambda dataset: (annotations_of(dataset), pool_of(dataset)),
-        target="egocvr",
-    ),
     read=read,
 )

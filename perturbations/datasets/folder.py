@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from perturbations.annotations.listing import VIDEO_EXTENSIONS, Collector, Item, Place, at
-from perturbations.annotations.readers import checked, json_lines, parquet, seconds, table, whole_json
-from perturbations.datasets.registry import OF_SPANS, Adapter, Dataset, annotations_of
-from perturbations.errors import AnnotationError
+from perturbations.base.errors import AnnotationError
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector, Item, Place, at
+from perturbations.datasets.readers import checked, json_lines, parquet, seconds, table, whole_json
+from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
@@ -66,6 +66,5 @@ ADAPTER = Adapter(
     published="",
     takes=("columns",),
     spans=has_spans,
-    composed=OF_SPANS,
     read=read,
 )

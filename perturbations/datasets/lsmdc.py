@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perturbations.annotations.listing import Collector, Item
-from perturbations.annotations.readers import lines
+from perturbations.datasets.listing import Collector, Item
+from perturbations.datasets.readers import lines
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 LEFT_OUT = "1012_Unbreakable_00.05.16.065-00.05.21.941"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perturbations.annotations.listing import Collector, Item
-from perturbations.annotations.readers import lines, whole_json
+from perturbations.datasets.listing import Collector, Item
+from perturbations.datasets.readers import lines, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 

@@ -11,12 +11,10 @@ from typing import Annotated, Literal, Union
 from pydantic import Discriminator, Field, Tag, field_validator
 from pydantic.config import JsonDict
 
-from perturbations import shelf
-from perturbations.annotations.listing import VIDEO_EXTENSIONS, Collector, Listing
-from perturbations.composed import spans
-from perturbations.composed.records import Split
-from perturbations.errors import short
-from perturbations.system.settings import MOST_ITEMS, Strict, Whole
+from perturbations.base import shelf
+from perturbations.base.errors import short
+from perturbations.base.settings import MOST_ITEMS, Strict, Whole
+from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector
 from perturbations.text.scripts import SCRIPTS
 
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -123,47 +121,9 @@ class Dataset(Strict):
         return spans(self) if callable(spans) else spans
 
 
-@dataclass(frozen=True)
-class SplitKey:
-    """What the random choices of a split depend on: the seed, and the dataset's name."""
-
-    seed: int
-    dataset: str
-
-
-def annotation_files(dataset: Dataset) -> tuple[Path, ...]:
-    """The annotation file, where the dataset has one."""
-    return () if dataset.annotations is None else (dataset.annotations,)
-
-
 def needs_spans(dataset: Dataset) -> str | None:
-    """Why a dataset whose items are whole videos gives no split for composed retrieval; None where they are not."""
+    """Why a dataset has no several clips of each video; None where it has."""
     return None if dataset.has_spans else "its items are whole videos, and a split needs several clips of each video"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Composed:
-    """How an adapter gives a split for composed retrieval.
-
-    Attributes:
-        split: the function (dataset, its listing, key) that reads or builds the split.
-        refusal: a function of the dataset: why it gives none, None where it does.
-        files: a function of the dataset: the files that the split is made from.
-        target: a target of the workflow that evaluates every dataset of the adapter; empty: none.
-    """
-
-    split: Callable[[Dataset, Listing, SplitKey], Split]
-    refusal: Callable[[Dataset], str | None] = lambda dataset: None
-    files: Callable[[Dataset], tuple[Path, ...]] = annotation_files
-    target: str = ""
-
-
-def _of_spans(dataset: Dataset, listing: Listing, key: SplitKey) -> Split:
-    return spans.split_of(listing.items, seed=key.seed, dataset=key.dataset)
-
-
-OF_SPANS = Composed(split=_of_spans, refusal=needs_spans)
-"""A split of a dataset whose items are captioned parts of longer videos."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +146,7 @@ class Adapter:
         gender: whether captions mention men and women. YouCook2's instructions do not (Schiappa et al.).
         extensions: for videos whose names are listed without an extension.
         drawn: whether the package draws the videos itself.
-        composed: how it gives a split for composed retrieval; None: it gives none.
+        whole: a function of the dataset: why its items are whole videos, not parts; None where they are parts.
     """
 
     name: str
@@ -203,13 +163,13 @@ class Adapter:
     gender: bool = True
     extensions: tuple[str, ...] = VIDEO_EXTENSIONS
     drawn: bool = False
-    composed: Composed | None = None
+    whole: Callable[[Dataset], str | None] = needs_spans
 
 
 @cache
 def adapters() -> dict[str, Adapter]:
     """The adapters of this shelf by name: published datasets first, drawn ones last."""
-    every = shelf.named("adapter", shelf.things("perturbations.datasets", "ADAPTER", Adapter))
+    every = shelf.named("adapter", shelf.things("perturbations.datasets", "ADAPTER", Adapter, ("listing", "readers")))
     ordered = sorted(every.values(), key=lambda adapter: (not adapter.reference, adapter.drawn, adapter.name))
     return {adapter.name: adapter for adapter in ordered}
 

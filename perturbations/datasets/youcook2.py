@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from perturbations.annotations.listing import Collector, Item, Place
-from perturbations.annotations.readers import checked, seconds, table, whole_json
-from perturbations.datasets.registry import OF_SPANS, Adapter, Dataset, annotations_of, split_of
-from perturbations.errors import AnnotationError, short
+from perturbations.base.errors import AnnotationError, short
+from perturbations.datasets.listing import Collector, Item, Place
+from perturbations.datasets.readers import checked, seconds, table, whole_json
+from perturbations.datasets.registry import Adapter, Dataset, annotations_of, split_of
 
 EXTENSIONS = (".mp4", ".mkv", ".webm")
 
@@ -81,6 +81,5 @@ ADAPTER = Adapter(
     spans=True,
     gender=False,
     extensions=EXTENSIONS,
-    composed=OF_SPANS,
     read=read,
 )

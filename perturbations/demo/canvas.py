@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perturbations.arrays import Image
+    from perturbations.base.arrays import Image
 
     Wide = NDArray[np.uint16]
     Points = NDArray[np.int64]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perturbations.arrays import Image
+    from perturbations.base.arrays import Image
 
 FPS = 24
 NUM_FRAMES = 72
@@ -79,6 +79,11 @@ def _scene(index: int) -> _Scene:
 def _caption(scene: _Scene) -> str:
     text = f"a {scene.size} {scene.colour} {scene.thing} {scene.motion} {scene.place}"
     return f"{text} near a {scene.second}" if scene.second else text
+
+
+def drawn_clip() -> tuple[int, int, float]:
+    """The number of frames of every clip, the pixels of each, and the length in seconds."""
+    return NUM_FRAMES, WIDTH * HEIGHT, SECONDS_LONG
 
 
 def items(clips: int) -> list[tuple[str, str]]:

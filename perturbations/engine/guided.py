@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from perturbations.errors import ManifestError
+from perturbations.base.errors import ManifestError
+from perturbations.base.records import parse_record
 from perturbations.guides import registry
 from perturbations.guides.registry import Analysed, AnalysisRecipe, ClipShape, Facts, FactsRequest, Known, Work
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource
 from perturbations.media.clip import Clip
 from perturbations.media.footage import CleanClip
 from perturbations.plan.recipe import VideoRecipe
-from perturbations.system.records import parse_record
 
 
 def facts_of(recipe: VideoRecipe, clip: CleanClip | CompleteSource, known: Known) -> Facts | None:

@@ -14,9 +14,9 @@ from typing import Generic, TypeVar
 
 from pydantic import ConfigDict, ValidationError
 
+from perturbations.base import jsontext, storage
+from perturbations.base.records import DIGEST_LENGTH, Record
 from perturbations.guides.registry import Analysed
-from perturbations.system import jsontext, storage
-from perturbations.system.records import DIGEST_LENGTH, Record
 
 log = logging.getLogger("perturbations")
 

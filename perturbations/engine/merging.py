@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from perturbations.base.errors import ManifestError
 from perturbations.engine import rows
-from perturbations.errors import ManifestError
 from perturbations.guides.registry import parse_analysis
 from perturbations.manifest import sets
 from perturbations.manifest.kinds import (

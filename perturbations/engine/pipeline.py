@@ -9,7 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from perturbations.arrays import Image
+from perturbations.base import storage
+from perturbations.base.arrays import Image
+from perturbations.base.errors import MediaError
+from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.engine.journal import Measured
 from perturbations.engine.rendering import (
     encode_stream,
@@ -23,12 +26,9 @@ from perturbations.engine.rendering import (
     timing,
 )
 from perturbations.engine.source import Source
-from perturbations.errors import MediaError
 from perturbations.media import decoding, encoding, framefile, probing, quality
 from perturbations.media.clip import Clip, Frame, uniform_indices
 from perturbations.plan.recipe import StoredFrames, StoredVideo, VideoRecipe
-from perturbations.progress import Tick, no_tick, ticking
-from perturbations.system import storage
 
 MEASURED_FRAMES = 12
 """PSNR and SSIM against the clean clip are computed on this many uniformly sampled frames."""

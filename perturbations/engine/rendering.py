@@ -11,20 +11,20 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations import rng
-from perturbations.arrays import SAMPLED, Image
+from perturbations.base import rng
+from perturbations.base.arrays import SAMPLED, Image
+from perturbations.base.errors import MediaError
+from perturbations.base.progress import Tick, no_tick, ticking
+from perturbations.base.records import digest
+from perturbations.base.storage import output_errors
 from perturbations.engine import guided
 from perturbations.engine.source import Source, even, scratch_file, times_of
 from perturbations.engine.temporal import arranged, frames_at
-from perturbations.errors import MediaError
 from perturbations.guides.registry import Watching
 from perturbations.media import decoding, pixels, probing, program, received
 from perturbations.media.clip import Clip, Frame, Timing
 from perturbations.plan.recipe import StoredFrames, Unstored, VideoRecipe, altered
-from perturbations.progress import Tick, no_tick, ticking
 from perturbations.suites import registry
-from perturbations.system.records import digest
-from perturbations.system.storage import output_errors
 from perturbations.video.kernel import Batched, Kernel, Shape
 
 cv2.setNumThreads(1)  # the jobs already use all cores; threads within a kernel would only slow them down

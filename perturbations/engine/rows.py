@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
+from perturbations.base.records import canonical
 from perturbations.engine import guided
 from perturbations.engine.journal import Measured
 from perturbations.engine.source import Cut
@@ -21,7 +22,6 @@ from perturbations.manifest.kinds import (
 )
 from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import StoredFrames, StoredVideo, VideoRecipe, recipe_id
-from perturbations.system.records import canonical
 
 NOTHING_KNOWN = Known()
 

@@ -9,18 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from perturbations.base import locking, storage
+from perturbations.base.errors import MediaError
+from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.engine import guided, pipeline, rendering, rows, supervise
 from perturbations.engine.journal import Journal, Measured
 from perturbations.engine.source import Cuts, Source, source_of
-from perturbations.errors import MediaError
 from perturbations.guides.registry import Analysed, AnalysisRecipe, Known, Work, analysis
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import Clip, Frame
 from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import VideoRecipe
-from perturbations.progress import Tick, no_tick, ticking
-from perturbations.system import locking, storage
 
 log = logging.getLogger("perturbations")
 

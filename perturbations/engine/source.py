@@ -12,16 +12,16 @@ from typing import Annotated
 
 from pydantic import Field
 
+from perturbations.base import limits, storage
+from perturbations.base.errors import MediaError
+from perturbations.base.records import Record, parse_record
 from perturbations.engine import guided
-from perturbations.errors import MediaError
 from perturbations.guides.registry import Facts
 from perturbations.manifest.kinds import CompleteSource, SourceRow, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import SAME_TIME_S, Clip, Frame, Timing, plain_rate
 from perturbations.media.footage import Span
 from perturbations.plan.recipe import parse
-from perturbations.system import limits, storage
-from perturbations.system.records import Record, parse_record
 
 
 class Cut(Record):

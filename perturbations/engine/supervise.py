@@ -26,8 +26,8 @@ from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Generic, Literal, Protocol, TypeVar
 
-from perturbations.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
-from perturbations.system import processes
+from perturbations.base import processes
+from perturbations.base.errors import CrashError, MediaError, OutputError, PerturbationError, ToolError
 
 log = logging.getLogger("perturbations")
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations.arrays import Image
+from perturbations.base import storage
+from perturbations.base.arrays import Image
+from perturbations.base.progress import Tick, ticking
+from perturbations.base.records import digest
 from perturbations.engine.source import Source, even, scratch_file, times_of
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import SAME_TIME_S, Clip, Frame
-from perturbations.progress import Tick, ticking
-from perturbations.system import storage
-from perturbations.system.records import digest
 
 _HELD_BYTES = 256 * 2**20
 

@@ -10,21 +10,14 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 from torch import Tensor, nn
 
-from perturbations.backbones import registry as backbones
-from perturbations.errors import ConfigError, first_line
+from perturbations.base import storage
+from perturbations.base.checkpoints import Checkpoint, find_checkpoint, library, load_model, read_config, read_weights
+from perturbations.base.errors import ConfigError, first_line
+from perturbations.base.records import digest
 from perturbations.evaluation import openai_names
+from perturbations.evaluation.backbones import registry as backbones
+from perturbations.evaluation.planning import Direction, ModelSettings
 from perturbations.evaluation.processors import Images, Texts, read_images, read_texts, two_texts
-from perturbations.plan.evaluation import Direction, ModelSettings
-from perturbations.system import storage
-from perturbations.system.checkpoints import (
-    Checkpoint,
-    find_checkpoint,
-    library,
-    load_model,
-    read_config,
-    read_weights,
-)
-from perturbations.system.records import digest
 from perturbations.tta import encode_gallery
 from perturbations.tta.encoders import DualEncoder, clip4clip, xpool
 from perturbations.tta.inputs import Batch

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from perturbations.base import storage
+from perturbations.base.checkpoints import library
+from perturbations.base.progress import logged
 from perturbations.demo import film
 from perturbations.media.clip import uniform_indices
-from perturbations.progress import logged
-from perturbations.system import storage
-from perturbations.system.checkpoints import library
 from perturbations.tta import frames, towers
 
 if TYPE_CHECKING:

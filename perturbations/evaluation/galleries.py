@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.errors import ManifestError
+from perturbations.base import storage
+from perturbations.base.checkpoints import library
+from perturbations.base.errors import ManifestError
+from perturbations.base.readers import Reader
 from perturbations.evaluation import queries
 from perturbations.evaluation.backbone import Backbone
+from perturbations.evaluation.planning import Direction
 from perturbations.evaluation.processors import check_distinct
 from perturbations.evaluation.scenarios import texts_of
 from perturbations.manifest.kinds import CaptionRow, CompleteSource, SourceRow
-from perturbations.plan.evaluation import Direction
-from perturbations.system import storage
-from perturbations.system.checkpoints import library
-from perturbations.system.readers import Reader
 from perturbations.tta import encode_gallery
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch

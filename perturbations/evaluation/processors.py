@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import torch
 from torch import Tensor
 
-from perturbations.backbones.registry import Backbone
-from perturbations.errors import ConfigError
-from perturbations.system import jsontext
-from perturbations.system.checkpoints import Checkpoint, library, load_part
+from perturbations.base import jsontext
+from perturbations.base.checkpoints import Checkpoint, library, load_part
+from perturbations.base.errors import ConfigError
+from perturbations.evaluation.backbones.registry import Backbone
 from perturbations.tta import frames
 from perturbations.tta.inputs import ByteFrames
 

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from perturbations.api import open_clip
+from perturbations.api.functions import open_clip
+from perturbations.base import storage
+from perturbations.base.progress import logged
+from perturbations.base.readers import Reader
 from perturbations.evaluation.processors import Images, check_distinct
 from perturbations.evaluation.scenarios import Query
 from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, TextRow
 from perturbations.media.clip import uniform_indices
-from perturbations.progress import logged
-from perturbations.system import storage
-from perturbations.system.readers import Reader
 from perturbations.tta.inputs import Batch, ByteFrames
 
 if TYPE_CHECKING:

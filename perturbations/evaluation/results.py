@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, ValidationError, model_validator
 
 from perturbations import retrieval
+from perturbations.base import jsontext, storage
+from perturbations.base.checkpoints import library
+from perturbations.base.records import Record, canonical
+from perturbations.evaluation.planning import ScenarioSettings, Settings
+from perturbations.evaluation.rows import ResultRow
 from perturbations.evaluation.scenarios import Query, Retrieval
-from perturbations.manifest.kinds import ClipRow, ResultRow, TextRow
-from perturbations.plan.evaluation import ScenarioSettings, Settings
+from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.plan.recipe import is_published
-from perturbations.system import jsontext, storage
-from perturbations.system.checkpoints import library
-from perturbations.system.records import Record, canonical
 from perturbations.tta.recording import Counts, Timings
 
 _HEATMAP = 32

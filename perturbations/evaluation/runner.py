@@ -18,17 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from perturbations.base import storage
+from perturbations.base.progress import logged
+from perturbations.base.readers import Reader
+from perturbations.base.records import canonical, digest
 from perturbations.evaluation import galleries, queries, results, scenarios
 from perturbations.evaluation.backbone import Backbone
+from perturbations.evaluation.pictures import Picture
+from perturbations.evaluation.planning import CONTINUAL, ScenarioSettings, Settings
 from perturbations.evaluation.results import FinishedRun
+from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioColumns
 from perturbations.evaluation.scenarios import Asking, Retrieval
-from perturbations.manifest.kinds import CaptionRow, RankRow, ResultRow, ScenarioColumns, SourceRow
-from perturbations.manifest.pictures import Picture
-from perturbations.plan.evaluation import CONTINUAL, ScenarioSettings, Settings
-from perturbations.progress import logged
-from perturbations.system import storage
-from perturbations.system.readers import Reader
-from perturbations.system.records import canonical, digest
+from perturbations.manifest.kinds import CaptionRow, SourceRow
 from perturbations.tta import adapt
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch
@@ -67,7 +68,7 @@ def evaluate(
     """Run a job's scenarios; returns the rows of results, the rows of ranks, and the data of the report's pictures.
 
     Args:
-        settings: of `perturbations.plan.evaluation.settings`.
+        settings: of `perturbations.evaluation.planning.settings`.
         backbone: the model.
         sources, captions: the rows of the dataset's clean clips and captions.
         asking: returns a scenario's rows, from a `videos`, `mixes`, `sources` or (perturbed) captions manifest.

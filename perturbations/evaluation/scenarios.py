@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from perturbations.errors import ManifestError
+from perturbations.base.errors import ManifestError
+from perturbations.evaluation.planning import CLEAN, ScenarioSettings
 from perturbations.manifest.kinds import COMPLETE, CaptionRow, ClipRow, CompleteSource, MixRow, SourceRow, TextRow
-from perturbations.plan.evaluation import CLEAN, ScenarioSettings
 
 Query = ClipRow | CompleteSource | CaptionRow | TextRow
 """A query: a perturbed or clean clip, or a perturbed or clean caption."""

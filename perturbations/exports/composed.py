@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perturbations.errors import ConfigError, ManifestError, short
-from perturbations.exporting.records import Request
+from perturbations.base.errors import ConfigError, ManifestError, short
 from perturbations.exports.registry import Export
+from perturbations.exports.writing.records import Request
 
 if TYPE_CHECKING:
     from perturbations.composed.records import Split

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from perturbations.exports.registry import Export
 
 if TYPE_CHECKING:
-    from perturbations.exporting.hubfiles import Written
-    from perturbations.exporting.records import Request
+    from perturbations.exports.writing.hubfiles import Written
+    from perturbations.exports.writing.records import Request
 
 
 def _described(request: Request, what: str) -> Written:
     """Write clips, captions or pairs as the layout `hub` does, and `croissant.json`; errors as there."""
-    from perturbations.exporting import croissantfile, hubfiles
+    from perturbations.exports.writing import croissantfile, hubfiles
 
     write = {"clips": hubfiles.write_clips, "captions": hubfiles.write_captions, "pairs": hubfiles.write_pairs}[what]
     written = write(request, "croissant")

@@ -8,7 +8,7 @@ from perturbations.exports.registry import Export
 
 
 def _files() -> Any:
-    from perturbations.exporting import hubfiles
+    from perturbations.exports.writing import hubfiles
 
     return hubfiles
 

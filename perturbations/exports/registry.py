@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from perturbations import shelf
-from perturbations.errors import ConfigError, did_you_mean, short
-from perturbations.exporting.records import Exported, Request
+from perturbations.base import shelf
+from perturbations.base.errors import ConfigError, did_you_mean, short
+from perturbations.exports.writing.records import Exported, Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,9 @@ class Export:
 @cache
 def exports() -> dict[str, Export]:
     """Every format by its name."""
-    return {export.name: export for export in shelf.things("perturbations.exports", "EXPORT", Export).values()}
+    return {
+        export.name: export for export in shelf.things("perturbations.exports", "EXPORT", Export, ("writing",)).values()
+    }
 
 
 def get(name: str) -> Export:

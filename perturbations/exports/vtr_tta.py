@@ -15,15 +15,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perturbations.errors import ConfigError, ManifestError
-from perturbations.exporting.filenames import check_folders, files_in, scenario
-from perturbations.exporting.records import Exported, Request
+from perturbations.base import storage
+from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.exports.registry import Export
+from perturbations.exports.writing.filenames import check_folders, files_in, scenario
+from perturbations.exports.writing.records import Exported, Request
 from perturbations.manifest.kinds import ClipRow
-from perturbations.system import storage
 
 if TYPE_CHECKING:
-    from perturbations.exporting.clips import ListedRow, UsableRow
+    from perturbations.exports.writing.clips import ListedRow, UsableRow
 
 _NAMES = {"mlvp/gaussian_noise": "gaussian", "mlvp/impulse_noise": "impulse"}
 """The perturbations that have another name in this format."""
@@ -44,7 +44,7 @@ def write_videos(request: Request) -> Exported:
     Raises `ManifestError` for another kind of manifest, for two complete rows of one id and scenario, and for another
     number of stored frames than requested.
     """
-    from perturbations.exporting import clips
+    from perturbations.exports.writing import clips
 
     rows = clips.read(request.manifest)
     complete = clips.complete(rows)
@@ -76,7 +76,7 @@ def _write(file: Path, row: UsableRow, num_frames: int, size: int) -> bool:
     """Write one file; False when it exists already."""
     import torch
 
-    from perturbations.exporting import clips
+    from perturbations.exports.writing import clips
     from perturbations.tta import frames
 
     identity = {"video_id": row.item_id, "frames_sha256": row.frames_sha256 or ""}
@@ -119,7 +119,7 @@ def write_captions(request: Request) -> int:
     Raises `ManifestError` for another kind of manifest, or when a video of the split has no caption, and `ConfigError`
     without the split's file.
     """
-    from perturbations.exporting import captions
+    from perturbations.exports.writing import captions
 
     if request.order is None:
         raise ConfigError("--order: give the test split's file; captions are written in its order")

@@ -8,7 +8,7 @@ from perturbations.exports.registry import Export
 
 
 def _files() -> Any:
-    from perturbations.exporting import shardfiles
+    from perturbations.exports.writing import shardfiles
 
     return shardfiles
 

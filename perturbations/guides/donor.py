@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from perturbations.errors import MediaError
+from perturbations.base import storage
+from perturbations.base.errors import MediaError
+from perturbations.base.progress import ticking_on
+from perturbations.base.records import Record, canonical, digest
+from perturbations.base.settings import Strict
 from perturbations.guides.main_object import ObjectAnalysis, parse_result
 from perturbations.guides.main_object import settle_analysis as settle_objects
 from perturbations.guides.registry import (
@@ -29,10 +33,6 @@ from perturbations.guides.registry import (
     Work,
 )
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
-from perturbations.progress import ticking_on
-from perturbations.system import storage
-from perturbations.system.records import Record, canonical, digest
-from perturbations.system.settings import Strict
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
-from perturbations.errors import MediaError
+from perturbations.base.errors import MediaError
+from perturbations.base.progress import ticking_on
+from perturbations.base.records import Record, canonical, parse_record
+from perturbations.base.settings import ModelName, Strict
 from perturbations.guides.registry import (
     Analysed,
     Analysis,
@@ -24,9 +27,6 @@ from perturbations.guides.registry import (
     Role,
     Work,
 )
-from perturbations.progress import ticking_on
-from perturbations.system.records import Record, canonical, parse_record
-from perturbations.system.settings import ModelName, Strict
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from perturbations.base import storage
+from perturbations.base.progress import Tick, ticking
 from perturbations.guides.registry import (
     Analysed,
     Analysis,
@@ -19,8 +21,6 @@ from perturbations.guides.registry import (
     Results,
     Work,
 )
-from perturbations.progress import Tick, ticking
-from perturbations.system import storage
 
 if TYPE_CHECKING:
     from perturbations.analysis.motion import FrameMotion

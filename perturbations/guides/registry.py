@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING, Annotated, Protocol, Union, runtime_checkable
 
 from pydantic import Field
 
-from perturbations import shelf
-from perturbations.errors import ConfigError, ManifestError, MediaError, ShelfError
+from perturbations.base import shelf
+from perturbations.base.errors import ConfigError, ManifestError, MediaError, ShelfError
+from perturbations.base.progress import Tick, no_tick
+from perturbations.base.records import Record, parse_record
+from perturbations.base.settings import Strict
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow
-from perturbations.progress import Tick, no_tick
-from perturbations.system.records import Record, parse_record
-from perturbations.system.settings import Strict
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from perturbations.arrays import Image
+    from perturbations.base.arrays import Image
     from perturbations.media.clip import Clip
     from perturbations.media.footage import CleanClip
 
@@ -242,7 +242,7 @@ class FactsRequest:
 
     def draw(self) -> float:
         """The clip's number in [0, 1), the same for all severities."""
-        from perturbations import rng
+        from perturbations.base import rng
 
         return float(rng.generator(self.seed, self.dataset, self.item_id, self.key).random())
 

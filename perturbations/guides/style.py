@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from perturbations.base import storage
+from perturbations.base.records import Record, canonical
+from perturbations.base.settings import Strict
 from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe, GuideSettings, Role
 from perturbations.manifest.kinds import AnalysisRow
-from perturbations.system import storage
-from perturbations.system.records import Record, canonical
-from perturbations.system.settings import Strict
 
 if TYPE_CHECKING:
-    from perturbations.arrays import Image
+    from perturbations.base.arrays import Image
     from perturbations.models import adain
     from perturbations.video.style import Painter
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from perturbations.errors import ManifestError
+from perturbations.base.errors import ManifestError
 from perturbations.manifest.kinds import KINDS, Kind, MixRow, MultimodalRow, Row
 
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from perturbations.errors import ManifestError
+from perturbations.base import jsontext, locking, storage
+from perturbations.base.errors import ManifestError
 from perturbations.manifest import locations
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, Kind, Row
-from perturbations.system import jsontext, locking, storage
 
 if TYPE_CHECKING:
     import pandas as pd

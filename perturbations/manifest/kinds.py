@@ -9,15 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from perturbations.manifest.composed_rows import ComposedQueryRow, ComposedResultRow, GalleryRow, PoolRow
+from perturbations.base import wings
 from perturbations.manifest.kind import COMPLETE as COMPLETE
 from perturbations.manifest.kind import Kind as Kind
 from perturbations.manifest.kind import Row as Row
 from perturbations.manifest.kind import Status as Status
-from perturbations.manifest.result_rows import QrelRow as QrelRow
-from perturbations.manifest.result_rows import RankRow as RankRow
-from perturbations.manifest.result_rows import ResultRow as ResultRow
-from perturbations.manifest.result_rows import ScenarioColumns as ScenarioColumns
 
 QUARANTINED: Status = "quarantined"
 MISSING: Status = "missing"
@@ -277,6 +273,15 @@ class QuarantineRow:
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QrelRow:
+    """Which clip answers a caption."""
+
+    query_id: str
+    corpus_id: str
+    score: int
+
+
 SOURCES = Kind("sources", SourceRow, ("item_id",), CompleteSource)
 CAPTIONS = Kind("captions", CaptionRow, ("caption_id",))
 TEXTS = Kind("texts", TextRow, ("perturbation", "severity", "caption_id"))
@@ -287,21 +292,7 @@ MULTIMODAL = Kind(
     "multimodal", MultimodalRow, ("perturbation", "severity", "text_perturbation", "caption_id", "item_id")
 )
 ANALYSES = Kind("analyses", AnalysisRow, ("analysis", "item_id"))
-_SCENARIO_KEY = ("direction", "suite", "mix", "share", "perturbation", "severity", "model", "method", "seed")
-RESULTS = Kind("results", ResultRow, _SCENARIO_KEY)
-RANKS = Kind("ranks", RankRow, (*_SCENARIO_KEY, "query_id"))
 QRELS = Kind("qrels", QrelRow, ("query_id", "corpus_id"))
-POOL = Kind("pool", PoolRow, ("row",))
-COMPOSED_QUERIES = Kind("composed_queries", ComposedQueryRow, ("query_id",))
-GALLERIES = Kind("galleries", GalleryRow, ("gallery", "query_id", "first_row"))
-COMPOSED_RESULTS = Kind(
-    "composed_results",
-    ComposedResultRow,
-    (
-        *("gallery", "perturbed", "suite", "perturbation", "severity", "text_suite", "text_perturbation"),
-        *("text_severity", "strategy", "words", "average", "first_stage", "model", "first_model"),
-    ),
-)
 QUARANTINE = Kind(
     "quarantine", QuarantineRow, ("item_id", "stage", "suite", "perturbation", "severity", "status", "error")
 )
@@ -317,13 +308,8 @@ KINDS: dict[str, Kind[Any]] = {
         MIXES,
         MULTIMODAL,
         ANALYSES,
-        RESULTS,
-        RANKS,
         QRELS,
-        POOL,
-        COMPOSED_QUERIES,
-        GALLERIES,
-        COMPOSED_RESULTS,
         QUARANTINE,
+        *(kind for kinds in wings.loaded("rows").values() for kind in kinds),
     )
 }

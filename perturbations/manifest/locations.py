@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from perturbations.errors import ManifestError
+from perturbations.base.errors import ManifestError
 from perturbations.manifest.kinds import SOURCE_STORAGE, AnalysisRow, ClipRow, SourceRow
 
 _MANIFESTS = "manifests"

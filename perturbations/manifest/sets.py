@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from perturbations.errors import ManifestError
+from perturbations.base.errors import ManifestError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import (
     COMPLETE,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from perturbations.errors import ManifestError
+from perturbations.base.errors import ManifestError
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from perturbations.arrays import Image
-from perturbations.arrays import uniform_indices as uniform_indices
+from perturbations.base.arrays import Image
+from perturbations.base.arrays import uniform_indices as uniform_indices
 
 
 class Frame(NamedTuple):

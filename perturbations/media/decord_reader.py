@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from perturbations.arrays import Image
-from perturbations.errors import BackendError, MediaError, cut
+from perturbations.base.arrays import Image
+from perturbations.base.errors import BackendError, MediaError, cut
 from perturbations.media import opening
 from perturbations.media.clip import SAME_TIME_S, Clip, Frame
 

@@ -13,11 +13,11 @@ import av
 import numpy as np
 from av.video.frame import PictureType
 
-from perturbations.arrays import Image
-from perturbations.errors import MediaError
+from perturbations.base.arrays import Image
+from perturbations.base.errors import MediaError
+from perturbations.base.storage import Profile, output_errors
 from perturbations.media import pixels
 from perturbations.media.clip import Frame, Timing
-from perturbations.system.storage import Profile, output_errors
 
 av.logging.set_level(av.logging.PANIC)  # the raised errors already say what libav would write to stderr
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from perturbations.arrays import Image
-from perturbations.errors import MediaError
+from perturbations.base.arrays import Image
+from perturbations.base.errors import MediaError
+from perturbations.base.progress import Tick, ticking
 from perturbations.media.clip import Frame
-from perturbations.progress import Tick, ticking
 
 Span = tuple[float | None, float | None]
 """Start and end in seconds; None is the start or end of the file."""

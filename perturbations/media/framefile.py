@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from perturbations.arrays import Image
-from perturbations.errors import MediaError
-from perturbations.system import limits
+from perturbations.base import limits
+from perturbations.base.arrays import Image
+from perturbations.base.errors import MediaError
 
 _AXES = {"left": 2, "previous": 0}
 _TRIED_ROWS = slice(None, None, 8)

@@ -8,9 +8,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations.arrays import Image
-from perturbations.errors import ConfigError, MediaError
-from perturbations.system import limits, storage
+from perturbations.base import limits, storage
+from perturbations.base.arrays import Image
+from perturbations.base.errors import ConfigError, MediaError
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import av
 import av.error
 
-from perturbations.errors import MediaError
+from perturbations.base import limits, processes
+from perturbations.base.errors import MediaError
 from perturbations.media.containers import demuxers, structure
-from perturbations.system import limits, processes
 
 av.logging.set_level(av.logging.PANIC)  # the raised errors already say what libav would write to stderr
 

@@ -16,7 +16,7 @@ import numpy as np
 from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc, Interpolation, VideoReformatter
 from cv2.typing import MatLike
 
-from perturbations.arrays import Image
+from perturbations.base.arrays import Image
 
 
 def converter(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> Callable[[av.VideoFrame], Image]:

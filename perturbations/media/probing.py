@@ -10,10 +10,10 @@ from pathlib import Path
 import av
 import numpy as np
 
-from perturbations.errors import MediaError
+from perturbations.base import limits, storage
+from perturbations.base.errors import MediaError
 from perturbations.media import opening, pixels
 from perturbations.media.clip import VideoInfo
-from perturbations.system import limits, storage
 
 
 def sha256(path: Path) -> str:

@@ -21,10 +21,10 @@ from typing import IO, TYPE_CHECKING, Protocol
 
 import av
 
-from perturbations.errors import CrashError, OutputError, PerturbationError, ToolError
+from perturbations.base import processes
+from perturbations.base.errors import CrashError, OutputError, PerturbationError, ToolError
+from perturbations.base.storage import OUTPUT_ERRNOS
 from perturbations.media.clip import Frame, Timing
-from perturbations.system import processes
-from perturbations.system.storage import OUTPUT_ERRNOS
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

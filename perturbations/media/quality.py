@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.arrays import Image
+from perturbations.base.arrays import Image
 
 Plane = NDArray[np.float32]
 

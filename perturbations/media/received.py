@@ -14,8 +14,8 @@ from pathlib import Path
 import av
 import av.error
 
-from perturbations.arrays import Image
-from perturbations.errors import MediaError
+from perturbations.base.arrays import Image
+from perturbations.base.errors import MediaError
 from perturbations.media import opening, pixels
 from perturbations.media.clip import Frame
 

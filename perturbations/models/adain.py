@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from perturbations.errors import ConfigError
+from perturbations.base.checkpoints import read_weights, runtime
+from perturbations.base.errors import ConfigError
 from perturbations.models.registry import Model
-from perturbations.system.checkpoints import read_weights, runtime
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from perturbations.arrays import Image
+    from perturbations.base.arrays import Image
 
 _EPS = 1e-5
 _STYLE_SIDE = 512

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from perturbations.errors import ConfigError
-from perturbations.models.registry import Model
-from perturbations.system.checkpoints import (
+from perturbations.base.checkpoints import (
     find_checkpoint,
     identity,
     library,
@@ -17,6 +15,8 @@ from perturbations.system.checkpoints import (
     load_tokenizer,
     runtime,
 )
+from perturbations.base.errors import ConfigError
+from perturbations.models.registry import Model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         Qwen2VLImageProcessorPil,
     )
 
-    from perturbations.arrays import Image
+    from perturbations.base.arrays import Image
 
 PROMPT = "Describe the main objects in this video and their actions in one sentence of 10 to 15 words."
 MAX_FRAMES = 16

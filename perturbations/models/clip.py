@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from perturbations.models.registry import Model
-from perturbations.system.checkpoints import (
+from perturbations.base.checkpoints import (
     find_checkpoint,
     identity,
     library,
@@ -16,12 +15,13 @@ from perturbations.system.checkpoints import (
     runtime,
     setting,
 )
+from perturbations.models.registry import Model
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from perturbations.arrays import Image
+    from perturbations.base.arrays import Image
 
     Vectors = npt.NDArray[np.float32]
     import torch

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
-from perturbations.errors import ConfigError
-from perturbations.models.registry import Model
-from perturbations.system.checkpoints import (
+from perturbations.base.checkpoints import (
     Checkpoint,
     find_checkpoint,
     identity,
@@ -17,6 +15,8 @@ from perturbations.system.checkpoints import (
     read_config,
     runtime,
 )
+from perturbations.base.errors import ConfigError
+from perturbations.models.registry import Model
 
 if TYPE_CHECKING:
     import torch

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from perturbations.errors import ConfigError
+from perturbations.base.checkpoints import files_sha256, library
+from perturbations.base.errors import ConfigError
 from perturbations.models.registry import Model
-from perturbations.system.checkpoints import files_sha256, library
 
 if TYPE_CHECKING:
     from spacy.language import Language

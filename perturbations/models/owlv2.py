@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
-from perturbations.models.registry import Model
-from perturbations.system.checkpoints import (
+from perturbations.base.checkpoints import (
     find_checkpoint,
     identity,
     library,
@@ -17,6 +16,7 @@ from perturbations.system.checkpoints import (
     runtime,
     setting,
 )
+from perturbations.models.registry import Model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from transformers import Owlv2ForObjectDetection, Owlv2Processor
 
     from perturbations.analysis.detections import Detection
-    from perturbations.arrays import Image
+    from perturbations.base.arrays import Image
 
 MIN_SCORE = 0.1
 MAX_DETECTIONS = 3

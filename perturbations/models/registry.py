@@ -12,8 +12,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from perturbations import shelf
-from perturbations.errors import BackendError, PerturbationError, ShelfError, ToolError, short
+from perturbations.base import shelf
+from perturbations.base.errors import BackendError, PerturbationError, ShelfError, ToolError, short
 
 BACKENDS = ("offline", "pretrained")
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
 
+from perturbations.base.checkpoints import missing_weights
 from perturbations.models.registry import Canary, Model, library
-from perturbations.system.checkpoints import missing_weights
 from perturbations.text import tables
 from perturbations.text.tokens import core
 
@@ -100,8 +100,8 @@ def bert(name: str = _BERT) -> Fill:
     import torch
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+    from perturbations.base.checkpoints import pretrained
     from perturbations.models.registry import load
-    from perturbations.system.checkpoints import pretrained
 
     tokenizer = pretrained(AutoTokenizer, name)
     model = pretrained(AutoModelForMaskedLM, name).eval()

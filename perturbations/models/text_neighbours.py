@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perturbations.errors import BackendError
+from perturbations.base.errors import BackendError
 from perturbations.models.registry import Canary, Model, library
 from perturbations.models.text_similarity import minilm_folder, missing_minilm
 

@@ -13,10 +13,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perturbations.errors import BackendError
+from perturbations.base import storage
+from perturbations.base.checkpoints import missing_weights
+from perturbations.base.errors import BackendError
 from perturbations.models.registry import Canary, Model, library
-from perturbations.system import storage
-from perturbations.system.checkpoints import missing_weights
 from perturbations.text.tokens import encodable
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def mpnet(name: str = _MPNET) -> SentenceEncoder:
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    from perturbations.system.checkpoints import pretrained
+    from perturbations.base.checkpoints import pretrained
 
     tokenizer = pretrained(AutoTokenizer, name)
     model = pretrained(AutoModel, name).eval()

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from perturbations.base.checkpoints import missing_weights
 from perturbations.models.registry import Canary, Model, library
-from perturbations.system.checkpoints import missing_weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Generator = np.random.Generator
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from perturbations.system.checkpoints import Seq2Seq
+    from perturbations.base.checkpoints import Seq2Seq
 
     Styler = Callable[[str, str, Generator], str]
 
@@ -61,8 +61,8 @@ def t5(names: Mapping[str, str] | None = None, adequacy: str = ADEQUACY) -> Styl
     import numpy as np
     from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
 
-    from perturbations.rng import seeded_globals
-    from perturbations.system.checkpoints import pretrained
+    from perturbations.base.checkpoints import pretrained
+    from perturbations.base.rng import seeded_globals
 
     @cache
     def transfer(style: str) -> tuple[Seq2Seq, PreTrainedTokenizerBase]:
@@ -100,7 +100,7 @@ def _adequacy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: 
 
 
 def _styled(styler: Styler, sentence: str) -> str:
-    from perturbations.rng import generator
+    from perturbations.base.rng import generator
 
     return styler(sentence, "passive", generator(0, "", "", "canary"))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from perturbations.errors import BackendError
+from perturbations.base.errors import BackendError
 from perturbations.models.registry import Canary, Model, library
 from perturbations.text import tables
 from perturbations.text.tokens import parts

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from perturbations.errors import BackendError, ToolError, short
+from perturbations.base.checkpoints import missing_weights
+from perturbations.base.errors import BackendError, ToolError, short
 from perturbations.models.registry import Canary, Model, library
 from perturbations.models.text_similarity import missing_minilm
-from perturbations.system.checkpoints import missing_weights
 from perturbations.text.tokens import differs, encodable
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerBase
 
-    from perturbations.system.checkpoints import Seq2Seq
+    from perturbations.base.checkpoints import Seq2Seq
 
     Pair = tuple[Seq2Seq, PreTrainedTokenizerBase]
 
@@ -229,7 +229,7 @@ def wmt19(there: str = _WMT19[0], back: str = _WMT19[1]) -> HubTranslator:
     """Facebook's WMT19 models, English to German and back (Qiu et al., Tab. 8, after Ng et al.)."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-    from perturbations.system.checkpoints import pretrained
+    from perturbations.base.checkpoints import pretrained
 
     def pair(name: str) -> Pair:
         return pretrained(AutoModelForSeq2SeqLM, name).eval(), pretrained(AutoTokenizer, name)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from perturbations.errors import BackendError
+from perturbations.base.errors import BackendError
 from perturbations.models.registry import BACKENDS, Canary, Model
 
 FOLDER = Path("/usr/share/wordnet")

@@ -8,17 +8,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from perturbations.errors import ConfigError
+from perturbations.base.checkpoints import files_sha256, library, runtime
+from perturbations.base.errors import ConfigError
 from perturbations.models.owlv2 import MIN_SCORE, Box, crop, strongest
 from perturbations.models.registry import Model
-from perturbations.system.checkpoints import files_sha256, library, runtime
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from perturbations.analysis.detections import Detection
-    from perturbations.arrays import Image
+    from perturbations.base.arrays import Image
 
     Embed = Callable[[Sequence[Image]], NDArray[np.float32]]
 

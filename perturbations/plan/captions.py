@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from perturbations.errors import ConfigError
+from perturbations.base.errors import ConfigError
+from perturbations.base.records import digest
+from perturbations.config import sections as configuration
 from perturbations.manifest.skipped import Skipped
-from perturbations.plan import config as configuration
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import Parameters, TextRecipe
 from perturbations.suites import registry
-from perturbations.system.records import digest
 from perturbations.text import scripts
 
 GENDER = "Bias"

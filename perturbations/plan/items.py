@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from perturbations.annotations.listing import Collector, Item, Listing, Rejected, raise_problems
-from perturbations.annotations.readers import lines
+from perturbations.base.errors import AnnotationError, ConfigError, short
+from perturbations.config.named_paths import check_paths
+from perturbations.config.places import NOWHERE, Places
 from perturbations.datasets import registry
+from perturbations.datasets.listing import Collector, Item, Listing, Rejected, raise_problems
+from perturbations.datasets.readers import lines
 from perturbations.datasets.registry import Dataset
-from perturbations.errors import AnnotationError, ConfigError, short
-from perturbations.plan.named_paths import check_paths
-from perturbations.plan.places import NOWHERE, Places
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TypeVar, get_args, get_type_hints
 
-from perturbations.errors import ManifestError
-from perturbations.system import jsontext, storage
+from perturbations.base import jsontext, storage
+from perturbations.base.errors import ManifestError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ def mixed_severity(videos: Sequence[VideoRow]) -> Iterator[MixRow]:
     A draw depends on the seed, the dataset, the item and the perturbation. A quarantined row that is drawn stays
     quarantined.
     """
-    from perturbations import rng  # late: it needs NumPy, which planning must not import
+    from perturbations.base import rng  # late: it needs NumPy, which planning must not import
 
     choices: dict[tuple[str, str], list[VideoRow]] = defaultdict(list)
     for row in videos:
@@ -50,7 +50,7 @@ def mixed_types(videos: Sequence[VideoRow], sources: Sequence[SourceRow]) -> Ite
     A number is drawn per item, and the items with the smallest numbers are perturbed. So the items perturbed at a
     share of 20 % are also perturbed at 40 %, with the same perturbation and severity.
     """
-    from perturbations import rng  # late: it needs NumPy, which planning must not import
+    from perturbations.base import rng  # late: it needs NumPy, which planning must not import
 
     choices: dict[str, list[VideoRow]] = defaultdict(list)
     for row in videos:

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from perturbations.base import wings
+from perturbations.base.errors import ConfigError
+from perturbations.config import named_paths
+from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
-from perturbations.errors import ConfigError
 from perturbations.guides import registry as guides
 from perturbations.manifest.skipped import as_json
-from perturbations.plan import captions, composed, listed, named_paths, recipe, sharding
-from perturbations.plan import config as configuration
+from perturbations.plan import captions, listed, recipe, sharding
 from perturbations.suites import registry
 
 Plans = Callable[[str], sharding.Plan]
@@ -241,7 +243,8 @@ def _text_scenarios(config: configuration.Config, collection: str, suite: str) -
     """The perturbations of a dataset's captions; of composed queries, those that the evaluation asks."""
     dataset = sharding.dataset_of(collection)
     if sharding.is_composed(collection):
-        return composed.of_instructions(config, dataset, suite)
+        (of_instructions,) = wings.offered("instructions")
+        return [*of_instructions(config, dataset, suite)]
     return captions.scenarios(config, dataset, suite)
 
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 from pydantic import Field
 
-from perturbations.errors import ConfigError, ManifestError, UnknownPerturbationError
+from perturbations.base import wings
+from perturbations.base.errors import ConfigError, ManifestError, UnknownPerturbationError
+from perturbations.base.records import Record, canonical, digest, parse_record
+from perturbations.base.storage import PROFILES
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import AnalysisRecipe, GuideRecipe
 from perturbations.manifest.kinds import ClipRow, TextRow
-from perturbations.plan import calibration_table
 from perturbations.suites import registry
-from perturbations.system.records import Record, canonical, digest, parse_record
-from perturbations.system.storage import PROFILES
 
 Parameter = bool | int | float | str | list[str] | list[int]
 """Lists are for captions: tags of words, positions in a sentence."""
@@ -70,7 +70,7 @@ def stored_video(profile: str) -> StoredVideo:
 
 
 def _default_backends() -> configuration.Backends:
-    from perturbations.plan import config as configuration
+    from perturbations.config import sections as configuration
 
     return configuration.Backends()
 
@@ -85,7 +85,7 @@ def storage_of(wanted: configuration.StorageSettings) -> Storage:
 # --- recipes ----------------------------------------------------------------------------------------------------------
 
 if TYPE_CHECKING:
-    from perturbations.plan import config as configuration
+    from perturbations.config import sections as configuration
 
     AnyGuide = GuideRecipe
 else:
@@ -319,7 +319,8 @@ def _calibrated(
 ) -> dict[str, bool | int | float | str]:
     path = config.calibration_of(dataset, entry.suite)
     try:
-        return calibration_table.parameters(path, entry, severity)
+        (solved,) = wings.offered("solved") or [_nothing_solved]
+        return dict(solved(path, entry, severity))
     except ConfigError as error:
         line = (
             f"suites.{entry.suite}.severity is `calibrated`: {error}. `snakemake calibrate_{dataset}` solves the table "
@@ -327,6 +328,10 @@ def _calibrated(
         )
         key = "severity" if config.suites[entry.suite].calibration is None else "calibration"
         raise ConfigError(config.places.before(f"suites.{entry.suite}.{key}", line)) from None
+
+
+def _nothing_solved(path: object, entry: registry.Perturbation, severity: int) -> NoReturn:
+    raise ConfigError("this installation has no calibration")
 
 
 def cuts_whole_videos(config: configuration.Config, dataset: str, suite: str) -> bool:

@@ -17,12 +17,12 @@ from json.encoder import encode_basestring, encode_basestring_ascii
 from pathlib import Path
 from typing import TypeVar
 
-from perturbations.annotations.listing import Item, Listing, Rejected
+from perturbations.base import storage
+from perturbations.base.records import canonical
+from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
-from perturbations.plan import config as configuration
+from perturbations.datasets.listing import Item, Listing, Rejected
 from perturbations.plan import items, workplace
-from perturbations.system import storage
-from perturbations.system.records import canonical
 
 T = TypeVar("T")
 

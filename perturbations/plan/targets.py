@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from perturbations.datasets import registry as datasets
-from perturbations.errors import ConfigError
+from perturbations.base import wings
+from perturbations.base.errors import ConfigError
+from perturbations.config import sections as configuration
 from perturbations.manifest import skipped
-from perturbations.plan import (
-    captions,
-    composed,
-    composed_paths,
-    evaluation,
-    evaluation_paths,
-    listed,
-    paths,
-    recipe,
-    sharding,
-)
-from perturbations.plan import config as configuration
+from perturbations.plan import captions, listed, paths, recipe, sharding
 from perturbations.plan.paths import CaptionShards, Plans
 from perturbations.suites import registry
 from perturbations.text import scripts
@@ -82,30 +71,11 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
         for name, adapter in suite.corpora.items():
             text = f"the suite `{suite.name}` on every dataset of the adapter `{adapter}`"
             yield Target(name, text, partial(corpora, config, suite.name, adapter, plans))
-    for dataset in config.datasets:
-        text = f"severities of even distortion, solved on clips of `{dataset}`"
-        yield Target(f"calibrate_{dataset}", text, partial(calibration, dataset, plans))
-    for dataset in config.datasets:
-        text = f"retrieval with perturbed queries, on the dataset `{dataset}`"
-        yield Target(f"evaluate_{dataset}", text, partial(results, config, dataset, "evaluation", plans))
-        text = "retrieval with perturbed queries, without and with test-time adaptation"
-        request = partial(results, config, dataset, "adaptation", plans)
-        yield Target(f"tta_{dataset}", f"{text}, on the dataset `{dataset}`", request)
-    yield from _of_composed(config, plans)
+    for of_wing in wings.loaded("targets").values():
+        yield from of_wing(config, plans, caption_shards)
     for suite_name in config.suites:
         for dataset in config.datasets:
             yield from _of_suite(config, suite_name, dataset, plans, caption_shards)
-
-
-def _of_composed(config: configuration.Config, plans: Plans) -> Iterator[Target]:
-    names = {adapter.composed.target: name for name, adapter in datasets.adapters().items() if adapter.composed}
-    for target, adapter in names.items():
-        if target:
-            text = f"composed retrieval on every dataset of the adapter `{adapter}`"
-            yield Target(target, text, partial(composed_of_adapter, config, adapter, plans))
-    for dataset in composed.can(config):
-        text = f"retrieval by a clip and an instruction, on the dataset `{dataset}`"
-        yield Target(f"composed_{dataset}", text, partial(composed_results, config, dataset, plans))
 
 
 def _of_suite(
@@ -146,7 +116,8 @@ def texts_text(config: configuration.Config, suite: str, dataset: str) -> str:
 # --- work of targets ------------------------------------------------------------------------------------------------
 
 
-def _together(works: Sequence[Work]) -> Work:
+def together(works: Sequence[Work]) -> Work:
+    """Several works as one."""
     return Work([file for work in works for file in work.files], tuple(line for work in works for line in work.sizes))
 
 
@@ -167,14 +138,8 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
             f"work/{collection}/{suite}/checked.txt",
         )
     ]
-    names = (
-        "videos.parquet",
-        "quarantine.parquet",
-        "mixed_severity.parquet",
-        "mixed_types.parquet",
-        "preview.png",
-        "corpus.html",
-    )
+    names = ["videos.parquet", "quarantine.parquet", "mixed_severity.parquet", "mixed_types.parquet"]
+    names += [name for of_wing in wings.offered("corpus_files") for name in of_wing]
     files = [
         *paths.main_objects(config, suite, dataset),
         *whole,
@@ -210,7 +175,7 @@ def corpora(config: configuration.Config, suite: str, adapter: str, plans: Plans
     names = [name for name, dataset in config.datasets.items() if dataset.adapter == adapter]
     if suite not in config.suites or not names:
         raise ConfigError(f"config.yaml has no dataset of the adapter '{adapter}', or not the suite '{suite}'")
-    return _together([corpus(config, suite, name, plans) for name in names])
+    return together([corpus(config, suite, name, plans) for name in names])
 
 
 def texts(config: configuration.Config, suite: str, dataset: str, caption_shards: CaptionShards) -> Work:
@@ -266,39 +231,4 @@ def multimodal(config: configuration.Config, suite: str, dataset: str, videos: R
             f"severity {combined.severity} of {', '.join(combined.video)}, and captions of {', '.join(combined.text)}"
         )
     files = [f"manifests/{dataset}/{suite}/multimodal.parquet"]
-    return _together([videos(), perturbed(), Work(files, (line,))])
-
-
-def calibration(dataset: str, plans: Plans) -> Work:
-    """A dataset's calibration table, with its plot and its report."""
-    plans(dataset)
-    return Work([f"manifests/{dataset}/calibration.{ending}" for ending in ("json", "png", "md")])
-
-
-def composed_results(config: configuration.Config, dataset: str, plans: Plans) -> Work:
-    """A split for composed retrieval and its results. Raises `ConfigError` where the dataset has none."""
-    composed.check(config, dataset)
-    plans(dataset)
-    counts = Counter(scenario.perturbed for scenario in composed.scenarios(config, dataset))
-    size = ", ".join(f"{count} x {what}" for what, count in counts.items())
-    return Work(composed_paths.targets(config, dataset), (f"composed retrieval on {dataset}, perturbed: {size}",))
-
-
-def composed_of_adapter(config: configuration.Config, adapter: str, plans: Plans) -> Work:
-    """Composed retrieval on every dataset of an adapter. Raises `ConfigError` where there is none."""
-    names = [name for name, dataset in config.datasets.items() if dataset.adapter == adapter]
-    if not names:
-        raise ConfigError(f"config.yaml has no dataset of the adapter '{adapter}'")
-    return _together([composed_results(config, name, plans) for name in names])
-
-
-def results(config: configuration.Config, dataset: str, kind: str, plans: Plans) -> Work:
-    """The results of one dataset, without (`evaluation`) or with (`adaptation`) adapting."""
-    plans(dataset)
-    scenarios = len(evaluation.scenarios(config, dataset))
-    methods = sum(len(evaluation.methods(config, group)) for group in evaluation_paths.groups(kind))
-    runs = scenarios * methods * len(config.evaluation.seeds)
-    sizes = [f"{kind} on {dataset}: {scenarios} scenarios x {methods} methods = {runs:,} runs"]
-    sizes += [line for suite in evaluation.caption_suites(config) for line in skipped_lines(config, suite, dataset)]
-    folder = evaluation_paths.results_folder(config, dataset, kind)
-    return Work([f"{folder}/{name}.parquet" for name in ("results", "ranks")], tuple(sizes))
+    return together([videos(), perturbed(), Work(files, (line,))])

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from perturbations.errors import ConfigError, cut
+from perturbations.base.errors import ConfigError, cut
 
 TOP = ("work", "manifests", "corpora")
 """The folders in which all lies that runs make."""

@@ -10,15 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perturbations.engine import packs
-from perturbations.errors import ManifestError
+from perturbations.base import shown, storage
+from perturbations.base.errors import ManifestError
+from perturbations.engine.card import mean_psnr, stand_ins
 from perturbations.manifest import files, locations, sets
 from perturbations.manifest.kinds import COMPLETE, QUARANTINE, VIDEOS, QuarantineRow, VideoRow
 from perturbations.report import crops
-from perturbations.report.card import mean_psnr, stand_ins
-from perturbations.report.status_text import size
 from perturbations.suites import registry
-from perturbations.system import shown, storage
 
 _MOST_REASONS = 100
 _MOST_ITEMS = 5
@@ -123,7 +121,9 @@ def _facts(path: Path, rows: Sequence[VideoRow], about: Mapping[str, object]) ->
         stored = ", ".join(sorted({row.storage for row in rows}))
         # As the card counts: a clip that failed before it was perturbed has no row here.
         wanted = listed.listed * listed.scenarios if listed else len(rows)
-        facts.append(f"{len(complete):,} of {wanted:,} videos complete, {size(total)} in all; severities {severities}.")
+        facts.append(
+            f"{len(complete):,} of {wanted:,} videos complete, {shown.size(total)} in all; severities {severities}."
+        )
         facts.append(f"Variant {variants}; seed {rows[0].seed}; storage {stored}{_loss(complete)}.")
     else:
         facts.append("No clip could be perturbed.")
@@ -148,7 +148,7 @@ def _line(name: str, rows: Sequence[VideoRow]) -> Perturbed:
         level=rows[0].level,
         complete=len(complete),
         quarantined=len(rows) - len(complete),
-        size=size(sum(row.bytes or 0 for row in complete)),
+        size=shown.size(sum(row.bytes or 0 for row in complete)),
         stand_ins=", ".join(stand_ins(complete)),
     )
 
@@ -266,7 +266,7 @@ def _pictures(
     by_item: dict[str, list[VideoRow]] = {}
     root = locations.root_of(path, about)
     for row in rows:
-        if packs.at_hand(root / row.source_path):
+        if storage.at_hand(root / row.source_path):
             by_item.setdefault(row.item_id, []).append(row)
     scenarios = len({(row.perturbation, row.severity) for row in rows})
     shown_items = crops.chosen(by_item, scenarios)

@@ -10,8 +10,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations.arrays import Image
-from perturbations.errors import ManifestError, MediaError, UnknownPerturbationError
+from perturbations.base.arrays import Image
+from perturbations.base.errors import ManifestError, MediaError, UnknownPerturbationError
 from perturbations.manifest.kinds import VideoRow
 from perturbations.report import preview
 from perturbations.suites import registry

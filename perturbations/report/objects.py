@@ -8,9 +8,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations.arrays import Image
-from perturbations.engine import packs
-from perturbations.errors import ManifestError
+from perturbations.base import storage
+from perturbations.base.arrays import Image
+from perturbations.base.errors import ManifestError
 from perturbations.guides.main_object import DetectedObject, MainObjects, parse_result
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, AnalysisRow
@@ -40,7 +40,7 @@ def from_manifest(path: Path, output: Path, *, item: str | None) -> None:
         locations.located(row, root)
         for row in complete
         if row.analysis == "main_object" and item in (None, row.item_id)
-        if packs.at_hand(root / row.source_path)
+        if storage.at_hand(root / row.source_path)
     ]
     if not rows:
         raise ManifestError(f"{path} holds no main object{'' if item is None else f' of {item!r}'}")

@@ -9,10 +9,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations import api
-from perturbations.arrays import Image
-from perturbations.engine import packs, pipeline, rendering, shards
-from perturbations.errors import ManifestError
+from perturbations.api import functions as api
+from perturbations.base import storage
+from perturbations.base.arrays import Image
+from perturbations.base.errors import ManifestError
+from perturbations.engine import pipeline, rendering, shards
 from perturbations.guides import registry as guides
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import COMPLETE, VIDEOS, CompleteSource, VideoRow
@@ -103,7 +104,7 @@ def from_manifest(
         if item in (None, row.item_id)
         and (names is None or f"{row.suite}/{row.perturbation}" in names)
         and row.severity in severities
-        and packs.at_hand(root / row.source_path)
+        and storage.at_hand(root / row.source_path)
     ]
     if not complete:
         raise ManifestError(f"{path} has no complete row{'' if item is None else f' of {item!r}'} to draw")

@@ -10,9 +10,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from perturbations.arrays import Image
-from perturbations.errors import OutputError
-from perturbations.system import storage
+from perturbations.base import storage
+from perturbations.base.arrays import Image
+from perturbations.base.errors import OutputError
 
 _INK, _PAPER = (32, 34, 38), 255
 _BORDER = 8  # white space around the sheet and between labels and pictures, in pixels

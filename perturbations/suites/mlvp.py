@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perturbations import kernels
+from perturbations.suites import kernels
 from perturbations.suites.registry import Form, Paper, Parameters, Suite, table
 
 _PAPER = Paper(suite="mlvp", video_source="MLVP, Tab. 36-37, App. E")

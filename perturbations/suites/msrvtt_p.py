@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from perturbations import kernels
-from perturbations.bounds import SHARE, Bound, Choice, Several, whole
-from perturbations.strengths import Value
+from perturbations.suites import kernels
+from perturbations.suites.bounds import SHARE, Bound, Choice, Several, whole
 from perturbations.suites.registry import Combined, Form, Paper, Perturbation, Suite, table
+from perturbations.suites.strengths import Value
 from perturbations.text.scripts import Languages
 
 _PAPER = Paper(

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal
 
-from perturbations import shelf
-from perturbations.bounds import Bounds, Joint, problem_of
-from perturbations.errors import UnknownPerturbationError, did_you_mean, short
-from perturbations.kernels import Kernel, Method
-from perturbations.strengths import Path, Value, along, between
+from perturbations.base import shelf
+from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
+from perturbations.suites.bounds import Bounds, Joint, problem_of
+from perturbations.suites.kernels import Kernel, Method
+from perturbations.suites.strengths import Path, Value, along, between
 from perturbations.text.scripts import Languages
 
 Parameters = Mapping[str, Value]
@@ -334,7 +334,9 @@ class Suite:
 @cache
 def suites() -> dict[str, Suite]:
     """Every suite by its name: what the files of `perturbations.suites` declare as `SUITE`."""
-    return shelf.named("suite", shelf.things("perturbations.suites", "SUITE", Suite))
+    return shelf.named(
+        "suite", shelf.things("perturbations.suites", "SUITE", Suite, ("bounds", "kernels", "strengths"))
+    )
 
 
 def suite(name: str) -> Suite:

@@ -6,10 +6,10 @@ REVEAL's reversal (arXiv 2602.11244). Neither has severities: the shares, and th
 
 from __future__ import annotations
 
-from perturbations.bounds import SHARE, Bounds, whole
-from perturbations.kernels import Kernel
-from perturbations.strengths import Axis, Path
+from perturbations.suites.bounds import SHARE, Bounds, whole
+from perturbations.suites.kernels import Kernel
 from perturbations.suites.registry import Paper, Suite, table
+from perturbations.suites.strengths import Axis, Path
 
 _PAPER = Paper(
     suite="tampering", video_source="MVTamperBench, arXiv 2412.19794; severities and place: ours", variants=("paper",)

@@ -7,12 +7,12 @@ packets are those of Lost in Transmission (Chang and Fu, arXiv 2206.05252), whic
 
 from __future__ import annotations
 
-from perturbations import kernels
-from perturbations.bounds import SHARE, Range, whole
-from perturbations.kernels import Kernel
-from perturbations.strengths import Axis, geometric, whole_geometric
-from perturbations.strengths import whole as whole_axis
+from perturbations.suites import kernels
+from perturbations.suites.bounds import SHARE, Range, whole
+from perturbations.suites.kernels import Kernel
 from perturbations.suites.registry import Paper, Suite, table
+from perturbations.suites.strengths import Axis, geometric, whole_geometric
+from perturbations.suites.strengths import whole as whole_axis
 
 _KINETICS_C = Paper(suite="transmission", video_source="Mini Kinetics-C, arXiv 2110.06513", variants=("paper",))
 _LOST = Paper(suite="transmission", video_source="Lost in Transmission, arXiv 2206.05252", variants=("paper",))

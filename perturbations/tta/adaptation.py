@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from perturbations.errors import ConfigError
+from perturbations.base.errors import ConfigError
 from perturbations.tta import inputs
 from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery, encode_gallery

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from perturbations.errors import ConfigError
+from perturbations.base.errors import ConfigError
 from perturbations.tta import towers
 from perturbations.tta.pooling import XPool, load_xpool
 

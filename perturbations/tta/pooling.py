@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from perturbations.errors import ConfigError
+from perturbations.base.errors import ConfigError
 
 NAMES = ("q_proj", "k_proj", "v_proj", "out_proj")
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from perturbations.errors import ConfigError
+from perturbations.base.errors import ConfigError
 
 
 class Precision(NamedTuple):

@@ -6,17 +6,17 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from perturbations.base import storage
+from perturbations.base.errors import ManifestError, MediaError, OutputError
+from perturbations.base.progress import Tick
 from perturbations.engine import pipeline, rows, shards
 from perturbations.engine.journal import Measured
 from perturbations.engine.source import Source, source_of
-from perturbations.errors import ManifestError, MediaError, OutputError
 from perturbations.manifest import locations
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import COMPLETE, CompleteSource, SourceRow, VideoRow
 from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import parse
-from perturbations.progress import Tick
-from perturbations.system import storage
 from perturbations.verify.findings import differences
 
 _MEASURED = {

@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from perturbations.base.errors import ConfigError, ManifestError, MediaError
 from perturbations.engine import guided, rows, shards
 from perturbations.engine.source import Cut, Cuts, parse_cut
-from perturbations.errors import ConfigError, ManifestError, MediaError
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import Known
 from perturbations.manifest import locations, sets

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,18 +9,18 @@ from pathlib import Path
 
 import numpy as np
 
+from perturbations.base import wings
+from perturbations.base.errors import BackendError, ManifestError, MediaError, ToolError
+from perturbations.base.records import canonical
 from perturbations.captions import corpus
-from perturbations.composed.manifests import qrels as composed_qrels
 from perturbations.engine import rows
 from perturbations.engine.source import source_of
-from perturbations.errors import BackendError, ManifestError, MediaError, ToolError
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import AnalysisRecipe, Work, parse_analysis
 from perturbations.manifest import locations, sets
 from perturbations.manifest.kinds import (
     CAPTIONS,
     COMPLETE,
-    COMPOSED_QUERIES,
     SOURCES,
     TEXT_STATISTICS,
     TEXTS,
@@ -32,8 +31,6 @@ from perturbations.manifest.kinds import (
     MultimodalRow,
     QrelRow,
     QuarantineRow,
-    RankRow,
-    ResultRow,
     SourceRow,
     TextRow,
     TextStatisticsRow,
@@ -43,7 +40,6 @@ from perturbations.plan import captions, mixes
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import TextRecipe, parse_text
 from perturbations.suites import registry
-from perturbations.system.records import canonical
 from perturbations.text.fluency import fluency_change
 from perturbations.text.tokens import differs
 from perturbations.verify.findings import Finding, compared, differences, name_of, values
@@ -54,8 +50,9 @@ def expected_rows(tree: Tree, manifest: Manifest[object]) -> Sequence[object] | 
     """The rows that follow from a manifest's neighbours; None where a neighbour is not available."""
     folder = manifest.path.parent
     name = manifest.kind.name
-    if name == "qrels" and (described_queries := tree.neighbour(folder / "queries.parquet", COMPOSED_QUERIES)):
-        return composed_qrels(described_queries.rows)
+    for rows_of_wing in wings.offered("expected_rows"):
+        if (expected := rows_of_wing(tree, manifest)) is not None:
+            return list(expected)
     if name == "qrels":
         described, sources = tree.neighbour(folder / "captions.parquet", CAPTIONS), _sources(tree, folder)
         return None if described is None or sources is None else _qrels(described.rows, sources)
@@ -119,7 +116,7 @@ def _with_meteor(row: TextStatisticsRow, meteor: float | None) -> TextStatistics
 
 def check_captions(tree: Tree, manifest: Manifest[CaptionRow]) -> Iterator[Finding]:
     """The listed captions: each must occur once, and its item must be listed."""
-    yield from _doubled(manifest)
+    yield from doubled(manifest)
     sources = _sources(tree, manifest.path.parent)
     if sources is not None:
         items = {row.item_id for row in sources}
@@ -139,7 +136,7 @@ def check_texts(tree: Tree, manifest: Manifest[TextRow], *, fast: bool, remarks:
     """
     rows = manifest.rows
     place, key = manifest.path, manifest.kind.key
-    yield from _doubled(manifest)
+    yield from doubled(manifest)
     scenarios: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     for row in rows:
         scenarios[row.perturbation, row.severity][row.recipe] += 1
@@ -196,7 +193,7 @@ def _listed_scenarios(manifest: Manifest[TextRow], scenarios: int, listed: dict[
 
 def check_rejected(manifest: Manifest[QuarantineRow]) -> Iterator[Finding]:
     """The captions that cannot be used: their metadata must count them, besides those that can."""
-    yield from _doubled(manifest)
+    yield from doubled(manifest)
     described = manifest.part("set")
     usable, rejected = described.get("complete"), len(manifest.rows)
     if not isinstance(usable, int) or (described.get("quarantined"), described.get("listed")) != (
@@ -254,7 +251,7 @@ def _again(recipe: TextRecipe, rows: Sequence[TextRow]) -> dict[str, TextRow]:
 
 def check_analyses(tree: Tree, manifest: Manifest[AnalysisRow], *, fast: bool) -> Iterator[Finding]:
     """An analysis: one row per complete clip; made again where it is offline, unless `fast`."""
-    yield from _doubled(manifest)
+    yield from doubled(manifest)
     sources = _sources(tree, manifest.path.parent)
     complete = {row.item_id: row for row in sources or [] if isinstance(row, CompleteSource)}
     for item_id in sorted(set(complete) - {row.item_id for row in manifest.rows}):
@@ -315,47 +312,11 @@ def _analysed_again(row: AnalysisRow, source: CompleteSource, recipe: AnalysisRe
     return [f"{name} is not what the analysis finds" for name in problems]
 
 
-# --- results ---------------------------------------------------------------------------------------------------------
-
-_TOP = (1, 5, 10, 50, 100)
+# --- any manifest ----------------------------------------------------------------------------------------------------
 
 
-def check_results(tree: Tree, manifest: Manifest[ResultRow], ranks: Manifest[RankRow] | None) -> Iterator[Finding]:
-    """Results, compared with the ranks manifest: recall, ranks and the number of queries."""
-    yield from _doubled(manifest)
-    if ranks is None:
-        return
-    names = manifest.kind.key
-    by_run: dict[tuple[object, ...], list[RankRow]] = defaultdict(list)
-    for row in ranks.rows:
-        by_run[values(row, names)].append(row)
-    for result in manifest.rows:
-        members = by_run.pop(values(result, names), [])
-        subject = name_of(result, manifest.kind.key)
-        if not members:
-            yield Finding(manifest.path, subject, "its ranks are missing")
-            continue
-        places = np.array([row.rank for row in members])
-        expected = {f"r{k}": 100 * float(np.mean(places <= k)) for k in _TOP}
-        expected["rsum"] = expected["r1"] + expected["r5"] + expected["r10"]
-        expected |= {"median_rank": float(np.median(places)), "mean_rank": float(np.mean(places))}
-        expected["queries"] = len(members)
-        for name, wanted in expected.items():
-            held = getattr(result, name)
-            if not math.isclose(held, wanted, rel_tol=1e-9):
-                yield Finding(manifest.path, subject, f"{name} is {held}, and the ranks give {wanted}")
-        if int(places.min()) < 1 or int(places.max()) > result.gallery:
-            yield Finding(ranks.path, subject, f"a rank is not within 1 and {result.gallery}")
-    for key in by_run:
-        yield Finding(ranks.path, " ".join(map(str, key)), "ranks of no result")
-
-
-def _doubled(manifest: Manifest[object]) -> Iterator[Finding]:
+def doubled(manifest: Manifest[object]) -> Iterator[Finding]:
+    """Rows that share one key."""
     for key, count in Counter(values(row, manifest.kind.key) for row in manifest.rows).items():
         if count > 1:
             yield Finding(manifest.path, " ".join(map(str, key)), "the row is there twice")
-
-
-def check_doubled(manifest: Manifest[object]) -> list[Finding]:
-    """Rows that share one key."""
-    return list(_doubled(manifest))

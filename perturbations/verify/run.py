@@ -12,25 +12,24 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from perturbations.base import wings
+from perturbations.base.errors import ManifestError, OutputError, UnknownPerturbationError
+from perturbations.base.tools import tool_versions
 from perturbations.engine import supervise
-from perturbations.errors import ManifestError, OutputError, UnknownPerturbationError
 from perturbations.manifest import files, machine, sets, skipped
 from perturbations.manifest.kinds import (
     ANALYSES,
     CAPTIONS,
     COMPLETE,
     QUARANTINE,
-    RANKS,
-    RESULTS,
     SOURCES,
     TEXTS,
     VIDEOS,
     SourceRow,
     VideoRow,
 )
-from perturbations.system.tools import tool_versions
 from perturbations.verify import clips, derived, tree
 from perturbations.verify.clips import Checked, Task
 from perturbations.verify.corpus import Corpus
@@ -119,6 +118,11 @@ def verify(paths: Sequence[Path], options: Options) -> Iterator[Summary]:
         yield Summary(folder, 0, findings=findings, mended=len(leftovers) * options.repair, is_manifest=False)
 
 
+def _checks_of_wings() -> dict[str, Callable[[Tree, Manifest[Any]], Iterator[Finding]]]:
+    """The checks of the wings' manifests, by their kind."""
+    return {kind: check for checks in wings.offered("checks") for kind, check in checks.items()}
+
+
 def _verify(looked_at: Tree, manifest: Manifest[object], options: Options, summary: Summary) -> None:
     summary.incomplete = sum(getattr(row, "status", COMPLETE) != COMPLETE for row in manifest.rows)
     corrected: Sequence[object] | None = None
@@ -132,13 +136,10 @@ def _verify(looked_at: Tree, manifest: Manifest[object], options: Options, summa
         summary.findings += derived.check_texts(looked_at, texts, fast=options.fast, remarks=summary.remarks)
     elif (analyses := manifest.of(ANALYSES)) is not None:
         summary.findings += derived.check_analyses(looked_at, analyses, fast=options.fast)
-    elif (results := manifest.of(RESULTS)) is not None:
-        ranks = looked_at.neighbour(manifest.path.with_name("ranks.parquet"), RANKS)
-        summary.findings += derived.check_results(looked_at, results, ranks)
     elif (rejected := manifest.of(QUARANTINE)) is not None and manifest.path.stem == "captions_quarantine":
         summary.findings += derived.check_rejected(rejected)
-    elif manifest.of(RANKS) is not None:
-        summary.findings += derived.check_doubled(manifest)
+    elif (check := _checks_of_wings().get(manifest.kind.name)) is not None:
+        summary.findings += check(looked_at, manifest)
     else:
         corrected = derived.expected_rows(looked_at, manifest)
         if corrected is not None:
@@ -195,7 +196,7 @@ def _write_again(looked_at: Tree, manifest: Manifest[object], rows: Sequence[obj
 
 
 def _verify_sources(manifest: Manifest[SourceRow], options: Options, summary: Summary) -> list[SourceRow] | None:
-    summary.findings += derived.check_doubled(manifest)
+    summary.findings += derived.doubled(manifest)
     listed = sets.of_sources(manifest.rows).columns()
     if manifest.about.get("set") != listed:
         problem = f"its metadata says {manifest.about.get('set')}, but its rows give {listed}"

@@ -9,23 +9,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
-from perturbations.errors import ManifestError
+from perturbations.base import storage
+from perturbations.base.errors import ManifestError
 from perturbations.guides import registry as guides
 from perturbations.manifest import files, locations
 from perturbations.manifest.kinds import (
     ANALYSES,
     CAPTIONS,
-    COMPOSED_QUERIES,
-    COMPOSED_RESULTS,
-    GALLERIES,
     KINDS,
     MIXES,
     MULTIMODAL,
-    POOL,
     QRELS,
     QUARANTINE,
-    RANKS,
-    RESULTS,
     SOURCES,
     TEXT_STATISTICS,
     TEXTS,
@@ -34,7 +29,6 @@ from perturbations.manifest.kinds import (
     Row,
 )
 from perturbations.suites import registry
-from perturbations.system import storage
 from perturbations.verify.findings import Finding
 
 # The kinds of the manifests that the workflow writes, by the file's name.
@@ -54,13 +48,14 @@ _SUITE_FILES = {
     "caption_statistics": TEXT_STATISTICS.name,
     "multimodal": MULTIMODAL.name,
 }
-_RESULT_FILES = {"results": RESULTS.name, "ranks": RANKS.name}
+# Those of wings, by their names in `manifest.kinds.KINDS`.
+_RESULT_FILES = {"results": "results", "ranks": "ranks"}
 _COMPOSED_FILES = {
-    "queries": COMPOSED_QUERIES.name,
+    "queries": "composed_queries",
     "qrels": QRELS.name,
-    "galleries": GALLERIES.name,
-    "pool": POOL.name,
-    "results": COMPOSED_RESULTS.name,
+    "galleries": "galleries",
+    "pool": "pool",
+    "results": "composed_results",
 }
 _COMPOSED_FOLDER = "composed"
 _RESULT_FOLDERS = ("evaluation", "adaptation")

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from perturbations.arrays import Image
+from perturbations.base.arrays import Image
 from perturbations.video.kernel import Apply
 
 Floats = npt.NDArray[np.float32]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from perturbations.arrays import Image
+from perturbations.base.arrays import Image
 
 Apply = Callable[[Image, int], Image]
 """(frame, index) -> frame."""

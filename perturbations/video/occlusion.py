@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from perturbations.arrays import SAMPLED, Image, uniform_indices
+from perturbations.base.arrays import SAMPLED, Image, uniform_indices
 from perturbations.video.kernel import Apply
 
 _MOST_MOVED = 5

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from perturbations.arrays import Image
+from perturbations.base.arrays import Image
 
 Colour = tuple[int, int, int]
 

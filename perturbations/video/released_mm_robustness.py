@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.arrays import Image
+from perturbations.base.arrays import Image
 from perturbations.video import blur, digital, frost, style, weather
 from perturbations.video.kernel import Apply, Kernel, Shape
 from perturbations.video.noise import added_noise, counted_photons, scaled_noise

@@ -9,7 +9,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from perturbations.arrays import Image
+from perturbations.base.arrays import Image
 from perturbations.video.kernel import Apply
 from perturbations.video.temporal import Plan
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from perturbations.arrays import SAMPLED, uniform_indices
-from perturbations.errors import MediaError
+from perturbations.base.arrays import SAMPLED, uniform_indices
+from perturbations.base.errors import MediaError
 
 Plan = npt.NDArray[np.int64]
 

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.arrays import Image
+from perturbations.base.arrays import Image
 from perturbations.video.kernel import Apply
 
 _PACKET = 188

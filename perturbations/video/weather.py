@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.arrays import SAMPLED, Image, uniform_indices
+from perturbations.base.arrays import SAMPLED, Image, uniform_indices
 from perturbations.video.kernel import Apply
 
 Plane = NDArray[np.float64]

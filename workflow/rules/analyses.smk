@@ -6,7 +6,7 @@ rule analyses:
             wildcards.dataset, wildcards.analysis, wildcards.shard
         ),
         packs=lambda wildcards: in_store(
-            store.analysis_inputs,
+            "analysis_inputs",
             CONFIG,
             wildcards.dataset,
             wildcards.analysis,

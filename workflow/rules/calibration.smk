@@ -3,7 +3,7 @@
 rule calibration:
     input:
         sources="manifests/{dataset}/sources.parquet",
-        packs=lambda wildcards: in_store(store.refuse, "a calibration"),
+        packs=lambda wildcards: in_store("refuse", "a calibration"),
     output:
         table="manifests/{dataset}/calibration.json",
         picture=report(

@@ -1,5 +1,5 @@
 # The code that needs Snakemake's own objects: wildcards, errors, output, and the path of the command `perturb`. All other
-# computations of rules are functions of perturbations/plan/paths.py, evaluation_paths.py and targets.py.
+# computations of rules are functions of perturbations/plan/paths.py and targets.py, and of the wings.
 import os
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 from snakemake.logging import logger
 from snakemake.settings.types import DeploymentMethod
 
-from perturbations.system import console
+from perturbations.base import console
 
 # A dry run prints a table of jobs per rule, with -p every job.
 if workflow.output_settings.dryrun and not workflow.output_settings.printshellcmds:
@@ -25,10 +25,7 @@ wildcard_constraints:
     severity="[1-9][0-9]*",
     shard="s[0-9a-f]+",
     analysis="|".join(paths.ANALYSES),
-    direction="v2t|t2v",
     level="[a-z0-9_]+",
-    group="|".join(evaluation.GROUPS),
-    kind="|".join(evaluation_paths.KINDS),
 
 
 def planned(function, *arguments):
@@ -65,75 +62,46 @@ def command(line):
 limits.use(limits.parse(CONFIG.limits.model_dump_json()))
 
 
-# Runs in an object store (`--default-storage-provider`), whose jobs share no folder. They work in Snakemake's local copy of
-# the store, where all paths are as in the store and elsewhere; what they need there is declared in addition to what other
-# runs declare: list files, and per part one pack of its clips (perturbations/plan/store.py). Elsewhere nothing is added.
-STORE = workflow.storage_registry.default_storage_provider
-IN_STORE = STORE is not None
-if IN_STORE and PREFIX.parts:
-    raise WorkflowError(
-        "A module's `prefix` and --default-storage-provider: give the folder in the storage's prefix."
-    )
-# The second output of a job that makes clips.
-PACK_OF_SOURCES = {"pack": "work/{dataset}/sources/{shard}.tar"} if IN_STORE else {}
-PACK_OF_ANALYSES = {"pack": "work/{dataset}/analyses/{analysis}/{shard}.tar"} if IN_STORE else {}
-PACK_OF_VIDEOS = (
-    {"pack": "work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tar"} if IN_STORE else {}
-)
-
-
-if IN_STORE:
-    STORE_PREFIX = planned(store.prefix, workflow.storage_settings.default_storage_prefix)
-    WORKPLACE = Path(STORE.object(f"{STORE_PREFIX}/work").local_path()).parent
-    planned(store.prepare, WORKPLACE)
-    shell.prefix(COMMAND_PATH + store.shell_prefix(WORKPLACE))
+# What a run in an object store adds to its jobs; store.smk replaces these.
+IN_STORE = workflow.storage_registry.default_storage_provider is not None
+if IN_STORE and "store" not in wings.wings():
+    raise WorkflowError("this installation cannot run in an object store")
+PACK_OF_SOURCES = {}
+PACK_OF_ANALYSES = {}
+PACK_OF_VIDEOS = {}
 
 
 def in_store(function, *arguments):
-    """Further inputs of a job in a store; elsewhere none."""
-    return planned(function, *arguments) if IN_STORE else []
-
-
-def plan_in_store(collection):
-    # A job on another machine has no annotations: the plan comes with the sources of the workflow.
-    if workflow.remote_exec:
-        return planned(store.read_plan, collection)
-    plan = planned(paths.plan, CONFIG, collection)
-    workflow.configfiles.append(str(store.write_plan(plan, collection)))
-    store.remove_stale_lists(WORKPLACE, plan, collection)
-    return plan
-
-
-def caption_shards_in_store(dataset):
-    if workflow.remote_exec:
-        return planned(store.read_captions, dataset)
-    shards = planned(paths.caption_shards, CONFIG, dataset)
-    workflow.configfiles.append(str(store.write_captions(shards, dataset)))
-    return shards
+    """What a function of the store's planning gives, in a store; elsewhere nothing: further inputs of a job."""
+    return []
 
 
 def video_inputs_of(wildcards):
     arguments = recipe_of(wildcards), wildcards.dataset, wildcards.shard, plan_of
-    return in_store(store.video_inputs, CONFIG, *arguments) or paths.video_inputs(*arguments)
+    return in_store("video_inputs", CONFIG, *arguments) or paths.video_inputs(*arguments)
 
 
 def lists_of(wildcards):
-    return in_store(lambda: store.lists(wildcards.dataset, shards_of(wildcards)))
+    return in_store("lists", wildcards.dataset, shards_of(wildcards))
+
+
+def plan_collection(collection):
+    return planned(paths.plan, CONFIG, collection)
+
+
+def plan_captions(dataset):
+    return planned(paths.caption_shards, CONFIG, dataset)
 
 
 # Snakemake calls these functions once per job, and many jobs share their results.
 @cache
 def plan_of(collection):
-    if IN_STORE:
-        return plan_in_store(collection)
-    return planned(paths.plan, CONFIG, collection)
+    return plan_collection(collection)
 
 
 @cache
 def caption_shards(dataset):
-    if IN_STORE:
-        return caption_shards_in_store(dataset)
-    return planned(paths.caption_shards, CONFIG, dataset)
+    return plan_captions(dataset)
 
 
 @cache
@@ -141,19 +109,8 @@ def scenario_recipe(collection, suite, perturbation, severity):
     return planned(recipe.from_config, CONFIG, collection, suite, perturbation, int(severity))
 
 
-@cache
-def model_files_sha256():
-    return planned(model_files.sha256, CONFIG)
-
-
 # The name that each target has here -> its own name. In a module that is used `as perturbed_*` they differ.
 TARGETS = {}
-
-
-@cache
-def reported():
-    requested = [TARGETS.get(name, name) for name in workflow.dag_settings.targets]
-    return evaluation_paths.reported(CONFIG, requested)
 
 
 @cache
@@ -211,33 +168,5 @@ def recipe_of(wildcards):
     )
 
 
-def job_of(wildcards):
-    return wildcards.direction, wildcards.corpus, wildcards.level
-
-
-def composed_job_of(wildcards):
-    return wildcards.corpus, wildcards.level
-
-
 def check_before():
-    """Before the first job: what cannot succeed stops the run, with one message. `--no-hooks` leaves it out."""
-    if workflow.touch:
-        return
-    from perturbations.engine import preflight
-
-    # In a module, rules may have other names, and other rules stand beside them.
-    names = {proxy.rule: name for name, proxy in own_rules()}
-    jobs = [
-        (names[job.rule], job.wildcards_dict)
-        for job in workflow.dag.needrun_jobs()
-        if job.rule in names
-    ]
-    uses_conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
-    local = workflow.local_exec and not uses_conda
-    wanted = preflight_jobs.of_jobs(jobs)
-    # No job has begun, so nothing else looks where the process is.
-    with chdir(CONFIG.at("")):
-        summary = planned(preflight.check, CONFIG, wanted, local, IN_STORE)
-    for line in summary.text():
-        say(shown.line(line))
-    planned(summary.raise_errors)
+    """Before the first job; preflight.smk replaces it."""

@@ -1,9 +1,19 @@
 # Retrieval by a clip and an instruction (composed_<dataset>, egocvr). Instructions are perturbed by the rules `texts` and
+from perturbations.composed import paths as composed_paths
+from perturbations.composed import planning as composed
+from perturbations.evaluation import model_files
+from perturbations.evaluation import paths as evaluation_paths
+
+
+def composed_job_of(wildcards):
+    return wildcards.corpus, wildcards.level
+
+
 # `texts_manifest`, as the captions of the collection <dataset>/composed.
 rule composed_split:
     input:
         lambda wildcards: planned(composed_paths.annotation_files, CONFIG, wildcards.dataset),
-        packs=lambda wildcards: in_store(store.refuse, "composed retrieval"),
+        packs=lambda wildcards: in_store("refuse", "composed retrieval"),
     output:
         queries="manifests/{dataset}/composed/queries.parquet",
         qrels="manifests/{dataset}/composed/qrels.parquet",
@@ -43,7 +53,7 @@ rule composed_clips:
     input:
         unpack(lambda wildcards: planned(evaluation_paths.model_inputs, CONFIG)),
         sources="manifests/{dataset}/sources.parquet",
-        packs=lambda wildcards: in_store(store.refuse, "composed retrieval"),
+        packs=lambda wildcards: in_store("refuse", "composed retrieval"),
     output:
         composed_paths.features("{dataset}"),
     log:

@@ -1,5 +1,32 @@
 # Retrieval on the corpora: without adaptation (evaluate_<dataset>) and with test-time adaptation (tta_<dataset>).
 # Paths hold the configured model's key, not a wildcard: another model's results are files that no rule makes.
+from perturbations.evaluation import model_files
+from perturbations.evaluation import paths as evaluation_paths
+from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation import sizes as evaluation_sizes
+
+
+wildcard_constraints:
+    direction="v2t|t2v",
+    group="|".join(evaluation.GROUPS),
+    kind="|".join(evaluation_paths.KINDS),
+
+
+@cache
+def model_files_sha256():
+    return planned(model_files.sha256, CONFIG)
+
+
+@cache
+def reported():
+    requested = [TARGETS.get(name, name) for name in workflow.dag_settings.targets]
+    return evaluation_paths.reported(CONFIG, requested)
+
+
+def job_of(wildcards):
+    return wildcards.direction, wildcards.corpus, wildcards.level
+
+
 MODEL_KEY = evaluation.model_key(CONFIG)
 PARTS = evaluation_paths.parts_folder(CONFIG, "{dataset}")
 RESULTS = evaluation_paths.results_folder(CONFIG, "{dataset}", "{kind}")
@@ -36,7 +63,7 @@ rule demo_encoder:
 rule check_model:
     input:
         unpack(lambda wildcards: planned(evaluation_paths.model_inputs, CONFIG)),
-        packs=lambda wildcards: in_store(store.refuse, "an evaluation"),
+        packs=lambda wildcards: in_store("refuse", "an evaluation"),
     output:
         evaluation_paths.checked(CONFIG),
     log:
@@ -200,4 +227,35 @@ rule results:
     shell:
         command(
             "perturb rule merge-results --parts {input.parts:q} --skipped {params.skipped:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
+        )
+
+
+rule report:
+    input:
+        results=lambda wildcards: evaluation_paths.report_results(reported()),
+        ranks=lambda wildcards: evaluation_paths.report_ranks(CONFIG, reported()),
+        pictures=lambda wildcards: evaluation_paths.report_pictures(CONFIG, reported()),
+    output:
+        report(
+            "manifests/report.html", category="evaluation", labels={"page": "tables and figures"}
+        ),
+    log:
+        "work/logs/report.log",
+    benchmark:
+        "work/benchmarks/report.tsv"
+    localrule: True
+    conda:
+        "../../envs/perturb.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        datasets=lambda wildcards: list(CONFIG.datasets),
+    message:
+        "writing manifests/report.html"
+    shell:
+        command(
+            "perturb report --results {input.results:q} --ranks {input.ranks:q} --pictures {input.pictures:q}"
+            " --datasets {params.datasets:q} --output {output:q} 2> {log:q}"
         )

@@ -1,40 +1,9 @@
-# Contact sheets of the corpora, and the page of results.
-rule report:
-    input:
-        results=lambda wildcards: evaluation_paths.report_results(reported()),
-        ranks=lambda wildcards: evaluation_paths.report_ranks(CONFIG, reported()),
-        pictures=lambda wildcards: evaluation_paths.report_pictures(CONFIG, reported()),
-    output:
-        report(
-            "manifests/report.html", category="evaluation", labels={"page": "tables and figures"}
-        ),
-    log:
-        "work/logs/report.log",
-    benchmark:
-        "work/benchmarks/report.tsv"
-    localrule: True
-    conda:
-        "../../envs/perturb.yaml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=30,
-    params:
-        datasets=lambda wildcards: list(CONFIG.datasets),
-    message:
-        "writing manifests/report.html"
-    shell:
-        command(
-            "perturb report --results {input.results:q} --ranks {input.ranks:q} --pictures {input.pictures:q}"
-            " --datasets {params.datasets:q} --output {output:q} 2> {log:q}"
-        )
-
-
+# Contact sheets and pages of the corpora.
 rule preview:
     input:
         videos="manifests/{dataset}/{suite}/videos.parquet",
         packs=lambda wildcards: in_store(
-            store.shown_packs, CONFIG, wildcards.dataset, wildcards.suite, plan_of
+            "shown_packs", CONFIG, wildcards.dataset, wildcards.suite, plan_of
         ),
     output:
         report(
@@ -64,7 +33,7 @@ rule corpus_page:
         videos="manifests/{dataset}/{suite}/videos.parquet",
         quarantine="manifests/{dataset}/{suite}/quarantine.parquet",
         packs=lambda wildcards: in_store(
-            store.shown_packs, CONFIG, wildcards.dataset, wildcards.suite, plan_of
+            "shown_packs", CONFIG, wildcards.dataset, wildcards.suite, plan_of
         ),
     output:
         report(
@@ -92,9 +61,7 @@ rule corpus_page:
 rule main_object_preview:
     input:
         analyses="manifests/{dataset}/main_object.parquet",
-        packs=lambda wildcards: in_store(
-            store.shown_packs, CONFIG, wildcards.dataset, None, plan_of
-        ),
+        packs=lambda wildcards: in_store("shown_packs", CONFIG, wildcards.dataset, None, plan_of),
     output:
         report(
             "manifests/{dataset}/main_object.png",

@@ -4,7 +4,7 @@ rule sources:
     input:
         listed="work/{dataset}/shards/{shard}.jsonl",
         packs=lambda wildcards: in_store(
-            store.original_packs, CONFIG, wildcards.dataset, [wildcards.shard]
+            "original_packs", CONFIG, wildcards.dataset, [wildcards.shard]
         ),
     output:
         **PACK_OF_SOURCES,

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
-from perturbations.errors import MediaError
+from perturbations.base.errors import MediaError
 
 _BLOCK = 1 << 20
 

@@ -9,7 +9,7 @@ import re
 import zlib
 from typing import BinaryIO
 
-from perturbations.errors import MediaError
+from perturbations.base.errors import MediaError
 from perturbations.media.containers.boxes import damaged, early
 
 _MIRRORED = bytes(int(f"{value:08b}"[::-1], 2) for value in range(256))

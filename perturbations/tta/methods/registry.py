@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from perturbations import shelf
-from perturbations.errors import ConfigError, ShelfError, did_you_mean, short
+from perturbations.base import shelf
+from perturbations.base.errors import ConfigError, ShelfError, did_you_mean, short
 
 if TYPE_CHECKING:
     from torch import Tensor

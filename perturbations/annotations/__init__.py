@@ -1,1 +1,0 @@
-"""Listings of annotations, and the readers of their files. Standard library only."""

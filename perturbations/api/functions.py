@@ -1,0 +1,368 @@
+"""The functions for other programs: perturb an array or a caption, open a corpus clip, list the perturbations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, partial
+from operator import index
+from pathlib import Path
+
+import numpy as np
+
+from perturbations.base import storage
+from perturbations.base.arrays import Image
+from perturbations.base.errors import ManifestError, MediaError, UnknownPerturbationError, short
+from perturbations.base.readers import READERS, Reader
+from perturbations.captions.pipeline import PerturbedText, perturb_captions, text_entry
+from perturbations.engine import guided, rendering
+from perturbations.engine.source import Source, source_of
+from perturbations.engine.temporal import fitted
+from perturbations.manifest.columns import columns_of, row_from, values_of
+from perturbations.manifest.kinds import (
+    COMPLETE,
+    SOURCE_STORAGE,
+    SOURCES,
+    VIDEOS,
+    ClipRow,
+    CompleteSource,
+    SourceRow,
+    VideoRow,
+)
+from perturbations.media import decoding, decord_reader, encoding, framefile
+from perturbations.media.clip import Clip, Frame, Timing, plain_rate
+from perturbations.media.footage import Span
+from perturbations.plan.listed import ListedCaption
+from perturbations.plan.recipe import Unstored, VideoRecipe, make, parse
+from perturbations.suites import registry
+
+Frames = Image
+"""T x H x W x 3, RGB, uint8."""
+
+
+def list_perturbations(suite: str | None = None, kind: registry.Kind | None = None) -> list[str]:
+    """The names `suite/name` of every perturbation, of one suite, or of one kind ("video" or "text").
+
+    Raises `UnknownPerturbationError` when there is no such suite.
+    """
+    return [entry.key for entry in registry.perturbations(suite, kind)]
+
+
+def perturb(
+    frames: Frames,
+    name: str,
+    severity: int,
+    *,
+    seed: int,
+    item_id: str,
+    fps: float,
+    dataset: str = "",
+    variant: str | None = None,
+    donors: Sequence[Frames] = (),
+) -> Frames:
+    """Perturb a clip held in memory.
+
+    Args:
+        frames: the clip, T x H x W x 3, RGB, uint8. It is not modified.
+        name: `suite/name`, e.g. "mlvp/fog".
+        severity: 1 to 5; 0 gives a copy of the clip.
+        seed: the first part of the realization's key; the same key gives the same frames, as in a corpus.
+        item_id: the second part of the key, the clip's name.
+        fps: frames per second; only perturbations of time and bitrate depend on it. Of a video whose frames are not
+            evenly spaced in time, they differ from a corpus, which encodes the frames at their own times.
+        dataset: the third part of the key.
+        variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
+        donors: the clips that event insertion may take a segment from, with the same frame rate.
+
+    Returns:
+        The perturbed clip, T x H x W x 3, RGB, uint8; some variants change T, or H and W.
+
+    Raises:
+        UnknownPerturbationError: no such name, severity or variant.
+        MediaError: the perturbation leaves no frame of the clip, or nothing suitable is found in it.
+        ValueError: `frames` is not a clip, `fps` is not positive or infinite, or there is no donor where one is needed.
+
+    Guided perturbations use the `offline` backends.
+    """
+    _check_clip(frames, fps)
+    entry = registry.get(name, variant)
+    if entry.kind != "video":
+        raise UnknownPerturbationError(f"{name} perturbs captions, not videos; use perturb_text")
+    severity, seed = _plain_int(severity), _plain_int(seed)
+    if severity == 0:
+        return frames.copy()
+    recipe = make(entry, severity, seed=seed, storage=Unstored())
+    frames = np.ascontiguousarray(frames)
+    if entry.method == "codec":
+        return _through_codec(frames, recipe, dataset, item_id, fps)
+    clip = ArrayClip(frames, dataset, item_id, fps)
+    others = [ArrayClip(donor, "donors", f"{number:06d}", fps) for number, donor in enumerate(donors)]
+    if recipe.donors and all(other.frames_sha256 == clip.frames_sha256 for other in others):
+        raise ValueError(f"{recipe.key} takes a segment of another clip: give `donors`")
+    facts = guided.facts_now(recipe, clip, others)
+    guide = guided.guide_of(recipe, facts, clip)
+    if entry.method == "temporal":
+        plan = rendering.plan(recipe, dataset, item_id, len(frames), guide)
+        rendering.check_length(recipe, len(plan))
+        size = frames.shape[2], frames.shape[1]
+        chosen = facts.other_item() if facts else None
+        other = next((donor.images for donor in others if donor.item_id == chosen), frames)
+        fit = partial(fitted, size=size, antialiased=recipe.antialiases_donors)
+        return np.stack([frames[place] if place >= 0 else fit(other[~place]) for place in plan])
+    num_frames, height, width, _ = frames.shape
+    kernel = rendering.applier(recipe, dataset, item_id, num_frames, height, width, guide)
+    kept = rendering.reshaped(recipe, dataset, item_id, num_frames, height, width).kept
+    return np.stack([image for _, image in rendering.changed(kernel, guide, clip.frames, only=kept)])
+
+
+@dataclass(frozen=True)
+class ArrayClip:
+    """A clip in memory, with the interface that guides expect: T x H x W x 3, RGB uint8."""
+
+    images: Frames
+    dataset: str
+    item_id: str
+    fps: float
+
+    @property
+    def num_frames(self) -> int:
+        """T."""
+        return len(self.images)
+
+    @property
+    def height(self) -> int:
+        """H."""
+        return int(self.images.shape[1])
+
+    @property
+    def width(self) -> int:
+        """W."""
+        return int(self.images.shape[2])
+
+    @cached_property
+    def frames_sha256(self) -> str:
+        """The hash of the clip's size and pixels."""
+        return storage.sha256_of(repr(self.images.shape).encode() + np.ascontiguousarray(self.images).tobytes())
+
+    @property
+    def sha256(self) -> str:
+        """The same hash: the clip has no file."""
+        return self.frames_sha256
+
+    @property
+    def place(self) -> str:
+        """Empty: the clip has no file."""
+        return ""
+
+    @property
+    def span(self) -> Span:
+        """(None, None): from the beginning to the end."""
+        return None, None
+
+    def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
+        """The clip's frames in order; with `only`, those at these positions."""
+        for position in range(len(self.images)) if only is None else sorted(only):
+            yield Frame(self.images[position], position, position)
+
+
+def perturb_text(
+    text: str,
+    name: str,
+    severity: int = 1,
+    *,
+    seed: int,
+    item_id: str,
+    dataset: str = "",
+    variant: str | None = None,
+    backend: str | None = None,
+) -> PerturbedText:
+    """Perturb a caption.
+
+    Args:
+        text: the caption; any string. One that is empty or only white space stays as it is, as every kernel leaves it.
+        name: `suite/name`, e.g. "msrvtt_p/gender_swap".
+        severity: 1 up to the highest of the perturbation; 0 gives the caption itself.
+        seed: the first part of the generator's key; the same key gives the same text, as in a corpus.
+        item_id: the second part of the key, the caption's id.
+        dataset: the third part of the key.
+        variant: "released" (the authors' code), "paper" (the text), ...; None: the suite's first.
+        backend: which models play the roles: "offline", the default, or "pretrained".
+
+    Returns:
+        The perturbed `text`; whether it `changed`; its `similarity` to the original, where there is a fidelity gate;
+        the number of `attempts`, and whether the gate `accepted` the text; the `backend`.
+
+    Raises:
+        TypeError: `text` is not a string.
+        UnknownPerturbationError: no such text perturbation, severity or variant.
+        BackendError: no such backend, or a library, program or weight file that it needs is missing.
+        ToolError: what plays a role is installed, but fails or does not work as it should.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a caption must be a str, not {type(text).__name__}: {short(text)}")
+    entry = text_entry(name, variant)
+    caption = ListedCaption(caption_id=item_id, item_id=item_id, text=text)
+    severity, seed = _plain_int(severity), _plain_int(seed)
+    return next(
+        perturb_captions([caption], entry.key, severity, seed=seed, dataset=dataset, variant=variant, backend=backend)
+    )
+
+
+def _plain_int(value: int) -> int:
+    """A whole number of a DataFrame's row, which may be NumPy's, as Python's; others refuse what is none."""
+    return index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else value
+
+
+def _check_clip(frames: Frames, fps: float) -> None:
+    if not isinstance(frames, np.ndarray) or frames.ndim != 4 or frames.shape[3] != 3 or frames.dtype != np.uint8:
+        form = f"{frames.dtype} {frames.shape}" if isinstance(frames, np.ndarray) else type(frames).__name__
+        raise ValueError(f"frames must be a uint8 array of T x H x W x 3, not {form}")
+    if 0 in frames.shape:
+        raise ValueError(f"frames must hold at least one frame and one pixel, not {frames.shape}")
+    if not 0 < fps < math.inf:
+        raise ValueError(f"fps must be positive and finite, not {fps}")
+
+
+def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: str, fps: float) -> Frames:
+    rate = plain_rate(Fraction(fps))
+    timing = Timing(1 / rate, rate)
+    with storage.scratch_directory() as folder:
+        path = Path(folder) / "clean.mp4"
+        pictures = (Frame(frame, index, index) for index, frame in enumerate(frames))
+        encoding.encode(pictures, path, storage.PROFILES["lossless"], timing)
+        num_frames, height, width = frames.shape[:3]
+        source = Source(dataset, item_id, Clip(path), "", num_frames, width, height, timing)
+        return np.stack([frame.image for frame in rendering.render(recipe, source)])
+
+
+def open_clip(row: object, indices: Iterable[int] | None = None, reader: Reader = "pyav") -> Frames:
+    """Read or render the frames of one manifest row, in any storage tier.
+
+    Args:
+        row: a row of `read_manifest` (a DataFrame row, a named tuple or a dict): a perturbed clip of a `videos`
+            manifest, or a clean clip of a `sources` manifest. A row of the tier `recipe` is rendered now, from its
+            source video. A row of the tier `frames` holds only the sampled frames.
+        indices: which frames to return, as positions in the row's clip: a list, an array or a tensor of whole numbers;
+            None returns all. Use it for long clips, which do not fit in memory.
+        reader: what decodes the file of a `video` row or of a clean clip: "pyav", or "decord" for programs that have it
+            (see `perturbations.media.decord_reader`). Both give the same frames: those of decord are compared with the
+            row's `frames_sha256`, and refused where they differ. It changes nothing for `frames` rows, which nothing
+            decodes, and for `recipe` rows, which this package renders from what PyAV decodes.
+
+    Returns:
+        The frames in the order of `indices`, T x H x W x 3, RGB, uint8.
+
+    Raises:
+        ManifestError: the row is quarantined, or has no `frames_sha256` for decord.
+        MediaError: a file is missing, damaged or of another size than the row says, the content of a source changed,
+            or decord gives other frames. `perturb verify` compares the content of stored files.
+        IndexError: the row does not hold a requested position.
+        BackendError: decord is not installed.
+        TypeError: a position is no whole number.
+        ValueError: an unknown reader, or no position in `indices`.
+    """
+    if reader not in READERS:
+        raise ValueError(f"no reader {reader!r}; known: {', '.join(READERS)}")
+    indices = None if indices is None else [index(position) for position in indices]
+    if indices is not None and not indices:
+        raise ValueError("indices names no frame; None returns all")
+    clip = typed_row(row)
+    if clip.status != COMPLETE:
+        raise ManifestError(f"{clip.item_id!r} is not complete but {clip.status}: {clip.error}")
+    try:
+        return _frames_of(clip, indices, reader)
+    except MediaError as error:
+        path = clip.path or ""
+        if path in str(error):
+            raise
+        raise MediaError(f"{path}: {error}") from error
+
+
+def _frames_of(clip: ClipRow | SourceRow, indices: Sequence[int] | None, reader: Reader) -> Frames:
+    if isinstance(clip, SourceRow):
+        assert isinstance(clip, CompleteSource)
+        source = source_of(clip)
+        only = _only(indices, source.num_frames)
+        return _collect(_decoded(source.clip, only, reader, clip), indices)
+    tier = clip.storage.partition("/")[0]
+    if tier == "frames":
+        stack = framefile.read(_stored_file(clip))
+        _only(indices, len(stack))
+        return stack if indices is None else stack[indices]
+    only = _only(indices, clip.frame_count)
+    if tier == "video":
+        path = _stored_file(clip)
+        if only is not None and reader == "pyav":
+            return _collect(decoding.decode_stored(path, only), indices)
+        return _collect(_decoded(Clip(path), only, reader, clip), indices)
+    if not isinstance(clip, VideoRow):
+        raise ManifestError(f"{clip.item_id!r} has no frames: its storage is {clip.storage!r}")
+    return _collect(rendering.render(parse(clip.recipe), source_of(clip), only=only), indices)
+
+
+def _decoded(clip: Clip, only: set[int] | None, reader: Reader, row: ClipRow | SourceRow) -> Iterator[Frame]:
+    if reader == "pyav":
+        return decoding.decode(clip, only=only)
+    if not row.frames_sha256:
+        raise ManifestError(f"the row of {row.item_id!r} has no frames_sha256, with which decord's frames are compared")
+    return decord_reader.decode(clip, frames_sha256=row.frames_sha256, only=only)
+
+
+def _stored_file(row: ClipRow) -> Path:
+    if row.path is None:
+        raise ManifestError(f"the row of {row.item_id!r} names no file")
+    path = Path(row.path)
+    # To hash every file whenever it is read would take longer than to decode a few of its frames.
+    if row.bytes is not None and path.is_file() and (held := path.stat().st_size) != row.bytes:
+        raise MediaError(f"{path} is not the file that the row describes: {held:,} bytes, not {row.bytes:,}")
+    return path
+
+
+def _only(indices: Sequence[int] | None, held: int) -> set[int] | None:
+    if indices is None:
+        return None
+    for position in indices:
+        if not 0 <= position < held:
+            raise IndexError(f"the row holds {held} frames; there is no frame {position}")
+    return set(indices)
+
+
+def _collect(frames: Iterable[Frame], indices: Sequence[int] | None) -> Frames:
+    images = {frame.position: frame.image for frame in frames}
+    if missing := sorted(set(indices or ()) - set(images)):
+        raise MediaError(f"the clip has {len(images)} frames; there is no frame {missing[0]}")
+    return np.stack([images[position] for position in (sorted(images) if indices is None else indices)])
+
+
+def typed_row(row: object) -> ClipRow | SourceRow:
+    """The typed row of a perturbed or a clean clip, from a row of a DataFrame, a named tuple, a dict or a typed row.
+
+    Raises `ManifestError` where the row lacks a column of its kind.
+    """
+    if isinstance(row, SourceRow | VideoRow):
+        return row
+    if isinstance(row, ClipRow):
+        row = values_of(row)
+    as_dict = "_asdict" if hasattr(row, "_asdict") else "to_dict"  # of a named tuple, of a pandas Series
+    columns: Mapping[object, object] = row if isinstance(row, Mapping) else getattr(row, as_dict)()
+    plain = {str(name): None if _is_missing(value) else _plain(value) for name, value in columns.items()}
+    is_stored = str(plain.get("storage", "")).startswith(("video/", "frames/"))
+    if plain.get("storage") == SOURCE_STORAGE:
+        # A clean clip among perturbed ones.
+        return row_from(SOURCES, plain | {"split": "", "rotation": 0})
+    if is_stored:
+        # The frames of a stored clip are in its file, so columns that the user left out, or made an index, are not
+        # needed.
+        needed = {column.name: column.type() for column in columns_of(VIDEOS.row) if not column.optional}
+        return row_from(VIDEOS, needed | plain)
+    return row_from(VIDEOS, plain) if "recipe" in plain else row_from(SOURCES, plain)
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or (isinstance(value, float) and np.isnan(value))
+
+
+def _plain(value: object) -> object:
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,151 @@
+"""A perturbation as a transform of videos, as the loaders of torchvision and PyTorchVideo call it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from perturbations.api.functions import perturb
+from perturbations.base.errors import UnknownPerturbationError
+from perturbations.suites import registry
+
+_TO_FRAMES = {"TCHW": (0, 2, 3, 1), "CTHW": (1, 2, 3, 0), "THWC": (0, 1, 2, 3)}
+_FROM_FRAMES = {"TCHW": (0, 3, 1, 2), "CTHW": (3, 0, 1, 2), "THWC": (0, 1, 2, 3)}
+
+
+_SEEDS = 2**63
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A perturbation at a severity, to be called with a video and its id.
+
+    Attributes:
+        name: `suite/name`, e.g. "mlvp/fog".
+        severity: 1 to 5; 0 gives a copy.
+        seed: a part of the key of what is drawn, as are `dataset` and the ids: the same key gives the same frames as in
+            a corpus.
+        dataset: see `seed`.
+        fps: frames per second of the videos; only perturbations of time and bitrate depend on it.
+        variant: "released", "paper", ...; None: the suite's first.
+        layout: the axes: "TCHW" (torchvision), "CTHW" (PyTorchVideo), "THWC"; None: TCHW for tensors, THWC for arrays.
+        video_key, id_key: where a sample that is a dict has its video and its id.
+
+    What is drawn is the same in every worker and epoch; `dataclasses.replace(transform, seed=epoch)` draws anew.
+    Raises `UnknownPerturbationError` for an unknown name, severity or variant, and `ValueError` for an unknown layout
+    or a seed that config.yaml could not have.
+    """
+
+    name: str
+    severity: int
+    seed: int = 0
+    dataset: str = ""
+    fps: float = 25.0
+    variant: str | None = None
+    layout: Literal["TCHW", "CTHW", "THWC"] | None = None
+    video_key: str = "video"
+    id_key: str = "item_id"
+
+    def __post_init__(self) -> None:
+        entry = registry.get(self.name, self.variant)
+        if entry.kind != "video":
+            raise UnknownPerturbationError(f"{self.name} perturbs captions, not videos; use perturb_text")
+        if type(self.severity) is not int or self.severity:
+            entry.parameters(self.severity)
+        if type(self.seed) is not int or not 0 <= self.seed < _SEEDS:
+            raise ValueError(f"a seed is a whole number from 0 to {_SEEDS - 1:,}, not {self.seed!r}")
+        if self.layout not in (None, *_TO_FRAMES):
+            raise ValueError(f"no layout {self.layout!r}; known: {', '.join(_TO_FRAMES)}")
+
+    def __call__(self, video: Any, item_id: str | int | None = None) -> Any:
+        """The perturbed video, of the same type, layout and device; of a dict, a copy with the perturbed video.
+
+        `video` is a tensor or array, a list of frames (H x W x 3 arrays, or images of Pillow), or a dict with one of
+        these and its id. Its values are uint8, or floats that are whole numbers from 0 to 255, as PyTorchVideo has
+        them. Some perturbations change the number of frames, or their size. Raises `ValueError` for another type, shape
+        or value, or without an id; `MediaError` as `perturb` does.
+        """
+        if isinstance(video, Mapping):
+            if missing := [key for key in (self.video_key, self.id_key) if key not in video]:
+                if missing == [self.id_key] and item_id is not None:
+                    return {**video, self.video_key: self(video[self.video_key], item_id)}
+                raise ValueError(f"the sample has no {missing[0]!r}: name its key as `video_key` or `id_key`")
+            return {
+                **video,
+                self.video_key: self(video[self.video_key], video[self.id_key] if item_id is None else item_id),
+            }
+        named = _id(item_id)
+        if isinstance(video, np.ndarray):
+            return self._perturbed(video, named, self.layout or "THWC")
+        if isinstance(video, Sequence) and not isinstance(video, str | bytes):
+            return self._perturbed_list(video, named)
+        import torch  # the caller has it where the video is a tensor
+
+        if not isinstance(video, torch.Tensor):
+            raise ValueError(f"a video is a tensor, an array, a list of frames or a dict, not {type(video).__name__}")
+        try:
+            array = video.detach().cpu().numpy()
+        except TypeError as error:  # NumPy has no such numbers
+            raise ValueError(f"a video must be uint8, not {video.dtype}") from error
+        frames = self._perturbed(array, named, self.layout or "TCHW")
+        return torch.from_numpy(frames).to(video.device).as_subclass(type(video))
+
+    def _perturbed_list(self, images: Sequence[Any], item_id: str) -> list[Any]:
+        """A list of frames, of the class that the first one has."""
+        arrays = [np.asarray(image) for image in images]
+        if len({(array.shape, array.dtype) for array in arrays}) != 1:
+            raise ValueError("a list of frames must hold frames of one size, H x W x 3 each")
+        perturbed = list(self._perturbed(np.stack(arrays), item_id, "THWC"))
+        if isinstance(images[0], np.ndarray):
+            return perturbed
+        from PIL import Image  # the caller has it
+
+        return [Image.fromarray(frame) for frame in perturbed]
+
+    def _perturbed(self, video: np.ndarray[Any, Any], item_id: str, layout: str) -> np.ndarray[Any, Any]:
+        channels = layout.index("C")
+        if video.ndim != 4 or video.shape[channels] != 3 or video.dtype.kind not in "uf":
+            raise ValueError(
+                f"a video must be uint8 {' x '.join(layout)} with 3 channels, not {video.dtype} {video.shape}; "
+                "`layout` names other orders of the axes"
+            )
+        frames = np.ascontiguousarray(_as_bytes(video).transpose(_TO_FRAMES[layout]))
+        perturbed = perturb(
+            frames,
+            self.name,
+            self.severity,
+            seed=self.seed,
+            item_id=item_id,
+            fps=self.fps,
+            dataset=self.dataset,
+            variant=self.variant,
+        )
+        return np.ascontiguousarray(perturbed.transpose(_FROM_FRAMES[layout])).astype(video.dtype, copy=False)
+
+
+def _id(item_id: object) -> str:
+    """A clip's id as a corpus has it: a number is its digits. Raises `ValueError` for what is no id."""
+    if item_id is None:
+        raise ValueError("give the clip's id: what is drawn depends on it")
+    if isinstance(item_id, str):
+        return item_id
+    if isinstance(item_id, int | np.integer) and not isinstance(item_id, bool):
+        return str(int(item_id))
+    raise ValueError(f"a clip's id is a text or a whole number, not {type(item_id).__name__}: one video per call")
+
+
+def _as_bytes(video: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A video of any scale would be guessed at: only values that are bytes already are taken."""
+    if video.dtype == np.uint8:
+        return video
+    with np.errstate(invalid="ignore"):
+        values = video.astype(np.uint8)
+    if not np.array_equal(values, video):
+        raise ValueError(
+            f"a video of {video.dtype} must hold whole numbers from 0 to 255: of one from 0 to 1 take "
+            "(255 * video).round(), and perturb before a video is normalized"
+        )
+    return values

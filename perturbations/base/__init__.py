@@ -1,0 +1,1 @@
+"""What all stands on: errors, array types, random generators, progress, shelves, files, limits, processes."""

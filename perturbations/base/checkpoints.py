@@ -1,0 +1,394 @@
+"""What all pretrained models share: finding and loading a checkpoint, its identity in manifests, device and dtype.
+
+Nothing here uses the network. A checkpoint is a folder, or a hub name that was downloaded before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import math
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+
+from perturbations.base import jsontext
+from perturbations.base.errors import BackendError, ConfigError, first_line
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+class Part(Protocol):
+    """A tokenizer or an image processor of transformers."""
+
+    @classmethod
+    def from_pretrained(cls, folder: Path, /, *, local_files_only: bool, trust_remote_code: bool) -> Self:
+        """Loaded from a folder."""
+
+
+PartT = TypeVar("PartT", bound=Part)
+ModelT = TypeVar("ModelT", bound="PreTrainedModel")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Weights on this machine.
+
+    Attributes:
+        name: as in the configuration; of a folder only the last part, because its place changes no result.
+        revision: the hub's commit hash, or `sha256:` and the hash of the folder's weight files.
+        folder: where the files are.
+    """
+
+    name: str
+    revision: str
+    folder: Path
+
+
+def library(name: str, *, package: str | None = None) -> ModuleType:
+    """The imported module `name`. Raises `ConfigError`, which names the package to install."""
+    try:
+        return importlib.import_module(name)
+    # Compiled libraries of incompatible versions fail with OSError or RuntimeError.
+    except (ImportError, OSError, RuntimeError) as error:
+        raise ConfigError(
+            f"{name} cannot be imported ({error}); this backend needs it: pip install {package or name}"
+        ) from error
+
+
+def runtime(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
+    """The torch.device and torch.dtype of these names; sets torch to deterministic algorithms.
+
+    Args:
+        device: "cpu", "cuda" or "cuda:N".
+        dtype: one of DTYPES.
+
+    Raises:
+        ConfigError: torch is missing, a name is unknown, or this machine has no such device.
+    """
+    if dtype not in DTYPES:
+        raise ConfigError(f"dtype {dtype!r} is unknown; allowed: {', '.join(DTYPES)}")
+    kind, _, index = device.partition(":")
+    if kind not in ("cpu", "cuda") or (":" in device and not (kind == "cuda" and index.isdecimal())):
+        raise ConfigError(f"device {device!r} is unknown; allowed: cpu, cuda, cuda:N")
+    # cuBLAS reads this once, when the first context is created.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch = library("torch")
+    if kind == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if int(index or 0) >= count:
+            raise ConfigError(f"device {device!r} is not available, torch sees {count} CUDA devices; use device: cpu")
+        torch.backends.cudnn.benchmark = False
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_tf32 = False
+    else:
+        # Sums depend on the number of threads.
+        torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    return torch.device(device), getattr(torch, dtype)
+
+
+def find_checkpoint(model: str, revision: str | None) -> Checkpoint:
+    """The checkpoint `model` on this machine.
+
+    Args:
+        model: a folder, or a hub name whose files the hub's cache holds.
+        revision: a commit hash, tag or branch of a hub name, None for its main branch; for a folder None or the
+            `sha256:...` that its weights must have.
+
+    Raises:
+        ConfigError: it is not here, with the command that fetches it; or the folder's weights have another hash.
+    """
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return _folder_checkpoint(folder.resolve(), revision)
+    hub = library("huggingface_hub")
+    try:
+        folder = Path(hub.snapshot_download(model, revision=revision, local_files_only=True))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"model {model!r} is not on this machine, and nothing is downloaded during a run; "
+            f"{_how_to_fetch(model, revision)}"
+        ) from error
+    return Checkpoint(model, folder.name, folder)
+
+
+def load_model(
+    model_class: type[ModelT], checkpoint: Checkpoint, *, device: torch.device | str, dtype: torch.dtype
+) -> ModelT:
+    """`model_class` with the checkpoint's weights, for inference only.
+
+    Raises:
+        ConfigError: it is another kind of model, or weights are missing, damaged or not in safetensors (whose loading
+            runs no code from the file).
+    """
+    safetensors = library("safetensors")
+    expected, actual = _config_class(model_class).model_type, str(read_config(checkpoint)["model_type"])
+    if actual != expected:
+        raise ConfigError(_broken(checkpoint, model_class.__name__, f"it is {actual!r}, not {expected!r}"))
+    _check_size(model_class, checkpoint)
+    try:
+        loaded = model_class.from_pretrained(
+            checkpoint.folder,
+            dtype=dtype,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, TypeError, RuntimeError, ImportError, safetensors.SafetensorError) as error:
+        raise ConfigError(_broken(checkpoint, model_class.__name__, str(error))) from error
+    model, report = cast(tuple[ModelT, Mapping[str, Collection[str]]], loaded)
+    # The library fills gaps with random numbers and a warning; captions and boxes would look plausible.
+    if report["missing_keys"]:
+        missing = sorted(report["missing_keys"])
+        raise ConfigError(
+            _broken(checkpoint, model_class.__name__, f"{len(missing)} weights are missing, {missing[0]} the first")
+        )
+    model.requires_grad_(False).train(False)
+    cast("nn.Module", model).to(device)  # the override of transformers is untyped
+    return model
+
+
+def _config_class(model_class: type[PreTrainedModel]) -> type[PreTrainedConfig]:
+    config_class = model_class.config_class
+    assert config_class is not None  # only the abstract classes of transformers have none
+    return config_class
+
+
+def load_part(part_class: type[PartT], checkpoint: Checkpoint) -> PartT:
+    """A tokenizer or image processor from the checkpoint's folder; ConfigError where files are missing or damaged."""
+    try:
+        return part_class.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, ImportError) as error:
+        raise ConfigError(_broken(checkpoint, part_class.__name__, first_line(error))) from error
+
+
+class Seq2Seq(Protocol):
+    """A model of transformers from text to text."""
+
+    def generate(self, **inputs: object) -> torch.Tensor:
+        """Token ids, texts x length."""
+
+
+def pretrained(auto_class: Any, name: str) -> Any:
+    """A model or tokenizer of a caption's player: a folder, or a hub name that was downloaded before.
+
+    Raises `BackendError` with the way out where it is neither, is damaged, or asks for code.
+    """
+    try:
+        checkpoint = find_checkpoint(name, None)
+        read_config(checkpoint)
+        return load_part(auto_class, checkpoint)
+    except ConfigError as error:
+        raise BackendError(f"{error}; or use the backend `offline`") from error
+
+
+def missing_weights(*names: str) -> str | None:
+    """How to get the weights of models that are neither folders nor in the local cache; None where all are there."""
+    from huggingface_hub import try_to_load_from_cache
+
+    absent = [
+        name
+        for name in names
+        if not Path(name).is_dir() and not isinstance(try_to_load_from_cache(name, "config.json"), str)
+    ]
+    commands = ", ".join(f"`hf download {name}`" for name in absent)
+    return f"weights that are not on this machine: {commands}" if absent else None
+
+
+def load_tokenizer(auto_class: type[PartT], checkpoint: Checkpoint) -> PartT:
+    """The checkpoint's byte-pair tokenizer.
+
+    Raises:
+        ConfigError: its files are missing; the library would silently make a tokenizer with an empty vocabulary.
+    """
+    folder = checkpoint.folder
+    if not (folder / "tokenizer.json").is_file():
+        for name in ("vocab.json", "merges.txt"):
+            if not (folder / name).is_file():
+                raise ConfigError(_broken(checkpoint, "a tokenizer", f"neither tokenizer.json nor {name} is there"))
+    return load_part(auto_class, checkpoint)
+
+
+def identity(model: PreTrainedModel, checkpoint: Checkpoint) -> dict[str, str]:
+    """What a manifest records of a model: name, revision, dtype, device type and the library's version."""
+    return {
+        "name": checkpoint.name,
+        "revision": checkpoint.revision,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "device": str(model.device.type),
+        "transformers": str(library("transformers").__version__),
+    }
+
+
+def setting(model: PreTrainedModel, part: str, name: str) -> int:
+    """A whole number in a part of a model's configuration, such as `hidden_size` in `vision_config`."""
+    return int(getattr(getattr(model.config, part), name))
+
+
+def files_sha256(paths: list[Path], root: Path) -> str:
+    """`sha256:` and the hash over names relative to `root`, sizes and contents; the order of `paths` does not count."""
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(f"{path.relative_to(root).as_posix()}\0{path.stat().st_size}\0".encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return f"sha256:{digest.hexdigest()}"
+
+
+def read_config(checkpoint: Checkpoint) -> dict[str, Any]:
+    """A model's `config.json`.
+
+    Raises:
+        ConfigError: it is missing or not JSON, has no model type, or asks for code from a hub.
+    """
+    # The library replaces a missing file by its defaults, which are the largest model.
+    path = checkpoint.folder / "config.json"
+    try:
+        if path.stat().st_size > _LONGEST_CONFIG:
+            raise ValueError(f"{path.stat().st_size} bytes; at most {_LONGEST_CONFIG} are read")
+        config = jsontext.mapping(path.read_bytes())
+        if not isinstance(config.get("model_type"), str):
+            raise ValueError("no `model_type`")
+    except (OSError, ValueError) as error:
+        raise ConfigError(_broken(checkpoint, "a model", f"config.json does not say what it is ({error})")) from error
+    for key, value in _settings(config):
+        # Attention can be the name of a kernel on a hub: the library then fetches and runs its code.
+        if "implementation" in key and isinstance(value, str) and value not in _ATTENTION:
+            raise ConfigError(_broken(checkpoint, "a model", f"config.json asks for the code {key}: {value!r}"))
+    return config
+
+
+_LONGEST_CONFIG = 4 * 2**20  # bytes
+_ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention", "grouped_mm", "batched_mm")
+_MOST_LABELS = 100_000
+_MANY_LAYERS = 1000  # allowed for any weights: some settings only look like a number of layers
+
+
+def _settings(config: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """Keys and values of a `config.json` and of the objects in it."""
+    pending: list[object] = [config]
+    while pending:
+        held = pending.pop()
+        if isinstance(held, dict):
+            yield from held.items()
+            pending += held.values()
+        elif isinstance(held, list):
+            pending += held
+
+
+def _check_size(model_class: type[PreTrainedModel], checkpoint: Checkpoint) -> None:
+    """Raise `ConfigError` when `config.json` describes a model far larger than the weights beside it.
+
+    The library would allocate and fill all missing weights before it reports them.
+    """
+    held, tensors = _held(checkpoint, model_class.__name__)
+    for key, value in _settings(read_config(checkpoint)):
+        number = value if isinstance(value, int) and not isinstance(value, bool) else 0
+        layers = ("layers" in key or key == "depth") and number > max(tensors, _MANY_LAYERS)
+        if layers or (key == "num_labels" and number > _MOST_LABELS) or abs(number) >= 2**40:
+            raise ConfigError(_broken(checkpoint, model_class.__name__, f"config.json says {key}: {number}"))
+    torch = library("torch")
+    try:
+        config = _config_class(model_class).from_pretrained(checkpoint.folder, local_files_only=True)
+        with torch.device("meta"):  # shapes only, no memory
+            described = sum(parameter.numel() for parameter in model_class(config).parameters())
+    except Exception as error:  # the library's classes check little: nonsense can make them raise anything
+        raise ConfigError(_broken(checkpoint, model_class.__name__, f"config.json: {error}")) from error
+    if described > 2 * held + _SMALL:
+        reason = f"config.json describes {described:,} parameters, the weights hold {held:,}"
+        raise ConfigError(_broken(checkpoint, model_class.__name__, reason))
+
+
+_SMALL = 10_000_000  # parameters; this many may be missing, and `load_model` then reports them
+
+
+def _held(checkpoint: Checkpoint, what: str) -> tuple[int, int]:
+    """The number of values and the number of tensors in the weight files, from their headers."""
+    safetensors = library("safetensors")
+    numbers = tensors = 0
+    for path in checkpoint.folder.glob("*.safetensors"):
+        try:
+            with safetensors.safe_open(path, framework="np") as file:
+                for name in file.keys():  # noqa: SIM118  not a mapping
+                    shape = file.get_slice(name).get_shape()
+                    numbers += math.prod(shape)
+                    tensors += 1
+        except (OSError, ValueError, safetensors.SafetensorError) as error:
+            raise ConfigError(_broken(checkpoint, what, f"{path.name}: {error}")) from error
+    return numbers, tensors
+
+
+def read_weights(path: Path) -> dict[str, torch.Tensor]:
+    """Named tensors of a .safetensors file, or of a torch file, bare or under `state_dict`; its code does not run.
+
+    Raises:
+        ConfigError: the file is missing or damaged, or holds something that only loads by running its code.
+    """
+    torch = library("torch")
+    if not path.is_file():
+        raise ConfigError(f"no checkpoint at {path}; download it and put it there, or name its place")
+    try:
+        if path.suffix == ".safetensors":
+            held = library("safetensors.torch", package="safetensors").load_file(path)
+        else:
+            held = torch.load(path, map_location="cpu", weights_only=True)
+    except library("safetensors").SafetensorError as error:
+        raise ConfigError(f"{path} is no sound safetensors file ({error}); fetch it again") from error
+    # A damaged or forged pickle can make the reader raise anything.
+    except Exception as error:
+        raise ConfigError(
+            f"{path} cannot be read as weights only ({first_line(error)}). Fetch it again if it is damaged; if it "
+            "holds more than tensors, save its `state_dict` alone, on a machine where you trust it: "
+            "torch.save({'state_dict': ...})"
+        ) from error
+    state = held.get("state_dict", held) if isinstance(held, Mapping) else None
+    if not isinstance(state, Mapping) or not state or not all(isinstance(it, torch.Tensor) for it in state.values()):
+        raise ConfigError(f"{path} holds no named weights; expected a dictionary of tensors, bare or as `state_dict`")
+    return {str(name): value for name, value in state.items()}
+
+
+def _folder_checkpoint(folder: Path, revision: str | None) -> Checkpoint:
+    weights = list(folder.glob("*.safetensors"))
+    if not weights:
+        raise ConfigError(f"model folder {folder} holds no *.safetensors file; {_how_to_convert(folder)}")
+    actual = files_sha256(weights, folder)
+    if revision is not None and revision != actual:
+        raise ConfigError(f"model folder {folder} has revision {actual}, the configuration says {revision}")
+    return Checkpoint(folder.name, actual, folder)
+
+
+def _how_to_convert(folder: Path) -> str:
+    """What to do with a folder of other weights; the command copies tensors, because some files share their memory."""
+    weights = sorted(path.name for path in folder.glob("*.bin"))
+    if len(weights) != 1:
+        return "other formats are not loaded"
+    program = (
+        "import torch, safetensors.torch as s; "
+        f"w = torch.load({weights[0]!r}, map_location='cpu', weights_only=True); "
+        "s.save_file({k: v.clone().contiguous() for k, v in w.items()}, 'model.safetensors', {'format': 'pt'})"
+    )
+    return f'convert {weights[0]} once, inside that folder: python -c "{program}"'
+
+
+def _how_to_fetch(model: str, revision: str | None) -> str:
+    if model.startswith(("/", ".", "~")) or model.count("/") > 1:
+        return "there is no such folder"
+    return f"fetch it before: hf download {model}" + (f" --revision {revision}" if revision else "")
+
+
+def _broken(checkpoint: Checkpoint, what: str, reason: str) -> str:
+    shortened = reason.strip().partition("\n")[0]
+    return (
+        f"model {checkpoint.name!r} in {checkpoint.folder} cannot be loaded as {what}: {shortened}; "
+        "if files are missing or damaged, fetch it again with hf download"
+    )

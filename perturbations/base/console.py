@@ -1,0 +1,67 @@
+"""What Snakemake prints, made shorter. Standard library only: Snakemake imports it.
+
+Snakemake sends all its output as records of one logger; a record's `event` says what it is about.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+
+def summarize(logger: logging.Logger) -> None:
+    """Leave out what a dry run says of each single job, and of the machine: a table of jobs per rule stays."""
+    for handler in logger.handlers:
+        handler.addFilter(_Summary())
+
+
+class _Summary(logging.Filter):
+    """Passes neither records of single jobs nor the table of jobs a second time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_told = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        event = getattr(record, "event", None)
+        is_again = event == "run_info" and self._is_told
+        self._is_told |= event == "run_info"
+        return not is_again and event not in ("workflow_started", "job_info", "group_info", "shellcmd")
+
+
+PLAN_VARIABLE = "PERTURB_PLAN"
+"""The environment variable of a dry run that records its plan: the file that it writes, a line of JSON per entry."""
+
+
+class PlanRecord(logging.Handler):
+    """Writes the rule and the wildcards of each planned job, and the lines of planning, into a file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a job."""
+        if getattr(record, "event", None) == "job_info":
+            named = dict(getattr(record, "wildcards", None) or {})
+            self.add({"rule": getattr(record, "rule_name", ""), "wildcards": named})
+
+    def add(self, entry: object) -> None:
+        """Write an entry: a job, or a line of text."""
+        with self._path.open("a", encoding="utf-8") as file:
+            print(json.dumps(entry), file=file)
+
+
+def duration(seconds: float) -> str:
+    """A time in words: "40 s", "12 min", "3 h 20 min", "2 days 5 h"."""
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{round(seconds)} s"
+    if minutes < 90:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {rest} min" if rest else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} days {hours} h" if hours else f"{days} days"

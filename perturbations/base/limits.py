@@ -1,0 +1,127 @@
+"""What one file may ask for before it is refused. Limits never change a result, so they are in no recipe.
+
+They are kept in an environment variable, so that jobs and child processes have the limits of their run: the workflow
+sets it from `limits` of config.yaml, `perturb --limits` from its argument.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import warnings
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+
+from perturbations.base import jsontext
+from perturbations.base.errors import ConfigError, MediaError
+
+ENVIRONMENT = "PERTURB_LIMITS"
+_MIB = 1 << 20
+# A decoder that predicts frames from other frames keeps up to 16 of them and the current one. A decoder of key frames
+# only keeps the current frame and the last one.
+_KEPT_FRAMES, _KEPT_FRAMES_INTRA = 17, 2
+_RGB_BYTES = 3 * 3  # what a converter and its reader hold: 3 frames of 3 bytes per pixel
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Whole numbers above 0.
+
+    Attributes:
+        frame_pixels: width x height of a frame, and of a style's or a frost's image.
+        frames: frames of a video file.
+        seconds: length of a video file, in seconds.
+        decode_mib: memory for decoding a file, in MiB, as estimated before the first frame.
+    """
+
+    frame_pixels: int = 40_000_000
+    frames: int = 500_000
+    seconds: int = 21_600
+    decode_mib: int = 4096
+
+
+DEFAULT = Limits()
+
+
+def current() -> Limits:
+    """The limits of this process. Raises `ConfigError` where the environment variable is not valid."""
+    return parse(os.environ.get(ENVIRONMENT, "{}"))
+
+
+def use(limits: Limits) -> None:
+    """Make these the limits of this process and of its child processes."""
+    os.environ[ENVIRONMENT] = text(limits)
+
+
+def text(limits: Limits) -> str:
+    """Limits as JSON, as `parse` reads them."""
+    return json.dumps(asdict(limits))
+
+
+@cache
+def parse(document: str) -> Limits:
+    """Limits from JSON; a limit that is not in it has its default. Raises `ConfigError` naming the key."""
+    try:
+        values = jsontext.mapping(document)
+    except ValueError:
+        raise ConfigError(f"limits: a JSON object such as {text(DEFAULT)}, not {document[:100]!r}") from None
+    known = [field.name for field in fields(Limits)]
+    for name, value in values.items():
+        if name not in known:
+            raise ConfigError(f"limits.{name[:100]}: unknown key; known: {', '.join(known)}")
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ConfigError(f"limits.{name}: a whole number above 0, not {str(value)[:100]}")
+    return Limits(**values)
+
+
+def check_size(width: int, height: int, what: str = "a frame") -> None:
+    """Raise `MediaError` when a picture has more pixels than `limits.frame_pixels`."""
+    allowed = current().frame_pixels
+    if width * height > allowed:
+        raise MediaError(
+            f"{what} of {width}x{height} has {width * height:,} pixels; limits.frame_pixels allows {allowed:,}"
+        )
+
+
+def check_image(data: bytes, what: str) -> None:
+    """Raise `MediaError` when a JPEG, PNG, WebP, BMP or TIFF has too many pixels, or cannot be read."""
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # ours is the limit that counts
+            with Image.open(io.BytesIO(data)) as image:  # reads the header only
+                width, height = image.size
+    except Image.DecompressionBombError as error:
+        raise MediaError(f"{what} has too many pixels, whatever limits.frame_pixels allows: {error}") from error
+    except (OSError, ValueError, SyntaxError) as error:
+        raise MediaError(f"{what} cannot be read") from error
+    check_size(width, height, what)
+
+
+def check_frames(frames: int) -> None:
+    """Raise `MediaError` when a file has more frames than `limits.frames`."""
+    allowed = current().frames
+    if frames > allowed:
+        raise MediaError(f"the file has {frames:,} frames or more; limits.frames allows {allowed:,}")
+
+
+def check_seconds(seconds: float) -> None:
+    """Raise `MediaError` when a file is longer than `limits.seconds`."""
+    allowed = current().seconds
+    if seconds > allowed:
+        raise MediaError(f"the file is {seconds:,.0f} s long or more; limits.seconds allows {allowed:,}")
+
+
+def check_decoder(width: int, height: int, bits: int, *, intra: bool) -> None:
+    """Raise `MediaError` when decoding frames of `bits` bits per pixel takes more than `limits.decode_mib`."""
+    kept = _KEPT_FRAMES_INTRA if intra else _KEPT_FRAMES
+    check_bytes(int(width * height * (kept * bits / 8 + _RGB_BYTES)), f"decoding frames of {width}x{height}")
+
+
+def check_bytes(size: int, what: str) -> None:
+    """Raise `MediaError` when something takes more memory than `limits.decode_mib`; `size` is in bytes."""
+    allowed = current().decode_mib
+    if size > allowed * _MIB:
+        raise MediaError(f"{what} takes {-(-size // _MIB):,} MiB; limits.decode_mib allows {allowed:,}")

@@ -1,0 +1,59 @@
+"""One job at a time on a shard, also when a killed run's orphan still works on it. Standard library only."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from perturbations.base.errors import ToolError
+from perturbations.base.storage import output_errors
+
+log = logging.getLogger("perturbations")
+
+
+@contextmanager
+def one_job(journal: Path) -> Iterator[None]:
+    """Hold the lock of the shard whose journal is `journal`; wait while another job holds it, and log which.
+
+    After the wait the other job's finished items are in the journal. The lock is the kernel's, on a file beside the
+    journal: it ends with the processes that hold it, however they end. On NFS it works between machines if the mount
+    supports locks. If not, the job goes on with a warning: two jobs then write the same files, each whole.
+    Raises `ToolError` when this very process holds the shard, `OutputError` when the file cannot be written.
+    """
+    path = journal.with_suffix(".lock")
+    with output_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+", encoding="utf-8", errors="replace")
+    with file:
+        _acquire(file, path)
+        try:
+            yield
+        finally:
+            file.truncate(0)  # closing gives the lock back
+
+
+def _acquire(file: TextIO, path: Path) -> None:
+    own = f"{os.getpid()} on {platform.node()}"
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read(200).strip()
+            if holder == own:
+                raise ToolError(f"this process already works on the shard of {path}") from None
+            log.warning("another job works on this shard, process %s: waiting for it (%s)", holder or "unknown", path)
+            fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError as error:
+        log.warning("%s cannot be locked (%s): going on; see that no other job works on this shard", path, error)
+        return
+    with output_errors(path):
+        file.truncate(0)
+        file.write(own)
+        file.flush()

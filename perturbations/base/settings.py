@@ -1,0 +1,96 @@
+"""What records of settings share: pydantic's rules, and the types of common keys."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from perturbations.base.errors import cut, short
+
+ABSOLUTE = {"paths": "absolute"}
+"""The context of a validation that makes relative paths absolute, because jobs work in another folder."""
+
+
+class Strict(BaseModel):
+    """A part of `config.yaml`: unknown keys are refused, and nothing changes after it was read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_default(cls, raw: object) -> object:
+        """What holds keys, and is named and left empty, has its defaults: YAML reads `backends:` as null."""
+        if not isinstance(raw, dict):
+            return raw
+        return {name: value for name, value in raw.items() if value is not None or not cls._holds_keys(name)}
+
+    @classmethod
+    def _holds_keys(cls, name: object) -> bool:
+        field = cls.model_fields.get(name) if isinstance(name, str) else None
+        return field is not None and isinstance(field.get_default(call_default_factory=True), BaseModel | dict)
+
+    @field_validator("*")
+    @classmethod
+    def _expand(cls, value: Any, info: ValidationInfo) -> Any:
+        """Paths may begin with `~` and hold variables."""
+        if not isinstance(value, Path):
+            return value
+        path = Path(expanded(str(value)))
+        return path.absolute() if info.context == ABSOLUTE else path
+
+
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
+
+
+def expanded(path: str) -> str:
+    """A path with `~`, `$VAR` and `${VAR}` replaced, unless it exists as it is written.
+
+    Raises `ValueError`, for pydantic, naming a variable that is not defined.
+    """
+    if not path.startswith("~") and "$" not in path:
+        return path
+    try:
+        if os.path.lexists(path):
+            return path
+    except ValueError:  # a NUL
+        return path
+    names = [plain or braced for plain, braced in _VARIABLE.findall(path)]
+    if missing := [name for name in dict.fromkeys(names) if name not in os.environ]:
+        listed = ", ".join(f"${name}" for name in missing)
+        plural = "variables are" if len(missing) > 1 else "variable is"
+        raise ValueError(f"{short(path)}: the environment {plural} not defined: {cut(listed)}")
+    return os.path.expanduser(_VARIABLE.sub(lambda match: os.environ[match[1] or match[2]], path))
+
+
+def _model(name: str, info: ValidationInfo) -> str:
+    path = expanded(name)
+    return os.path.abspath(path) if info.context == ABSOLUTE and os.path.isdir(path) else path
+
+
+ModelName = Annotated[str, AfterValidator(_model)]
+"""A model of a hub, or a folder, whose path may begin with `~` and hold variables."""
+
+
+Whole = Annotated[int, Field(strict=True)]
+"""A whole number, and no value that only converts to one: no text, no bool, no 3.0."""
+
+AnySeverity = Annotated[Whole, Field(ge=1, le=7)]
+
+Value = TypeVar("Value")
+
+
+def distinct(value: Value) -> Value:
+    """A setting that lists nothing twice; other settings pass. Raises `ValueError`, for pydantic."""
+    if isinstance(value, tuple) and len(set(value)) != len(value):
+        repeated = next(each for place, each in enumerate(value) if each in value[:place])
+        which = f": {short(repeated)}" if len(value) > 3 else ""
+        raise ValueError(f"lists a value twice{which}: {short(list(value))}")
+    return value
+
+
+MOST_ITEMS = 10**9
+"""More items than any dataset has."""

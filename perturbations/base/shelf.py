@@ -1,0 +1,88 @@
+"""Shelves: packages that hold many things of one kind, one file per thing. Standard library only.
+
+To add a thing is to add a file that declares it; nothing else is edited.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Collection, Mapping
+from typing import Protocol, TypeVar
+
+from perturbations.base.errors import ShelfError
+
+Thing = TypeVar("Thing")
+
+REGISTRY = "registry"
+"""The module of a shelf that says what its things are, and looks them up."""
+
+
+def things(package: str, constant: str, kind: type[Thing], beside: Collection[str] = ()) -> dict[str, Thing]:
+    """File name -> what the file declares, for each file of a shelf, sorted.
+
+    `package` is the shelf's full name. Every file but `registry.py` and those named in `beside`, which things share,
+    must define `constant`, of the type `kind`.
+    Raises `ShelfError` naming the file that does not.
+    """
+    shelf = importlib.import_module(package)
+    no_things = {REGISTRY, *beside}
+    names = sorted(module.name for module in pkgutil.iter_modules(shelf.__path__) if module.name not in no_things)
+    declared = {}
+    for name in names:
+        module = importlib.import_module(f"{package}.{name}")
+        thing = getattr(module, constant, None)
+        if not isinstance(thing, kind):
+            raise ShelfError(
+                f"{module.__file__} is on the shelf {package}, and must define {constant}: a {kind.__name__}"
+            )
+        declared[name] = thing
+    return declared
+
+
+class Named(Protocol):
+    """A thing with a name."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+
+NamedThing = TypeVar("NamedThing", bound=Named)
+
+
+def named(what: str, declared: Mapping[str, NamedThing]) -> dict[str, NamedThing]:
+    """What files declare, by its own name. Raises `ShelfError` where two things have one name."""
+    by_name: dict[str, NamedThing] = {}
+    for file, thing in declared.items():
+        if thing.name in by_name:
+            raise ShelfError(f"two {what}s are called {thing.name!r}; one of them in {file}.py")
+        by_name[thing.name] = thing
+    return by_name
+
+
+class Placed(Named, Protocol):
+    """A thing with a name, and with a title and a place in tables."""
+
+    @property
+    def title(self) -> str: ...  # noqa: D102
+
+    @property
+    def place(self) -> int: ...  # noqa: D102
+
+
+PlacedThing = TypeVar("PlacedThing", bound=Placed)
+
+
+def in_order(package: str, what: str, declared: Mapping[str, PlacedThing]) -> dict[str, PlacedThing]:
+    """What files declare, by its own name, in the order of tables.
+
+    Raises `ShelfError` where a file and its thing have two names, or two things have one title.
+    """
+    for file, thing in declared.items():
+        if thing.name != file:
+            raise ShelfError(f"{package}.{file} declares the {what} {thing.name!r}; give both one name")
+    ordered = sorted(declared.values(), key=lambda thing: (thing.place, thing.name))
+    titles = [thing.title for thing in ordered]
+    if repeated := sorted({title for title in titles if titles.count(title) > 1}):
+        raise ShelfError(f"two {what}s of {package} have the title {repeated[0]!r}; give one of them another")
+    return {thing.name: thing for thing in ordered}

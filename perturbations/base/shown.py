@@ -1,0 +1,62 @@
+"""Text from data, as a terminal, a Markdown page or a log may show it. Standard library only: Snakemake imports it.
+
+Captions, ids and messages of libraries may hold escape sequences, which a terminal obeys, bidirectional controls, which
+change the order of a line, and marks that Markdown reads as a link, a picture, HTML or the next column.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+_MARKDOWN = frozenset("\\`*_[]<>|#&~$")
+_NAME = re.compile(r"[A-Za-z0-9_.:+/(), -]*")
+
+
+def line(text: str) -> str:
+    """The text on one line; control characters, bidirectional ones too, become escapes (`\\u202e`)."""
+    return _HIDDEN.sub(_escape, text)
+
+
+def lines(text: str) -> str:
+    """The same, line by line."""
+    return "\n".join(line(part) for part in text.split("\n"))
+
+
+def markdown(text: str) -> str:
+    """The text as Markdown shows it literally: in a sentence, a heading, or a cell of a table."""
+    shown = "".join(f"\\{mark}" if mark in _MARKDOWN else mark for mark in line(" ".join(text.split())))
+    return shown or "(nothing)"
+
+
+def name(text: object) -> str:
+    """A plain name as it is; anything else as `markdown` shows it."""
+    written = str(text)
+    return written if _NAME.fullmatch(written) else markdown(written)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+class LogFormatter(logging.Formatter):
+    """A log with one line per message: text that a message quotes cannot begin a new line, nor move the cursor."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The record's line."""
+        record.message = line(record.message)
+        return super().formatMessage(record)
+
+
+def size(count: int) -> str:
+    """Bytes in words: "3.2 GB"."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"

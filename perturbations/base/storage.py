@@ -1,0 +1,224 @@
+"""How results lie on disk: profiles, safe names, writes that are whole or absent, hashes. Standard library only."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from perturbations.base.errors import OutputError
+
+# Errors of the place that is written to, not of the data.
+OUTPUT_ERRNOS = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EFBIG,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EEXIST,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+}
+STORE_VARIABLE = "PERTURB_STORE"
+"""The environment variable of jobs of a run in an object store: the folder in which Snakemake was started."""
+
+
+def in_store() -> bool:
+    """Whether this job runs in an object store."""
+    return STORE_VARIABLE in os.environ
+
+
+def at_hand(path: Path) -> bool:
+    """Whether a clip can be shown: in a store only some are brought to the jobs that draw pictures."""
+    return not in_store() or path.exists()
+
+
+_LONGEST_NAME = 200  # bytes; file systems allow 255, and the temporary name and the extension need some
+_TEMPORARY = ".part-"
+_LEFTOVER = re.compile(rf"\.(.*){re.escape(_TEMPORARY)}[0-9a-f]{{12}}((?:\.[^.]*)?)", re.DOTALL)
+
+
+def file_stem(item_id: str) -> str:
+    """A file name for an item id, whatever the id holds: ASCII, no separators, distinct ids give distinct names.
+
+    Everything but letters, digits and `_.-~` is percent-encoded (UTF-8); a leading dot too, so that no name is
+    hidden or a parent folder. Names too long for a file system end in a hash of the id.
+    """
+    stem = quote(item_id.encode("utf-8", "surrogatepass"), safe="")
+    if stem.startswith("."):
+        stem = "%2E" + stem[1:]
+    if len(stem) >= _LONGEST_NAME:  # hashed names have exactly this length: no other name may
+        stem = stem[: _LONGEST_NAME - 33] + "~" + hashlib.sha256(stem.encode()).hexdigest()[:32]
+    return stem or "%"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How a corpus video is stored: the encoder, its input format and its settings.
+
+    `pixel_bits` is the target bitrate in bits per pixel, for encoders that are given a bitrate; their frames follow
+    each other at a constant rate, whatever their times. `key_frames` is the number of uniformly sampled frames that
+    are key frames, so that a reader of these frames decodes no others.
+    """
+
+    codec: str
+    pix_fmt: str
+    options: Mapping[str, str]
+    exact: bool
+    pixel_bits: int | None = None
+    key_frames: int | None = None
+
+
+_SAMPLED = 12
+"""Frames that an evaluation takes of a clip, as in the papers."""
+
+# `high` is RGB (4:4:4) and not YUV 4:4:4: the same size and PSNR, but no colour conversion on either way. Key frames of
+# the same quality as the others (`ipratio=1`) add 3 % to a corpus.
+PROFILES: dict[str, Profile] = {
+    "lossless": Profile(
+        "libx264rgb",
+        "rgb24",
+        {"preset": "ultrafast", "qp": "0", "forced-idr": "1"},
+        exact=True,
+        key_frames=_SAMPLED,
+    ),
+    "high": Profile(
+        "libx264rgb",
+        "rgb24",
+        {"preset": "ultrafast", "qp": "18", "forced-idr": "1", "x264-params": "ipratio=1"},
+        exact=False,
+        key_frames=_SAMPLED,
+    ),
+    "compatible": Profile(
+        "libx264",
+        "yuv420p",
+        {"preset": "veryfast", "crf": "17", "x264-params": "cpu-independent=1"},
+        exact=False,
+    ),
+    # What OpenCV's VideoWriter sets for "mp4v", with which the authors of MSRVTT-P wrote their videos.
+    "released": Profile("mpeg4", "yuv420p", {"g": "12", "qmin": "3"}, exact=False, pixel_bits=2),
+}
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path` (same extension) and rename it to `path` when the block ends well.
+
+    After an error or an interruption `path` is as it was. Raises `OutputError` when the system refuses to write.
+    """
+    temporary = temporary_path(path)
+    with output_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def temporary_path(path: Path) -> Path:
+    """A name beside `path` that no other process uses and that `remove_leftovers` recognizes."""
+    return path.with_name(f".{path.stem}{_TEMPORARY}{os.urandom(6).hex()}{path.suffix}")
+
+
+def remove_leftovers(paths: Iterable[Path]) -> None:
+    """Delete what interrupted writes of these paths left beside them."""
+    names: dict[Path, set[tuple[str, str]]] = defaultdict(set)
+    for path in paths:
+        names[path.parent].add((path.stem, path.suffix))
+    for folder, own in names.items():
+        try:
+            entries = list(os.scandir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for entry in entries:
+            match = _LEFTOVER.fullmatch(entry.name)
+            if match and match.groups() in own:
+                Path(entry.path).unlink(missing_ok=True)
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether a file is what an interrupted write left."""
+    return _LEFTOVER.fullmatch(path.name) is not None
+
+
+@contextmanager
+def output_errors(path: Path) -> Iterator[None]:
+    """Turn the system's refusals to write into `OutputError`; let everything else pass."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in OUTPUT_ERRNOS:
+            raise OutputError(f"cannot write {path}: {os.strerror(error.errno or 0)}{_free_space(path)}") from error
+        raise
+
+
+def reserve(path: Path, size: int) -> None:
+    """Create a file of `size` bytes, whose space on the disk is taken now where the file system can do that.
+
+    Of a file that is written through a memory map, a disk that becomes full kills the process. Raises `OutputError`.
+    """
+    with output_errors(path), path.open("wb") as file:
+        file.truncate(size)
+        if hasattr(os, "posix_fallocate"):  # not on macOS
+            try:
+                os.posix_fallocate(file.fileno(), 0, size)
+            except OSError as error:
+                if error.errno in OUTPUT_ERRNOS:
+                    raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_text_if_changed(path: Path, text: str) -> bool:
+    """Write `text` unless the file holds it already, so that its modification time stays. Returns whether it wrote."""
+    try:
+        if path.read_bytes() == text.encode():
+            return False
+    except FileNotFoundError:
+        pass
+    write_text(path, text)
+    return True
+
+
+def sha256(path: Path) -> str:
+    """Hex SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of(data: bytes) -> str:
+    """Hex SHA-256 of bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def scratch_directory() -> tempfile.TemporaryDirectory[str]:
+    """A folder for intermediate files, on the disk that `TMPDIR` names."""
+    return tempfile.TemporaryDirectory(prefix="perturb-")
+
+
+def _free_space(path: Path) -> str:
+    for folder in (path.parent, *path.parent.parents):
+        try:
+            return f" ({shutil.disk_usage(folder).free / 1e9:.1f} GB free there)"
+        except OSError:
+            continue
+    return ""

@@ -1,0 +1,23 @@
+"""The targets `calibrate_<dataset>`. No NumPy: Snakemake imports this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from perturbations.config import sections as configuration
+from perturbations.plan.paths import CaptionShards, Plans
+from perturbations.plan.targets import Target, Work
+
+
+def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShards) -> Iterator[Target]:
+    """A target per dataset."""
+    for dataset in config.datasets:
+        text = f"severities of even distortion, solved on clips of `{dataset}`"
+        yield Target(f"calibrate_{dataset}", text, partial(table, dataset, plans))
+
+
+def table(dataset: str, plans: Plans) -> Work:
+    """A dataset's calibration table, with its plot and its report."""
+    plans(dataset)
+    return Work([f"manifests/{dataset}/calibration.{ending}" for ending in ("json", "png", "md")])

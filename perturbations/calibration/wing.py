@@ -1,0 +1,12 @@
+"""What the wing `calibration` brings to the spine."""
+
+from perturbations.base.wings import Wing
+
+WING = Wing(
+    summary="severities of even distortion",
+    jobs=("jobs",),
+    targets="targets:menu",
+    rules=("calibration",),
+    offers={"solved": "table:parameters"},
+    files=("docs/explanation/calibration.md", "docs/explanation/calibration.png"),
+)

@@ -1,0 +1,117 @@
+"""The page of perturbed captions: per perturbation a description, its statistics and example pairs."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from perturbations.base import shown
+from perturbations.base.records import digest
+from perturbations.manifest.kinds import TextRow
+from perturbations.manifest.sets import Listed
+from perturbations.manifest.skipped import Skipped, sentences
+from perturbations.models import registry as models
+from perturbations.plan.listed import RejectedItem
+from perturbations.suites import registry
+
+PAIRS = 10
+_MOST_REJECTED = 20
+
+
+def of_corpus(
+    rows: Sequence[TextRow],
+    listed: Listed,
+    rejected: Sequence[RejectedItem] = (),
+    left_out: Sequence[Skipped] = (),
+) -> str:
+    """The page of one corpus of perturbed captions.
+
+    It is written from the rows of its `texts` manifest, the captions that cannot be used, and the perturbations that
+    are skipped.
+    """
+    notes = [f"- {listed.sentence('captions')}", *(f"- {shown.markdown(line)}" for line in sentences(left_out))]
+    if rejected:
+        notes += ["", "| item | why its caption is quarantined |", "|---|---|"]
+        notes += [
+            f"| {shown.markdown(row.item_id)} | {shown.markdown(row.error)} |" for row in rejected[:_MOST_REJECTED]
+        ]
+    if len(rejected) > _MOST_REJECTED:
+        notes += ["", f"and {len(rejected) - _MOST_REJECTED:,} more: all are in `captions_quarantine.parquet`."]
+    if not rows:
+        return "\n".join(["# Captions", "", "No caption is perturbed.", "", *notes]) + "\n"
+    first = rows[0]
+    lines = [f"# Captions of {shown.name(first.dataset)} under {shown.name(first.suite)}", ""]
+    lines += [
+        f"{len(rows):,} rows; variant {shown.name(first.variant)}, seed {first.seed}. Pairs are of the middle severity."
+    ]
+    lines += ["", *notes]
+    return "\n".join([*lines, *described(rows, level=2)]) + "\n"
+
+
+def described(rows: Iterable[TextRow], level: int) -> list[str]:
+    """The sections of rows' perturbations, in Markdown, below headings of a level."""
+    groups: dict[str, dict[int, list[TextRow]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        groups[row.perturbation][row.severity].append(row)
+    lines = []
+    for name, by_severity in groups.items():
+        (first, *_), *_ = by_severity.values()
+        entry = registry.get(f"{first.suite}/{name}")
+        lines += ["", f"{'#' * level} {name}", "", f"{_sentence(entry.summary)} {entry.level}. {entry.source}.", ""]
+        lines += _about(entry)
+        lines += [
+            "",
+            "| severity | parameters | changed | accepted | similarity | tries |",
+            "|---|---|---|---|---|---|",
+        ]
+        for severity, members in sorted(by_severity.items()):
+            lines.append(_counted(entry, severity, members))
+        severities = sorted(by_severity)
+        lines += ["", *_pairs(by_severity[severities[len(severities) // 2]])]
+    return lines
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
+
+
+def _about(entry: registry.Perturbation) -> list[str]:
+    lines = [f"- made for {entry.languages}"]
+    lines += [f"- {backend}: {models.names(entry.makers, backend)}" for backend in models.BACKENDS]
+    if entry.not_comparable:
+        lines.append(f"- **not comparable** with published results, offline: {entry.not_comparable}")
+    if entry.gated:
+        lines.append("- gate: drawn again until the topic is kept, up to 100 times")
+    lines += [f"- {form.variant}: {form.differences}" for form in entry.forms() if form.differences]
+    return lines
+
+
+def _counted(entry: registry.Perturbation, severity: int, rows: Sequence[TextRow]) -> str:
+    parameters = (
+        ", ".join(shown.name(f"{name} {_number(value)}") for name, value in _parameters(rows[0]).items()) or "none"
+    )
+    changed = sum(row.changed for row in rows) / len(rows)
+    accepted = f"{sum(row.accepted for row in rows) / len(rows):.1%}" if entry.gated else ""
+    similar = [row.similarity for row in rows if row.similarity is not None]
+    similarity = f"{sum(similar) / len(similar):.2f}" if similar else ""
+    tries = f"{sum(row.attempts for row in rows) / len(rows):.1f}" if entry.gated else ""
+    return f"| {severity} | {parameters} | {changed:.1%} | {accepted} | {similarity} | {tries} |"
+
+
+def _parameters(row: TextRow) -> dict[str, object]:
+    parameters: dict[str, object] = json.loads(row.params)
+    return parameters
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _pairs(rows: Sequence[TextRow]) -> list[str]:
+    """Up to ten changed captions, chosen by a hash of their ids."""
+    changed = sorted((row for row in rows if row.changed), key=lambda row: digest(row.caption_id))[:PAIRS]
+    if not changed:
+        return ["No caption changed."]
+    lines = ["| before | after |", "|---|---|"]
+    return lines + [f"| {shown.markdown(row.source_text)} | {shown.markdown(row.text)} |" for row in changed]

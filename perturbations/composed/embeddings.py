@@ -1,0 +1,315 @@
+"""Features that another program computed for composed retrieval: read from its files, and matched by name.
+
+EgoCVR's layout is a CSV `clip_name, clip_embeddings`, whose second column is a list as text, or a `.pt` tensor beside
+it: N x frames x D (CLIP, BLIP), N x 1 x D (LanguageBind) or N x D (EgoVLPv2). Texts: `text, text_embeddings`. A tensor
+may also be `.npy`, `.npz` or `.safetensors`. No code of a file runs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations.base.checkpoints import library
+from perturbations.base.errors import AnnotationError, ConfigError, cut, first_line, short
+from perturbations.composed.records import Split
+from perturbations.datasets import readers
+
+Frames = Literal["mean", "middle"]
+FRAMES: tuple[Frames, ...] = ("mean", "middle")
+"""What stands for a clip of several frames: their mean, or the middle one (EgoCVR's `--query_frames 1`)."""
+
+CLIPS, TEXTS = ("clip_name", "clip_embeddings"), ("text", "text_embeddings")
+"""The columns of a file: what a row is of, and its features."""
+
+SUFFIXES = (".pt", ".npy", ".npz", ".safetensors")
+_MOST_BYTES = 32 * 1024**3
+_MOST_VALUES = 8 * 1024**3  # of a tensor
+_MOST_NUMBERS = 65_536  # of a feature
+_MOST_FRAMES = 1_024
+_LONGEST_LIST = 16 * 1024**2  # characters
+_BLOCK = 64 * 1024**2  # values held at once
+_CLOSE = 1e-3  # of the largest value: rounding, such as of another batch
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """Features by name.
+
+    Attributes:
+        path: the file.
+        names: of clips, or the texts themselves; a name may repeat.
+        rows: float32, names x D.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    rows: Floats
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """A stored tensor: its shape, and how rows are read."""
+
+    shape: tuple[int, ...]
+    block: Callable[[int, int], NDArray[np.generic]]
+
+
+def read(path: Path, columns: tuple[str, str] = CLIPS, *, frames: Frames = "mean") -> Embeddings:
+    """The features of a file: a CSV, or a tensor with a CSV of its names beside it.
+
+    `x.csv` is read with `x.pt` (or `.npy`, `.npz`, `.safetensors`) where that is there, as EgoCVR's code does. An
+    `.npz` may hold `names` itself. Raises `AnnotationError` that names the file and the row.
+    """
+    if path.suffix == ".csv":
+        beside = [path.with_suffix(suffix) for suffix in SUFFIXES if path.with_suffix(suffix).is_file()]
+        if len(beside) > 1:
+            raise AnnotationError(f"{path}: several tensors lie beside it, name one: {', '.join(map(str, beside))}")
+        if not beside:
+            return _from_lists(path, columns, frames)
+        tensor_path = beside[0]
+    else:
+        tensor_path = path
+    names, tensor = _opened(tensor_path)
+    if names is None:
+        listed = tensor_path.with_suffix(".csv")
+        if not listed.is_file():
+            raise AnnotationError(f"{tensor_path} has no names: {listed} must list them, in the column {columns[0]}")
+        names = tuple(key for _, key, _ in _listed(listed, columns[0], None))
+    if len(names) != tensor.shape[0]:
+        raise AnnotationError(
+            f"{tensor_path} has {tensor.shape[0]:,} rows, and there are {len(names):,} names: one of them is cut short"
+        )
+    return Embeddings(tensor_path, names, _reduced(tensor_path, names, tensor, frames))
+
+
+def of_clips(embeddings: Embeddings, split: Split) -> Floats:
+    """The features of each row of a split's pool, by name: float32, rows x D.
+
+    Where a name has as many rows in the file as in the pool, they belong to each other in their order; else they must
+    be equal. Names of the file that the pool lacks are left out. Raises `AnnotationError` naming what is missing.
+    """
+    held = _by_name(embeddings)
+    missing = [name for name in split.rows_of if name not in held]
+    _refuse_missing(embeddings.path, missing, len(split.rows_of), "clips")
+    chosen = np.empty(len(split.pool), np.int64)
+    for name, rows in split.rows_of.items():
+        own = held[name]
+        if len(own) != len(rows):
+            _check_equal(embeddings, name, own)
+            own = [own[0]] * len(rows)
+        chosen[rows] = own
+    return embeddings.rows[chosen]
+
+
+def of_texts(embeddings: Embeddings, texts: Sequence[str]) -> Floats:
+    """The features of each text, by the text itself less white space around it: float32, texts x D.
+
+    Raises `AnnotationError` naming what is missing, or what has several features.
+    """
+    held = _by_name(embeddings)
+    wanted = dict.fromkeys(text.strip() for text in texts)
+    _refuse_missing(embeddings.path, [text for text in wanted if text not in held], len(wanted), "texts")
+    for text in wanted:
+        _check_equal(embeddings, text, held[text])
+    return embeddings.rows[[held[text.strip()][0] for text in texts]]
+
+
+def _by_name(embeddings: Embeddings) -> dict[str, list[int]]:
+    held: dict[str, list[int]] = {}
+    for row, name in enumerate(embeddings.names):
+        held.setdefault(name, []).append(row)
+    return held
+
+
+def _refuse_missing(path: Path, missing: Sequence[str], wanted: int, what: str) -> None:
+    if missing:
+        raise AnnotationError(
+            f"{path} lacks {len(missing):,} of {wanted:,} {what}: {', '.join(map(short, missing[:3]))}"
+        )
+
+
+def _check_equal(embeddings: Embeddings, name: str, rows: Sequence[int]) -> None:
+    first = embeddings.rows[rows[0]]
+    allowed = _CLOSE * float(np.abs(first).max())
+    if any(float(np.abs(embeddings.rows[row] - first).max()) > allowed for row in rows[1:]):
+        raise AnnotationError(
+            f"{embeddings.path} has {len(rows)} rows of {short(name)} with different features; which one is meant "
+            "cannot be told"
+        )
+
+
+# --- lists as text ----------------------------------------------------------------------------------------------------
+
+
+def _listed(path: Path, key: str, column: str | None) -> Iterator[tuple[str, str, str]]:
+    """The place, the name and the list of each row."""
+    needed = (key,) if column is None else (key, column)
+    for place, row in readers.table(path, needed):
+        where = f"line {place}" if isinstance(place, int) else str(place)
+        if not isinstance(row, dict) or None in row or any(name not in row for name in needed):
+            raise AnnotationError(f"{path}, {where}: fields do not fit the header; is the file cut short?")
+        yield where, row[key].strip(), "" if column is None else row[column]
+
+
+def _from_lists(path: Path, columns: tuple[str, str], frames: Frames) -> Embeddings:
+    names: list[str] = []
+    rows: list[Floats] = []
+    shape: tuple[int, ...] | None = None
+    for where, name, text in _listed(path, *columns):
+        place = f"{path}, {where} ({short(name)})"
+        values = _parsed(place, text)
+        if shape is not None and values.shape != shape:
+            raise AnnotationError(f"{place}: {_sizes(values.shape)} values, the rows before have {_sizes(shape)}")
+        shape = values.shape
+        names.append(name)
+        rows.append(_one_frame(values[None], frames)[0])
+    if not rows:
+        raise AnnotationError(f"{path} lists nothing")
+    return Embeddings(path, tuple(names), np.stack(rows))
+
+
+def _parsed(place: str, text: str) -> Floats:
+    if len(text) > _LONGEST_LIST:
+        raise AnnotationError(f"{place}: a list of more than {_LONGEST_LIST:,} characters")
+    try:
+        values = np.asarray(json.loads(text))
+    except (ValueError, TypeError, RecursionError):
+        raise AnnotationError(f"{place}: no list of numbers, or one that is cut short: {short(text)}") from None
+    _check_shape(place, (1, *values.shape))
+    return _numbers(place, values)
+
+
+def _numbers(place: str, values: NDArray[np.generic]) -> Floats:
+    """Values as float32. Raises `AnnotationError` for others than finite real numbers."""
+    if values.dtype.kind not in "fiu":
+        raise AnnotationError(f"{place}: values of type {values.dtype}, not numbers")
+    with np.errstate(over="ignore"):
+        rows = np.asarray(values, np.float32)
+    if not np.isfinite(rows).all():
+        raise AnnotationError(f"{place}: NaN, infinity, or numbers that float32 cannot hold")
+    return rows
+
+
+def _one_frame(rows: Floats, frames: Frames) -> Floats:
+    """What stands for each clip: N x frames x D or N x D to N x D."""
+    if rows.ndim == 2:
+        return rows
+    chosen = rows[:, rows.shape[1] // 2] if frames == "middle" else rows.mean(axis=1)
+    return np.asarray(chosen, np.float32)
+
+
+def _sizes(shape: Sequence[int]) -> str:
+    return " x ".join(f"{size:,}" for size in shape)
+
+
+# --- tensors ----------------------------------------------------------------------------------------------------------
+
+
+def _check_shape(place: object, shape: tuple[int, ...]) -> None:
+    fits = len(shape) in (2, 3) and all(size >= 1 for size in shape) and shape[-1] <= _MOST_NUMBERS
+    if not fits or (len(shape) == 3 and shape[1] > _MOST_FRAMES) or math.prod(shape) > _MOST_VALUES:
+        raise AnnotationError(
+            f"{place}: {_sizes(shape) or 'no'} values; expected N x D or N x frames x D, D up to {_MOST_NUMBERS:,}, "
+            f"frames up to {_MOST_FRAMES:,}"
+        )
+
+
+def _reduced(path: Path, names: Sequence[str], tensor: _Tensor, frames: Frames) -> Floats:
+    """All rows of a tensor, one feature per row, with a block of them in memory at a time."""
+    result = np.empty((tensor.shape[0], tensor.shape[-1]), np.float32)
+    step = max(1, _BLOCK // math.prod(tensor.shape[1:]))
+    for start in range(0, len(result), step):
+        try:
+            block = tensor.block(start, min(start + step, len(result)))
+        except (OSError, RuntimeError, ValueError, TypeError) as error:
+            raise AnnotationError(f"{path} cannot be read: {cut(str(error))}") from error
+        place = f"{path}, rows {start:,} to {start + len(block) - 1:,} (the first is {short(names[start])})"
+        result[start : start + step] = _one_frame(_numbers(place, block), frames)
+    return result
+
+
+def _opened(path: Path) -> tuple[tuple[str, ...] | None, _Tensor]:
+    """The names, where the file has them, and the tensor."""
+    opener = {".npy": _npy, ".npz": _npz, ".pt": _torch_file, ".safetensors": _safetensors}.get(path.suffix)
+    if opener is None:
+        raise AnnotationError(f"{path}: features are read from .csv, {', '.join(SUFFIXES)}")
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise AnnotationError(f"{path} is larger than {_MOST_BYTES // 1024**3} GiB")
+        names, tensor = opener(path)
+    except (AnnotationError, ConfigError):
+        raise
+    except Exception as error:  # a damaged or forged file can make the readers raise anything
+        raise AnnotationError(f"{path} is no sound file of features: {cut(first_line(error))}") from error
+    _check_shape(path, tensor.shape)
+    return names, tensor
+
+
+def _array(values: NDArray[np.generic]) -> _Tensor:
+    return _Tensor(values.shape, lambda start, end: np.asarray(values[start:end]))
+
+
+def _npy(path: Path) -> tuple[None, _Tensor]:
+    return None, _array(np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def _npz(path: Path) -> tuple[tuple[str, ...] | None, _Tensor]:
+    with zipfile.ZipFile(path) as archive:
+        if sum(member.file_size for member in archive.infolist()) > _MOST_BYTES:
+            raise ValueError(f"more than {_MOST_BYTES // 1024**3} GiB when unpacked")
+    with np.load(path, allow_pickle=False) as held:
+        if "embeddings" not in held:
+            raise ValueError(f"no array `embeddings`, but {short(list(held))}")
+        names = None
+        if "names" in held:
+            listed = held["names"]
+            if listed.ndim != 1 or listed.dtype.kind != "U":
+                raise ValueError("`names` is no row of texts")
+            names = tuple(str(name).strip() for name in listed)
+        return names, _array(held["embeddings"])
+
+
+def _torch_file(path: Path) -> tuple[None, _Tensor]:
+    torch = library("torch")
+    is_zip = zipfile.is_zipfile(path)
+    if is_zip:
+        with zipfile.ZipFile(path) as archive:
+            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+                raise ValueError("it is compressed, which torch.save never does")
+    held = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
+    if not isinstance(held, torch.Tensor) or held.layout != torch.strided or held.is_quantized:
+        raise ValueError(f"it holds a {type(held).__name__}, not a plain tensor")
+
+    def block(start: int, end: int) -> NDArray[np.generic]:
+        rows = held[start:end].detach()
+        values: NDArray[np.generic] = (rows.float() if rows.dtype == torch.bfloat16 else rows).numpy()
+        return values
+
+    return None, _Tensor(tuple(held.shape), block)
+
+
+def _safetensors(path: Path) -> tuple[None, _Tensor]:
+    library("torch")
+    file = library("safetensors").safe_open(path, framework="pt")
+    names = list(file.keys())
+    if len(names) != 1 and "embeddings" not in names:
+        raise ValueError(f"several tensors and none called `embeddings`: {short(names)}")
+    part = file.get_slice("embeddings" if "embeddings" in names else names[0])
+
+    def block(start: int, end: int) -> NDArray[np.generic]:
+        rows = part[start:end]
+        values: NDArray[np.generic] = (rows.float() if rows.is_floating_point() else rows).numpy()
+        return values
+
+    return None, _Tensor(tuple(part.get_shape()), block)

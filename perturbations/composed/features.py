@@ -1,0 +1,112 @@
+"""Features of clips for composed retrieval: one vector per clip, as the model gives it, in files of named sets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from perturbations.base import storage
+from perturbations.base.checkpoints import library
+from perturbations.base.errors import ManifestError
+from perturbations.base.progress import logged
+from perturbations.base.readers import Reader
+from perturbations.evaluation import queries
+from perturbations.evaluation.backbone import Backbone
+from perturbations.evaluation.galleries import REPLACED
+from perturbations.manifest.kinds import COMPLETE, ClipRow, CompleteSource, SourceRow
+from perturbations.tta import encode_gallery
+
+CLEAN = "clean"
+"""The name of the set of clean clips."""
+
+_CHUNK = 32  # clips encoded at once
+_ANEW = "delete it and run snakemake again"
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Features:
+    """The features of clips.
+
+    Attributes:
+        names: of the clips, each once.
+        rows: float32, clips x D.
+    """
+
+    names: tuple[str, ...]
+    rows: Floats
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """The row of each name."""
+        return {name: number for number, name in enumerate(self.names)}
+
+
+def of_clips(
+    backbone: Backbone,
+    rows: Iterable[ClipRow | SourceRow],
+    *,
+    num_frames: int,
+    kept: Literal["mean", "middle"],
+    reader: Reader = "pyav",
+) -> Features:
+    """The features of the complete clips among rows, sorted by name: the mean over frames, or the middle frame's."""
+    complete = [row for row in rows if isinstance(row, ClipRow | CompleteSource) and row.status == COMPLETE]
+    clips = sorted(complete, key=lambda row: row.item_id)
+    sampled = num_frames if kept == "mean" else 1
+
+    def read(row: ClipRow | CompleteSource) -> NDArray[np.uint8]:
+        return backbone.images.resized(queries.sampled(row, sampled, reader))
+
+    parts: list[Floats] = []
+    with queries.readers() as pool:
+        starts = range(0, len(clips), _CHUNK)
+        for start in logged(iter(starts), len(starts), f"parts of {_CHUNK} clips encoded"):
+            pixels = backbone.images.normalized(np.stack(list(pool.map(read, clips[start : start + _CHUNK]))))
+            parts.append(encode_gallery(backbone.model, pixels, "t2v").features.mean(1).cpu().numpy())
+    features = np.concatenate(parts) if parts else np.empty((0, 1), np.float32)
+    return Features(tuple(row.item_id for row in clips), np.asarray(features, np.float32))
+
+
+def of_texts(backbone: Backbone, texts: Sequence[str]) -> Floats:
+    """The features of texts, float32, texts x D; equal texts are encoded once."""
+    distinct = list(dict.fromkeys(texts))
+    place = {text: number for number, text in enumerate(distinct)}
+    encoded = encode_gallery(backbone.model, backbone.tokens(distinct), "v2t").features.cpu().numpy()
+    return np.asarray(encoded[[place[text] for text in texts]], np.float32)
+
+
+def write(path: Path, sets: Mapping[str, Features], backbone: Backbone) -> None:
+    """Write sets of features, by their names, whole or not at all."""
+    names = json.dumps({name: features.names for name, features in sets.items()})
+    with storage.atomic_path(path) as temporary:
+        library("safetensors.torch", package="safetensors").save_file(
+            {name: torch.from_numpy(np.ascontiguousarray(features.rows)) for name, features in sets.items()},
+            temporary,
+            metadata={"checkpoint": backbone.sha256, "names": names},
+        )
+
+
+def read(path: Path, checkpoint: str) -> dict[str, Features]:
+    """What `write` wrote with the weights of this hash. Raises `ManifestError` for anything else."""
+    try:
+        with library("safetensors").safe_open(path, framework="np") as file:
+            about = file.metadata() or {}
+            names = json.loads(about.get("names", ""))
+            sets = {name: Features(tuple(names[name]), file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+    except (OSError, KeyError, ValueError, TypeError, library("safetensors").SafetensorError) as error:
+        raise ManifestError(f"{path} holds no features ({error}); {_ANEW}") from error
+    if any(len(features.names) != len(features.rows) for features in sets.values()):
+        raise ManifestError(f"{path} has another number of names than of features; {_ANEW}")
+    if about.get("checkpoint") != checkpoint:  # planning notices weights that were replaced before
+        raise ManifestError(f"{path} was encoded with other weights than the model has now: {REPLACED}")
+    return sets

@@ -1,0 +1,140 @@
+"""What the rules of composed retrieval need: the inputs and options of its jobs. No NumPy: Snakemake imports this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from perturbations.composed import manifests
+from perturbations.composed import planning as composed
+from perturbations.composed.sources import source_of
+from perturbations.config import sections as configuration
+from perturbations.evaluation import paths as evaluation_paths
+from perturbations.plan import listed, sharding
+from perturbations.plan.paths import COMPOSED_SHARD, Inputs, Plans, options, without_braces
+
+
+def annotation_files(config: configuration.Config, dataset: str) -> list[str]:
+    """The files that a split is made from. Raises `ConfigError` where the dataset has no split."""
+    composed.check(config, dataset)
+    source = source_of(config.datasets[dataset].adapter)
+    assert source is not None
+    return [without_braces(f"datasets.{dataset}.annotations", path) for path in source.files(config.datasets[dataset])]
+
+
+def folder(dataset: str) -> str:
+    """The folder of a dataset's manifests of composed retrieval."""
+    return f"manifests/{sharding.composed(dataset)}"
+
+
+def split_files(dataset: str) -> list[str]:
+    """The manifests of a split."""
+    return [f"{folder(dataset)}/{name}.parquet" for name in manifests.NAMES]
+
+
+def split_device(config: configuration.Config) -> str:
+    """Where a split is made: on the evaluation's device where a language model writes parts of it."""
+    return "cpu" if config.composed.language_model is None else config.evaluation.device
+
+
+def split_memory_mib(config: configuration.Config) -> int:
+    """The memory that making a split takes; a language model of 7 billion weights takes most of it."""
+    return 2_000 if config.composed.language_model is None else 40_000
+
+
+def split_minutes(config: configuration.Config) -> int:
+    """The time that making a split may take; a language model answers thousands of prompts."""
+    return 60 if config.composed.language_model is None else 1_440
+
+
+def split_gpus(config: configuration.Config) -> int:
+    """The GPUs that making a split takes."""
+    return 0 if config.composed.language_model is None else evaluation_paths.gpus(config)
+
+
+def instructions(dataset: str) -> str:
+    """The list of the instructions, for the jobs that perturb them."""
+    return f"work/{sharding.composed(dataset)}/captions/{COMPOSED_SHARD}.jsonl"
+
+
+def features(dataset: str, suite: str = "clean", level: str = "clean") -> str:
+    """The features of the clean clips, or of the query clips under a suite's perturbations of one level."""
+    return f"work/{sharding.composed(dataset)}/features/{suite}/{level}.safetensors"
+
+
+def shifts(config: configuration.Config, dataset: str, suite: str, level: str) -> list[composed.Shift]:
+    """The perturbations of clips that one file of features holds."""
+    every = [scenario.clips for scenario in composed.scenarios(config, dataset)]
+    chosen = [shift for shift in every if shift is not None and (shift.suite, shift.level) == (suite, level)]
+    return list(dict.fromkeys(chosen))
+
+
+def feature_inputs(config: configuration.Config, dataset: str, suite: str, level: str, plans: Plans) -> Inputs:
+    """What the features of query clips under a suite's perturbations of one level are made from."""
+    return {
+        **evaluation_paths.model_inputs(config),
+        "split": split_files(dataset),
+        "parts": [
+            f"work/{dataset}/{suite}/{shift.part}/{shard}.parquet"
+            for shift in shifts(config, dataset, suite, level)
+            for shard in plans(dataset).shards
+        ],
+    }
+
+
+def feature_names(config: configuration.Config, dataset: str, suite: str, level: str) -> list[str]:
+    """PERTURBATION/SEVERITY of each set of features in a file."""
+    return [shift.part for shift in shifts(config, dataset, suite, level)]
+
+
+def inputs(config: configuration.Config, dataset: str, job: composed.Job) -> Inputs:
+    """The inputs of a job: the model, the split, features of clips, perturbed instructions. Raises `ConfigError`."""
+    scenarios = composed.members(config, dataset, job)
+    named: Inputs = {
+        **evaluation_paths.model_inputs(config),
+        "split": split_files(dataset),
+        "clips": features(dataset),
+    }
+    if job != composed.CLEAN:
+        named["queries"] = features(dataset, *job)
+    texts = [scenario.instructions for scenario in scenarios if scenario.instructions is not None]
+    if texts:
+        named["texts"] = list(dict.fromkeys(_part(dataset, shift) for shift in texts))
+    return named
+
+
+def _part(dataset: str, shift: composed.Shift) -> str:
+    return f"work/{sharding.composed(dataset)}/{shift.suite}/captions/{shift.part}/{COMPOSED_SHARD}.parquet"
+
+
+def job_options(dataset: str, named: Mapping[str, str | Sequence[str]]) -> list[str]:
+    """The options that tell a job where its queries are; `named` holds the job's inputs by name."""
+    places: Inputs = {"clips": str(named["clips"])}
+    if "queries" in named:
+        places["queries"] = str(named["queries"])
+    if "texts" in named:
+        places["texts"] = f"work/{sharding.composed(dataset)}"
+    return options(places)
+
+
+def result_parts(config: configuration.Config, dataset: str) -> list[str]:
+    """What the jobs write: one file each."""
+    return [
+        f"work/{sharding.composed(dataset)}/results/{'/'.join(job)}.parquet" for job in composed.jobs(config, dataset)
+    ]
+
+
+def planned_parts(config: configuration.Config, dataset: str) -> list[str]:
+    """`result_parts`, and their list in a file, from which `perturb status` knows how many there will be."""
+    parts = result_parts(config, dataset)
+    listed.write_parts(config.at(f"work/{sharding.composed(dataset)}/results.parts"), parts)
+    return parts
+
+
+def targets(config: configuration.Config, dataset: str) -> list[str]:
+    """The files of `composed_<dataset>`."""
+    perturbed = [
+        f"{folder(dataset)}/{suite}/{name}.parquet"
+        for suite in composed.text_suites(config, dataset)
+        for name in ("captions", "caption_statistics")
+    ]
+    return [*split_files(dataset), *perturbed, f"{folder(dataset)}/results.parquet"]

@@ -1,0 +1,330 @@
+"""Composed retrieval of one or two models: every way to use a query, in every gallery, beside chance.
+
+EgoCVR's first stage makes a shortlist that its second stage ranks by text; `evaluate` does that with two models, and
+every strategy of a single stage with each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations.base.errors import ConfigError
+from perturbations.composed.galleries import gallery, is_global, targets_in
+from perturbations.composed.records import Split
+from perturbations.retrieval.composed import (
+    AVERAGES,
+    FEWEST,
+    GLOBAL_KS,
+    HALVES,
+    LOCAL_KS,
+    SHORTLIST,
+    SKIPPED,
+    STRATEGIES,
+    Average,
+    Half,
+    Strategy,
+    chance,
+    composed_recall,
+    places_by_gallery,
+)
+
+Floats = NDArray[np.float32]
+Bits = NDArray[np.uint8]
+
+WORDS = ("instruction", "tfcvr", "gt")
+"""A query's words: its instruction, the changed caption of its clip (TF-CVR), or its target's narration."""
+
+
+def words_of(split: Split, words: str) -> list[str]:
+    """The words of each query; empty texts where the split has none. Raises `ConfigError` for an unknown name."""
+    if words == "instruction":
+        return [query.instruction for query in split.queries]
+    if words == "tfcvr":
+        return [query.modified_caption for query in split.queries]
+    if words == "gt":
+        return [query.target_narration for query in split.queries]
+    raise ConfigError(f"no words {words!r}; choose one of {', '.join(WORDS)}")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model's features, as they are stored: no length is changed.
+
+    Attributes:
+        name: what results call it.
+        clips: float32, one row per row of the split's pool x D.
+        texts: float32, one row per query x D, by `WORDS`; empty for a model of clips alone.
+        queries: the queries' clips, one row per query x D, where they differ from the gallery's, as perturbed ones do.
+    """
+
+    name: str
+    clips: Floats
+    texts: Mapping[str, Floats] = field(default_factory=dict)
+    queries: Floats | None = None
+
+    def visual(self, split: Split) -> Floats:
+        """The features of the queries' clips."""
+        if self.queries is not None:
+            return self.queries
+        return self.clips[[split.last[query.clip] for query in split.queries]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What is compared with what.
+
+    Attributes:
+        model: whose features rank.
+        strategy: of the ranking.
+        words: of the queries; empty where only clips count.
+        average: how the two halves are added; empty where they are not.
+        shortlist_model, shortlist_strategy: of the first of two stages; empty where there is one.
+    """
+
+    model: str
+    strategy: Strategy
+    words: str = ""
+    average: Average | Literal[""] = ""
+    shortlist_model: str = ""
+    shortlist_strategy: Half | Literal[""] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """A setting's result in a gallery.
+
+    Attributes:
+        setting: what was compared.
+        gallery: the gallery's name.
+        deduplicate: whether distractors that show the query's or a target's moment were left out.
+        queries, skipped: how many were counted, and how many not: galleries of fewer than two clips, and with
+            `answerable_only` those without a target.
+        unanswerable: queries whose gallery holds none of their targets.
+        mean_size, max_size: of the galleries of the counted queries.
+        recalls: R@k in percent by k: value, lower and upper end of the 95 % interval, chance.
+        places: of each query's best target, as `composed_places` gives them.
+    """
+
+    setting: Setting
+    gallery: str
+    deduplicate: bool
+    queries: int
+    skipped: int
+    unanswerable: int
+    mean_size: float
+    max_size: int
+    recalls: Mapping[int, tuple[float, float, float, float]]
+    places: NDArray[np.int64]
+
+
+class Packed(Sequence[NDArray[np.int64]]):
+    """Each query's gallery as a set of rows, one bit per row: 2,295 global galleries take 4 MB."""
+
+    def __init__(self, galleries: Sequence[Sequence[int]], size: int) -> None:
+        self._size = size
+        self._bits = np.zeros((len(galleries), -(-size // 8)), np.uint8)
+        self.sizes = np.zeros(len(galleries), np.int64)
+        for query, rows in enumerate(galleries):
+            members = np.zeros(size, bool)
+            members[np.asarray(rows, np.int64)] = True
+            self._bits[query] = np.packbits(members)
+            self.sizes[query] = np.count_nonzero(members)
+
+    def __len__(self) -> int:
+        return len(self._bits)
+
+    @overload
+    def __getitem__(self, index: int) -> NDArray[np.int64]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[NDArray[np.int64]]: ...
+
+    def __getitem__(self, index: int | slice) -> NDArray[np.int64] | Sequence[NDArray[np.int64]]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        return np.flatnonzero(np.unpackbits(self._bits[index], count=self._size))
+
+
+def settings(
+    models: Sequence[Model],
+    *,
+    strategies: Sequence[Strategy] = STRATEGIES,
+    words: Sequence[str] = WORDS,
+    averages: Sequence[Average] = AVERAGES,
+    shortlist_strategies: Sequence[Half] = HALVES,
+) -> Iterator[Setting]:
+    """Every setting that the models' features allow: the first model makes shortlists, the last one ranks them."""
+    first, last = models[0], models[-1]
+    for strategy in strategies:
+        if strategy == "two_stage":
+            for text, half in product(_known(last, words), shortlist_strategies):
+                if half != "visual" and text not in first.texts:
+                    continue
+                for average in _averages(half, averages):
+                    yield Setting(
+                        model=last.name,
+                        strategy=strategy,
+                        words=text,
+                        average=average,
+                        shortlist_model=first.name,
+                        shortlist_strategy=half,
+                    )
+            continue
+        for model in models:
+            texts = [""] if strategy == "visual" else _known(model, words)
+            for text, average in product(texts, _averages(strategy, averages)):
+                yield Setting(model=model.name, strategy=strategy, words=text, average=average)
+
+
+def _averages(strategy: str, averages: Sequence[Average]) -> Sequence[Average | Literal[""]]:
+    return averages if strategy == "average" else ("",)
+
+
+def _known(model: Model, words: Sequence[str]) -> list[str]:
+    return [name for name in words if name in model.texts]
+
+
+def evaluate(
+    split: Split,
+    models: Sequence[Model],
+    wanted: Sequence[Setting],
+    galleries: Sequence[str],
+    *,
+    deduplicate: bool = False,
+    answerable_only: bool = False,
+    shortlist: int = SHORTLIST,
+) -> Iterator[Score]:
+    """The result of every setting in every gallery; scores are computed once per setting.
+
+    Args:
+        split: the queries and the pool.
+        models: the features, by the names that settings use.
+        wanted: see `settings`.
+        galleries: names, see `perturbations.composed.galleries`.
+        deduplicate: leave out distractors that show the query's or a target's moment.
+        answerable_only: leave out queries whose gallery holds no target; else they are misses, as in EgoCVR's code.
+        shortlist: how many clips the first of two stages keeps.
+
+    Raises `ConfigError` for features of another number of rows, and ValueError for an unknown gallery.
+    """
+    by_name = {model.name: model for model in models}
+    for model in models:
+        _check(split, model)
+    targets = [targets_in(split, query) for query in split.queries]
+    candidates = {
+        name: _candidates_of(
+            Packed(gallery(split, name, deduplicate=deduplicate), len(split.pool)),
+            targets,
+            is_global(name),
+            answerable_only,
+        )
+        for name in dict.fromkeys(galleries)
+    }
+    packed = {name: members.rows for name, members in candidates.items()}
+    for setting in wanted:
+        places = _places(split, by_name, setting, packed, targets, shortlist)
+        for name, members in candidates.items():
+            yield _score(setting, name, members, places[name], deduplicate=deduplicate)
+
+
+def _places(
+    split: Split,
+    models: Mapping[str, Model],
+    setting: Setting,
+    galleries: Mapping[str, Packed],
+    targets: Sequence[Sequence[int]],
+    shortlist: int,
+) -> dict[str, NDArray[np.int64]]:
+    model = models[setting.model]
+    first = models[setting.shortlist_model or setting.model]
+    return places_by_gallery(
+        setting.strategy,
+        galleries,
+        gallery=model.clips,
+        targets=targets,
+        visual=model.visual(split) if setting.strategy in ("visual", "average") else None,
+        text=model.texts.get(setting.words),
+        average=setting.average or "released",
+        shortlist=shortlist,
+        filter_gallery=first.clips,
+        filter_visual=first.visual(split) if setting.shortlist_strategy in ("visual", "average") else None,
+        filter_text=first.texts.get(setting.words),
+        filter_strategy=setting.shortlist_strategy or "visual",
+    )
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """A gallery, and what is the same for every setting.
+
+    Attributes:
+        rows: each query's candidates.
+        counted: which queries count.
+        unanswerable: how many galleries that could be ranked hold no target.
+        chances: R@k of random orders over the counted queries, by k.
+    """
+
+    rows: Packed
+    counted: NDArray[np.bool_]
+    unanswerable: int
+    chances: Mapping[int, float]
+
+
+def _candidates_of(
+    rows: Packed, targets: Sequence[Sequence[int]], everywhere: bool, answerable_only: bool
+) -> _Candidates:
+    held = (np.isin(members, own).sum() for members, own in zip(rows, targets, strict=True))
+    present = np.fromiter(held, np.int64, len(rows))
+    rankable = rows.sizes >= FEWEST
+    counted = rankable & (present > 0) if answerable_only else rankable
+    sizes, num_targets = rows.sizes[counted].tolist(), present[counted].tolist()
+    chances = {
+        k: chance(sizes, num_targets, k) if sizes else float("nan") for k in (GLOBAL_KS if everywhere else LOCAL_KS)
+    }
+    return _Candidates(rows, counted, int((rankable & (present == 0)).sum()), chances)
+
+
+def _score(
+    setting: Setting, name: str, candidates: _Candidates, places: NDArray[np.int64], *, deduplicate: bool
+) -> Score:
+    """The recall of the places, beside chance over the same queries."""
+    places = np.where(candidates.counted, places, SKIPPED)
+    recall = composed_recall(places, list(candidates.chances))
+    sizes = candidates.rows.sizes[candidates.counted]
+    return Score(
+        setting=setting,
+        gallery=name,
+        deduplicate=deduplicate,
+        queries=int(candidates.counted.sum()),
+        skipped=int((~candidates.counted).sum()),
+        unanswerable=candidates.unanswerable,
+        mean_size=float(sizes.mean()) if sizes.size else float("nan"),
+        max_size=int(sizes.max(initial=0)),
+        recalls={
+            k: (recall[f"r{k}"], recall[f"r{k}_low"], recall[f"r{k}_high"], random)
+            for k, random in candidates.chances.items()
+        },
+        places=places,
+    )
+
+
+def _check(split: Split, model: Model) -> None:
+    """Raise `ConfigError` where a model's features do not fit the split or each other."""
+    width = model.clips.shape[1]
+    expected = {"clips": (model.clips, len(split.pool))}
+    expected |= {f"texts {words!r}": (rows, len(split.queries)) for words, rows in model.texts.items()}
+    if model.queries is not None:
+        expected["query clips"] = (model.queries, len(split.queries))
+    for what, (rows, count) in expected.items():
+        if rows.shape != (count, width):
+            shape = " x ".join(map(str, rows.shape))
+            raise ConfigError(
+                f"{model.name}: the features of {what} are {shape}; expected {count} x {width}, as many as there are "
+                "clips or queries, and as wide as the clips'"
+            )

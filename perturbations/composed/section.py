@@ -1,0 +1,125 @@
+"""The section `composed` of `config.yaml`: how composed retrieval is evaluated."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import AfterValidator, Field, WithJsonSchema, field_validator
+
+from perturbations.base.errors import short
+from perturbations.base.settings import AnySeverity, ModelName, Strict, Whole, distinct
+from perturbations.composed import galleries
+from perturbations.config import advice
+from perturbations.config import sections as configuration
+from perturbations.config.problems import Problem, not_configured
+from perturbations.suites import registry
+
+Value = TypeVar("Value")
+
+Half = Literal["text", "visual", "average"]
+
+
+def _known_gallery(name: str) -> str:
+    if name not in galleries.NAMES:
+        raise ValueError(f"no gallery '{name[:80]}'; known: {', '.join(galleries.NAMES)}")
+    return name
+
+
+GalleryName = Annotated[
+    str, AfterValidator(_known_gallery), WithJsonSchema({"type": "string", "enum": list(galleries.NAMES)})
+]
+
+
+class Writer(Strict):
+    """A causal language model of transformers that writes parts of splits with the prompts of EgoCVR's authors."""
+
+    model: ModelName = Field(description="its name, which was downloaded before, or its folder")
+    revision: str | None = Field(None, description="its commit, or the `sha256:...` of a folder's weights")
+    dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of its weights")
+    parts: tuple[Literal["instruction", "kind", "modified_caption"], ...] = Field(
+        ("instruction", "kind", "modified_caption"),
+        min_length=1,
+        description="what it writes: instructions, whether they change the action or the object, and the changed "
+        "captions that the words `tfcvr` need",
+    )
+
+    @field_validator("parts")
+    @classmethod
+    def _once(cls, value: Value) -> Value:
+        return distinct(value)
+
+
+class Composed(Strict):
+    """Retrieval by a clip and an instruction: `egocvr`, `composed_<dataset>`. The model is that of `evaluation`."""
+
+    galleries: tuple[GalleryName, ...] = Field(
+        (galleries.DEFAULT_LOCAL, "global_distinct"),
+        min_length=1,
+        description="what queries are asked among; local_released compares with EgoCVR's paper. Galleries that the "
+        "dataset brings are evaluated too",
+    )
+    deduplicate: bool = Field(
+        False, description="leave out distractors that show the query's or a target's own moment, cut anew"
+    )
+    strategies: tuple[Literal["text", "visual", "average", "two_stage"], ...] = Field(
+        ("text", "visual", "average", "two_stage"), min_length=1, description="which half of the query is compared"
+    )
+    words: tuple[Literal["instruction", "tfcvr", "gt"], ...] = Field(
+        ("instruction", "tfcvr"),
+        min_length=1,
+        description="the query's text: the instruction; the changed caption of its clip, where the dataset has it; or "
+        "its target's narration, an upper bound",
+    )
+    average: tuple[Literal["released", "unit"], ...] = Field(
+        ("released", "unit"),
+        min_length=1,
+        description="released: the clip's feature as it is and the text's of unit length; unit: both of unit length",
+    )
+    shortlist: Whole = Field(15, ge=1, le=100_000, description="two_stage: how many clips the first stage keeps")
+    first_stage: tuple[Half, ...] = Field(
+        ("visual",), min_length=1, description="two_stage: which half of the query makes the shortlist"
+    )
+    frames: Literal["mean", "middle"] = Field(
+        "mean", description="a clip's feature: the mean over evaluation.num_frames frames, or its middle frame's"
+    )
+    suites: tuple[str, ...] | None = Field(
+        None, description="whose perturbations the query clips have; the default is that of `evaluation`"
+    )
+    text_suites: tuple[str, ...] | None = Field(
+        None, description="whose perturbations the instructions have; the default is that of `evaluation`"
+    )
+    language_model: Writer | None = Field(
+        None, description="writes instructions, labels and changed captions; the default is rules, offline"
+    )
+    severities: tuple[AnySeverity, ...] = Field(
+        (5,), min_length=1, description="where a perturbation is not made at one of them: at the highest below it"
+    )
+    both: tuple[str, ...] = Field(
+        (), description="perturbations of instructions, suite/name, asked with every perturbation of clips too"
+    )
+
+    @field_validator(
+        "galleries", "strategies", "words", "average", "first_stage", "suites", "text_suites", "severities", "both"
+    )
+    @classmethod
+    def _once(cls, value: Value) -> Value:
+        return distinct(value)
+
+
+def problems_of(config: configuration.Config) -> list[Problem]:
+    """What composed retrieval asks for that is not configured, or not there."""
+    wanted = config.composed
+    suites = {"suites": wanted.suites, "text_suites": wanted.text_suites}
+    problems = not_configured("composed", suites, config.suites)
+    for index, key in enumerate(wanted.both):
+        suite, _, name = key.partition("/")
+        known = [entry.name for entry in registry.perturbations(suite, "text")] if _is_known(suite, config) else []
+        if name not in known:
+            text = f"{short(key)} is no perturbation of captions of one of `suites`, as suite/name"
+            text += advice.did_you_mean(key, (f"{suite}/{other}" for other in known))
+            problems.append(Problem(("composed", "both"), text, (str(index),)))
+    return problems
+
+
+def _is_known(suite: str, config: configuration.Config) -> bool:
+    return suite in config.suites and suite in registry.suites()

@@ -1,0 +1,22 @@
+"""What the wing `composed` brings to the spine."""
+
+from perturbations.base.wings import Wing
+
+WING = Wing(
+    summary="retrieval by a clip and an instruction",
+    needs=("demo", "evaluation"),
+    section="section:Composed",
+    problems="section:problems_of",
+    rows="rows:KINDS",
+    commands={"composed retrieval, from features": ("command",)},
+    jobs=("jobs",),
+    targets="targets:menu",
+    rules=("composed",),
+    offers={
+        "readiness": "readiness:problems",
+        "work": "readiness:work",
+        "instructions": "planning:of_instructions",
+        "expected_rows": "verifying:expected_rows",
+    },
+    files=("perturbations/exports/composed.py", "docs/how-to/composed.md", "docs/egocvr.md"),
+)

@@ -1,0 +1,58 @@
+"""The files and folders that a configuration names: whether they are there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from perturbations.base.errors import cut
+from perturbations.config import problems
+from perturbations.config.places import NOWHERE, Places
+from perturbations.config.problems import Problem
+from perturbations.config.sections import Config
+from perturbations.datasets.registry import Dataset
+from perturbations.guides import registry as guides
+from perturbations.suites import registry
+
+_NOT_THERE = "config.yaml names what is not there"
+
+
+def check_paths(name: str, dataset: Dataset, places: Places = NOWHERE) -> None:
+    """Raise `ConfigError` naming the place and key of every path of `dataset` that does not exist."""
+    missing = []
+    for key in ("annotations", "ids"):
+        path = getattr(dataset, key)
+        if path is not None and not os.path.isfile(path):
+            kind = "; it is a directory" if os.path.isdir(path) else ""
+            missing.append(Problem(("datasets", name, key), f"no such file: {cut(str(path))}{kind}"))
+    if dataset.videos is not None and not os.path.isdir(dataset.videos):
+        text = f"no such directory: {cut(str(dataset.videos))}"
+        missing.append(Problem(("datasets", name, "videos"), text))
+    problems.raise_all(missing, _NOT_THERE, places)
+
+
+def check_backend_files(config: Config) -> None:
+    """Raise `ConfigError` naming the place and key of every missing file of a backend that a perturbation uses."""
+    missing = []
+    settings = config.backends.roles()
+    for role in sorted(_used_roles(config)):
+        for name, path in settings[role]:
+            if not isinstance(path, Path):
+                continue
+            if name == "images" and not os.path.isdir(path):
+                kind = "; it is a file" if os.path.exists(path) else ""
+                missing.append(Problem(("backends", role, name), f"no such directory: {cut(str(path))}{kind}"))
+            elif not os.path.exists(path):
+                missing.append(Problem(("backends", role, name), f"no such file: {cut(str(path))}"))
+    problems.raise_all(missing, _NOT_THERE, config.places)
+
+
+def _used_roles(config: Config) -> set[str]:
+    """The backends of the perturbations that a configuration lists: those of others may name what is elsewhere."""
+    used = {
+        entry.in_variant(wanted.variant).guide
+        for suite, wanted in config.suites.items()
+        for entry in registry.perturbations(suite, "video")
+        if wanted.perturbations == "all" or entry.name in wanted.perturbations
+    }
+    return {role.name for guide in guides.guides().values() if guide.name in used for role in guide.roles}

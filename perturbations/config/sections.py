@@ -1,0 +1,309 @@
+"""`config.yaml` as typed objects: the one place that says what the file may contain.
+
+`workflow/schemas/config.schema.json` is generated from these classes by `perturb --schema` and checked in the tests.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+
+from pydantic import (
+    Field,
+    PrivateAttr,
+    ValidationError,
+    create_model,
+    field_validator,
+)
+from pydantic.config import JsonDict
+
+from perturbations.base import limits, settings, wings
+from perturbations.base.settings import MOST_ITEMS, AnySeverity, Strict, Whole, distinct
+from perturbations.config import problems
+from perturbations.config.places import NOWHERE, Places
+from perturbations.config.problems import Problem
+from perturbations.config.storage import StorageSettings as StorageSettings
+from perturbations.datasets import registry as datasets
+from perturbations.datasets.registry import Dataset
+from perturbations.guides import registry as guides
+from perturbations.suites import registry
+from perturbations.suites.bounds import SEEDS
+
+if TYPE_CHECKING:
+    AnyDataset = Dataset
+else:
+    AnyDataset = datasets.settings_of_any()
+
+Severity = Annotated[Whole, Field(ge=1, le=5)]
+_KeySeverity = Annotated[int, Field(ge=1, le=5)]
+_KeyAnySeverity = Annotated[int, Field(ge=1, le=7)]
+"""As a key: in JSON, keys are texts."""
+
+Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
+Seed = Annotated[int, Field(strict=True, ge=SEEDS.low, le=SEEDS.high)]
+
+
+class CaptionBackend(Strict):
+    """Who perturbs captions."""
+
+    backend: Literal["offline", "pretrained"] = Field(
+        "offline", description="offline: rules, WordNet, a small sentence model; pretrained: what the papers used"
+    )
+
+
+class _Backends(Strict):
+    device: Device = Field("cpu", description="where pretrained models run: cpu, cuda, cuda:1, mps")
+    dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="the precision they run in")
+    batch_clips: Whole = Field(
+        1,
+        ge=1,
+        le=1024,
+        description="clips that go through a model together: more is faster on a GPU, but the last bits of a result, "
+        "and with them a near tie, may then depend on which clips share a batch",
+    )
+    captions: CaptionBackend = Field(
+        default_factory=CaptionBackend, description="plays the roles of text perturbations"
+    )
+
+    def roles(self) -> dict[str, Strict]:
+        """The settings of each role that a guide brings."""
+        return {role.name: getattr(self, role.name) for role in guides.roles()}
+
+    def guide_settings(
+        self, *, variant: str = "released", sampled: int | None = None, donors: str = ""
+    ) -> guides.GuideSettings:
+        """The settings of guides and analyses."""
+        return guides.GuideSettings(
+            roles=self.roles(),
+            device=self.device,
+            dtype=self.dtype,
+            batch_clips=self.batch_clips,
+            variant=variant,
+            sampled=sampled,
+            donors=donors,
+        )
+
+
+def _role_fields() -> dict[str, tuple[object, object]]:
+    """The keys that guides bring: whose settings they are, as pydantic takes fields."""
+    fields: dict[str, tuple[object, object]] = {}
+    for role in guides.roles():
+        several = len(role.players) > 1
+        players = Annotated[Union[role.players], Field(discriminator="backend")] if several else role.players[0]  # noqa: UP007
+        fields[role.name] = (players, Field(default_factory=role.players[0], description=role.summary))
+    return fields
+
+
+if TYPE_CHECKING:
+    Backends = _Backends
+else:
+    Backends = create_model(
+        "Backends",
+        __base__=_Backends,
+        __doc__="Who plays a model's role. What `offline` backends make does not compare with published numbers.",
+        **_role_fields(),
+    )
+
+
+class Captions(Strict):
+    """What to make of a suite's captions."""
+
+    perturbations: Literal["all"] | tuple[str, ...] = Field("all", description="all, or a list of names")
+    severities: Literal["all"] | tuple[AnySeverity, ...] = Field(
+        "all", description="all that each perturbation has, or a list, of which it takes those that it has"
+    )
+    parameters: dict[str, dict[_KeyAnySeverity, dict[str, Any]]] = Field(
+        default_factory=dict,
+        description="values that replace the published ones: perturbation -> severity -> parameter -> value",
+    )
+
+    @field_validator("perturbations", "severities")
+    @classmethod
+    def _no_repetition(cls, value: Any) -> Any:
+        return distinct(value)
+
+
+def _with_variants(schema: JsonDict) -> None:
+    """Let the JSON schema list the variants."""
+    schema.pop("default", None)
+    known = {variant for suite in registry.suites().values() for variant in suite.variants}
+    schema["enum"] = [*sorted(known)]
+
+
+class Suite(Strict):
+    """What to make of one suite."""
+
+    variant: str = Field(
+        "",
+        description="released: what the authors' code does, bugs included; paper: what the text says; released_online "
+        "of msrvtt_p: the authors' other program. The default is the suite's first",
+        json_schema_extra=_with_variants,
+    )
+    perturbations: Literal["all"] | tuple[str, ...] = Field("all", description="all, or a list of names")
+    severities: tuple[Severity, ...] = Field((1, 2, 3, 4, 5), min_length=1, description="which severities")
+    draw: Literal["clip", "frame"] | None = Field(
+        None, description="mm_robustness: one realization per clip, the default, or one per frame"
+    )
+    severity: Literal["published", "calibrated"] = Field(
+        "published",
+        description="published: the papers' numbers; calibrated: those solved for even distortion on the dataset's own "
+        "clips, by `snakemake calibrate_<dataset>`",
+    )
+    calibration: Path | None = Field(
+        None, description="calibrated: the table; the default is manifests/<dataset>/calibration.json"
+    )
+    parameters: dict[str, dict[_KeySeverity, dict[str, Any]]] = Field(
+        default_factory=dict,
+        description="numbers that replace the published ones: perturbation -> severity -> parameter -> value",
+    )
+    captions: Captions = Field(default_factory=Captions, description="of the targets text_<suite>_<dataset>")
+
+    @field_validator("perturbations", "severities")
+    @classmethod
+    def _no_repetition(cls, value: Any) -> Any:
+        return distinct(value)
+
+
+class Limits(Strict):
+    """What one file may ask for before its item is refused. Limits change no result and cause no rerun."""
+
+    frame_pixels: Whole = Field(
+        limits.DEFAULT.frame_pixels,
+        ge=1,
+        description="width x height of a frame, or of an image of a style or of frost",
+    )
+    frames: Whole = Field(limits.DEFAULT.frames, ge=1, description="frames of a video file, whole or cut from")
+    seconds: Whole = Field(limits.DEFAULT.seconds, ge=1, description="length of a video file, whole or cut from, in s")
+    decode_mib: Whole = Field(
+        limits.DEFAULT.decode_mib,
+        ge=1,
+        description="memory that decoding a file takes, in MiB, computed before the first frame is decoded",
+    )
+
+
+def _with_suites(schema: JsonDict) -> None:
+    """Let the JSON schema list the suites."""
+    schema["propertyNames"] = {"enum": list(registry.suites())}
+    schema["additionalProperties"] = {"anyOf": [schema["additionalProperties"], {"type": "null"}]}
+
+
+class _Config(Strict):
+    """The whole of `config.yaml`: what to make. Where it runs is a matter of workflow/profiles."""
+
+    seed: Seed = Field(0, description="the one seed; a different one gives a different realization of everything")
+    datasets: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)], AnyDataset] = Field(
+        description="name -> dataset; the targets are called after the names, e.g. mlvp_msrvtt", min_length=1
+    )
+    suites: dict[str, Suite] = Field(
+        description="suite -> what to make of it", min_length=1, json_schema_extra=_with_suites
+    )
+    backends: Backends = Field(default_factory=Backends)
+    storage: StorageSettings = Field(default_factory=lambda: StorageSettings(tier="video"))
+    shard_size: Whole = Field(
+        100, ge=1, le=100_000, description="at most so many items per job; it never changes a result"
+    )
+    max_quarantine: Whole = Field(
+        0, ge=0, le=MOST_ITEMS, description="how many items of a dataset may fail before the run does"
+    )
+    stall_limit_s: Whole = Field(
+        120, ge=1, le=86_400, description="kill an item whose decoder gives no frame for so long"
+    )
+    limits: Limits = Field(default_factory=Limits, description="what one file may ask for before its item is refused")
+    _places: Places = PrivateAttr(NOWHERE)
+    _workplace: Path = PrivateAttr(Path())
+
+    def at(self, path: str | Path) -> Path:
+        """Where planning finds a path that begins where jobs work: in the working directory, or below a prefix."""
+        return self._workplace / path
+
+    @property
+    def places(self) -> Places:
+        """Where its keys stand, for messages about what a key names."""
+        return self._places
+
+    @field_validator("suites", mode="before")
+    @classmethod
+    def _all_of_a_suite(cls, suites: object) -> object:
+        """A suite that is named and left empty is made with its defaults."""
+        if not isinstance(suites, dict):
+            return suites
+        return {name: {} if wanted is None else wanted for name, wanted in suites.items()}
+
+    @field_validator("suites")
+    @classmethod
+    def _first_variant(cls, suites: dict[str, Suite]) -> dict[str, Suite]:
+        known = registry.suites()
+        return {
+            name: suite.model_copy(update={"variant": known[name].variants[0]})
+            if name in known and not suite.variant
+            else suite
+            for name, suite in suites.items()
+        }
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The section of a wing."""
+
+    def max_quarantine_of(self, dataset: str) -> int:
+        """How many items of `dataset` may fail."""
+        own = self.datasets[dataset].max_quarantine
+        return self.max_quarantine if own is None else own
+
+    def calibration_of(self, dataset: str, suite: str) -> Path:
+        """Where the table lies that a calibrated suite takes its numbers from."""
+        return self.suites[suite].calibration or self.at(f"manifests/{dataset}/calibration.json")
+
+    def donors_of(self, dataset: str) -> str:
+        """The dataset whose clips are inserted into those of `dataset`."""
+        return self.datasets[dataset].donors or dataset
+
+
+def _with_sections() -> type[_Config]:
+    """The configuration with the section of each wing, whose key is the wing's name."""
+    sections = wings.loaded("section")
+    fields: dict[str, Any] = {name: (kind, Field(default_factory=kind)) for name, kind in sections.items()}
+    return create_model("Config", __base__=_Config, __doc__=_Config.__doc__, **fields)
+
+
+if TYPE_CHECKING:
+    Config = _Config
+else:
+    Config = _with_sections()
+
+
+def parse(raw: dict[str, Any], places: Places = NOWHERE, place: Path = Path()) -> Config:
+    """Check a configuration and give it types; `places` is where its keys stand.
+
+    Where jobs work in another folder, `place`, relative paths of files that exist before the run become absolute.
+    Raises `ConfigError` with one line per mistake, each naming its place and key: first all values of wrong types and
+    unknown keys; where there are none, all names and numbers that do not fit each other.
+    """
+    numbers = problems.of_numbers(raw, places)
+    try:
+        config = Config.model_validate(raw, context=settings.ABSOLUTE if place.parts else None)
+    except ValidationError as error:
+        wrong = problems.of_types(error, Config.model_json_schema, places)
+        problems.raise_all([*wrong, *numbers], places=places)
+        raise AssertionError("an invalid configuration has a problem") from error
+    problems.raise_all([*_of_meaning(config), *numbers], places=places)
+    config._places = places
+    config._workplace = place
+    return config
+
+
+def _of_meaning(config: Config) -> list[Problem]:
+    """The mistakes of a configuration whose values all have the right types."""
+    return [
+        *problems.of_suites(config.suites),
+        *problems.of_datasets(config),
+        *problems.of_storage(config),
+        *problems.of_backends(config),
+        *(problem for of_section in wings.loaded("problems").values() for problem in of_section(config)),
+    ]
+
+
+def json_schema() -> str:
+    """The JSON schema of `config.yaml`, as text."""
+    return json.dumps(Config.model_json_schema(), indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,32 @@
+"""The section `storage` of `config.yaml`: what is stored of a perturbed clip."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_serializer
+
+from perturbations.base.settings import Strict, Whole
+
+
+class StorageSettings(Strict):
+    """What is stored of a perturbed clip."""
+
+    tier: Literal["video", "frames", "recipe"] = Field(
+        description="video: full-length files; frames: uniformly sampled frames, as the evaluation protocols use them; "
+        "recipe: no pixels, clips are rendered on demand"
+    )
+    profile: Literal["lossless", "high", "compatible", "released"] = Field(
+        "high",
+        description="of the tier video, without effect in others. lossless: exact; high: >= 40 dB; compatible: 4:2:0, "
+        "plays everywhere, lossy; released: as MSRVTT-P's authors stored, the `mp4v` of OpenCV, very lossy",
+    )
+    num_frames: Whole = Field(
+        12, ge=1, le=4096, description="of the tier frames: how many uniformly sampled frames to keep, lossless"
+    )
+
+    @model_serializer
+    def _of_its_tier(self) -> dict[str, str | int]:
+        """Without what has no effect in the tier: hashes of configurations do not depend on it."""
+        of_tier = {"video": {"profile": self.profile}, "frames": {"num_frames": self.num_frames}, "recipe": {}}
+        return {"tier": self.tier, **of_tier[self.tier]}

@@ -1,0 +1,263 @@
+"""What annotations list: items with captions, and entries that cannot be used. Standard library only.
+
+A listing may hold a million captions, and Snakemake reads it at every start: an item only keeps its texts and the parts
+of its file names, and builds captions and names on demand.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from perturbations.base.errors import AnnotationError, short
+
+VIDEO_EXTENSIONS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp", ".ogv")
+
+MOST_ID = 1_000
+"""Characters per id: manifests hold it in every row, and file names contain it."""
+MOST_CAPTION = 100_000
+"""Characters per caption."""
+_MOST_PATH = 4_096
+_MOST_REJECTED = 1_000_000
+_MOST_MALFORMED = 100_000
+_SHOWN = 10
+
+Place = int | str
+"""Where an entry is: the number of its line, or a description of its place."""
+
+
+@dataclass(frozen=True)
+class Caption:
+    """One description of an item; empty where the annotation's text is empty."""
+
+    caption_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A clip with its captions. None for `start_s` or `end_s` (seconds) means the video's own beginning or end.
+
+    Attributes:
+        item_id: its name.
+        source_video_id: the video that the item is, or is a part of.
+        names: files below the videos directory that may be the video.
+        texts: its captions.
+        start_s: where it starts in the video.
+        end_s: where it ends.
+        extensions: the video's id with each of these is a further name.
+        caption_key: the id of its only caption, if the annotation has one.
+        where: its place in the annotation file.
+    """
+
+    item_id: str
+    source_video_id: str
+    names: tuple[str, ...]
+    texts: tuple[str, ...]
+    start_s: float | None = None
+    end_s: float | None = None
+    extensions: tuple[str, ...] = ()
+    caption_key: str = ""
+    where: Place = field(default=0, compare=False)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Candidates below the videos directory; the first that exists is the video."""
+        return (*self.names, *(self.source_video_id + extension for extension in self.extensions))
+
+    @property
+    def captions(self) -> tuple[Caption, ...]:
+        """Its captions with their ids."""
+        return tuple(Caption(self.caption_id(number), text) for number, text in enumerate(self.texts))
+
+    def caption_id(self, number: int) -> str:
+        """The id of a caption, counted from 0."""
+        return self.caption_key or f"{self.item_id}#{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """One annotated entry that cannot be used, and why."""
+
+    item_id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Every annotated entry, as an item or as rejected; `place` is the name of the annotations' file."""
+
+    items: tuple[Item, ...]
+    rejected: tuple[Rejected, ...]
+    place: str = field(default="", compare=False)
+
+    def rejected_items(self) -> list[Rejected]:
+        """The rejected entries that are items, one per id: the others are captions of listed items."""
+        listed = {item.item_id for item in self.items}
+        by_id: dict[str, list[Rejected]] = {}
+        for entry in self.rejected:
+            if entry.item_id not in listed:
+                by_id.setdefault(entry.item_id, []).append(entry)
+        return [
+            first if not others else replace(first, reason=f"{first.reason}; {len(others)} more entries with this id")
+            for first, *others in by_id.values()
+        ]
+
+    def rejected_captions(self) -> list[Rejected]:
+        """The captions that cannot be used: those of rejected entries, and empty ones of listed items."""
+        empty = [
+            Rejected(
+                item.item_id,
+                f"the caption {short(item.caption_id(number))} is empty, null or NaN ({self.place}, {at(item.where)})",
+            )
+            for item in self.items
+            for number, text in enumerate(item.texts)
+            if not text
+        ]
+        return [*self.rejected, *empty]
+
+
+@dataclass
+class Collector:
+    """Items in the annotation's order, and the entries that cannot be used."""
+
+    place: Path
+    items: dict[str, Item] = field(default_factory=dict)
+    rejected: list[Rejected] = field(default_factory=list)
+    malformed: list[str] = field(default_factory=list)  # the first of them
+    num_malformed: int = 0
+    texts: dict[str, dict[str, Place]] = field(default_factory=dict)  # items of several captions -> text -> its place
+    caption_keys: set[str] = field(default_factory=set)
+
+    def add(self, item: Item) -> None:
+        """Add an entry that must be the only one with its id."""
+        problem = _problem(item) or self._taken(item)
+        if problem:
+            self.reject(item.where, item.item_id, problem)
+            return
+        self.items[item.item_id] = item
+        if item.caption_key:
+            self.caption_keys.add(item.caption_key)
+
+    def _taken(self, item: Item) -> str | None:
+        if item.item_id in self.items:
+            return f"duplicate id, first seen at {at(self.items[item.item_id].where)}"
+        # Caption ids that are derived from item ids are as unique as those.
+        key = item.caption_key
+        if key and (key in self.caption_keys or self._is_derived(key)):
+            return f"duplicate caption id {short(key)}"
+        if not key and self.caption_keys and item.caption_id(0) in self.caption_keys:
+            return f"duplicate caption id {short(item.caption_id(0))}"
+        return None
+
+    def _is_derived(self, key: str) -> bool:
+        item_id, mark, number = key.rpartition("#")
+        owner = self.items.get(item_id)
+        return bool(mark) and owner is not None and not owner.caption_key and number == "0"
+
+    def add_caption(self, first: Item, text: str, where: Place) -> None:
+        """Add another caption of an item that was added before."""
+        places = self.texts.get(first.item_id)
+        if places is None:
+            places = self.texts[first.item_id] = {first.texts[0]: first.where}
+        if text in places:
+            self.reject(where, first.item_id, f"duplicate: {at(places[text])} has the same id and caption")
+        elif problem := _text_problem(text):
+            self.reject(where, first.item_id, problem)
+        else:
+            places[text] = where
+
+    def complete(self) -> None:
+        """Add the captions of later entries to their items."""
+        while self.texts:
+            item_id, places = self.texts.popitem()
+            self.items[item_id] = replace(self.items[item_id], texts=tuple(places))
+
+    def reject(self, where: Place, item_id: str, reason: str) -> None:
+        """List an entry that cannot be used. Raises `AnnotationError` when there are too many of them."""
+        # JSON can hold lone surrogates, which UTF-8 cannot: the quarantine shows them escaped.
+        name = item_id[: MOST_ID + 1].encode("utf-8", "backslashreplace").decode("utf-8")
+        if len(item_id) > MOST_ID:
+            name = f"{name[:100]}..."
+        self.rejected.append(Rejected(name, f"{reason} ({self.place.name}, {at(where)})"))
+        if len(self.rejected) > _MOST_REJECTED:
+            raise AnnotationError(
+                f"{self.place} has more than {_MOST_REJECTED:,} entries that cannot be used, the last: "
+                f"{self.rejected[-1].reason}"
+            )
+
+    def reject_malformed(self, where: Place, item_id: str, reason: str) -> None:
+        """Reject an entry that does not follow the format. If none does, the file is of another format."""
+        self.reject(where, item_id, reason)
+        self.num_malformed += 1
+        if len(self.malformed) < _SHOWN:
+            self.malformed.append(f"{at(where)}: {reason}")
+        if self.num_malformed > _MOST_MALFORMED and not self.items:
+            raise_problems(self.place, "is of another format", self.malformed, self.num_malformed)
+
+
+def raise_problems(path: Path, what: str, shown: list[str], number: int) -> None:
+    """Raise `AnnotationError` with the first of `number` problems, if there are any."""
+    if number:
+        more = [f"and {number - len(shown)} more"] if number > len(shown) else []
+        raise AnnotationError(f"{path} {what}:\n" + "\n".join(f"  {line}" for line in [*shown, *more]))
+
+
+def at(where: Place) -> str:
+    """The place of an entry, in words."""
+    return f"line {where}" if isinstance(where, int) else where if len(where) < 200 else f"{where[:200]}..."
+
+
+def _problem(item: Item) -> str | None:
+    item_id = item.item_id
+    if not item_id:
+        return "the id is empty"
+    if len(item_id) > MOST_ID:
+        return f"its id has {len(item_id):,} characters, more than {MOST_ID:,}"
+    for text in item.texts:
+        if problem := _text_problem(text):
+            return problem
+    # Names that only differ in their extension are checked once.
+    for name in (*item.names, item.source_video_id + item.extensions[0]) if item.extensions else item.names:
+        if not _is_unicode(name):
+            return _NO_UNICODE
+        if len(name) > _MOST_PATH or _leaves(name):
+            return f"its path leaves the videos directory: {short(name)}"
+    for name in {item_id, item.source_video_id, item.caption_key}:
+        if not _is_unicode(name):
+            return _NO_UNICODE
+        if "\0" in name or len(name) > MOST_ID:
+            return "its id, its video's or its caption's holds a NUL or is too long"
+    start_s = item.start_s or 0.0
+    if start_s < 0:
+        return f"the clip starts at {start_s:g} s, before the video does"
+    if item.end_s is not None and item.end_s <= start_s:
+        return f"the clip ends at {item.end_s:g} s, not after its start at {start_s:g} s"
+    return None
+
+
+def _text_problem(text: str) -> str | None:
+    if len(text) > MOST_CAPTION:
+        return f"a caption has {len(text):,} characters, more than {MOST_CAPTION:,}"
+    return None if _is_unicode(text) else _NO_UNICODE
+
+
+_NO_UNICODE = "its id, file name or caption is not valid Unicode text: a lone surrogate"
+
+
+def _is_unicode(text: str) -> bool:
+    if text.isascii():  # nearly always
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _leaves(name: str) -> bool:
+    if "/" not in name:  # nearly always
+        return name in ("", ".", "..") or "\0" in name
+    plain = os.path.normpath(name)
+    return "\0" in name or os.path.isabs(name) or plain in ("..", ".") or plain.startswith("../")

@@ -1,0 +1,231 @@
+"""Files of annotations: lines, tables, JSON, Parquet, read as a stream where the format allows. Standard library only.
+
+These files come from others and may hold megabytes of anything. An error is an `AnnotationError` that names the file
+and the place and quotes little.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, SupportsFloat, TypeVar
+
+from perturbations.base import jsontext
+from perturbations.base.errors import AnnotationError, cut, short
+from perturbations.datasets.listing import Collector, Place, raise_problems
+
+_LONGEST_S = 10_000_000.0
+_MOST_JSON_BYTES = 1024**3
+_MOST_FIELD = 64 * 1024**2
+_MOST_ROWS = 10_000_000
+_MOST_PROBLEMS = 1_000
+_SHOWN = 10
+
+Value = TypeVar("Value")
+Fields = dict[str, Any]
+"""The columns of a checked row: required texts are str, other columns have the file's type."""
+
+
+@contextmanager
+def _opened(path: Path, newline: str) -> Iterator[IO[str]]:
+    """A UTF-8 text file that holds more than white space."""
+    try:
+        with path.open(encoding="utf-8-sig", newline=newline) as file:
+            while not (part := file.read(1 << 16)).strip():
+                if not part:
+                    raise AnnotationError(f"{path} is empty")
+            file.seek(0)
+            yield file
+    except UnicodeDecodeError:
+        line, byte, mark = _undecodable(path)
+        other = (
+            "; it is UTF-16: save it as UTF-8" if mark.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ""
+        )
+        raise AnnotationError(f"{path} is not a UTF-8 text file: line {line}, byte {byte}{other}") from None
+    except OSError as error:
+        raise AnnotationError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _undecodable(path: Path) -> tuple[int, int, bytes]:
+    """The numbers of the line that is not UTF-8, and of the byte in the file; the file's first bytes."""
+    before = number = 0
+    with path.open("rb") as file:
+        mark = file.read(2)
+        file.seek(0)
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                return number, before + error.start, mark
+            before += len(line)
+    return number, before, mark
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text file that are not blank, without their ends, and their numbers from 1."""
+    with _opened(path, "\n") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield number, line.removesuffix("\n").rstrip("\r")
+
+
+def whole_json(path: Path, expected: type[Value], description: str) -> Value:
+    """The value of a JSON file, which must have the type `expected`."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise AnnotationError(f"{path} cannot be read: {error.strerror}") from error
+    if size > _MOST_JSON_BYTES:
+        raise AnnotationError(f"{path} is larger than {_MOST_JSON_BYTES // 1024**2} MiB, the most a JSON file may have")
+    with _opened(path, "") as file:
+        try:
+            value = json.load(file)
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, UnicodeDecodeError):
+                raise
+            lines_of_json = "; JSON lines have the extension .jsonl" if str(error).startswith("Extra data") else ""
+            raise AnnotationError(f"{path} is not JSON: {cut(str(error))}{lines_of_json}") from None
+    if not isinstance(value, expected):
+        raise AnnotationError(f"{path} must be {description}, not a {type(value).__name__}")
+    return value
+
+
+def json_lines(path: Path) -> Iterator[tuple[Place, object]]:
+    """The places and values of a file of JSON lines. At its end, an error names all lines that are not JSON."""
+    shown = []
+    problems = 0
+    for number, line in lines(path):
+        try:
+            yield number, jsontext.parse(line)
+        except ValueError as error:
+            problems += 1
+            if problems <= _SHOWN:
+                shown.append(f"line {number}: {cut(str(error))}")
+            if problems == _MOST_PROBLEMS:
+                break
+    raise_problems(path, "is not JSON lines", shown, problems)
+
+
+def table(path: Path, required: Iterable[str], delimiter: str = ",") -> Iterator[tuple[Place, object]]:
+    """The lines and rows of a table with a header; a row is a dict from column to text.
+
+    A row that is too short lacks its last columns; one that is too long has the surplus fields under None.
+    """
+    csv.field_size_limit(_MOST_FIELD)
+    with _opened(path, "") as file:
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            header: list[str | None] = [*next(reader, [])]
+            check_header(path, required, header)
+            for fields in reader:
+                if fields:
+                    row: dict[str | None, str | list[str]] = dict(zip(header, fields, strict=False))
+                    if len(fields) > len(header):
+                        row[None] = fields[len(header) :]
+                    yield reader.line_num, row
+        except csv.Error as error:
+            raise AnnotationError(f"{path}, line {reader.line_num}: {error}") from error
+
+
+def check_header(path: Path, required: Iterable[str], header: Sequence[str | None]) -> None:
+    """Raise `AnnotationError` unless the header has each of the columns, once."""
+    if missing := [column for column in required if column not in header]:
+        raise AnnotationError(
+            f"{path} has no column {', '.join(map(short, missing))}; its header is {short(list(header))}"
+            + _of_separator(header)
+        )
+    if repeated := [column for column in required if header.count(column) > 1]:
+        raise AnnotationError(f"{path} has the column {short(repeated[0])} twice; its header is {short(list(header))}")
+
+
+def _of_separator(header: Sequence[str | None]) -> str:
+    """What separates the fields of a header that was read as one field; nothing where it is one."""
+    if len(header) != 1 or not header[0]:
+        return ""
+    separator = next((mark for mark in ";\t|," if mark in header[0]), None)
+    return f", in which {separator!r} separates the fields" if separator else ""
+
+
+def parquet(path: Path, required: Sequence[str]) -> Iterator[tuple[Place, object]]:
+    """The numbers (from 0) and rows of a Parquet table; a row is a dict of the required columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    number = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            check_header(path, required, file.schema_arrow.names)
+            if file.metadata.num_rows > _MOST_ROWS:
+                raise AnnotationError(f"{path} has {file.metadata.num_rows:,} rows, more than {_MOST_ROWS:,}")
+            for batch in file.iter_batches(batch_size=1024, columns=list(required)):
+                for row in batch.to_pylist():
+                    yield f"row {number}", row
+                    number += 1
+    except (OSError, pa.ArrowException) as error:
+        raise AnnotationError(f"{path} is not a Parquet file: {cut(str(error))}") from error
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def checked(
+    collector: Collector,
+    rows: Iterable[tuple[Place, object]],
+    item_id: str,
+    texts: Sequence[str],
+    others: Sequence[str] = (),
+    *,
+    caption: str,
+) -> Iterator[tuple[Place, Fields]]:
+    """The rows that follow the format; the rest is rejected. The column `item_id` names a row in messages.
+
+    A row must have the columns `texts`, which become str, and the columns `others`. A number may be an id, but no
+    `caption`, which is one of `texts`.
+    """
+    for where, row in rows:
+        try:
+            fitting = _check_row(row, texts, others, caption)
+        except ValueError as error:
+            name = row.get(item_id) if isinstance(row, dict) else None
+            collector.reject_malformed(where, name if isinstance(name, str) else "", str(error))
+        else:
+            yield where, fitting
+
+
+def _check_row(row: object, texts: Sequence[str], others: Sequence[str], caption: str) -> Fields:
+    if not isinstance(row, dict):
+        raise ValueError(f"an object is expected, not a {type(row).__name__}")
+    if None in row:  # surplus fields, from an unquoted comma: the caption would be cut there
+        raise ValueError(f"{len(row) - 1 + len(row[None])} fields, where the header has {len(row) - 1}")
+    if lacking := [key for key in (*texts, *others) if key not in row]:
+        raise ValueError(f"no {' or '.join(map(short, lacking))}")
+    for key in texts:
+        if type(row[key]) is not str:
+            row[key] = _as_text(key, row[key], numbers=key != caption)
+    return row
+
+
+def _as_text(key: str, value: object, *, numbers: bool) -> str:
+    if value is None or value != value:  # an empty field of a Parquet table is null or NaN
+        return ""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float) if numbers else str):
+        raise ValueError(f"{short(key)} must be text, not a {type(value).__name__}")
+    return str(value)
+
+
+def seconds(value: object) -> float | None:
+    """A time in seconds; None where the field is empty. Raises `ValueError`."""
+    if value is None or value != value or (isinstance(value, str) and not value.strip()):
+        return None
+    try:
+        number = float(value) if isinstance(value, SupportsFloat | str) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not abs(number) <= _LONGEST_S:
+        raise ValueError(f"{short(value)} is not a number of seconds, at most {_LONGEST_S:,.0f}")
+    return number

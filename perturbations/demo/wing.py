@@ -1,0 +1,9 @@
+"""What the wing `demo` brings to the spine."""
+
+from perturbations.base.wings import Wing
+
+WING = Wing(
+    summary="clips that the package draws itself",
+    offers={"draw": "drawing:draw", "drawn_clip": "film:drawn_clip"},
+    files=("perturbations/datasets/demo.py",),
+)

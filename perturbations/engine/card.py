@@ -1,0 +1,145 @@
+"""A corpus's dataset card: what it is, how it was made, and whether its numbers are comparable. Markdown."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+
+from perturbations.base import shown
+from perturbations.engine.guided import offline_roles
+from perturbations.manifest.kinds import COMPLETE, TextRow, VideoRow
+from perturbations.manifest.sets import Listed
+from perturbations.models import registry as models
+from perturbations.plan import recipe
+from perturbations.suites import registry
+
+
+def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = ()) -> str:
+    """Whether results on these rows, of videos or captions, are comparable with published ones, in one sentence."""
+    pairs = {(row.perturbation, role) for row in videos for role in offline_roles(row.backend)}
+    for text in {row.recipe for row in texts}:
+        parsed = recipe.parse_text(text)
+        offline = (role for role in registry.get(parsed.key).makers if parsed.players.get(role) in models.stand_ins())
+        pairs |= {(parsed.perturbation, role) for role in offline}
+    limits = {
+        row.perturbation: entry.not_comparable
+        for row in texts
+        if (entry := registry.get(f"{row.suite}/{row.perturbation}")).not_comparable
+        and row.perturbation in {name for name, _ in pairs}
+    }
+    rows: list[VideoRow | TextRow] = [*videos, *texts]
+    if not rows:
+        return "not comparable with anything: nothing was made"
+    calibrated = any(row.calibrated for row in videos)
+    scenarios = {
+        (row.suite, row.perturbation, row.severity, row.variant, row.params): row
+        for row in rows
+        if not (isinstance(row, VideoRow) and row.calibrated)
+    }
+    own = {row.perturbation for row in scenarios.values() if not recipe.is_published(row)}
+    reasons = []
+    if pairs:
+        listed = ", ".join(f"{shown.name(name)} ({shown.name(role)})" for name, role in sorted(pairs))
+        reasons.append(f"offline backends made {listed}")
+    reasons += [f"offline, {shown.name(name)} {limit}" for name, limit in sorted(limits.items())]
+    if calibrated:
+        reasons.append("severities are calibrated")
+    if own:
+        reasons.append(f"parameters are not the published ones: {', '.join(sorted(own))}")
+    if reasons:
+        return f"not comparable with published numbers: {'; '.join(reasons)}"
+    return "comparable with published numbers: no stand-in for a model was used"
+
+
+def card(
+    suite: registry.Suite,
+    rows: Sequence[VideoRow],
+    listed: Listed,
+    about: Mapping[str, object],
+    *,
+    captions: tuple[int, ...] = (0, 0),
+) -> str:
+    """The card of a `videos` manifest, from its rows and its metadata. The same rows give the same text.
+
+    `captions` are the numbers of the dataset's captions that can be used and that cannot.
+    """
+    complete = [row for row in rows if row.status == COMPLETE]
+    front = {
+        "pretty_name": f"{suite.title} on {about.get('dataset', '')}",
+        "task_categories": ["text-to-video-retrieval"],
+        "tags": ["robustness", "perturbation", "video-text-retrieval"],
+    }
+    lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in front.items()), "---", ""]
+    lines += [
+        f"# {shown.name(front['pretty_name'])}",
+        "",
+        f"After {suite.reference}.",
+        "",
+        f"- {listed.sentence('clips')}",
+    ]
+    usable, rejected = captions
+    if rejected:
+        place = f"manifests/{about.get('dataset', '')}/captions_quarantine.parquet"
+        lines.append(
+            f"- {usable:,} of {usable + rejected:,} listed captions complete; {rejected:,} quarantined: "
+            f"`snakemake {shown.name(place)}` lists them"
+        )
+    if rows:
+        severities = ", ".join(map(str, sorted({row.severity for row in rows})))
+        names = {row.perturbation for row in rows}
+        lines += [
+            f"- {len(complete):,} of {listed.listed * listed.scenarios:,} videos; perturbations: {len(names)}, "
+            f"severities: {severities}",
+            f"- variant: {shown.name(rows[0].variant)}; seed: {rows[0].seed}; storage: {shown.name(rows[0].storage)}"
+            f"{_loss(complete)}",
+        ]
+    lines += [
+        f"- {comparability(rows)}",
+        f"- made by perturbations {shown.name(about.get('package_version'))}; "
+        f"configuration {shown.name(about.get('config_digest'))}",
+        "",
+        "| perturbation | level | clips | offline stand-ins for | PSNR against clean, dB, by severity |",
+        "|---|---|---|---|---|",
+    ]
+    for entry in suite.perturbations:
+        if not any(row.perturbation == entry.name for row in rows):
+            continue
+        members = [row for row in complete if row.perturbation == entry.name]
+        roles = ", ".join(map(shown.name, stand_ins(members))) or "none"
+        lines.append(f"| {entry.name} | {entry.level} | {len(members)} | {roles} | {_psnr(members)} |")
+    return "\n".join(lines) + "\n"
+
+
+def stand_ins(rows: Sequence[VideoRow]) -> list[str]:
+    """The roles that offline backends played in these rows, sorted."""
+    return sorted({role for row in rows for role in offline_roles(row.backend)})
+
+
+def _loss(rows: Sequence[VideoRow]) -> str:
+    """How far stored frames are from those that the kernels made; empty where nothing is lost."""
+    lossy = [row.storage_psnr_db for row in rows if row.storage_psnr_db is not None and row.storage_psnr_db < math.inf]
+    if not lossy:
+        return ""
+    by = ", as the authors of MSRVTT-P stored" if rows[0].storage == "video/released" else ""
+    return f", lossy{by}: stored against intended frames {min(lossy):.1f} to {max(lossy):.1f} dB"
+
+
+def _psnr(rows: Sequence[VideoRow]) -> str:
+    cells = []
+    for severity in sorted({row.severity for row in rows}):
+        mean = mean_psnr([row.psnr_db for row in rows if row.severity == severity])
+        cells.append("-" if mean is None else "equal" if mean == math.inf else f"{mean:.1f}")
+    return " / ".join(cells)
+
+
+def mean_psnr(values: Sequence[float | None]) -> float | None:
+    """The mean PSNR, in dB, of the clips that changed: one clip of equal frames would make every mean infinite.
+
+    Infinite where no clip changed, None where none was measured.
+    """
+    measured = [value for value in values if value is not None and not math.isnan(value)]
+    changed = [value for value in measured if value < math.inf]
+    if not changed:
+        return math.inf if measured else None
+    return math.fsum(changed) / len(changed)

@@ -1,0 +1,130 @@
+"""The report: one self-contained HTML page of the results, with the papers' tables and pictures.
+
+It loads no other file, runs no script, and is identical for identical manifests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from perturbations.base import shown, storage
+from perturbations.evaluation.page import figures, hubs, scores, sections, views
+from perturbations.evaluation.page import intervals as estimates
+from perturbations.evaluation.page.parts import model_names, order, plural
+from perturbations.evaluation.page.ranks import read as read_ranks
+from perturbations.evaluation.pictures import read as read_pictures
+from perturbations.evaluation.result_sets import check
+from perturbations.evaluation.rows import RESULTS, ResultRow
+from perturbations.manifest import files
+from perturbations.manifest.columns import columns_of
+from perturbations.manifest.kinds import QUARANTINE
+from perturbations.models import registry as models_shelf
+
+
+def write(
+    output: Path,
+    *,
+    results: Sequence[Path] = (),
+    ranks: Sequence[Path] = (),
+    pictures: Sequence[Path] = (),
+    statistics: Sequence[Path] = (),
+    quarantine: Sequence[Path] = (),
+    sheets: Sequence[Path] = (),
+) -> None:
+    """Write the page.
+
+    Args:
+        output: the .html.
+        results: `results` manifests, one per dataset and model.
+        ranks: `ranks` manifests of these results; results without them have no intervals.
+        pictures: files of `perturbations.evaluation.pictures`, .json.
+        statistics: `text_statistics` manifests.
+        quarantine: `quarantine` manifests.
+        sheets: contact sheets, .png.
+
+    Raises `ManifestError` when a file is not of its kind, when means of the results would mix models, or when ranks
+    and results are of different runs.
+    """
+    import jinja2
+
+    frame = _read(results)
+    failed = [row for path in quarantine for row in files.read_rows(path, QUARANTINE)]
+    shown_views = views.of(frame)
+    of_scores = scores.Sections(shown_views)
+    for models in estimates.of(frame, read_ranks(ranks)):
+        of_scores.add(models)
+    parts = [
+        *of_scores.done(),
+        *hubs.hubs(frame, [picture for path in pictures for picture in read_pictures(path)], shown_views),
+        sections.costs(frame, shown_views),
+        sections.sheets(sheets),
+        sections.gate(statistics, results),
+        sections.quarantined(failed, [text for path in quarantine if (text := sections.corpus_sentence(path))]),
+        sections.provenance(frame, results),
+    ]
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("perturbations.evaluation.page", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=False,
+        finalize=lambda value: shown.line(value) if type(value) is str else value,
+    )
+    text = environment.get_template("page.html.j2").render(
+        title="Retrieval under perturbation",
+        summary=_summary(frame),
+        banner=_banner(frame),
+        sections=parts,
+        views=shown_views,
+        metrics=views.METRICS,
+        styles=figures.STYLES,
+        size=figures,
+    )
+    storage.write_text(output, text)
+
+
+def _read(paths: Sequence[Path]) -> pd.DataFrame:
+    names = [column.name for column in columns_of(ResultRow)]
+    rows = [row for path in paths for row in files.read_rows(path, RESULTS)]
+    check(rows)
+    frame = pd.DataFrame([[getattr(row, name) for name in names] for row in rows], columns=names)
+    frame = frame.assign(model_name=frame["model_key"].map(model_names(frame["model_key"])))
+    return frame.sort_values(["dataset", "model_name", "method", "seed"], key=order, kind="stable").reset_index(
+        drop=True
+    )
+
+
+def _summary(frame: pd.DataFrame) -> str:
+    if frame.empty:
+        return "Nothing was evaluated yet: snakemake tta_<dataset>, then snakemake report."
+    columns = ["dataset", "direction", "suite", "perturbation", "severity", "mix", "share"]
+    scenarios = len(frame[columns].drop_duplicates())
+    models = sorted(set(frame["model_name"]))
+    name = f" ({models[0]})" if len(models) == 1 else ""  # tables name only several
+    return (
+        f"{plural(frame['dataset'].nunique(), 'dataset')}, {plural(len(models), 'model')}{name}, "
+        f"{plural(scenarios, 'scenario')}, {plural(frame['method'].nunique(), 'method')}."
+    )
+
+
+def _banner(frame: pd.DataFrame) -> list[str]:
+    offline: dict[str, set[str]] = {}
+    for backend in frame["backend"].dropna().unique():
+        for role, player in json.loads(backend).items():
+            stands_in = player in ("offline", "demo_encoder") or role == "severities"
+            if stands_in or (role == "captions" and models_shelf.stand_ins() & set(player.split(" + "))):
+                offline.setdefault(role, set()).add(player)
+    lines = []
+    if offline.pop("retrieval", None):
+        lines.append("Retrieval: a small encoder that the workflow trained on drawn scenes.")
+    captions = offline.pop("captions", None)
+    severities = offline.pop("severities", None)
+    lines += [f"{role.replace('_', ' ').capitalize()}: the offline backend." for role in sorted(offline)]
+    if captions:
+        lines.append(f"Captions were perturbed by {', '.join(sorted(captions))}.")
+    if severities:
+        lines.append(f"Severities are not the published ones: {', '.join(sorted(severities))}.")
+    return lines

@@ -1,0 +1,352 @@
+"""The parts of the report that the template draws: sections of tables, figures and headings."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+import pandas as pd
+
+from perturbations.base import shown
+from perturbations.models import registry as models
+from perturbations.suites import registry
+from perturbations.tta.methods import registry as methods
+
+DIRECTIONS = {"v2t": "videos ask for captions (v2t)", "t2v": "captions ask for videos (t2v)"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number of a table, or a heading.
+
+    Attributes:
+        text: the number.
+        span: how many columns a heading is of.
+        mark: "best", "second" or "tie" (not separable from the best one); "".
+        average: of a heading: whether its column is a mean of others.
+        spread: the standard deviation of what the number is the mean of.
+        change: the difference to the baseline, with its sign.
+        interval: the two ends of the interval of the change; of the number where there is no change.
+        first: of a heading: whether a group of columns begins with it.
+    """
+
+    text: str
+    span: int = 1
+    mark: str = ""
+    average: bool = False
+    spread: str = ""
+    change: str = ""
+    interval: tuple[str, str] | tuple[()] = ()
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a table; without cells, the heading of the rows below it."""
+
+    name: str
+    cells: Sequence[Cell]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        caption: its title.
+        head: one or two rows of headings.
+        body: its rows.
+        stacked: whether the parts of a cell may stand below each other, to fit a small screen.
+        left: whether it holds words and not numbers.
+        grouped: what the groups of columns are ("model"), where each has the same columns; CSV has rows for them.
+        note: how to read it.
+    """
+
+    caption: str
+    head: Sequence[Sequence[Cell]]
+    body: Sequence[Line]
+    stacked: bool = False
+    left: bool = False
+    grouped: str = ""
+    note: str = ""
+    kind: str = "table"
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return sum(cell.span for cell in self.head[0])
+
+    @property
+    def csv(self) -> str:
+        """The table as an address of a CSV file."""
+        return "data:text/csv;charset=utf-8," + quote(csv_of(self), safe=_SAFE)
+
+    @property
+    def file_name(self) -> str:
+        """The name of the CSV file."""
+        return re.sub(r"[^0-9A-Za-z@]+", "_", self.caption).strip("_")[:80] + ".csv"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture inside the page."""
+
+    source: str
+    alt: str
+    caption: str
+    width: int | None = None
+    kind: str = "figure"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A path of a plot in the plot's pixels, and the class of its style."""
+
+    style: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A mark on an axis of a plot, in the plot's pixels."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A small plot, drawn inside the page."""
+
+    title: str
+    curves: Sequence[Curve]
+    across: Sequence[Tick]
+    up: Sequence[Tick]
+
+
+@dataclass(frozen=True)
+class Plots:
+    """Small plots with the same axes, side by side, with one caption and one legend of (style, name)."""
+
+    caption: str
+    alt: str
+    plots: Sequence[Plot]
+    x: str
+    y: str
+    legend: Sequence[tuple[str, str]] = ()
+    kind: str = "plots"
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Small pictures side by side, with one caption: (source, title) of each."""
+
+    caption: str
+    alt: str
+    pictures: Sequence[tuple[str, str]]
+    kind: str = "pictures"
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Parts that are shown when their title is chosen."""
+
+    title: str
+    parts: Sequence[Part]
+    kind: str = "folded"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Parts that stand side by side where the screen is wide enough."""
+
+    parts: Sequence[Part]
+    kind: str = "row"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph between parts."""
+
+    text: str
+    kind: str = "text"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Parts that are shown while one of `views` is chosen, and the metric, where it is of one metric."""
+
+    views: Sequence[str]
+    parts: Sequence[Part]
+    metric: str = ""
+    kind: str = "panel"
+
+
+Part = Table | Figure | Plots | Pictures | Folded | Row | Text | Panel
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page."""
+
+    anchor: str
+    title: str
+    texts: Sequence[str] = ()
+    parts: Sequence[Part] = field(default_factory=list)
+
+
+_SAFE = " ,:;/()[]+@$!*'~"  # what an address in quotes may hold as it is; fewer escapes, a smaller page
+_WORDS = {"spread": ("std",), "change": ("change",), "interval": ("from", "to")}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_of(table: Table) -> str:
+    """A table as CSV. Headings of two rows become one, and a group of rows or columns a column of its own.
+
+    A number with a spread, a change or an interval is followed by columns of these. A name that a spreadsheet would
+    compute gets an apostrophe.
+    """
+    names, rows = _rows_of(table)
+    cells = [own for _, _, own in rows]
+    places = range(len(names) - 1)
+    extra = [
+        [name for name in ("spread", "change", "interval") if any(getattr(own[place], name) for own in cells)]
+        for place in places
+    ]
+    in_groups = any(group for group, _, _ in rows)
+    head = [table.grouped or "group"] * in_groups + [names[0] or "name"]
+    for name, columns in zip(names[1:], extra, strict=True):
+        head += [name, *(f"{name} {word}" for column in columns for word in _WORDS[column])]
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(map(_plain, head))
+    for group, name, own in rows:
+        row = [_plain(group)] * in_groups + [_plain(name)]
+        for cell, columns in zip(own, extra, strict=True):
+            parts = {"spread": [cell.spread], "change": [cell.change], "interval": cell.interval or ("", "")}
+            row += [cell.text if _is_number(cell.text) else _plain(cell.text)]
+            row += [text for column in columns for text in parts[column]]
+        writer.writerow(row)
+    return buffer.getvalue()
+
+
+def _rows_of(table: Table) -> tuple[list[str], list[tuple[str, str, Sequence[Cell]]]]:
+    """The headings of a table's CSV, and the group, the name and the cells of each row."""
+    rows: list[tuple[str, str, Sequence[Cell]]] = []
+    if table.grouped:
+        start = 0
+        for group in table.head[0][1:]:
+            rows += [(group.text, line.name, line.cells[start : start + group.span]) for line in table.body]
+            start += group.span
+        return [cell.text for cell in table.head[1][: 1 + table.head[0][1].span]], rows
+    of_rows = ""
+    for line in table.body:
+        if line.cells:
+            rows.append((of_rows, line.name, line.cells))
+        else:
+            of_rows = line.name
+    return _headings(table), rows
+
+
+def _headings(table: Table) -> list[str]:
+    """The name of each column: of its group, and its own."""
+    groups_of = [cell.text for cell in table.head[0] for _ in range(cell.span)]
+    if len(table.head) == 1:
+        return groups_of
+    own = [cell.text for cell in table.head[1]]
+    return [groups_of[0], *(" ".join(filter(None, pair)) for pair in zip(groups_of[1:], own[1:], strict=True))]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", ""))
+    except ValueError:
+        return False
+    return True
+
+
+def _plain(text: str) -> str:
+    line = shown.line(text)
+    return f"'{line}" if line.startswith(_FORMULA) else line
+
+
+def declared_by(suite: str) -> Sequence[registry.Perturbation]:
+    """The perturbations of a suite in the paper's order; none for results of a suite that is no longer there."""
+    return registry.suites()[suite].perturbations if suite in registry.suites() else ()
+
+
+def label(suite: str, name: str, backend: str | None) -> str:
+    """A perturbation's name in tables: marked where stand-ins made what no paper's numbers compare with.
+
+    `backend` is that of rows of captions, or of results.
+    """
+    declared = {entry.name: entry for entry in declared_by(suite)}
+    players = str(json.loads(backend).get("captions", "")) if backend and backend.startswith("{") else backend or ""
+    marked = name in declared and declared[name].not_comparable and models.stand_ins() & set(players.split(" + "))
+    return f"{name} (not comparable)" if marked else name
+
+
+def groups(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
+    """The rows grouped by columns of text, sorted by their values."""
+    for key, group in frame.groupby(list(names), sort=True):
+        yield tuple(map(str, key)), group
+
+
+def model_names(keys: Iterable[str]) -> dict[str, str]:
+    """The name of each model's key in tables: without its hash, where no other key has the same name."""
+    bare = {key: key.rpartition("-")[0] or key for key in sorted(set(keys))}
+    names = list(bare.values())
+    return {key: name if names.count(name) == 1 else key for key, name in bare.items()}
+
+
+def of_models(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The rows of each model, with its name; a frame of one model needs no name: it is empty."""
+    keys = sorted(set(frame["model_name"]))
+    for key in keys:
+        yield key if len(keys) > 1 else "", frame[frame["model_name"] == key]
+
+
+def titled(*words: str) -> str:
+    """The words that there are, with commas."""
+    return ", ".join(word for word in words if word)
+
+
+def order(column: pd.Series) -> pd.Series:
+    """A sort key: methods in the order of the papers' tables, other columns by their values."""
+    return column.map(methods.place_of) if column.name == "method" else column
+
+
+def number(value: float, form: str) -> str:
+    """A number in a form; a rounded zero has no sign, and NaN is empty."""
+    if value != value:
+        return ""
+    text = format(value, form)
+    return text.lstrip("+-") if form.endswith(("f", "d")) and not text.strip("+-0.,") else text
+
+
+def plural(number: int, noun: str) -> str:
+    """A number with its noun."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def plain_table(
+    caption: str, frame: pd.DataFrame, formats: dict[str, str], names: Iterable[str], marks: Mapping[str, Sequence[str]]
+) -> Table:
+    """A table with one line per row of a frame and the columns named in `formats`; a missing value is left empty.
+
+    `marks` holds the marks of some columns.
+    """
+    head = [Cell(""), *(Cell(name.replace("_", " ")) for name in formats)]
+    body = []
+    for place, (name, row) in enumerate(zip(names, frame.to_dict("records"), strict=True)):
+        cells = [
+            Cell("" if pd.isna(row[key]) else number(row[key], how), mark=marks[key][place] if key in marks else "")
+            for key, how in formats.items()
+        ]
+        body.append(Line(name, cells))
+    return Table(caption, [head], body)

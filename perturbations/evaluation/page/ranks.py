@@ -1,0 +1,141 @@
+"""Ranks of all runs as matrices, read by columns from `ranks` manifests, a million rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from perturbations.base.errors import ManifestError
+from perturbations.evaluation.rows import RANKS
+from perturbations.manifest import files
+
+MOST = 255
+"""Larger ranks are stored as this one: no recall of the page looks further than the first 10."""
+
+_GROUP = ("dataset", "model_key", "direction")
+_RUN = ("suite", "perturbation", "severity", "mix", "share", "method", "seed")
+_ROWS = 1 << 20
+
+Group = tuple[str, str, str]
+"""Dataset, model's key, direction: runs that ask the same queries of one model."""
+Run = tuple[Any, ...]
+"""Suite, perturbation, severity, mix, share, method, seed; None where a scenario has none."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The ranks of a group.
+
+    Attributes:
+        runs: the column of each run.
+        ranks: uint8, queries (sorted by id) x runs: 1 to `MOST`, and 0 where a run did not ask a query.
+    """
+
+    runs: Mapping[Run, int]
+    ranks: NDArray[np.uint8]
+
+
+def run_of(row: Mapping[str, Any]) -> Run:
+    """The run of a row of results, whose empty cells a DataFrame may hold as NaN."""
+    values = (row[name] for name in _RUN)
+    return tuple(None if value is None or value != value else value for value in values)
+
+
+def read(paths: Sequence[Path]) -> dict[Group, Ranked]:
+    """The ranks of manifests, by group.
+
+    The result does not depend on the order of files and rows. Raises `ManifestError` for a file that is not such a
+    manifest or is damaged, and where a run has a query twice.
+    """
+    runs, queries = _Numbers(), _Numbers()
+    parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]] = []
+    for path in paths:
+        kind = files.kind_of(path)
+        if kind is not RANKS:
+            raise ManifestError(f"{path} is a manifest of {kind.name}, not of {RANKS.name}")
+        try:
+            stored = pq.ParquetFile(path, read_dictionary=[*_GROUP, *_RUN, "query_id"], page_checksum_verification=True)
+            for batch in stored.iter_batches(_ROWS, columns=[*_GROUP, *_RUN, "query_id", "rank"]):
+                parts.append(_numbered(batch, runs, queries))
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            raise ManifestError(f"{path} cannot be read: {error}; delete it and run snakemake again") from error
+    return _matrices(parts, list(runs), list(queries))
+
+
+class _Numbers(dict[Any, int]):
+    """Numbers values as they come."""
+
+    def __missing__(self, value: Any) -> int:
+        self[value] = len(self)
+        return self[value]
+
+
+def _numbered(
+    batch: pa.RecordBatch, runs: _Numbers, queries: _Numbers
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
+    """The numbers of each row's run and query, and its rank."""
+    code = np.zeros(batch.num_rows, np.int64)
+    vocabularies: list[list[Any]] = []
+    for name in (*_GROUP, *_RUN):
+        indices, values = _encoded(batch.column(name))
+        vocabularies.append(values)
+        code = code * len(values) + indices
+    if np.prod([float(len(values)) for values in vocabularies]) >= 2.0**62:
+        raise ValueError("it names too many scenarios")
+    distinct, places = np.unique(code, return_inverse=True)
+    numbers = [runs[_decoded(int(value), vocabularies)] for value in distinct]
+    indices, values = _encoded(batch.column("query_id"))
+    ids = np.array([queries[value] for value in values], np.int32)
+    ranks = batch.column("rank").to_numpy(zero_copy_only=False)
+    if ranks.dtype.kind not in "iu" or (ranks.size and ranks.min() < 1):
+        raise ValueError("it holds a rank below 1, or none")
+    return np.array(numbers, np.int32)[places], ids[indices], np.minimum(ranks, MOST).astype(np.uint8)
+
+
+def _encoded(column: pa.Array) -> tuple[NDArray[np.int64], list[Any]]:
+    """The number of each row's value, and the values; None is one of them."""
+    if not isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_encode()
+    values = column.dictionary.to_pylist()
+    return column.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64), [*values, None]
+
+
+def _decoded(code: int, vocabularies: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    values = []
+    for vocabulary in reversed(vocabularies):
+        code, place = divmod(code, len(vocabulary))
+        values.append(vocabulary[place])
+    return tuple(reversed(values))
+
+
+def _matrices(
+    parts: Sequence[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]],
+    runs: Sequence[tuple[Any, ...]],
+    queries: Sequence[str],
+) -> dict[Group, Ranked]:
+    groups: dict[Group, list[int]] = {}
+    for number, values in enumerate(runs):
+        groups.setdefault(tuple(map(str, values[: len(_GROUP)])), []).append(number)  # type: ignore[arg-type]
+    result = {}
+    alphabetic = np.argsort(np.argsort(np.array(list(map(str, queries))))) if queries else np.empty(0, np.int64)
+    for group, members in groups.items():
+        column_of = np.full(len(runs), -1, np.int64)
+        column_of[members] = np.arange(len(members))
+        own = [(column_of[run], alphabetic[query], rank) for run, query, rank in parts]
+        rows = [(column[column >= 0], query[column >= 0], rank[column >= 0]) for column, query, rank in own]
+        columns, query_numbers, ranks = (np.concatenate(values) for values in zip(*rows, strict=True))
+        present, places = np.unique(query_numbers, return_inverse=True)
+        matrix = np.zeros((len(present), len(members)), np.uint8)
+        matrix[places, columns] = ranks
+        if np.count_nonzero(matrix) != len(ranks):
+            raise ManifestError(f"the ranks of {', '.join(group)} hold a query of a run twice: give each manifest once")
+        named = {runs[number][len(_GROUP) :]: column for column, number in enumerate(members)}
+        result[group] = Ranked(named, matrix)
+    return result

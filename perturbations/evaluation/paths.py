@@ -1,0 +1,249 @@
+"""What the rules of an evaluation need: the inputs, options and resources of its jobs, and what the report shows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perturbations.base.errors import ConfigError
+from perturbations.config import sections as configuration
+from perturbations.evaluation import planning as evaluation
+from perturbations.manifest.skipped import as_json
+from perturbations.plan import captions, listed
+from perturbations.plan.paths import CaptionShards, Inputs, Plans, options, without_braces
+
+DEMO_ENCODER = "work/demo_encoder"
+"""The encoder that the workflow trains when no pretrained model is configured."""
+
+KINDS = ("adaptation", "evaluation")
+"""What `tta_<dataset>` and `evaluate_<dataset>` make; an adaptation includes the model without adaptation."""
+
+
+def groups(kind: str) -> tuple[str, ...]:
+    """The groups of methods that the jobs of one of `KINDS` run."""
+    return (evaluation.AS_IT_IS if kind == "evaluation" else evaluation.ADAPTED,)
+
+
+def skipped(config: configuration.Config, dataset: str) -> str:
+    """What an evaluation leaves out of the perturbed captions, as JSON: perturbations by `suite/name`."""
+    return as_json(
+        replace(entry, perturbation=f"{suite}/{entry.perturbation}")
+        for suite in evaluation.caption_suites(config)
+        for entry in captions.skipped(config, dataset, suite)
+    )
+
+
+def parts_folder(config: configuration.Config, dataset: str) -> str:
+    """The folder of the gallery and of the jobs' results of a dataset and the configured model."""
+    return f"work/{dataset}/evaluation/{evaluation.model_key(config)}"
+
+
+def results_folder(config: configuration.Config, dataset: str, kind: str) -> str:
+    """The folder of the results of a dataset and the configured model; other models' results lie beside it."""
+    return f"manifests/{dataset}/{kind}/{evaluation.model_key(config)}"
+
+
+def result_parts(config: configuration.Config, dataset: str, kind: str, ending: str = "parquet") -> list[str]:
+    """What the jobs of one of `KINDS` write: one file per job and group of methods."""
+    return [
+        f"{parts_folder(config, dataset)}/{'/'.join(job)}/{group}.{ending}"
+        for job in evaluation.jobs(config, dataset)
+        for group in groups(kind)
+    ]
+
+
+def planned_parts(config: configuration.Config, dataset: str, kind: str) -> list[str]:
+    """`result_parts`, and their list in a file, from which `perturb status` knows how many there will be."""
+    parts = result_parts(config, dataset, kind)
+    listed.write_parts(config.at(f"{parts_folder(config, dataset)}/{kind}.parts"), parts)
+    return parts
+
+
+def checked(config: configuration.Config) -> str:
+    """What the check of the configured model writes; jobs that load the model wait for it."""
+    return f"work/models/{evaluation.model_key(config)}.json"
+
+
+def model_inputs(config: configuration.Config) -> Inputs:
+    """The files that a model is loaded from. Raises `ConfigError` for a checkpoint with braces in its name."""
+    inputs: Inputs = {}
+    if config.evaluation.pretrained is None:
+        inputs["pretrained"] = DEMO_ENCODER
+    if config.evaluation.checkpoint is not None:
+        inputs["checkpoint"] = without_braces("evaluation.checkpoint", config.evaluation.checkpoint)
+    return inputs
+
+
+def loaded_inputs(config: configuration.Config) -> Inputs:
+    """The inputs of a job that loads the model: its files and their check. Raises `ConfigError` as `model_inputs`."""
+    return {**model_inputs(config), "checked": checked(config)}
+
+
+def model_options(config: configuration.Config) -> list[str]:
+    """The model's files as options of a command."""
+    wanted = config.evaluation
+    checkpoint = [f"--checkpoint={wanted.checkpoint}"] if wanted.checkpoint else []
+    return [f"--pretrained={wanted.pretrained or DEMO_ENCODER}", *checkpoint]
+
+
+def gallery(config: configuration.Config, dataset: str) -> str:
+    """The clean clips of a dataset, encoded by the configured model."""
+    return f"{parts_folder(config, dataset)}/gallery.safetensors"
+
+
+def inputs(
+    config: configuration.Config,
+    dataset: str,
+    job: evaluation.Job,
+    group: str,
+    plans: Plans,
+    caption_shards: CaptionShards,
+) -> Inputs:
+    """The inputs of a job: the model, the queries, the gallery and the bank. Raises `ConfigError`."""
+    direction, suite, _ = job
+    scenarios = evaluation.jobs(config, dataset).get(job)
+    if scenarios is None:
+        raise ConfigError(f"config.yaml asks for no evaluation {'/'.join(job)} of {dataset}")
+    perturbed = [scenario for scenario in scenarios if scenario.suite != evaluation.CLEAN and scenario.mix is None]
+    mixes = {scenario.mix for scenario in scenarios if scenario.mix is not None}
+    folder = query_parts(dataset, direction, suite)
+    named: Inputs = {
+        "sources": f"manifests/{dataset}/sources.parquet",
+        "captions": f"manifests/{dataset}/captions.parquet",
+        **loaded_inputs(config),
+        "parts": [
+            f"{folder}/{scenario.perturbation}/{scenario.severity}/{shard}.parquet"
+            for scenario in perturbed
+            for shard in (caption_shards(dataset) if direction == "t2v" else plans(dataset).shards)
+        ],
+        "mixes": sorted(f"manifests/{dataset}/{suite}/{mix}.parquet" for mix in mixes),
+    }
+    if direction == "t2v":
+        named["gallery"] = gallery(config, dataset)
+    return named | bank_inputs(config, direction, group)
+
+
+def bank_inputs(config: configuration.Config, direction: str, group: str) -> Inputs:
+    """The training queries of a method that needs them."""
+    bank = config.evaluation.bank
+    if bank is None or not evaluation.needs_bank(config, group):
+        return {}
+    if direction == "t2v":
+        return {"bank_captions": f"manifests/{bank}/captions.parquet"}
+    return {"bank_gallery": gallery(config, bank)}
+
+
+def query_parts(dataset: str, direction: str, suite: str) -> str:
+    """The folder of the parts that hold a suite's perturbed queries."""
+    return f"work/{dataset}/{suite}/captions" if direction == "t2v" else f"work/{dataset}/{suite}"
+
+
+def query_options(dataset: str, job: Sequence[str], named: Mapping[str, str | Sequence[str]]) -> list[str]:
+    """The options that tell a job where its queries, gallery and bank are; `named` holds the job's inputs by name."""
+    direction, suite, _ = job
+    places: Inputs = {}
+    if named["parts"]:
+        places["parts"] = query_parts(dataset, direction, suite)
+        places["shards"] = f"work/{dataset}/{'captions' if direction == 't2v' else 'shards'}"
+    if named["mixes"]:
+        places["mixes"] = f"manifests/{dataset}/{suite}"
+    optional = {name: named[name] for name in ("gallery", "bank_captions", "bank_gallery") if name in named}
+    return options({**places, **optional})
+
+
+def gpus(config: configuration.Config) -> int:
+    """How many GPUs a job takes."""
+    return 1 if config.evaluation.device.startswith("cuda") else 0
+
+
+def gpu_share(config: configuration.Config) -> int:
+    """How many percent of a GPU a job takes."""
+    return gpus(config) * 100 // config.evaluation.jobs_per_gpu
+
+
+def readers(config: configuration.Config) -> int:
+    """How many threads a job takes.
+
+    On a GPU, several threads decode, so that the GPU does not wait for one core. On a CPU, the model uses the cores
+    itself, one job per core.
+    """
+    return 8 if gpus(config) else 1
+
+
+@dataclass(frozen=True)
+class Reported:
+    """Results that the report shows.
+
+    Attributes:
+        dataset: its name.
+        kind: one of `KINDS`.
+        model_key: of `evaluation.model_key`; the configured model, or another one whose results exist.
+    """
+
+    dataset: str
+    kind: str
+    model_key: str
+
+    @property
+    def results(self) -> str:
+        """The manifest of results."""
+        return f"manifests/{self.dataset}/{self.kind}/{self.model_key}/results.parquet"
+
+    @property
+    def ranks(self) -> str:
+        """The manifest of the ranks of its queries."""
+        return f"manifests/{self.dataset}/{self.kind}/{self.model_key}/ranks.parquet"
+
+
+_TARGETS = {"adaptation": "tta_{}", "evaluation": "evaluate_{}"}
+"""The targets that make each of `KINDS`."""
+
+
+def reported(config: configuration.Config, requested: Collection[str] = ()) -> list[Reported]:
+    """The results that the report shows.
+
+    These are the results that exist now, of every model, and those that are made in the same run as the report
+    (`requested`: names of targets, or files). Of a dataset and model that have both kinds it is the adaptation. Without
+    any results, it is the adaptation of the first dataset.
+    """
+    configured = evaluation.model_key(config)
+    shown = []
+    for dataset in config.datasets:
+        kinds: dict[str, str] = {}
+        for kind in reversed(KINDS):  # an adaptation replaces an evaluation
+            kinds |= {
+                path.parent.name: kind for path in config.at(f"manifests/{dataset}/{kind}").glob("*/results.parquet")
+            }
+            own = Reported(dataset, kind, configured)
+            if _TARGETS[kind].format(dataset) in requested or str(config.at(own.results)) in requested:
+                kinds[configured] = kind
+        shown += [Reported(dataset, kind, model_key) for model_key, kind in sorted(kinds.items())]
+    return shown or [Reported(next(iter(config.datasets)), "adaptation", configured)]
+
+
+def report_results(shown: Sequence[Reported]) -> list[str]:
+    """The manifests of results that the report shows."""
+    return [entry.results for entry in shown]
+
+
+def report_ranks(config: configuration.Config, shown: Sequence[Reported]) -> list[str]:
+    """The manifests of ranks that the report takes its intervals from.
+
+    Results that lie there without ranks are not evaluated again for them.
+    """
+    return [entry.ranks for entry in shown if config.at(entry.ranks).exists() or not config.at(entry.results).exists()]
+
+
+def report_pictures(config: configuration.Config, shown: Sequence[Reported]) -> list[str]:
+    """The files from which the report draws its pictures: of other models those that exist."""
+    files = []
+    for entry in shown:
+        if entry.model_key == evaluation.model_key(config):
+            files += result_parts(config, entry.dataset, entry.kind, "pictures.json")
+            continue
+        folder = Path(f"work/{entry.dataset}/evaluation/{entry.model_key}")
+        there = config.at(folder)
+        pictures = [path for group in groups(entry.kind) for path in there.glob(f"*/*/*/{group}.pictures.json")]
+        files += sorted(str(folder / path.relative_to(there)) for path in pictures)
+    return files

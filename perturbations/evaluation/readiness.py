@@ -1,0 +1,55 @@
+"""What jobs of evaluations would miss on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from perturbations.base import checkpoints
+from perturbations.config import sections as configuration
+from perturbations.engine import needs
+from perturbations.evaluation.backbones import registry as backbones
+
+LIBRARIES = ("torch", "transformers", "safetensors", "scipy")
+_LOADING = ("evaluate", "gallery", "check_model", "composed_clips", "composed_queries")
+"""The rules whose jobs load the evaluation's model."""
+
+
+def problems(config: configuration.Config, rules: Collection[str], local: bool) -> Iterator[str]:
+    """What is missing, a line each; `local`: jobs run on this machine."""
+    if not {*_LOADING} & {*rules}:
+        return
+    wanted = config.evaluation
+    if local:
+        yield from needs.missing_libraries(LIBRARIES, "evaluations")
+        yield from needs.of_device("evaluation.device", wanted.device)
+        if wanted.reader == "decord" and find_spec("decord") is None:
+            yield "evaluation.reader: decord is not installed: `pip install decord`, or take the reader pyav"
+    if wanted.pretrained is not None:
+        lacking = list(needs.of_weights("evaluation.pretrained", wanted.pretrained, tokenizer=True, weights=False))
+        yield from lacking or _of_backbone("evaluation.pretrained", wanted.pretrained)
+    if wanted.checkpoint is not None and not wanted.checkpoint.is_file():
+        yield f"evaluation.checkpoint: no such file: {wanted.checkpoint}"
+
+
+def _of_backbone(key: str, name: str) -> Iterator[str]:
+    """What keeps a folder from being a model that evaluations know; its weights are not read."""
+    folder = Path(name)
+    if not folder.is_dir():
+        return
+
+    def look() -> None:
+        described = checkpoints.read_config(checkpoints.Checkpoint(name, "", folder))
+        backbones.backbone(described["model_type"], folder)
+
+    if reason := needs.reason(look):
+        yield f"{key}: {reason}"
+    elif not any(folder.glob("*.safetensors")):
+        yield f"{key}: {name} holds no weights: no *.safetensors file"
+
+
+def work(rules: Collection[str]) -> Iterator[str]:
+    """What a run evaluates, a line; `rules` has one entry per job."""
+    if number := [*rules].count("evaluate"):
+        yield f"to evaluate: {number:,} job{'' if number == 1 else 's'} of retrieval"

@@ -1,0 +1,54 @@
+"""What `perturb verify` checks of the manifests of evaluations."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
+from perturbations.verify.derived import doubled
+from perturbations.verify.findings import Finding, name_of, values
+from perturbations.verify.tree import Manifest, Tree
+
+_TOP = (1, 5, 10, 50, 100)
+
+
+def check_results(tree: Tree, manifest: Manifest[ResultRow]) -> Iterator[Finding]:
+    """Results, compared with the ranks manifest: recall, ranks and the number of queries."""
+    yield from doubled(manifest)
+    ranks = tree.neighbour(manifest.path.with_name("ranks.parquet"), RANKS)
+    if ranks is None:
+        return
+    names = manifest.kind.key
+    by_run: dict[tuple[object, ...], list[RankRow]] = defaultdict(list)
+    for row in ranks.rows:
+        by_run[values(row, names)].append(row)
+    for result in manifest.rows:
+        members = by_run.pop(values(result, names), [])
+        subject = name_of(result, manifest.kind.key)
+        if not members:
+            yield Finding(manifest.path, subject, "its ranks are missing")
+            continue
+        places = np.array([row.rank for row in members])
+        expected = {f"r{k}": 100 * float(np.mean(places <= k)) for k in _TOP}
+        expected["rsum"] = expected["r1"] + expected["r5"] + expected["r10"]
+        expected |= {"median_rank": float(np.median(places)), "mean_rank": float(np.mean(places))}
+        expected["queries"] = len(members)
+        for name, wanted in expected.items():
+            held = getattr(result, name)
+            if not math.isclose(held, wanted, rel_tol=1e-9):
+                yield Finding(manifest.path, subject, f"{name} is {held}, and the ranks give {wanted}")
+        if int(places.min()) < 1 or int(places.max()) > result.gallery:
+            yield Finding(ranks.path, subject, f"a rank is not within 1 and {result.gallery}")
+    for key in by_run:
+        yield Finding(ranks.path, " ".join(map(str, key)), "ranks of no result")
+
+
+def _check_ranks(tree: Tree, manifest: Manifest[RankRow]) -> Iterator[Finding]:
+    yield from doubled(manifest)
+
+
+CHECKS = {RESULTS.name: check_results, RANKS.name: _check_ranks}

@@ -1,0 +1,21 @@
+"""What the wing `evaluation` brings to the spine."""
+
+from perturbations.base.wings import Wing
+
+WING = Wing(
+    summary="retrieval with perturbed queries, without and with test-time adaptation",
+    needs=("demo",),
+    section="section:Evaluation",
+    problems="section:problems_of",
+    rows="rows:KINDS",
+    commands={"use what a run made": ("command",)},
+    jobs=("jobs",),
+    targets="targets:menu",
+    rules=("evaluation",),
+    offers={
+        "readiness": "readiness:problems",
+        "work": "readiness:work",
+        "checks": "verifying:CHECKS",
+        "shelves": "shelves:SHELVES",
+    },
+)

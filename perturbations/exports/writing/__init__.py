@@ -1,0 +1,1 @@
+"""What the export formats share: files, columns, cards, and records."""

@@ -1,0 +1,193 @@
+"""The columns of exported clips and captions, and how they become Parquet and JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from perturbations.base import storage
+from perturbations.exports.writing import layout
+from perturbations.exports.writing.corpus import Clip
+from perturbations.manifest.kinds import CaptionRow, ClipRow, MixRow, TextRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipColumns:
+    """An exported clip. `suite` and `perturbation` of clean clips are `clean`, their severity is 0.
+
+    `caption` is the first of the item's clean `captions`. `sha256` is the hash of the exported file.
+    """
+
+    item: str
+    dataset: str
+    suite: str
+    perturbation: str
+    severity: int
+    mix: str | None
+    share: float | None
+    caption: str
+    captions: tuple[str, ...]
+    level: str | None
+    variant: str | None
+    params: str | None
+    seed: int | None
+    recipe_id: str | None
+    width: int
+    height: int
+    fps: float
+    frame_count: int
+    duration_s: float
+    psnr_db: float | None
+    ssim: float | None
+    frames_sha256: str | None
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionColumns:
+    """An exported caption. `suite` and `perturbation` of clean captions are `clean`, their severity is 0."""
+
+    id: str
+    item: str
+    dataset: str
+    suite: str
+    perturbation: str
+    severity: int
+    text: str
+    source_text: str
+    changed: bool
+    similarity: float | None
+    variant: str | None
+    backend: str | None
+    recipe_id: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedText:
+    """The caption of an exported pair.
+
+    `source_text` is the caption that it was made from, None where the dataset's `captions.parquet` does not have it.
+    `text_perturbation` of clean captions is `clean`, their severity is 0.
+    """
+
+    caption_id: str
+    text_perturbation: str
+    text_severity: int
+    text_level: str | None
+    text: str
+    source_text: str | None
+    changed: bool
+    similarity: float | None
+    text_backend: str | None
+    text_recipe_id: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairColumns(PairedText, ClipColumns):
+    """An exported pair of a video and a caption: the columns of the clip before those of the caption."""
+
+
+_TYPES = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    tuple[str, ...]: pa.list_(pa.string()),
+}
+
+Columns = ClipColumns | CaptionColumns | PairColumns
+
+
+def of_clip(clip: Clip, sha256: str) -> ClipColumns:
+    """The columns of a clip; `sha256` is the hash of its file."""
+    row, listed = clip.row, clip.listed
+    perturbed = row if isinstance(row, ClipRow) else None
+    mixed = listed if isinstance(listed, MixRow) else None
+    return ClipColumns(
+        item=row.item_id,
+        dataset=row.dataset,
+        suite=perturbed.suite if perturbed else layout.CLEAN,
+        perturbation=(perturbed.perturbation if perturbed else None) or layout.CLEAN,
+        severity=perturbed.severity if perturbed else 0,
+        mix=mixed.mix if mixed else None,
+        share=mixed.share if mixed else None,
+        caption=clip.captions[0] if clip.captions else "",
+        captions=clip.captions,
+        level=perturbed.level if perturbed else None,
+        variant=perturbed.variant if perturbed else None,
+        params=perturbed.params if perturbed else None,
+        seed=perturbed.seed if perturbed else None,
+        recipe_id=perturbed.recipe_id if perturbed else None,
+        width=row.width,
+        height=row.height,
+        fps=row.fps,
+        frame_count=row.frame_count,
+        duration_s=row.duration_s,
+        psnr_db=perturbed.psnr_db if perturbed else None,
+        ssim=perturbed.ssim if perturbed else None,
+        frames_sha256=row.frames_sha256,
+        sha256=sha256,
+    )
+
+
+def of_pair(clip: ClipColumns, text: PairedText) -> PairColumns:
+    """The columns of a pair."""
+    values = {field.name: getattr(part, field.name) for part in (clip, text) for field in fields(part)}
+    return PairColumns(**values)
+
+
+def of_caption(row: TextRow | CaptionRow) -> CaptionColumns:
+    """The columns of a perturbed or a clean caption."""
+    perturbed = row if isinstance(row, TextRow) else None
+    return CaptionColumns(
+        id=row.caption_id,
+        item=row.item_id,
+        dataset=row.dataset,
+        suite=perturbed.suite if perturbed else layout.CLEAN,
+        perturbation=perturbed.perturbation if perturbed else layout.CLEAN,
+        severity=perturbed.severity if perturbed else 0,
+        text=row.text,
+        source_text=perturbed.source_text if perturbed else row.text,
+        changed=perturbed.changed if perturbed else False,
+        similarity=perturbed.similarity if perturbed else None,
+        variant=perturbed.variant if perturbed else None,
+        backend=perturbed.backend if perturbed else None,
+        recipe_id=perturbed.recipe_id if perturbed else None,
+    )
+
+
+def schema(kind: type[Columns]) -> pa.Schema:
+    """The Parquet schema of clips, captions or pairs."""
+    hints = get_type_hints(kind)
+    return pa.schema([(field.name, _TYPES[_plain(hints[field.name])]) for field in fields(kind)])
+
+
+def _plain(hint: Any) -> Any:
+    alternatives = [] if hint == tuple[str, ...] else [part for part in getattr(hint, "__args__", ()) if part]
+    return next((part for part in alternatives if part is not type(None)), hint)
+
+
+def table(kind: type[Columns], rows: Sequence[Columns]) -> pa.Table:
+    """Rows as a table, whose schema does not depend on the rows."""
+    arrays = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in schema(kind)]
+    return pa.Table.from_arrays(arrays, schema=schema(kind))
+
+
+def write_table(path: Path, content: pa.Table) -> None:
+    """Write a table as Parquet, whole or not at all; the same table gives the same bytes."""
+    with storage.atomic_path(path) as temporary:
+        pq.write_table(content, temporary, compression="zstd")
+
+
+def as_json(row: Columns | PairedText) -> dict[str, Any]:
+    """A row for JSON, which has no infinity: such a number becomes None."""
+    values = {field.name: getattr(row, field.name) for field in fields(row)}
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()
+    }

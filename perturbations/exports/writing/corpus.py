@@ -1,0 +1,220 @@
+"""A corpus as layouts for other programs need it: its complete clips, with names, captions and clean references."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perturbations.api.functions import typed_row
+from perturbations.base.errors import ManifestError, short
+from perturbations.exports.writing import clips, layout
+from perturbations.exports.writing.clips import ListedRow, UsableRow
+from perturbations.exports.writing.records import Request
+from perturbations.manifest import files
+from perturbations.manifest.companions import companion, texts_of
+from perturbations.manifest.kinds import (
+    CAPTIONS,
+    COMPLETE,
+    MIXES,
+    SOURCES,
+    TEXTS,
+    VIDEOS,
+    CaptionRow,
+    ClipRow,
+    CompleteSource,
+    Kind,
+    SourceRow,
+    TextRow,
+)
+from perturbations.verify.findings import Finding
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A complete clip of an exported corpus.
+
+    Attributes:
+        listed: its row, as the manifest has it.
+        row: the same row as one of videos or sources, with which its frames are opened.
+        scenario: the name of its scenario.
+        key: the name of its item in files.
+        captions: its clean captions, in their order.
+    """
+
+    listed: UsableRow
+    row: UsableRow
+    scenario: str
+    key: str
+    captions: tuple[str, ...]
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What tells the clip's video from others: rows of several scenarios may be of one video."""
+        if isinstance(self.row, CompleteSource):
+            return (layout.CLEAN, self.row.item_id)
+        return self.row.suite, str(self.row.perturbation), str(self.row.severity), self.row.item_id
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What an export writes.
+
+    Attributes:
+        manifest: the exported manifest.
+        dataset: the dataset's name.
+        about: the manifest's metadata.
+        clips: the complete clips, scenario by scenario, clean ones last, sorted by item.
+        incomplete: the rows without a clip.
+        captions: the dataset's clean captions.
+        sources: the dataset's clips.
+    """
+
+    manifest: Path
+    dataset: str
+    about: Mapping[str, Any]
+    clips: tuple[Clip, ...]
+    incomplete: tuple[ListedRow, ...]
+    captions: tuple[CaptionRow, ...]
+    sources: tuple[SourceRow, ...]
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        """The names of the scenarios, in the order of the clips."""
+        return tuple(dict.fromkeys(clip.scenario for clip in self.clips))
+
+    def of(self, scenario: str) -> list[Clip]:
+        """The clips of a scenario."""
+        return [clip for clip in self.clips if clip.scenario == scenario]
+
+
+def read(request: Request) -> Corpus:
+    """The corpus of a manifest of videos, mixes or sources; with the clean clips where the request asks for them.
+
+    Raises `ManifestError` for another kind of manifest, for two complete rows of one item and scenario, for clips whose
+    frames only are stored, and where clean clips are asked for and no manifest of sources is beside or above this one.
+    """
+    return of_rows(request, clips.read(request.manifest, (VIDEOS, MIXES, SOURCES)))
+
+
+def of_rows(request: Request, rows: Sequence[ListedRow]) -> Corpus:
+    """The corpus of a manifest's rows of clips. Errors as of `read`."""
+    path = request.manifest
+    about = files.read_metadata(path)
+    sources = _sources_of(path, rows, needed=request.clean)
+    listed: list[ListedRow] = list(rows)
+    if request.clean and files.kind_of(path) != SOURCES:
+        listed += sources
+    captions = companion(path, CAPTIONS)
+    complete = clips.complete(listed)
+    check_tiers(path, complete)
+    dataset = next((row.dataset for row in listed), str(about.get("dataset") or path.parent.name))
+    incomplete = tuple(row for row in listed if row.status != COMPLETE)
+    return Corpus(path, dataset, about, _clips(path, complete, captions), incomplete, tuple(captions), tuple(sources))
+
+
+def _sources_of(path: Path, rows: Sequence[ListedRow], *, needed: bool) -> list[SourceRow]:
+    if files.kind_of(path) == SOURCES:
+        return [row for row in rows if isinstance(row, SourceRow)]
+    sources = companion(path, SOURCES)
+    if needed and not sources:
+        raise ManifestError(f"no sources.parquet beside or above {path}, which would list the clean clips")
+    return sources
+
+
+def check_tiers(path: Path, rows: Iterable[UsableRow]) -> None:
+    """Raise `ManifestError` for clips of which only sampled frames are stored: no video can be made of those."""
+    stored = {row.storage for row in rows if isinstance(row, ClipRow) and row.storage.startswith("frames/")}
+    if stored:
+        raise ManifestError(
+            f"{path} stores {', '.join(sorted(stored))}, and this layout is of videos: set `storage` of config.yaml to "
+            "video or recipe, or take --format vtr_tta, which is of frames"
+        )
+
+
+def _clips(path: Path, rows: Sequence[UsableRow], captions: Sequence[CaptionRow]) -> tuple[Clip, ...]:
+    several = len({row.suite for row in rows if isinstance(row, ClipRow)} - {layout.CLEAN}) > 1
+    names = layout.keys(row.item_id for row in rows)
+    texts = texts_of(captions)
+    members = []
+    for row in rows:
+        opened = typed_row(row)
+        assert isinstance(opened, ClipRow | CompleteSource)
+        scenario = layout.scenario(row, with_suite=several)
+        members.append(Clip(row, opened, scenario, names[row.item_id], texts.get(row.item_id, ())))
+    check_twice(path, [(clip.scenario, clip.row.item_id) for clip in members])
+    return tuple(sorted(members, key=_place))
+
+
+def _place(clip: Clip) -> tuple[bool, str, str]:
+    return clip.scenario == layout.CLEAN, clip.scenario, clip.row.item_id
+
+
+def check_twice(path: Path, names: Iterable[tuple[str, str]]) -> None:
+    """Raise `ManifestError` where a scenario has one id more than once; `names` are scenarios and ids."""
+    twice = [f"{short(item_id)} in {name}" for (name, item_id), count in Counter(names).items() if count > 1]
+    if twice:
+        raise ManifestError(f"{path} has complete rows more than once: {', '.join(twice[:5])}")
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A corpus of perturbed captions.
+
+    Attributes:
+        manifest, dataset, about: as of a `Corpus`.
+        rows: the accepted rows per scenario; with clean captions, those as `clean`.
+        rejected: the number of rows that the fidelity gate rejected, which are left out.
+        clean: the clips that the captions are of, where they were asked for.
+        sources: the dataset's clips.
+    """
+
+    manifest: Path
+    dataset: str
+    about: Mapping[str, Any]
+    rows: Mapping[str, Sequence[TextRow | CaptionRow]]
+    rejected: int
+    clean: tuple[Clip, ...]
+    sources: tuple[SourceRow, ...]
+
+
+def read_texts(request: Request, *, clean_clips: bool = False) -> Texts:
+    """The accepted rows of a manifest of perturbed captions, with clean captions and clips where they are asked for.
+
+    Raises `ManifestError` for another kind of manifest, and without the manifests of clean captions and clips.
+    """
+    path = request.manifest
+    kind = files.kind_of(path)
+    if kind != TEXTS:
+        raise ManifestError(f"{path} is a manifest of {kind.name}; captions are exported from texts")
+    listed = files.read_rows(path, TEXTS)
+    accepted = [row for row in listed if row.accepted]
+    if not accepted:
+        raise ManifestError(f"{path} has no complete row to export")
+    several = len({row.suite for row in accepted}) > 1
+    rows: dict[str, list[TextRow | CaptionRow]] = defaultdict(list)
+    for row in accepted:
+        rows[layout.scenario(row, with_suite=several)].append(row)
+    check_twice(path, [(name, row.caption_id) for name, members in rows.items() for row in members])
+    if request.clean:
+        rows[layout.CLEAN] += _required(path, CAPTIONS)
+    sources: list[SourceRow] = _required(path, SOURCES) if clean_clips or request.clean else []
+    complete = [row for row in sources if isinstance(row, CompleteSource)]
+    dataset = next((row.dataset for row in listed), path.parent.name)
+    about = files.read_metadata(path)
+    members = _clips(path, complete, companion(path, CAPTIONS))
+    return Texts(path, dataset, about, rows, len(listed) - len(accepted), members, tuple(sources))
+
+
+def _required(path: Path, kind: Kind[Any]) -> list[Any]:
+    rows = companion(path, kind)
+    if not rows:
+        raise ManifestError(f"no {kind.name}.parquet of the dataset beside or above {path}, or it lists nothing")
+    return rows
+
+
+def incomplete_findings(path: Path, rows: Iterable[ListedRow]) -> tuple[Finding, ...]:
+    """The rows without a clip, with the reasons."""
+    return tuple(clips.finding(path, row, f"{row.status}: {row.stage}: {row.error}") for row in rows)

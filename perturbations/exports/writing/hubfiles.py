@@ -1,0 +1,244 @@
+"""A corpus in the layout of Hugging Face's `videofolder`: per scenario a folder of videos and a `metadata.parquet`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from perturbations.base.errors import ManifestError
+from perturbations.exports.writing import card, columns, corpus, folder, layout, pairs, videofiles
+from perturbations.exports.writing.corpus import Clip, Corpus, Texts
+from perturbations.exports.writing.records import Exported, Request
+from perturbations.exports.writing.videofiles import Known
+from perturbations.manifest.kinds import MixRow
+
+METADATA = "metadata.parquet"
+VIDEOS = "videos"
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: the tables, of clips, captions or pairs, and the numbers."""
+
+    tables: tuple[Path, ...]
+    kind: type[columns.Columns]
+    has_videos: bool
+    exported: Exported
+
+
+def write_clips(request: Request, form: str) -> Written:
+    """Write a corpus of clips. Raises `ManifestError` and `OutputError` as `corpus.read` and `folder.claim` do."""
+    exported = corpus.read(request)
+    check_any(exported)
+    return _write(request, form, exported, _clip_rows, _CLIP_TABLES)
+
+
+def write_pairs(request: Request, form: str) -> Written:
+    """Write a corpus of pairs: each video once, and a row per caption that it is paired with.
+
+    Raises `ManifestError` and `OutputError` as `pairs.read` and `folder.claim` do.
+    """
+    paired = pairs.read(request)
+    with_captions = tuple(clip for clip in paired.corpus.clips if paired.of(clip))
+    return _write(request, form, replace(paired.corpus, clips=with_captions), paired.rows, _PAIR_TABLES)
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """Tables of rows that name a video: their columns, the configuration of all of them, what the card says."""
+
+    kind: type[columns.Columns]
+    everything: str
+    paragraph: str
+
+
+def _clip_rows(clip: Clip, sha256: str) -> Iterable[columns.Columns]:
+    return [columns.of_clip(clip, sha256)]
+
+
+def _write(
+    request: Request,
+    form: str,
+    exported: Corpus,
+    rows_of: Callable[[Clip, str], Iterable[columns.Columns]],
+    described: _Tables,
+) -> Written:
+    """Write the videos, and per scenario a table of the rows that `rows_of` gives of a clip and its file's hash."""
+    counts = Counter(clip.scenario for clip in exported.clips)
+    layout.check_counts(counts, others=4)
+    claim(request.output, form, exported)
+    targets = _targets(request.output, exported, counts)
+    placed = videofiles.place(
+        request.manifest,
+        exported.clips,
+        targets.__getitem__,
+        stall_limit_s=request.stall_limit_s,
+        known=_known(request.output, exported.scenarios),
+    )
+    tables = []
+    for scenario in exported.scenarios:
+        members = [clip for clip in exported.of(scenario) if clip in placed.files]
+        if members:
+            path = request.output / folder.DATA / scenario / METADATA
+            rows = [(clip, row) for clip in members for row in rows_of(clip, placed.files[clip].sha256)]
+            names = [targets[clip].relative_to(path.parent).as_posix() for clip, _ in rows]
+            columns.write_table(path, _with_names(names, columns.table(described.kind, [row for _, row in rows])))
+            tables.append(path)
+    quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
+    folder.prune(request.output, [*tables, *(file.path for file in placed.files.values())])
+    folder.write_left_out(request.output, [*placed.failed, *quarantined])
+    scenarios = [path.parent.name for path in tables]
+    everything = card.Config(described.everything, _patterns("*"), is_default=described.everything != "default")
+    configs = [everything] if scenarios else []
+    configs += [card.Config(name, _patterns(name)) for name in scenarios]
+    parts = f"Configurations: `{described.everything}` is everything; the others are {_listed(scenarios)}."
+    paragraphs = [described.paragraph, parts]
+    left_out = len(placed.failed) + len(quarantined)
+    card.write(request.output, title(exported), configs, paragraphs, request.manifest, left_out=left_out)
+    kept = len(placed.files) - placed.written
+    return Written(tuple(tables), described.kind, True, Exported(placed.written, kept, placed.failed, quarantined))
+
+
+_CLIP_TABLES = _Tables(
+    columns.ClipColumns,
+    "default",
+    "Video clips under perturbations. `datasets.load_dataset` gives per clip its `video`, `item`, `perturbation`, "
+    "`severity` (0: clean), `caption` (the first of its clean `captions`), and how it was made (`variant`, `params`, "
+    "`seed`, `recipe_id`), its size and time, its distances from the clean clip (`psnr_db`, `ssim`), and hashes of its "
+    "frames and its file.",
+)
+_PAIR_TABLES = _Tables(
+    columns.PairColumns,
+    "multimodal",
+    "Pairs of a perturbed video and a perturbed caption. `datasets.load_dataset` gives per pair its `video`, `item`, "
+    "`perturbation`, `severity` and `level`, and its `text`, `caption_id`, `text_perturbation`, `text_severity` and "
+    "`text_level`; `source_text` is the caption that `text` was made from. Pairs of one video name the same file. "
+    "Captions that the fidelity gate rejected are left out.",
+)
+
+
+def _patterns(scenario: str) -> tuple[str, ...]:
+    return f"{folder.DATA}/{scenario}/{METADATA}", f"{folder.DATA}/{scenario}/{VIDEOS}/**"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def title(exported: Corpus | Texts) -> str:
+    """The dataset's title: its name and the suites."""
+    return " ".join(identity(exported)).replace(",", ", ")
+
+
+def identity(exported: Corpus | Texts) -> list[str]:
+    """What tells an export from others: the dataset, the kind of manifest or of mix, the suites."""
+    rows: Iterable[object] = (
+        (clip.row for clip in exported.clips) if isinstance(exported, Corpus) else chain(*exported.rows.values())
+    )
+    suites = {str(suite) for row in rows if (suite := getattr(row, "suite", None))}
+    if not suites and exported.about.get("suite"):  # of a suite's manifest, only clean clips are exported
+        suites = {str(exported.about["suite"])}
+    listed = [clip.listed for clip in exported.clips] if isinstance(exported, Corpus) else []
+    mixes = {row.mix for row in listed if isinstance(row, MixRow)}
+    kind = ",".join(sorted(mixes)) or str(exported.about.get("kind", ""))
+    return [exported.dataset, kind, ",".join(sorted(suites)) or layout.CLEAN]
+
+
+def claim(output: Path, form: str, exported: Corpus | Texts) -> None:
+    """Take the folder for this export. Raises `OutputError`."""
+    members = exported.clips if isinstance(exported, Corpus) else exported.clean
+    folders = {Path(clip.row.path).parent for clip in members if clip.row.path}
+    folder.claim(output, form, exported.manifest, identity(exported), folders)
+
+
+def check_any(exported: Corpus | Texts) -> None:
+    """Raise `ManifestError` where there is nothing to export."""
+    if not (exported.clips if isinstance(exported, Corpus) else exported.rows):
+        raise ManifestError(f"{exported.manifest} has no complete row to export")
+
+
+def _targets(output: Path, exported: Corpus, counts: Counter[str]) -> dict[Clip, Path]:
+    seen: Counter[str] = Counter()
+    targets = {}
+    for clip in exported.clips:
+        part = layout.folder_of(seen[clip.scenario], counts[clip.scenario])
+        name = f"{part}{clip.key}{videofiles.suffix(clip.row)}"
+        targets[clip] = output / folder.DATA / clip.scenario / VIDEOS / name
+        seen[clip.scenario] += 1
+    return targets
+
+
+def _known(output: Path, scenarios: Sequence[str]) -> dict[Path, Known]:
+    """What the tables of an earlier export say of its videos; damaged tables say nothing."""
+    known = {}
+    for scenario in scenarios:
+        table = output / folder.DATA / scenario / METADATA
+        with suppress(OSError, ValueError, pa.ArrowException):
+            for row in pq.read_table(table, columns=["file_name", "frames_sha256", "sha256"]).to_pylist():
+                known[table.parent / str(row["file_name"])] = Known(row["frames_sha256"], row["sha256"])
+    return known
+
+
+def _with_names(names: Sequence[str], table: pa.Table) -> pa.Table:
+    return table.add_column(0, pa.field("file_name", pa.string()), pa.array(names, pa.string()))
+
+
+def write_captions(request: Request, form: str) -> Written:
+    """Write perturbed captions, one table per scenario; with clean clips, each caption with its clip in one table.
+
+    Raises `ManifestError` and `OutputError` as `corpus.read_texts` and `folder.claim` do.
+    """
+    texts = corpus.read_texts(request)
+    check_any(texts)
+    claim(request.output, form, texts)
+    if request.clean:
+        return _captions_with_clips(request, texts)
+    tables = []
+    for scenario, rows in sorted(texts.rows.items()):
+        path = request.output / folder.DATA / f"{scenario}.parquet"
+        columns.write_table(path, columns.table(columns.CaptionColumns, [columns.of_caption(row) for row in rows]))
+        tables.append(path)
+    folder.prune(request.output, tables)
+    configs = [card.Config("default", (f"{folder.DATA}/*.parquet",))]
+    configs += [card.Config(path.stem, (f"{folder.DATA}/{path.name}",)) for path in tables]
+    paragraphs = [*_CAPTIONS, f"Configurations: `default` is everything; the others are {_listed(sorted(texts.rows))}."]
+    card.write(request.output, title(texts), configs, paragraphs, request.manifest, left_out=0)
+    return Written(tuple(tables), columns.CaptionColumns, False, Exported(len(tables), 0))
+
+
+_CAPTIONS = (
+    "Captions under perturbations: per caption its `text`, the `source_text` that it was made from, `id`, `item` (its "
+    "video), `perturbation` and `severity` (0: clean). Captions that the fidelity gate rejected are left out.",
+)
+
+
+def _captions_with_clips(request: Request, texts: Texts) -> Written:
+    """One table with a row per caption, which names its clean clip: `videofolder` finds files below the table only."""
+    layout.check_counts({layout.CLEAN: len(texts.clean)}, others=4)
+    data = request.output / folder.DATA
+    parts = {clip: layout.folder_of(place, len(texts.clean)) for place, clip in enumerate(texts.clean)}
+    names = {clip: f"{VIDEOS}/{parts[clip]}{clip.key}{videofiles.suffix(clip.row)}" for clip in texts.clean}
+    placed = videofiles.place(
+        request.manifest, texts.clean, lambda clip: data / names[clip], stall_limit_s=request.stall_limit_s
+    )
+    of_item = {clip.row.item_id: names[clip] for clip in placed.files}
+    rows = [row for _, members in sorted(texts.rows.items()) for row in members if row.item_id in of_item]
+    if not rows:
+        raise ManifestError(f"{request.manifest}: no caption has a clip that can be exported")
+    table = columns.table(columns.CaptionColumns, [columns.of_caption(row) for row in rows])
+    columns.write_table(data / METADATA, _with_names([of_item[row.item_id] for row in rows], table))
+    folder.prune(request.output, [data / METADATA, *(file.path for file in placed.files.values())])
+    folder.write_left_out(request.output, placed.failed)
+    left_out = sum(map(len, texts.rows.values())) - len(rows)
+    configs = [card.Config("default", (f"{folder.DATA}/{METADATA}", f"{folder.DATA}/{VIDEOS}/**"))]
+    paragraphs = [*_CAPTIONS, "`video` is the clean clip of the caption."]
+    card.write(request.output, title(texts), configs, paragraphs, request.manifest, left_out=left_out)
+    kept = len(placed.files) - placed.written
+    return Written((data / METADATA,), columns.CaptionColumns, True, Exported(placed.written, kept, placed.failed))

@@ -1,0 +1,119 @@
+"""A manifest of multimodal pairs as layouts need it: each video once, with the captions that it is paired with."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from perturbations.base.errors import ManifestError, UnknownPerturbationError
+from perturbations.exports.writing import clips, columns, corpus, layout
+from perturbations.exports.writing.columns import PairColumns, PairedText
+from perturbations.exports.writing.corpus import Clip, Corpus
+from perturbations.exports.writing.records import Request
+from perturbations.manifest.companions import numbered
+from perturbations.manifest.kinds import COMPLETE, MULTIMODAL, CompleteSource, MultimodalRow, VideoRow
+from perturbations.suites import registry
+
+_VIDEO = tuple(field.name for field in fields(VideoRow))
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs of a corpus.
+
+    Attributes:
+        corpus: the videos, each once, also those of which the gate accepted no caption.
+        captions: the accepted captions per video, named by `Clip.identity`.
+    """
+
+    corpus: Corpus
+    captions: Mapping[tuple[str, ...], Sequence[PairedText]]
+
+    def of(self, clip: Clip) -> Sequence[PairedText]:
+        """The captions that a video is paired with, by perturbation and id."""
+        return self.captions.get(clip.identity, ())
+
+    def rows(self, clip: Clip, sha256: str) -> Iterator[PairColumns]:
+        """The columns of a video's pairs; `sha256` is the hash of its file."""
+        described = columns.of_clip(clip, sha256)
+        return (columns.of_pair(described, text) for text in self.of(clip))
+
+
+def scenario(text: PairedText) -> str:
+    """The name of a caption's scenario: `no_verbs_1`, `clean`."""
+    if text.text_perturbation == layout.CLEAN:
+        return layout.CLEAN
+    return layout.named(text.text_perturbation, str(text.text_severity))
+
+
+def read(request: Request) -> Pairs:
+    """The pairs of a manifest; with each clean clip and its clean captions where the request asks for them.
+
+    Captions that the fidelity gate rejected are left out. Raises `ManifestError` as `corpus.read` does, and where no
+    video is complete and has an accepted caption.
+    """
+    rows = [row for row in clips.read(request.manifest, (MULTIMODAL,)) if isinstance(row, MultimodalRow)]
+    videos = dict.fromkeys(VideoRow(**{name: getattr(row, name) for name in _VIDEO}) for row in rows)
+    exported = corpus.of_rows(request, list(videos))
+    captions = _captions(request, exported, [row for row in rows if row.accepted and row.status == COMPLETE])
+    if not any(captions.get(clip.identity) for clip in exported.clips):
+        raise ManifestError(f"{request.manifest} has no complete row to export")
+    return Pairs(exported, captions)
+
+
+def _captions(
+    request: Request, exported: Corpus, rows: Sequence[MultimodalRow]
+) -> dict[tuple[str, ...], list[PairedText]]:
+    clean = {row.caption_id: row.text for row in exported.captions}
+    texts: dict[tuple[str, ...], list[PairedText]] = defaultdict(list)
+    for row in rows:
+        identity = (row.suite, row.perturbation, str(row.severity), row.item_id)
+        texts[identity].append(_perturbed(row, clean.get(row.caption_id)))
+    complete = {clip.row.item_id: clip.identity for clip in exported.clips if isinstance(clip.row, CompleteSource)}
+    for caption in exported.captions:
+        if caption.item_id in complete:
+            texts[complete[caption.item_id]].append(_clean(caption.caption_id, caption.text))
+    titled = [(f"{' '.join(identity)} with {scenario(text)}", text) for identity in texts for text in texts[identity]]
+    corpus.check_twice(request.manifest, [(name, text.caption_id) for name, text in titled])
+    for members in texts.values():
+        members.sort(key=lambda text: (scenario(text), numbered(text.caption_id)))
+    return dict(texts)
+
+
+def _perturbed(row: MultimodalRow, source_text: str | None) -> PairedText:
+    return PairedText(
+        caption_id=row.caption_id,
+        text_perturbation=row.text_perturbation,
+        text_severity=row.text_severity,
+        text_level=_level(f"{row.suite}/{row.text_perturbation}"),
+        text=row.text,
+        source_text=source_text,
+        changed=row.changed,
+        similarity=row.similarity,
+        text_backend=row.text_backend,
+        text_recipe_id=row.text_recipe_id,
+    )
+
+
+def _clean(caption_id: str, text: str) -> PairedText:
+    return PairedText(
+        caption_id=caption_id,
+        text_perturbation=layout.CLEAN,
+        text_severity=0,
+        text_level=None,
+        text=text,
+        source_text=text,
+        changed=False,
+        similarity=None,
+        text_backend=None,
+        text_recipe_id=None,
+    )
+
+
+def _level(name: str) -> str | None:
+    """The category of a perturbation of captions, which rows of pairs do not have; None of one from elsewhere."""
+    try:
+        return registry.get(name).level
+    except UnknownPerturbationError:
+        return None

@@ -1,0 +1,210 @@
+"""A corpus as WebDataset shards: tar files whose samples are a row (`json`), a caption (`txt`) and a video (`mp4`).
+
+The same rows give the same bytes: members are sorted, and have no owner, no time and no mode of their own.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from perturbations.base import storage
+from perturbations.exports.writing import card, columns, corpus, folder, hubfiles, layout, pairs, videofiles
+from perturbations.exports.writing.columns import CaptionColumns, ClipColumns, Columns, PairColumns, PairedText
+from perturbations.exports.writing.corpus import Clip
+from perturbations.exports.writing.records import Exported, Request
+from perturbations.exports.writing.videofiles import Placed
+from perturbations.verify.findings import Finding
+
+STAGED = "staged"
+"""The folder, below `data`, of videos that are encoded for the shards; `folder.prune` deletes it at the end."""
+
+PAIRS = "pairs"
+"""The key, in a sample's `json`, of the captions that its video is paired with."""
+
+_BLOCK = tarfile.BLOCKSIZE
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sample of a shard: its key, and the bytes or the file per extension."""
+
+    key: str
+    members: tuple[tuple[str, bytes | Path], ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes in a tar file."""
+        sizes = [len(part) if isinstance(part, bytes) else part.stat().st_size for _, part in self.members]
+        return sum(_BLOCK + -(-size // _BLOCK) * _BLOCK for size in sizes)
+
+
+def write_clips(request: Request) -> Exported:
+    """Write the shards of a corpus of clips. Raises as `corpus.read` and `folder.claim` do."""
+    exported = corpus.read(request)
+    hubfiles.check_any(exported)
+    layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
+    hubfiles.claim(request.output, "webdataset", exported)
+    placed = stage(request, exported.clips)
+    shards: list[Path] = []
+    for scenario in exported.scenarios:
+        members = [clip for clip in exported.of(scenario) if clip in placed.files]
+        samples = (_sample_of(placed, clip) for clip in members)
+        shards += write_shards(request.output, scenario, samples, request.shard_bytes)
+    quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
+    _finish(request, hubfiles.title(exported), shards, ClipColumns, (*placed.failed, *quarantined))
+    return Exported(len(placed.files), 0, placed.failed, quarantined)
+
+
+def write_pairs(request: Request) -> Exported:
+    """Write the shards of a corpus of pairs: a sample per video, whose `json` has the captions it is paired with.
+
+    Raises as `pairs.read` and `folder.claim` do.
+    """
+    paired = pairs.read(request)
+    exported = paired.corpus
+    layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
+    hubfiles.claim(request.output, "webdataset", exported)
+    clips = [clip for clip in exported.clips if paired.of(clip)]
+    placed = stage(request, clips)
+    shards: list[Path] = []
+    for scenario in exported.scenarios:
+        members = [clip for clip in clips if clip.scenario == scenario and clip in placed.files]
+        samples = (_sample_of(placed, clip, [columns.as_json(text) for text in paired.of(clip)]) for clip in members)
+        shards += write_shards(request.output, scenario, samples, request.shard_bytes)
+    quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
+    _finish(request, hubfiles.title(exported), shards, PairColumns, (*placed.failed, *quarantined))
+    return Exported(len(placed.files), 0, placed.failed, quarantined)
+
+
+def stage(request: Request, clips: Sequence[Clip]) -> Placed:
+    """Check the stored videos and encode the others into a folder of their own."""
+    staged = request.output / folder.DATA / STAGED
+
+    def target(clip: Clip) -> Path | None:
+        return None if videofiles.is_stored(clip.row, mp4_only=True) else staged / f"{clip.scenario}-{clip.key}.mp4"
+
+    return videofiles.place(request.manifest, clips, target, stall_limit_s=request.stall_limit_s, mp4_only=True)
+
+
+def _sample_of(placed: Placed, clip: Clip, texts: Sequence[Mapping[str, Any]] = ()) -> Sample:
+    """The sample of a clip, with the columns of the captions that it is paired with."""
+    file = placed.files[clip]
+    row = columns.of_clip(clip, file.sha256)
+    described = columns.as_json(row) | ({PAIRS: list(texts)} if texts else {})
+    txt = row.caption.encode("utf-8", "surrogatepass")
+    return Sample(f"{clip.scenario}-{clip.key}", (("json", _json(described)), ("mp4", file.path), ("txt", txt)))
+
+
+def _json(row: Mapping[str, Any]) -> bytes:
+    return json.dumps(row, sort_keys=True).encode()
+
+
+def write_captions(request: Request) -> int:
+    """Write the shards of a manifest of perturbed captions; returns their number."""
+    texts = corpus.read_texts(request)
+    hubfiles.check_any(texts)
+    hubfiles.claim(request.output, "webdataset", texts)
+    keys = layout.keys(row.caption_id for rows in texts.rows.values() for row in rows)
+    shards: list[Path] = []
+    for scenario, rows in sorted(texts.rows.items()):
+        samples = (
+            Sample(
+                f"{scenario}-{keys[row.caption_id]}",
+                (
+                    ("json", _json(columns.as_json(columns.of_caption(row)))),
+                    ("txt", row.text.encode("utf-8", "surrogatepass")),
+                ),
+            )
+            for row in rows
+        )
+        shards += write_shards(request.output, scenario, samples, request.shard_bytes)
+    _finish(request, hubfiles.title(texts), shards, CaptionColumns, ())
+    return len(shards)
+
+
+def write_shards(output: Path, scenario: str, samples: Iterable[Sample], limit: int) -> list[Path]:
+    """Write samples as `data/SCENARIO-000000.tar` and so on, each of at most `limit` bytes or of one sample."""
+    shards = []
+    in_order = sorted(samples, key=lambda sample: sample.key)
+    for number, members in enumerate(split(in_order, limit)):
+        path = output / folder.DATA / f"{scenario}-{number:06d}.tar"
+        with storage.atomic_path(path) as temporary, tarfile.open(temporary, "w", format=tarfile.PAX_FORMAT) as shard:
+            for sample in members:
+                for extension, content in sample.members:
+                    _add(shard, f"{sample.key}.{extension}", content)
+        shards.append(path)
+    return shards
+
+
+def split(samples: Iterable[Sample], limit: int) -> Iterator[list[Sample]]:
+    """Samples in groups of at most `limit` bytes, or of one sample."""
+    group: list[Sample] = []
+    size = 0
+    for sample in samples:
+        if group and size + sample.size > limit:
+            yield group
+            group, size = [], 0
+        group.append(sample)
+        size += sample.size
+    if group:
+        yield group
+
+
+def _add(shard: tarfile.TarFile, name: str, content: bytes | Path) -> None:
+    member = tarfile.TarInfo(name)  # without time, owner and mode of the file
+    if isinstance(content, bytes):
+        member.size = len(content)
+        shard.addfile(member, io.BytesIO(content))
+        return
+    with content.open("rb") as file:
+        member.size = content.stat().st_size
+        shard.addfile(member, file)
+
+
+def _finish(
+    request: Request, title: str, shards: Sequence[Path], kind: type[Columns], left_out: Sequence[Finding]
+) -> None:
+    folder.prune(request.output, shards)
+    folder.write_left_out(request.output, left_out)
+    configs = [card.Config("default", (f"{folder.DATA}/*.tar",), _features(kind))]
+    card.write(request.output, title, configs, [_ABOUT[kind]], request.manifest, left_out=len(left_out))
+
+
+_ABOUT: dict[type[Columns], str] = {
+    ClipColumns: "Video clips under perturbations as WebDataset shards, one or more per scenario "
+    "(`data/PERTURBATION_SEVERITY-*.tar`): a sample is `json` (the row), `mp4` and `txt` (the first clean caption).",
+    CaptionColumns: "Captions under perturbations as WebDataset shards, one or more per scenario "
+    "(`data/PERTURBATION_SEVERITY-*.tar`): a sample is `json` (the row) and `txt` (the perturbed caption).",
+    PairColumns: "Perturbed video clips, each with perturbed captions, as WebDataset shards, one or more per scenario "
+    "(`data/PERTURBATION_SEVERITY-*.tar`): a sample is `json` (the row; `pairs` lists the captions: `text`, "
+    "`text_perturbation`, `text_severity`, `text_level`), `mp4` and `txt` (the first clean caption). Captions that the "
+    "fidelity gate rejected are left out.",
+}
+
+
+def _features(kind: type[Columns]) -> list[dict[str, Any]]:
+    """What `datasets` would otherwise guess from the first samples, where a column may be empty."""
+    struct = _struct(ClipColumns if kind is PairColumns else kind)
+    if kind is PairColumns:
+        struct.append({"name": PAIRS, "list": _struct(PairedText)})
+    video = [{"name": "mp4", "dtype": "video"}] if kind is not CaptionColumns else []
+    keys = [{"name": name, "dtype": "string"} for name in ("__key__", "__url__")]
+    return [{"name": "json", "struct": struct}, *video, {"name": "txt", "dtype": "string"}, *keys]
+
+
+def _struct(kind: type[Columns | PairedText]) -> list[dict[str, Any]]:
+    hints = get_type_hints(kind)
+    return [_feature(field.name, hints[field.name]) for field in fields(kind)]
+
+
+def _feature(name: str, hint: Any) -> dict[str, str]:
+    if hint == tuple[str, ...]:
+        return {"name": name, "list": "string"}
+    plain = next((part for part in (str, int, float, bool) if part in (hint, *getattr(hint, "__args__", ()))), str)
+    return {"name": name, "dtype": {str: "string", int: "int64", float: "float64", bool: "bool"}[plain]}

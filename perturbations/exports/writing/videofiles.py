@@ -1,0 +1,162 @@
+"""The video file of each exported clip: the stored one, or one that is encoded without loss from the clip's frames."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from perturbations.base import storage
+from perturbations.base.errors import MediaError
+from perturbations.base.progress import logged, ticking
+from perturbations.engine import pipeline, rendering, supervise
+from perturbations.engine.source import source_of
+from perturbations.exports.writing import clips
+from perturbations.exports.writing.clips import UsableRow
+from perturbations.exports.writing.corpus import Clip
+from perturbations.manifest.kinds import CompleteSource, VideoRow
+from perturbations.media import encoding
+from perturbations.plan.recipe import parse
+from perturbations.verify.findings import Finding
+
+_LOSSLESS = storage.PROFILES["lossless"]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The clips whose videos are there, and the problems of the others.
+
+    Attributes:
+        files: the file per clip, with its hash, in the order of the clips.
+        written: the number of files that were not there before.
+        failed: the problems.
+    """
+
+    files: Mapping[Clip, VideoFile]
+    written: int
+    failed: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class VideoFile:
+    """A video's file, and the hash of its bytes."""
+
+    path: Path
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a table says of an exported video: the hashes of its frames and of its file."""
+
+    frames_sha256: str | None
+    sha256: str
+
+
+def is_stored(row: UsableRow, *, mp4_only: bool = False) -> bool:
+    """Whether a file holds just this clip: a stored video, or a clean clip that is no part of a longer video.
+
+    With `mp4_only`, other containers than MP4 do not count.
+    """
+    if isinstance(row, CompleteSource):
+        return is_whole(row) and (not mp4_only or suffix(row) == ".mp4")
+    return row.storage.startswith("video/")
+
+
+def suffix(row: UsableRow) -> str:
+    """The extension of the exported file: that of a clean clip's own file where it is plain, else `.mp4`."""
+    own = Path(row.path or "").suffix.lower()
+    plain = own[1:].isascii() and own[1:].isalnum() and len(own) <= 6
+    return own if isinstance(row, CompleteSource) and is_whole(row) and plain else ".mp4"
+
+
+def is_whole(row: CompleteSource) -> bool:
+    """Whether a clean clip is its whole file."""
+    return row.start_s is None and row.end_s is None
+
+
+def place(
+    manifest: Path,
+    members: Sequence[Clip],
+    target: Callable[[Clip], Path | None],
+    *,
+    stall_limit_s: float,
+    mp4_only: bool = False,
+    known: Mapping[Path, Known] | None = None,
+) -> Placed:
+    """Put each clip's video to its `target`; without one, a stored file stays where it is and is only checked.
+
+    A stored file is linked (a hard link; copied where the file systems differ), after its hash was compared with the
+    row's. Another clip is rendered and encoded without loss. Files that are there and complete are kept; those that
+    were encoded are compared with `known`, what the tables of an earlier export say. A clip that cannot be read, or
+    makes no progress for `stall_limit_s` seconds, becomes a finding.
+
+    Raises `OutputError` when the disk refuses.
+    """
+
+    def work(clip: Clip, tick: supervise.Tick) -> tuple[str, str, bool]:
+        stored = is_stored(clip.row, mp4_only=mp4_only)
+        wanted = target(clip)
+        if stored:
+            clips.check_stored(clip.row)
+            held = Path(clip.row.path or "")
+            linked = wanted is not None and _link(held, wanted, clip.row.sha256 or "")
+            return str(wanted or held), clip.row.sha256 or "", linked
+        assert wanted is not None, "a clip that no file holds needs a place"
+        written = _encode(clip.row, wanted, tick, (known or {}).get(wanted))
+        return str(wanted), storage.sha256(wanted), written
+
+    placed, written, failed = {}, 0, []
+    name = "videos exported"
+    outcomes = supervise.run(work, members, stall_limit_s=stall_limit_s, name=lambda clip: repr(clip.row.item_id))
+    for outcome in logged(outcomes, len(members), name):
+        if outcome.result is None:
+            failed.append(clips.finding(manifest, outcome.task.row, outcome.error or "no result"))
+            continue
+        path, sha256, is_new = outcome.result
+        placed[outcome.task] = VideoFile(Path(path), sha256)
+        written += is_new
+    return Placed(placed, written, tuple(failed))
+
+
+def _link(held: Path, target: Path, sha256: str) -> bool:
+    """Link or copy a file whose hash is known; False where the target is the same already."""
+    if not target.is_symlink() and target.is_file():
+        if target.samefile(held):
+            return False
+        if target.stat().st_size == held.stat().st_size and storage.sha256(target) == sha256:
+            return False
+    with storage.atomic_path(target) as temporary:
+        try:
+            os.link(held.resolve(), temporary)
+        except OSError:  # another file system, or one without links
+            shutil.copyfile(held, temporary)
+    return True
+
+
+def _encode(row: UsableRow, target: Path, tick: supervise.Tick, known: Known | None) -> bool:
+    """Write a clip's frames without loss; False where a file of an earlier run holds them."""
+    if not target.is_symlink() and target.is_file():
+        if known is not None:
+            if known == Known(row.frames_sha256, storage.sha256(target)):
+                return False
+        else:  # the earlier export was interrupted before it wrote its tables
+            with suppress(MediaError):
+                if pipeline.frames_sha256(target, tick)[0] == row.frames_sha256:
+                    return False
+    if isinstance(row, CompleteSource):
+        source = source_of(row)
+        frames, timing = ticking(source.frames(), tick), source.timing
+    else:
+        assert isinstance(row, VideoRow)
+        recipe, source = parse(row.recipe), source_of(row)
+        frames, timing = rendering.render(recipe, source, tick=tick), rendering.timing(recipe, source)
+    with storage.atomic_path(target) as temporary:
+        encoding.encode(frames, temporary, _LOSSLESS, timing)
+        hashed, _ = pipeline.frames_sha256(temporary, tick)
+        if row.frames_sha256 and hashed != row.frames_sha256:
+            raise MediaError("the frames are not those of the manifest's row; perturb verify tells why")
+    return True

@@ -1,0 +1,187 @@
+"""The check before the first job: clips, models and disk. A few lines for the user, and what cannot succeed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perturbations.base import wings
+from perturbations.base.errors import ConfigError, ManifestError, cut
+from perturbations.config import sections as configuration
+from perturbations.datasets import registry as datasets
+from perturbations.manifest import locations
+from perturbations.plan import listed, paths, sharding
+from perturbations.preflight import readiness, survey
+from perturbations.preflight.survey import Collection
+from perturbations.preflight.wanted import Wanted
+
+SURELY = 0.4
+"""An estimate may be too high by a factor of 2: less free space than this share of it cannot be enough."""
+_MOST_LINES = 4
+"""Lines of one kind."""
+_PAST = "`snakemake --no-hooks` starts without this check"
+
+
+@dataclass
+class Report:
+    """What the check says.
+
+    Attributes:
+        lines: counts and estimates.
+        warnings: what may go wrong.
+        errors: what cannot succeed.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def text(self) -> list[str]:
+        """All lines, for people: at most twelve."""
+        lines = [*_few(self.lines), *(f"warning: {line}" for line in _few(self.warnings))]
+        return [f"preflight: {line}" for line in lines]
+
+    def raise_errors(self) -> None:
+        """Raise `ConfigError` with every error."""
+        if self.errors:
+            listed_errors = "".join(f"\n  {line}" for line in self.errors[:20])
+            more = f"\n  and {len(self.errors) - 20} more" if len(self.errors) > 20 else ""
+            raise ConfigError(f"this run cannot succeed, and no job was started:{listed_errors}{more}\n{_PAST}")
+
+
+def _few(lines: Sequence[str]) -> list[str]:
+    more = [f"and {len(lines) - _MOST_LINES} more lines"] if len(lines) > _MOST_LINES + 1 else []
+    return [*lines[: len(lines) if not more else _MOST_LINES], *more]
+
+
+def check(config: configuration.Config, wanted: Wanted, local: bool = True, in_store: bool = False) -> Report:
+    """Look at what a run needs; `local`: its jobs run on this machine.
+
+    Results that an object store takes (`in_store`) need no room on this disk.
+    """
+    report = Report()
+    report.errors += readiness.problems(config, wanted, local=local)
+    collections = sorted(
+        {job.collection for job in wanted.videos} | {collection for collection, _ in wanted.sources} | wanted.checked
+    )
+    surveyed = {name: Collection.read(name, wanted) for name in collections}
+    for name, collection in surveyed.items():
+        _count(config, name, collection, wanted, report)
+    for dataset in sorted(wanted.checked_captions):
+        _count_captions(config, dataset, report)
+    clips = bool(wanted.videos or wanted.sources or wanted.analyses)
+    if clips:
+        _estimate_clips(config, wanted, surveyed, report, in_store)
+    if wanted.captions:
+        report.lines.append(f"to make: perturbed captions in {_jobs(len(wanted.captions))}")
+    others = [line for of_wing in wings.offered("work") for line in of_wing(wanted.rules)]
+    report.lines += others
+    if not (clips or wanted.captions or others):
+        empty = any(not collection.clips for collection in surveyed.values())
+        why = "no clip is present" if empty else "what these targets need of them exists"
+        report.lines.append(f"to make: no clips, captions or evaluations; {why}")
+    return report
+
+
+def _jobs(number: int) -> str:
+    return f"{number:,} job{'' if number == 1 else 's'}"
+
+
+# --- clips ------------------------------------------------------------------------------------------------------------
+
+
+def _count(config: configuration.Config, name: str, collection: Collection, wanted: Wanted, report: Report) -> None:
+    clips = collection.clips
+    damaged = [clip for clip in clips if clip.path in collection.unreadable]
+    missing = sum(entry.missing for entry in collection.rejected)
+    unusable = len(collection.rejected) - missing
+    allowed = config.max_quarantine_of(sharding.dataset_of(name))
+    drawn = datasets.get(config.datasets[sharding.dataset_of(name)].adapter).drawn
+    counted = [f"{len(clips) - len(damaged):,} {'to draw' if drawn else 'present'}"]
+    for number, what in ((missing, "missing"), (len(damaged), "unreadable"), (unusable, "unusable in the annotations")):
+        counted += [f"{number:,} {what}"] if number else []
+    report.lines.append(f"clips of {name}: {', '.join(counted)}; max_quarantine allows {allowed:,}")
+    failed = len(collection.rejected) + len(damaged)
+    if failed > allowed:
+        reasons = [f"{entry.item_id!r}: {cut(entry.error)}" for entry in collection.rejected]
+        reasons += [f"{clip.item_id!r}: {clip.path}: {collection.unreadable[clip.path]}" for clip in damaged]
+        shown = "".join(f"\n    {reason}" for reason in reasons[:5]) + ("\n    ..." if len(reasons) > 5 else "")
+        line = f"{name}: {failed:,} clips are missing or cannot be read, max_quarantine allows {allowed:,}{shown}"
+        (report.errors if name in wanted.checked else report.warnings).append(line)
+
+
+def _count_captions(config: configuration.Config, dataset: str, report: Report) -> None:
+    try:
+        rejected = len(listed.read(paths.WORK / dataset / sharding.REJECTED_CAPTIONS, listed.RejectedItem))
+    except ManifestError:
+        return
+    allowed = config.max_quarantine_of(dataset)
+    if rejected > allowed:
+        line = f"{dataset}: {rejected:,} listed captions cannot be used, max_quarantine allows {allowed:,}"
+        report.errors.append(f"{line}: see {paths.WORK / dataset / sharding.REJECTED_CAPTIONS}")
+
+
+# --- disk -------------------------------------------------------------------------------------------------------------
+
+
+def _estimate_clips(
+    config: configuration.Config, wanted: Wanted, surveyed: dict[str, Collection], report: Report, in_store: bool
+) -> None:
+    stored = survey.stored(config, wanted, surveyed)
+    jobs = _jobs(len(wanted.videos) + len(wanted.sources) + len(wanted.analyses))
+    rough = ", roughly: no clip could be looked at" if stored.rough else ""
+    report.lines.append(f"to make: {stored.videos:,} perturbed videos in {jobs}{rough}")
+    if in_store:
+        report.lines.append(f"store: about {_bytes(stored.bytes)} to store")
+    else:
+        _compare_disk(stored.bytes, report)
+        report.errors += _unwritable(config, wanted)
+
+
+def _compare_disk(wanted: float, report: Report) -> None:
+    folder = Path("corpora")
+    try:
+        locations.confined(Path(), str(folder))
+    except ManifestError as error:  # otherwise told only when all clips are made, by the first job that reads them
+        report.errors.append(f"disk: {error}")
+    place = folder if folder.exists() else Path()
+    free = shutil.disk_usage(place).free
+    where = cut(str(place.resolve()))
+    report.lines.append(f"disk: about {_bytes(wanted)} to store, {_bytes(free)} free in {where}")
+    sentence = (
+        f"disk: the run stores about {_bytes(wanted)} (within a factor of 2), and {where} has {_bytes(free)} free"
+    )
+    if free < SURELY * wanted:
+        ways = (
+            f"free some, make `corpora` a link to a larger disk and name its folder in {locations.LINKED_VARIABLE}, or "
+            "take another `storage` (a profile, frames, recipe)"
+        )
+        report.errors.append(f"{sentence}: {ways}")
+    elif free < wanted:
+        report.warnings.append(sentence)
+
+
+def _unwritable(config: configuration.Config, wanted: Wanted) -> list[str]:
+    """The folders of results in which nothing can be written, one line each."""
+    folders = {Path("manifests", collection, suite) for collection, suite, _, _ in wanted.scenarios}
+    if config.storage.tier != "recipe":
+        folders |= {
+            Path("corpora", collection, suite, name, str(severity))
+            for collection, suite, name, severity in wanted.scenarios
+        }
+    nearest = {next(path for path in (folder, *folder.parents) if os.path.lexists(path)) for folder in folders}
+    return [
+        f"disk: {cut(str(path))} is {'not writable' if path.is_dir() else 'no folder'}"
+        for path in sorted(nearest)
+        if not (path.is_dir() and os.access(path, os.W_OK | os.X_OK))
+    ]
+
+
+def _bytes(size: float) -> str:
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
+        if size >= unit:
+            return f"{size / unit:,.{0 if size >= 100 * unit else 1}f} {name}"
+    return f"{size / 1e3:,.0f} kB"

@@ -1,0 +1,95 @@
+"""The command that looks at a run before it starts: check."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from perturbations.base import console, project
+from perturbations.base.errors import ConfigError
+from perturbations.cli.arguments import Commands, add_command
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    text = "before a run: whether it can succeed, by config.yaml, clips, models and disk space"
+    parser = add_command(commands, "check", _check, text)
+    parser.add_argument("targets", nargs="*", default=["all"], help="targets of snakemake; the default is the demo")
+    text = "a further file over config.yaml, as for snakemake; may be given several times"
+    parser.add_argument("--configfile", action="append", type=Path, default=[], help=text)
+
+
+def _check(options: argparse.Namespace) -> int:
+    from perturbations.base import limits, shown
+    from perturbations.config import file as config_file
+    from perturbations.config import places
+    from perturbations.config import sections as configuration
+    from perturbations.config.advice import did_you_mean
+    from perturbations.plan import paths, targets
+    from perturbations.preflight import check as preflight
+    from perturbations.preflight import wanted as planning
+
+    files = [Path("config.yaml"), *options.configfile]
+    if absent := [path for path in files if not path.is_file()]:
+        hint = "; run this where config.yaml is" if absent[0] == files[0] else ""
+        kind = "a directory, and no file" if absent[0].is_dir() else "no such file"
+        raise ConfigError(f"{shown.line(str(absent[0]))}: {kind}{hint}")
+    config = configuration.parse(config_file.load(files), places.read(files))
+    limits.use(limits.parse(config.limits.model_dump_json()))
+    plans = partial(paths.plan, config), partial(paths.caption_shards, config)
+    known = ["all", *(target.name for target in targets.menu(config, *plans))]
+    if unknown := [name for name in options.targets if name not in known]:
+        hint = did_you_mean(unknown[0], known) or "."
+        raise ConfigError(f"no target {unknown[0]!r}{hint} `snakemake --list-target-rules` lists them")
+    planned = _planned(options.targets, options.configfile)
+    for line in planned.lines:
+        print(shown.line(line))
+    report = preflight.check(config, planning.of_jobs(planned.jobs))
+    for line in report.text():
+        print(shown.line(line))
+    report.raise_errors()
+    return 0
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """What a dry run of Snakemake says: the lines of planning, and the rule and wildcards of each job."""
+
+    lines: list[str]
+    jobs: list[tuple[str, dict[str, str]]]
+
+
+def _message(printed: str) -> str:
+    """The user's mistake in what Snakemake prints, without the rule and the traceback around it."""
+    mistake = re.search(r"WorkflowError:\n(.*?)(?:\nWildcards:|\nTraceback|\Z)", printed, re.DOTALL)
+    return textwrap.dedent(mistake[1]).strip() if mistake else f"Snakemake cannot plan this run:\n{printed.strip()}"
+
+
+def _planned(targets: Sequence[str], configfiles: Sequence[Path]) -> _Planned:
+    """The real plan of a run. Raises `ConfigError` with Snakemake's message where it cannot plan."""
+    here = any(Path(name).is_file() for name in ("Snakefile", "workflow/Snakefile"))
+    words = [] if here else ["--snakefile", project.snakefile()]
+    for path in configfiles:
+        words += ["--configfile", str(path)]
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder, "plan.jsonl")
+        command = [sys.executable, "-P", "-m", "snakemake", "--dry-run", "--nolock", "--cores", "1", *words]
+        environment = {**os.environ, console.PLAN_VARIABLE: str(record)}
+        done = subprocess.run([*command, "--", *targets], env=environment, capture_output=True, text=True)
+        if done.returncode:
+            raise ConfigError(_message(done.stdout + done.stderr))
+        entries = [json.loads(line) for line in record.read_text("utf-8").splitlines()] if record.exists() else []
+    return _Planned(
+        [entry for entry in entries if isinstance(entry, str)],
+        [(entry["rule"], entry["wildcards"]) for entry in entries if isinstance(entry, dict)],
+    )

@@ -1,0 +1,131 @@
+"""What a run needs of the machine that is not there: models, libraries, a GPU, encoders. Nothing heavy is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from perturbations.base import wings
+from perturbations.base.settings import Strict
+from perturbations.base.storage import PROFILES
+from perturbations.config import sections as configuration
+from perturbations.engine import needs
+from perturbations.guides import registry as guides
+from perturbations.plan import recipe
+from perturbations.preflight.wanted import Wanted
+from perturbations.suites import registry
+
+_OF_MODELS = ("torch", "transformers")
+
+
+def problems(config: configuration.Config, wanted: Wanted, *, local: bool) -> list[str]:
+    """What is missing, one line each.
+
+    `local` says whether the jobs run on this machine: only then its GPU, libraries and encoders are theirs.
+    """
+    lines: list[str] = []
+    for of_wing in wings.offered("readiness"):
+        lines += of_wing(config, wanted.rules, local)
+    used = _used_roles(config, wanted)
+    lines += [line for name, settings in used.items() for line in _of_images(name, settings)]
+    roles = {name: settings for name, settings in used.items() if getattr(settings, "backend", "") == "pretrained"}
+    if roles:
+        lines += needs.missing_libraries(_OF_MODELS, "pretrained backends") if local else []
+        lines += [line for name, settings in roles.items() for line in _of_role(name, settings)]
+        lines += needs.of_device("backends.device", config.backends.device) if local else []
+    if local:
+        lines += _of_encoders(config, wanted)
+    # Lines about a key begin with it.
+    return [config.places.before(line.partition(": ")[0], line) for line in dict.fromkeys(lines)]
+
+
+# --- backends ---------------------------------------------------------------------------------------------------------
+
+
+def _used_roles(config: configuration.Config, wanted: Wanted) -> dict[str, Strict]:
+    """The players of the guides and analyses that wanted jobs use."""
+    kinds = {registry.get(f"{suite}/{name}").guide for _, suite, name, _ in wanted.scenarios} - {None}
+    analysed = {analysis for _, analysis, _ in wanted.analyses}
+    used = {
+        role.name
+        for guide in guides.guides().values()
+        if guide.name in kinds or analysed & {analysis.name for analysis in guide.analyses}
+        for role in guide.roles
+    }
+    settings = config.backends.roles()
+    return {name: settings[name] for name in sorted(used)}
+
+
+def _of_images(role: str, settings: Strict) -> Iterator[str]:
+    """That the folder of pictures that a role chooses from has none."""
+    folder = dict(settings).get("images")
+    if isinstance(folder, Path):
+        from perturbations.media import images
+
+        def look() -> None:
+            images.listed(role, folder)
+
+        if reason := needs.reason(look):
+            yield reason
+
+
+_SPACY = "nouns"
+
+
+def _of_role(role: str, settings: Strict) -> Iterator[str]:
+    values = dict(settings)
+    for name, value in values.items():
+        key = f"backends.{role}.{name}"
+        if isinstance(value, Path) and not value.exists():
+            yield f"{key}: no such file: {value}"
+        elif f"{name}_revision" in values and isinstance(value, str):
+            yield from needs.of_weights(key, value)
+        elif name == _SPACY and isinstance(value, str) and not Path(value).is_dir() and find_spec(value) is None:
+            yield f"{key}: the spaCy pipeline {value} is not installed: python -m spacy download {value}"
+
+
+# --- encoders ---------------------------------------------------------------------------------------------------------
+
+
+def _of_encoders(config: configuration.Config, wanted: Wanted) -> Iterator[str]:
+    """Encoders that jobs need and that PyAV's libraries, or the ffmpeg program, lack."""
+    if config.storage.tier == "video" and wanted.videos:
+        encoder = PROFILES[config.storage.profile].codec
+        if not _has_encoder(encoder):
+            yield f"storage.profile: PyAV has no encoder {encoder}: `pip install --force-reinstall av` brings a wheel"
+    encoders: dict[str, str] = {}
+    for collection, suite, name, severity in wanted.scenarios:
+        entry = registry.get(f"{suite}/{name}", config.suites[suite].variant)
+        if entry.method == "codec":
+            job = recipe.from_config(config, collection, suite, name, severity)
+            encoders.setdefault(str(registry.resolve(entry.kernel)(**job.params)["vcodec"]), entry.key)
+    for encoder, key in encoders.items():
+        if reason := _missing_in_ffmpeg(encoder):
+            yield f"{key}: {reason}"
+
+
+@cache
+def _has_encoder(name: str) -> bool:
+    try:
+        import av.codec
+    except ImportError:  # the jobs' own environment has it
+        return True
+    try:
+        return av.codec.Codec(name, "w").is_encoder
+    except ValueError:
+        return False
+
+
+@cache
+def _missing_in_ffmpeg(encoder: str) -> str | None:
+    try:
+        from perturbations.media import program
+    except ImportError:
+        return None
+
+    def look() -> None:
+        program.check_ffmpeg(encoder)
+
+    return needs.reason(look)

@@ -1,0 +1,224 @@
+"""A quick look at a dataset's clips before a run: which files cannot be videos, and what the run will store.
+
+Nothing is decoded: of a few clips the header is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from perturbations.base import wings
+from perturbations.base.storage import sha256_of
+from perturbations.config import sections as configuration
+from perturbations.datasets import registry as datasets
+from perturbations.plan import listed, paths, recipe, sharding
+from perturbations.plan.listed import ListedClip
+from perturbations.preflight.wanted import Wanted
+
+MOST_SAMPLED = 20
+"""Clips whose header is read."""
+
+BYTES_PER_PIXEL = {
+    "lossless": 0.9,
+    "high": 0.4,
+    "compatible": 0.08,
+    "released": 0.09,
+    "frames": 0.95,
+    "recipe": 0.0,
+}
+"""Bytes of a perturbed clip per stored pixel, by tier or profile: the mean of all scenarios on clips of MSR-VTT.
+
+A whole suite lies within a factor of 2 of it, noise above, blur and transmission below.
+"""
+
+# --- the clips --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The clips of a collection.
+
+    Attributes:
+        shards: per shard, its listed clips.
+        rejected: listed items without a usable entry or video, and why.
+        unreadable: path -> why a file that is still to be read is no video.
+    """
+
+    shards: dict[str, list[ListedClip]]
+    rejected: list[listed.RejectedItem]
+    unreadable: dict[str, str]
+
+    @classmethod
+    def read(cls, name: str, wanted: Wanted) -> Collection:
+        """The lists that planning wrote of a collection; of what is still to be read, each file's first bytes."""
+        root = paths.WORK / name
+        shards = listed.read_folder(root / "shards", ListedClip)
+        rejected = listed.read(root / "rejected.jsonl", listed.RejectedItem)
+        unread = [clip for shard, clips in shards.items() if (name, shard) in wanted.sources for clip in clips]
+        return cls(shards, rejected, unreadable(unread))
+
+    @property
+    def clips(self) -> list[ListedClip]:
+        """Those of all shards."""
+        return [clip for clips in self.shards.values() for clip in clips]
+
+    def usable(self, shards: Iterable[str]) -> list[ListedClip]:
+        """The clips of some shards whose file may be a video."""
+        return [clip for shard in shards for clip in self.shards.get(shard, ()) if clip.path not in self.unreadable]
+
+
+_HEAD = 64
+_TEXTS_OF_VIDEOS = (b"YUV4MPEG2", b"nut/multimedia")
+
+
+def unreadable(clips: Sequence[ListedClip]) -> dict[str, str]:
+    """Path -> why a file is surely no video: by its size and its first bytes. It may be damaged all the same."""
+    reasons = {}
+    for clip in {clip.path: clip for clip in clips}.values():
+        if clip.bytes is None:
+            continue  # not drawn yet
+        if reason := _problem(clip.path):
+            reasons[clip.path] = reason
+    return reasons
+
+
+def _problem(path: str) -> str | None:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            head = file.read(_HEAD)
+    except OSError as error:
+        return str(error.strerror)
+    if not head:
+        return "the file is empty"
+    if not any(head):
+        return "the file begins with zeros"
+    is_text = all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in head)
+    if is_text and not head.startswith(_TEXTS_OF_VIDEOS):
+        return "the file is a text"
+    return None
+
+
+# --- what a run stores ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the sampled clips of a collection are like.
+
+    Attributes:
+        seconds_per_byte: of their files.
+        pixels_per_second: of their frames.
+        pixels_per_frame: the mean over clips.
+        drawn_seconds: of each clip that the package draws.
+    """
+
+    seconds_per_byte: float
+    pixels_per_second: float
+    pixels_per_frame: float
+    drawn_seconds: float = 0.0
+
+    def pixels(self, clip: ListedClip, stored_frames: int | None) -> float:
+        """How many pixels of a clip are stored: of all its frames, or of `stored_frames` of them."""
+        if stored_frames is not None:
+            return self.pixels_per_frame * stored_frames
+        seconds = self.drawn_seconds if clip.bytes is None else clip.bytes * self.seconds_per_byte
+        if clip.end_s is not None:
+            seconds = clip.end_s - (clip.start_s or 0.0)
+        return seconds * self.pixels_per_second
+
+
+_USUAL = Look(seconds_per_byte=2e-5, pixels_per_second=25 * 320 * 240, pixels_per_frame=320 * 240)
+"""Of clips of MSR-VTT."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the jobs of perturbed clips make.
+
+    Attributes:
+        videos: perturbed clips.
+        bytes: that they store, within a factor of 2.
+        rough: whether no clip of some collection could be looked at.
+    """
+
+    videos: int
+    bytes: float
+    rough: bool
+
+
+def stored(config: configuration.Config, wanted: Wanted, surveyed: dict[str, Collection]) -> Stored:
+    """What a run's jobs make of perturbed clips; `surveyed` has their collections."""
+    storage = config.storage
+    tier = storage.profile if storage.tier == "video" else storage.tier
+    resolved = recipe.storage_of(storage)
+    frames = resolved.num_frames if isinstance(resolved, recipe.StoredFrames) else None
+    looks = {name: _look_of(config, name, surveyed[name]) for name in {job.collection for job in wanted.videos}}
+    videos, pixels = 0, 0.0
+    for (name, _, _, _), shards in wanted.scenarios.items():
+        clips = surveyed[name].usable(shards)
+        videos += len(clips)
+        pixels += sum((looks[name] or _USUAL).pixels(clip, frames) for clip in clips)
+    return Stored(videos, pixels * BYTES_PER_PIXEL[tier], None in looks.values())
+
+
+def _look_of(config: configuration.Config, name: str, collection: Collection) -> Look | None:
+    if datasets.get(config.datasets[sharding.dataset_of(name)].adapter).drawn:
+        return _look_at_drawn()
+    try:
+        return look(collection.usable(collection.shards), seed=config.seed)
+    except ImportError:  # Snakemake's own environment has no decoder; the jobs' has
+        return None
+
+
+def _look_at_drawn() -> Look:
+    (drawn_clip,) = wings.offered("drawn_clip")
+    frames, pixels, seconds = drawn_clip()
+    return Look(0.0, frames * pixels / seconds, pixels, seconds)
+
+
+def look(clips: Sequence[ListedClip], *, seed: int = 0, most: int = MOST_SAMPLED) -> Look | None:
+    """Sample clips, the same ones in each run; None where none could be read."""
+    chosen = sorted(clips, key=lambda clip: sha256_of(f"{seed} {clip.item_id!r} {clip.path!r}".encode()))
+    sampled = [header for header in map(_header, chosen[:most]) if header is not None]
+    total = sum(header.seconds for header in sampled)
+    if not total:
+        return None
+    return Look(
+        total / sum(header.bytes for header in sampled),
+        sum(header.seconds * header.rate * header.pixels for header in sampled) / total,
+        sum(header.pixels for header in sampled) / len(sampled),
+    )
+
+
+@dataclass(frozen=True)
+class _Header:
+    """Of a file: its length, its size, its frames per second and the pixels of each."""
+
+    seconds: float
+    bytes: int
+    rate: float
+    pixels: int
+
+
+def _header(clip: ListedClip) -> _Header | None:
+    from perturbations.base.errors import MediaError
+    from perturbations.media import opening
+
+    path = Path(clip.path)
+    try:
+        with opening.opened(path) as container:
+            stream = opening.video_stream(path, container)
+            rate = float(stream.average_rate or stream.guessed_rate or Fraction(25))
+            seconds = opening.declared_duration_s(stream) or (container.duration or 0) / 1e6
+            if not seconds and opening.declared_frames(stream):
+                seconds = opening.declared_frames(stream) / rate
+            pixels = stream.codec_context.width * stream.codec_context.height
+            size = path.stat().st_size
+    except (MediaError, OSError, ValueError):
+        return None
+    sound = 0 < seconds < math.inf and pixels > 0 and size > 0
+    return _Header(float(seconds), size, rate, pixels) if sound else None

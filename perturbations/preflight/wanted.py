@@ -1,0 +1,80 @@
+"""What a run is about to do: its jobs, from Snakemake's own plan. No NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class VideoJob(NamedTuple):
+    """One job of the rule `videos`."""
+
+    collection: str
+    suite: str
+    perturbation: str
+    severity: int
+    shard: str
+
+
+class CaptionJob(NamedTuple):
+    """One job of the rule `texts`."""
+
+    collection: str
+    suite: str
+    perturbation: str
+    severity: int
+    shard: str
+
+
+@dataclass
+class Wanted:
+    """The jobs of a run that this check looks at.
+
+    Attributes:
+        videos: jobs of perturbed clips.
+        sources: (collection, shard) whose clips are read.
+        analyses: (collection, analysis, shard).
+        captions: jobs of perturbed captions.
+        checked: collections whose quarantine is checked against `max_quarantine`.
+        checked_captions: datasets whose captions are.
+        rules: the rule of every job.
+    """
+
+    videos: set[VideoJob] = field(default_factory=set)
+    sources: set[tuple[str, str]] = field(default_factory=set)
+    analyses: set[tuple[str, str, str]] = field(default_factory=set)
+    captions: set[CaptionJob] = field(default_factory=set)
+    checked: set[str] = field(default_factory=set)
+    checked_captions: set[str] = field(default_factory=set)
+    rules: list[str] = field(default_factory=list)
+
+    @property
+    def scenarios(self) -> dict[tuple[str, str, str, int], list[str]]:
+        """(collection, suite, perturbation, severity) -> the shards to make."""
+        shards: dict[tuple[str, str, str, int], list[str]] = {}
+        for job in sorted(self.videos):
+            shards.setdefault(job[:4], []).append(job.shard)
+        return shards
+
+
+def of_jobs(jobs: Iterable[tuple[str, Mapping[str, str]]]) -> Wanted:
+    """What Snakemake plans: the rule and the wildcards of each job that it will run."""
+    wanted = Wanted()
+    for rule, names in jobs:
+        if rule == "videos":
+            place = names["dataset"], names["suite"], names["perturbation"], int(names["severity"]), names["shard"]
+            wanted.videos.add(VideoJob(*place))
+        elif rule == "sources":
+            wanted.sources.add((names["dataset"], names["shard"]))
+        elif rule == "analyses":
+            wanted.analyses.add((names["dataset"], names["analysis"], names["shard"]))
+        elif rule == "texts":
+            place = names["dataset"], names["suite"], names["perturbation"], int(names["severity"]), names["shard"]
+            wanted.captions.add(CaptionJob(*place))
+        elif rule == "check_quarantine":
+            wanted.checked.add(names["dataset"])
+        elif rule == "check_captions":
+            wanted.checked_captions.add(names["dataset"])
+        wanted.rules.append(rule)
+    return wanted

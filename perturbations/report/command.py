@@ -1,0 +1,51 @@
+"""The command that draws contact sheets: preview."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from perturbations.cli.arguments import Commands, add_command
+from perturbations.cli.people_clips import add_realization, rows_from
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    parser = add_command(
+        commands, "preview", _preview, "draw a contact sheet of one clip under perturbations and severities"
+    )
+    parser.add_argument("input", type=Path, help="a video file, a `videos` or a `main_object` manifest")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the PNG to write")
+    parser.add_argument("-p", "--perturbations", nargs="+", metavar="SUITE/NAME", help="default: all")
+    parser.add_argument("-s", "--severities", nargs="+", type=int, default=[1, 2, 3, 4, 5])
+    parser.add_argument("--item", help="which item of the manifest; default: the first complete one")
+    add_realization(parser)
+
+
+def _preview(options: argparse.Namespace) -> int:
+    from perturbations.manifest import files
+    from perturbations.manifest.kinds import ANALYSES
+    from perturbations.report import objects, preview
+
+    is_manifest = options.input.suffix == ".parquet"
+    if is_manifest and files.kind_of(options.input) == ANALYSES:
+        objects.from_manifest(options.input, options.output, item=options.item)
+    elif is_manifest:
+        preview.from_manifest(
+            options.input,
+            options.output,
+            item=options.item,
+            names=options.perturbations,
+            severities=options.severities,
+        )
+    else:
+        preview.from_video(
+            *rows_from(options),
+            options.output,
+            names=options.perturbations,
+            severities=options.severities,
+            seed=options.seed,
+            variant=options.variant,
+        )
+    print(options.output)
+    return 0

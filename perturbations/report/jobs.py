@@ -1,0 +1,23 @@
+"""The command of the rule that writes the page of a corpus: corpus-page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from perturbations.cli.arguments import Commands, add_command
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    text = "write the page of a corpus: counts, failures, distortion, crops"
+    parser = add_command(commands, "corpus-page", _corpus_page, text)
+    parser.add_argument("videos", type=Path, help="a manifest of videos; quarantine.parquet beside it")
+    parser.add_argument("-o", "--output", type=Path, help="the page, .html; default: corpus.html beside the manifest")
+
+
+def _corpus_page(options: argparse.Namespace) -> int:
+    from perturbations.report import corpus
+
+    corpus.write(options.videos, options.output or options.videos.with_name("corpus.html"))
+    return 0

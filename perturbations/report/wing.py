@@ -1,0 +1,11 @@
+"""What the wing `report` brings to the spine."""
+
+from perturbations.base.wings import Wing
+
+WING = Wing(
+    summary="pictures and pages of corpora",
+    commands={"use what a run made": ("command",)},
+    jobs=("jobs",),
+    rules=("report",),
+    offers={"corpus_files": "files:CORPUS_FILES"},
+)

@@ -1,0 +1,90 @@
+"""The commands that show how far a run is, and let it try again what failed: status, retry."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from perturbations.base import shown
+from perturbations.cli.arguments import Commands, add_command
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    text = "during or after a run: how far it is, how much time is left, what failed"
+    parser = add_command(commands, "status", _status, text)
+    parser.add_argument("--json", action="store_true", help="print a JSON document, for programs")
+    parser.add_argument("--failures", action="store_true", help="print what failed only; nothing where nothing did")
+
+    text = "after failures: let the next run process quarantined items, or deleted files, again"
+    parser = add_command(commands, "retry", _retry, text)
+    parser.add_argument("--dataset", nargs="+", default=[], help="only items of these datasets")
+    parser.add_argument(
+        "--suite", nargs="+", default=[], help="only items of these suites, and their sources and analyses"
+    )
+    parser.add_argument("--item", nargs="+", default=[], help="only these items (for whole videos: the videos' ids)")
+    parser.add_argument(
+        "--stage",
+        nargs="+",
+        default=[],
+        choices=("source", "analysis", "video"),
+        help="only items that failed at these stages",
+    )
+    parser.add_argument(
+        "--files",
+        action="store_true",
+        help="instead of quarantined items: those whose file is missing or has another size",
+    )
+    parser.add_argument(
+        "-n", "--dry-run", action="store_true", help="only print the items that would be processed again"
+    )
+
+
+def _status(options: argparse.Namespace) -> int:
+    from perturbations.status import status
+    from perturbations.status import text as status_text
+
+    current = status.collect(Path())
+    if options.json:
+        import json
+        from dataclasses import asdict
+
+        print(json.dumps(asdict(current), indent=2))
+    elif options.failures:
+        if failures := status_text.failures(current):
+            print(failures)
+    else:
+        print(status_text.text(current))
+        names = {stage.dataset.partition("/")[0] for stage in current.stages}
+        if unknown := names - _configured(Path("config.yaml"), names):
+            print(f"\nnot in config.yaml: {', '.join(sorted(unknown))}: renamed, taken out, or of another --configfile")
+    return 0
+
+
+def _configured(path: Path, otherwise: set[str]) -> set[str]:
+    """The datasets of a configuration; `otherwise` where it cannot be read."""
+    from perturbations.base.errors import ConfigError
+    from perturbations.config import file as config_file
+
+    try:
+        datasets = config_file.load([path]).get("datasets") if path.exists() else None
+    except ConfigError:
+        return otherwise
+    return {str(name) for name in datasets} if isinstance(datasets, dict) else otherwise
+
+
+def _retry(options: argparse.Namespace) -> int:
+    from perturbations.status import retry
+
+    selection = retry.Selection(options.dataset, options.suite, options.stage, options.item)
+    rows = retry.find_files(Path(), selection) if options.files else retry.find(Path(), selection)
+    for row in rows:
+        print(f"  {shown.line(str(row))}")
+    if not options.dry_run:
+        retry.forget(Path(), rows)
+    parts = len({row.part for row in rows})
+    what = "files" if options.files else "quarantined rows"
+    print(f"{len(rows)} {what} in {parts} parts {'would be' if options.dry_run else 'will be'} processed again")
+    if rows and not options.dry_run:
+        print("Now run snakemake: finished items are kept.")
+    return 0

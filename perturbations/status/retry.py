@@ -1,0 +1,181 @@
+"""Retries items: removes the parts that hold their rows, so that Snakemake makes those parts again.
+
+They are quarantined, or their files were deleted or have another size than their rows say.
+
+The finished items of a shard stay in its journal, so only the quarantined items of such a part are processed again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from perturbations.base import storage
+from perturbations.base.errors import ConfigError, did_you_mean
+
+_COLUMNS = ["item_id", "stage", "error", "status"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which quarantined rows to retry; an empty field means all."""
+
+    datasets: Collection[str] = ()
+    suites: Collection[str] = ()
+    stages: Collection[str] = ()
+    items: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A shard's part of a manifest: its file, the manifest that it is merged into, its dataset and its suite.
+
+    Sources and analyses have no suite: an empty string.
+    """
+
+    path: Path
+    manifest: Path
+    dataset: str
+    suite: str
+
+
+@dataclass(frozen=True)
+class RetriedRow:
+    """A row that is retried: the part that holds it, the item, the stage that failed ("file"), and the reason.
+
+    The item is None where a part cannot be read: then the whole part is made again.
+    """
+
+    part: Part
+    item_id: str | None
+    stage: str
+    error: str
+
+    def __str__(self) -> str:
+        item = "all its items" if self.item_id is None else repr(self.item_id)
+        return f"{self.part.path}: {item}: {self.stage}: {' '.join(self.error.split())}"
+
+
+def find(root: Path, selection: Selection) -> list[RetriedRow]:
+    """The quarantined rows that `selection` selects, in the parts of the workflow that runs in the folder `root`.
+
+    The rows of a suite may fail because of sources and analyses, so these are searched even when suites are given.
+    Raises `ConfigError` where the folder has no results, or none of a given dataset or suite.
+    """
+    return [
+        row
+        for part in _parts(root, selection)
+        for row in _quarantined(part)
+        if (not selection.stages or row.stage in selection.stages)
+        and (not selection.items or row.item_id in selection.items)
+    ]
+
+
+def find_files(root: Path, selection: Selection) -> list[RetriedRow]:
+    """The complete rows that `selection` selects whose file is missing or has another size than the row says.
+
+    No file is read: one that was changed and has its size is found by `perturb verify`. Stages do not count. Raises
+    `ConfigError` as `find`.
+    """
+    return [
+        row
+        for part in _parts(root, selection)
+        if part.manifest.stem != "sources"  # whose files are the user's: planning looks for them
+        for row in _without_file(root, part)
+        if not selection.items or row.item_id in selection.items
+    ]
+
+
+def _parts(root: Path, selection: Selection) -> list[Part]:
+    work = root / "work"
+    if not work.is_dir():
+        raise ConfigError(f"no folder {work} here: run it in the folder in which the workflow runs")
+    parts = [part for path in sorted(work.glob("*/**/s*.parquet")) if (part := _part(root, path)) is not None]
+    _check_names("dataset", selection.datasets, {part.dataset for part in parts})
+    _check_names("suite", selection.suites, {part.suite for part in parts if part.suite})
+    return [
+        part
+        for part in parts
+        if (not selection.datasets or part.dataset in selection.datasets)
+        and (not selection.suites or part.suite in {"", *selection.suites})
+    ]
+
+
+def forget(root: Path, rows: Collection[RetriedRow]) -> None:
+    """Delete the parts and their merged manifests: Snakemake makes no part again while its manifest exists.
+
+    Raises `ConfigError` while Snakemake works in `root`, or was killed there and left its lock.
+    """
+    if any((root / ".snakemake" / "locks").glob("*.lock")):
+        raise ConfigError("Snakemake is running here, or was killed: wait for it, or run `snakemake --unlock` first")
+    for path in sorted({path for row in rows for path in (row.part.path, row.part.manifest)}):
+        with storage.output_errors(path):
+            path.unlink(missing_ok=True)
+
+
+def _part(root: Path, path: Path) -> Part | None:
+    """A part as its path describes it; None for parts that never hold quarantined rows.
+
+    Parts are DATASET[/whole]/sources/S, .../analyses/ANALYSIS/S and .../SUITE/PERTURBATION/SEVERITY/S.
+    """
+    dataset, *folders = path.relative_to(root / "work").parts[:-1]
+    manifests = root / "manifests" / dataset
+    if folders[:1] == ["whole"]:
+        manifests, folders = manifests / "whole", folders[1:]
+    if folders[:1] in (["sources"], ["analyses"]):
+        return Part(path, manifests / f"{folders[-1]}.parquet", dataset, "")
+    if len(folders) == 3 and folders[2].isdigit():
+        return Part(path, manifests / folders[0] / "videos.parquet", dataset, folders[0])
+    return None
+
+
+def _check_names(kind: str, names: Collection[str], known: Collection[str]) -> None:
+    if unknown := sorted(set(names) - set(known)):
+        near = "".join(dict.fromkeys(did_you_mean(name, known) for name in unknown))
+        raise ConfigError(f"no {kind} {', '.join(map(repr, unknown))} was made here; there are: {sorted(known)}{near}")
+
+
+def _quarantined(part: Part) -> Iterator[RetriedRow]:
+    try:
+        rows = _rows(part, _COLUMNS, "quarantined")
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        yield _unreadable(part, error)
+        return
+    for row in rows:
+        yield RetriedRow(part, row["item_id"], row["stage"] or "", row["error"] or "")
+
+
+def _without_file(root: Path, part: Part) -> Iterator[RetriedRow]:
+    try:
+        rows = _rows(part, ["item_id", "path", "bytes", "status"], "complete")
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        yield _unreadable(part, error)
+        return
+    for row in rows:
+        if row["path"] is None:
+            continue
+        try:
+            size = (root / row["path"]).stat().st_size
+        except OSError as error:
+            yield RetriedRow(part, row["item_id"], "file", f"{row['path']}: {os.strerror(error.errno or 0)}")
+            continue
+        if size != row["bytes"]:
+            yield RetriedRow(part, row["item_id"], "file", f"{row['path']} has {size} bytes, not {row['bytes']}")
+
+
+def _rows(part: Part, columns: list[str], status: str) -> list[dict[str, Any]]:
+    filters = [("status", "==", status)]
+    rows: list[dict[str, Any]] = pq.read_table(
+        part.path, partitioning=None, columns=columns, filters=filters
+    ).to_pylist()
+    return rows
+
+
+def _unreadable(part: Part, error: Exception) -> RetriedRow:
+    return RetriedRow(part, None, "part", f"cannot be read: {' '.join(str(error).split())[:200]}")

@@ -1,0 +1,1 @@
+"""Runs in an object store: packs of clips, and bringing results back."""

@@ -1,0 +1,197 @@
+"""Runs in an object store, whose jobs share no folder: what a job must bring besides what other runs declare.
+
+Elsewhere jobs find list files, clips and the parts of other shards where they lie. In a store, Snakemake brings a job
+its declared inputs only: list files are then inputs, and the clips of a shard lie in one tar, its pack, which is one
+more output of the job that makes them (`engine.packs`). Planning's result is a file too, because a job on another
+machine has no annotations to plan with. No NumPy: Snakemake imports this module.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from perturbations.base import jsontext, storage
+from perturbations.base.errors import ConfigError, cut
+from perturbations.config import sections as configuration
+from perturbations.datasets import registry as datasets
+from perturbations.plan import paths, recipe, sharding, workplace
+from perturbations.plan.paths import Inputs, Plans
+
+SHOWN_SHARDS = 2
+"""Contact sheets and pages show clips of so many shards: more would bring the whole corpus to one machine."""
+
+
+# --- the working folder ----------------------------------------------------------------------------------------------
+
+
+_PREFIX = re.compile(r"[A-Za-z0-9_.:/+=@%-]+")
+
+
+def prefix(text: str | None) -> str:
+    """The place in the store, without a slash at its end.
+
+    Raises `ConfigError` for one that other machines would not get as it is: Snakemake does not quote it for them.
+    """
+    if not text or not _PREFIX.fullmatch(text):
+        raise ConfigError(
+            f"--default-storage-prefix: letters, digits and _.:/+=@%- such as s3://bucket/folder, not {text!r}"
+        )
+    return text.rstrip("/")
+
+
+def prepare(place: Path) -> None:
+    """Make the folder that jobs work in: Snakemake's local copy of the store, where paths are as in the store.
+
+    Raises `ConfigError` where it cannot be made.
+    """
+    if ".." in place.parts:
+        raise ConfigError(f"--local-storage-prefix: {place} lies outside of this folder: give its absolute path")
+    workplace.prepare(place)
+
+
+def shell_prefix(place: Path) -> str:
+    """What every shell command begins with, in Snakemake's format: it works in `place`, and knows where home is."""
+    home, folder = workplace.quoted(Path.cwd()), workplace.quoted(place)
+    return f"export {storage.STORE_VARIABLE}={home}; mkdir -p {folder}; cd {folder}; "
+
+
+def remove_stale_lists(place: Path, plan: sharding.Plan, collection: str) -> None:
+    """Remove what an earlier run left in `place` of shards that are no more: merging reads all of a folder."""
+    folder = paths.WORK / collection / "shards"
+    for stale in {path.name for path in (place / folder).glob("*.jsonl")} - {f"{shard}.jsonl" for shard in plan.shards}:
+        (place / folder / stale).unlink(missing_ok=True)
+
+
+# --- what jobs bring -------------------------------------------------------------------------------------------------
+
+
+def lists(collection: str, shards: Iterable[str]) -> list[str]:
+    """The list files of shards of clips."""
+    return [str(sharding.list_path(paths.WORK / collection, shard)) for shard in shards]
+
+
+def original_packs(config: configuration.Config, collection: str, shards: Iterable[str]) -> list[str]:
+    """The packs of clips that exist before the run, which the machine that plans makes; none for drawn clips.
+
+    Raises `ConfigError` for a dataset whose videos are not below the working directory.
+    """
+    return [] if _drawn(config, collection) else clean_packs(config, collection, shards)
+
+
+def clean_packs(config: configuration.Config, collection: str, shards: Iterable[str]) -> list[str]:
+    """The packs of a collection's clean clips: made of the user's videos, or by the jobs that draw them.
+
+    Raises `ConfigError` for a dataset whose videos are not below the working directory.
+    """
+    if _drawn(config, collection):
+        return [f"work/{collection}/sources/{shard}.tar" for shard in shards]
+    name = sharding.dataset_of(collection)
+    videos = config.datasets[name].videos
+    if videos is not None and (videos.is_absolute() or ".." in videos.parts):
+        raise ConfigError(
+            f"datasets.{name}.videos: {cut(str(videos))}: in an object store, videos must lie below the folder in "
+            "which Snakemake is started, because jobs on other machines have no other: make a link there, e.g. "
+            f"`ln -s {cut(str(videos))} videos`, and give its name"
+        )
+    return [f"work/{collection}/shards/{shard}.tar" for shard in shards]
+
+
+def _drawn(config: configuration.Config, collection: str) -> bool:
+    return datasets.get(config.datasets[sharding.dataset_of(collection)].adapter).drawn
+
+
+def analysis_inputs(config: configuration.Config, collection: str, analysis: str, shard: str) -> list[str]:
+    """The packs that an analysis of a shard needs: its clips, and what the analysis before it keeps."""
+    before = paths.analysis_captions(collection, analysis, shard)
+    return clean_packs(config, collection, [shard]) + packs([before] if isinstance(before, str) else before)
+
+
+def packs(parts: Iterable[str]) -> list[str]:
+    """The packs of parts: beside them."""
+    return [str(Path(part).with_suffix(".tar")) for part in parts]
+
+
+def video_inputs(
+    config: configuration.Config, wanted: recipe.VideoRecipe, collection: str, shard: str, plans: Plans
+) -> Inputs:
+    """What a recipe needs of a shard, as `paths.video_inputs`, and the packs of the clips that it reads."""
+    inputs = paths.video_inputs(wanted, collection, shard, plans)
+    brought = clean_packs(config, collection, [shard])
+    if wanted.analysis is not None:
+        brought += packs([str(inputs["analysis"])])
+    if wanted.donors is not None:
+        donors = wanted.donors[0]
+        brought += clean_packs(config, donors, plans(donors).shards)
+    if wanted.whole_videos:
+        whole = sharding.whole(collection)
+        brought += clean_packs(config, whole, [Path(part).stem for part in inputs["whole"]])
+    return {**inputs, "packs": list(dict.fromkeys(brought))}
+
+
+def shown_packs(config: configuration.Config, collection: str, suite: str | None, plans: Plans) -> list[str]:
+    """The packs of the clips that a contact sheet may show: clean ones, and of all scenarios of a suite."""
+    shards = plans(collection).shards[:SHOWN_SHARDS]
+    perturbed = [] if suite is None else packs(paths.video_parts(config, collection, suite, shards))
+    return clean_packs(config, collection, shards) + perturbed
+
+
+def refuse(what: str) -> list[str]:
+    """Raise `ConfigError`: what cannot be made in a store."""
+    raise ConfigError(
+        f"{what} cannot be made in an object store (--default-storage-provider): fetch the corpus with "
+        "`perturb fetch`, and make it there without a store (docs/how-to/object-store.md)"
+    )
+
+
+# --- plans for other machines ----------------------------------------------------------------------------------------
+
+
+def plan_path(collection: str) -> Path:
+    """The file of a collection's plan."""
+    return paths.WORK / collection / "plan.json"
+
+
+def captions_path(dataset: str) -> Path:
+    """The file of the shards of a dataset's captions."""
+    return paths.WORK / dataset / "captions.json"
+
+
+def write_plan(plan: sharding.Plan, collection: str) -> Path:
+    """Write a plan for jobs on other machines, and return its path."""
+    videos = {shard: sorted(ids) for shard, ids in plan.videos.items()}
+    fields = {**asdict(plan), "videos": videos}
+    return _written(plan_path(collection), fields)
+
+
+def read_plan(collection: str) -> sharding.Plan:
+    """The plan that the machine wrote that planned. Raises `ConfigError` where it is not here."""
+    fields = _read(plan_path(collection))
+    videos = {shard: frozenset(ids) for shard, ids in fields.pop("videos").items()}
+    return sharding.Plan(shards=tuple(fields.pop("shards")), videos=videos, **fields)
+
+
+def write_captions(shards: Sequence[str], dataset: str) -> Path:
+    """Write the shards of a dataset's captions for jobs on other machines, and return the file's path."""
+    return _written(captions_path(dataset), {"shards": list(shards)})
+
+
+def read_captions(dataset: str) -> tuple[str, ...]:
+    """The shards that the machine wrote that planned. Raises `ConfigError` where they are not here."""
+    return tuple(_read(captions_path(dataset))["shards"])
+
+
+def _written(path: Path, fields: dict[str, Any]) -> Path:
+    storage.write_text_if_changed(path, json.dumps(fields, sort_keys=True) + "\n")
+    return path
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return jsontext.mapping(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: a job without shared folder needs the plan, which is not here: {error}") from None

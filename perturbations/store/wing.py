@@ -1,0 +1,12 @@
+"""What the wing `store` brings to the spine."""
+
+from perturbations.base.wings import Wing
+
+WING = Wing(
+    summary="runs in an object store",
+    commands={"use what a run made": ("command",)},
+    jobs=("jobs",),
+    rules=("store",),
+    offers={"pack": "packs:write_beside", "unpack": "packs:unpack_brought"},
+    files=("docs/how-to/object-store.md",),
+)

@@ -1,0 +1,384 @@
+"""The visual kernels, declared: where the code is, what its parameters may be, and the way from mild to strong.
+
+Suites make perturbations of these; a new perturbation of an existing kernel needs no more than its table. Data;
+standard library only. The mild end of a way is never the clean clip itself: the first severity must change something.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from perturbations.suites.bounds import REACH, SHARE, SIGMA_OF_TAPS, Bounds, Choice, Joint, Range
+from perturbations.suites.bounds import whole as whole_numbers
+from perturbations.suites.strengths import Axis, Path, Stages, geometric, whole, whole_geometric
+
+Method = Literal["pixel", "temporal", "codec", "text"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """A kernel of `perturbations.video`.
+
+    Attributes:
+        function: `module:function` below `perturbations.video`, or the full name of a module elsewhere.
+        draw: the function that draws what is random, named likewise; None where nothing is.
+        once: whether it draws once per clip, also in a suite whose kernels draw per frame.
+        shape: the function that gives a clip's `video.kernel.Shape`, named likewise; None where a pixel kernel keeps
+            every frame and its size.
+        method: "pixel", "temporal" or "codec": see `suites.registry.Perturbation`.
+        guide: what it must know of the clip beside its frames.
+        draws_guide: whether each clip is given one of several guides, drawn once per clip: a style.
+        version: raise it when its results change; every row that an older version made becomes stale.
+        bounds: what each parameter may be; every parameter has one.
+        joint: what parameters must fulfil together.
+        path: the way from mild to strong that calibration takes; None: through the published table.
+        sampled: of a temporal kernel, the function with the same arguments that gives the plan of the 12 frames which
+            the authors' models read, where these are not sampled uniformly.
+        damage: of a codec kernel, the function that changes the stream on its way, named likewise: see
+            `suites.registry.Perturbation`. None where the stream arrives as it is.
+    """
+
+    function: str
+    draw: str | None = None
+    once: bool = False
+    shape: str | None = None
+    method: Method = "pixel"
+    guide: str | None = None
+    draws_guide: bool = False
+    version: int = 1
+    bounds: Bounds = field(default_factory=dict)
+    joint: tuple[Joint, ...] = ()
+    path: Path | None = None
+    sampled: str | None = None
+    damage: str | None = None
+
+
+def rounded(kernel: Kernel) -> Kernel:
+    """The kernel as MM-Robustness' code stores its result, which is rounded where the formula is truncated."""
+    return replace(kernel, function=f"released_mm_robustness:{kernel.function.partition(':')[2]}")
+
+
+# --- noise -----------------------------------------------------------------------------------------------------------
+
+_SIGMA: Bounds = {"sigma": Range(0, 10)}
+"""Of colour values in [0, 1]. From 29 on, levels leave 16 bits."""
+_NOISE: Path = {"sigma": geometric(0.004, 1.5)}
+GAUSSIAN_NOISE = Kernel(function="noise:gaussian_noise", draw="noise:draw_normal", bounds=_SIGMA, path=_NOISE)
+GAUSSIAN_NOISE_OF_RANKS = Kernel(
+    function="noise:gaussian_noise_of_ranks", draw="noise:draw_ranks", bounds=_SIGMA, path=_NOISE
+)
+
+AMOUNT = geometric(0.0005, 0.95)
+_AMOUNTS: Bounds = {"amount": SHARE}
+IMPULSE_NOISE = Kernel(
+    function="noise:impulse_noise", draw="noise:draw_uniform", bounds=_AMOUNTS, path={"amount": AMOUNT}
+)
+SALT_AND_PEPPER = Kernel(
+    function="noise:salt_and_pepper", draw="noise:draw_ranks", bounds=_AMOUNTS, path={"amount": AMOUNT}
+)
+
+_PHOTONS = Range(0.01, 100_000)
+"""Photons of a white pixel. The table of Poisson numbers grows with them."""
+_FEWER_PHOTONS = geometric(20_000.0, 0.5)
+SHOT_NOISE = Kernel(
+    function="noise:shot_noise", draw="noise:draw_ranks", bounds={"rate": _PHOTONS}, path={"rate": _FEWER_PHOTONS}
+)
+SHOT_OR_IMPULSE_NOISE = Kernel(
+    function="noise:shot_or_impulse_noise",
+    draw="noise:draw_ranks",
+    # A rate, or an amount.
+    bounds={"model": Choice(("poisson", "salt_and_pepper")), "strength": Range(0, _PHOTONS.high)},
+    joint=(
+        Joint(
+            "strength",
+            lambda noise: (_PHOTONS if noise["model"] == "poisson" else SHARE).allows(noise["strength"]),
+            f"must be {_PHOTONS} where `model` is poisson, {SHARE} where it is salt_and_pepper",
+        ),
+    ),
+    path={"strength": _FEWER_PHOTONS},
+)
+SPECKLE_NOISE = Kernel(
+    function="noise:speckle_noise",
+    draw="noise:draw_ranks",
+    bounds={"scale": Range(0, 10)},
+    path={"scale": geometric(0.008, 4.0)},
+)
+
+# --- blur ------------------------------------------------------------------------------------------------------------
+
+DEFOCUS_BLUR = Kernel(
+    function="blur:defocus_blur",
+    # A disk of more than 12 pixels does not fit the kernel's 16-bit sums.
+    bounds={"radius": whole_numbers(0, 12), "alias": Range(0.01, 100)},
+    path={"radius": whole(0, 12), "alias": 0.5},
+)
+STREAK_BLUR = Kernel(
+    function="blur:motion_blur",
+    draw="blur:draw_angle",
+    version=2,
+    bounds={"radius": REACH, "sigma": SIGMA_OF_TAPS},
+    # As published, longer streaks also fade later: from a third of their length to all of it.
+    path={"radius": whole_geometric(1, 48), "sigma": geometric(0.3, 48.0)},
+)
+GLASS_BLUR = Kernel(
+    function="blur:glass_blur",
+    draw="blur:draw_glass",
+    bounds={"sigma": Range(0.01, 50), "delta": whole_numbers(1, 200), "iterations": whole_numbers(1, 3)},
+    # One pass over the pixels, as the more of them there are, the less does one step of `delta` decide.
+    path={"sigma": geometric(0.2, 4.0), "delta": whole_geometric(1, 12), "iterations": 1},
+)
+GLASS_BLUR_RELEASED = replace(GLASS_BLUR, function="released_mm_robustness:glass_blur")
+_MOST_VIEWS = 255  # their sum has 16 bits
+ZOOM_BLUR = Kernel(
+    function="blur:zoom_blur",
+    bounds={"stop": Range(1, 10, above=True), "step": Range(0.001, 10)},
+    joint=(
+        Joint(
+            "step",
+            lambda views: (views["stop"] - 1) / views["step"] <= _MOST_VIEWS,
+            f"must take at most {_MOST_VIEWS} steps from 1 to `stop`",
+        ),
+    ),
+    # Eleven views, as in the published severity 1, ever farther apart.
+    path={"stop": Axis(1.021, 3.1), "step": Axis(0.002, 0.2)},
+)
+_STILL = Choice(("high", "low"))
+FLOW_BLUR = Kernel(
+    function="flow_blur:motion_blur",
+    guide="motion",
+    bounds={"low": whole_numbers(1, 301), "high": whole_numbers(1, 301), "still": _STILL},
+    joint=(Joint("low", lambda lengths: bool(lengths["low"] <= lengths["high"]), "must be at most `high`"),),
+    # Odd lengths, as published: twice as long, less one, where most moves.
+    path={"low": whole(3, 61, 2), "high": whole(5, 121, 4)},
+)
+FLOW_DEFOCUS = Kernel(
+    function="flow_blur:video_defocus",
+    guide="motion",
+    bounds={"radius": whole_numbers(1, 100), "still": _STILL},
+    path={"radius": whole(1, 32)},
+)
+
+# --- weather ---------------------------------------------------------------------------------------------------------
+
+_SNOW: Bounds = {
+    "loc": Range(0, 10),
+    "scale": Range(0, 10),
+    "zoom": Range(2, 100),  # of the canvas, only what a zoom of 2 shows is drawn
+    "threshold": SHARE,
+    "radius": REACH,
+    "sigma": SIGMA_OF_TAPS,
+    "blend": SHARE,
+}
+# The small flakes of the published severities from 3 on; ever more of them fall, and the picture whitens.
+_MORE_SNOW: Path = {
+    "loc": Axis(0.0, 1.1),
+    "scale": 0.3,
+    "zoom": 4.0,
+    "threshold": 0.9,
+    "radius": 12,
+    "sigma": 8.0,
+    "blend": Axis(0.97, 0.3),
+}
+SNOW = Kernel(function="weather:snow", draw="weather:draw_snow", bounds=_SNOW, path=_MORE_SNOW)
+SNOW_RELEASED = replace(SNOW, function="weather:sampled_snow", draw="weather:draw_sampled_snow", version=2)
+STILL_SNOW = Kernel(function="weather:still_snow", draw="weather:draw_still_snow", bounds=_SNOW, path=_MORE_SNOW)
+STILL_SNOW_RELEASED = replace(STILL_SNOW, function="released_mm_robustness:still_snow")
+_FOG: Bounds = {"intensity": Range(0, 1000), "decay": Range(0.1, 100)}
+# The roughness of the middle severity, and ever more fog.
+_MORE_FOG: Path = {"intensity": geometric(0.02, 20.0), "decay": 1.7}
+FOG = Kernel(function="weather:fog", draw="weather:draw_plasma", bounds=_FOG, path=_MORE_FOG)
+FOG_RELEASED = Kernel(
+    function="released_mm_robustness:fog",
+    draw="released_mm_robustness:draw_plasma",
+    bounds={**_FOG, "side": whole_numbers(1, 1024)},
+    joint=(Joint("side", lambda fog: int(fog["side"]).bit_count() == 1, "must be a power of two"),),
+    path={**_MORE_FOG, "side": 1024},
+)
+FROST = Kernel(
+    function="frost:frost",
+    draw="frost:draw_frost",
+    guide="frost",
+    bounds={"kept": SHARE, "added": SHARE},
+    # From a bare pane to ice that hides the picture.
+    path={"kept": Axis(1.0, 0.2), "added": Axis(0.01, 0.8)},
+)
+FROST_RELEASED = replace(FROST, function="released_mm_robustness:frost_on_lens")
+BRIGHTNESS = Kernel(function="weather:brightness", bounds={"added": SHARE}, path={"added": Axis(0.01, 1.0)})
+
+# --- digital ---------------------------------------------------------------------------------------------------------
+
+CONTRAST = Kernel(function="digital:contrast", bounds={"factor": Range(0, 10)}, path={"factor": geometric(0.98, 0.01)})
+ELASTIC = Kernel(
+    function="digital:elastic_distortion",
+    draw="digital:draw_elastic",
+    bounds={"alpha": Range(0, 10_000), "sigma": Range(0.01, 1000), "affine": Range(0, 1000)},
+    # Published severities 1 and 2 tilt much, 3 to 5 wobble: here one field, of the width of 3 to 5, tilts and wobbles
+    # more and more, so that the table cannot be inverted.
+    path={"alpha": Axis(0.2, 100.0), "sigma": 2.44, "affine": Axis(0.05, 25.0)},
+)
+PIXELATE = Kernel(
+    function="digital:pixelate", bounds={"scale": Range(0, 1, above=True)}, path={"scale": geometric(0.98, 0.02)}
+)
+PIXELATE_RELEASED = replace(
+    PIXELATE, function="released_mm_robustness:pixelate", shape="released_mm_robustness:shape_of_pixelate"
+)
+JPEG = Kernel(function="digital:jpeg", bounds={"quality": whole_numbers(1, 100)}, path={"quality": whole(98, 1)})
+JPEG_OF_BGR = replace(JPEG, function="digital:jpeg_of_bgr", version=2)
+
+# --- codec -----------------------------------------------------------------------------------------------------------
+
+H264 = Kernel(
+    function="codec:h264",
+    method="codec",
+    version=2,
+    # x264 counts in kilobits per second.
+    bounds={"bitrate": whole_numbers(1_000, 1_000_000_000), "pix_fmt": Choice(("yuv444p", "yuv420p"))},
+    path={"bitrate": whole_geometric(8_000_000, 4_000)},
+)
+COARSEST = 31
+"""ffmpeg's MPEG encoders quantize with this whatever larger number they are given."""
+
+
+def mpeg(codec: str) -> Kernel:
+    """ffmpeg's encoder `codec`: "mpeg2video" or "mpeg4"."""
+    return Kernel(
+        function="codec:mpeg",
+        method="codec",
+        version=2,
+        bounds={
+            "codec": Choice((codec,)),
+            "qscale": whole_numbers(1, 1000),
+            "quantizer": whole_numbers(2, COARSEST),
+        },
+        # From the coarsest quantizer on, bits are only weighed more.
+        path={"qscale": whole_geometric(2, 400), "quantizer": Axis(2, 400, geometric=True, step=1, most=COARSEST)},
+    )
+
+
+# --- camera ----------------------------------------------------------------------------------------------------------
+
+STATIC_ROTATE = Kernel(
+    function="camera:static_rotate",
+    bounds={"degrees": Range(0, 360)},
+    # Up to half a right angle: beyond, lines come to lie on lines again.
+    path={"degrees": geometric(0.1, 45.0)},
+)
+ROTATE = Kernel(
+    function="camera:rotate",
+    draw="camera:draw_unit",
+    bounds={"most_degrees": whole_numbers(0, 180)},
+    path={"most_degrees": whole_geometric(1, 90)},
+)
+TRANSLATE = Kernel(
+    function="camera:translate",
+    draw="camera:draw_origin",
+    bounds={"reach": whole_numbers(1, 256)},
+    path={"reach": whole(1, 64)},
+)
+
+# As the authors' writer: frames that are smaller than the window are lost.
+TRANSLATE_RELEASED = Kernel(
+    function="camera:translate_released",
+    draw="camera:draw_origin",
+    shape="camera:shape_of_translation",
+    version=2,
+    bounds={"reach": whole_numbers(1, 256), "window": Choice(("lost", "filled"))},
+    path={"reach": whole(1, 64)},
+)
+TRANSLATE_ONCE = replace(TRANSLATE_RELEASED, once=True)
+
+# --- objects and style -----------------------------------------------------------------------------------------------
+
+MAIN_OBJECT_OCCLUSION = Kernel(
+    function="occlusion:main_object_occlusion",
+    draw="occlusion:draw_places",
+    guide="main_object",
+    bounds={"ratio": SHARE},
+    path={"ratio": Axis(0.02, 1.0)},
+)
+MAIN_OBJECT_OCCLUSION_RELEASED = replace(MAIN_OBJECT_OCCLUSION, function="occlusion:occlusion_released", version=2)
+STYLE_TRANSFER = Kernel(
+    function="style:style_transfer",
+    guide="style",
+    draws_guide=True,
+    bounds={"alpha": SHARE},
+    path={"alpha": Axis(0.02, 1.0)},
+)
+STYLE_TRANSFER_RELEASED = replace(STYLE_TRANSFER, function="released_mm_robustness:style_transfer")
+
+# --- time ------------------------------------------------------------------------------------------------------------
+
+_FRAMES = whole_numbers(1, 1_000_000)
+EVENT_INSERTION = Kernel(
+    function="temporal:event_insertion",
+    draw="temporal:draw_start",
+    method="temporal",
+    guide="donor",
+    bounds={"share": SHARE, "place": Choice(("end", "middle")), "donors": _FRAMES},
+    path={"share": Axis(0.02, 1.0)},
+)
+EVENT_INSERTION_RELEASED = Kernel(
+    function="temporal:insertion_released",
+    sampled="temporal:insertion_sampled",
+    method="temporal",
+    guide="donor",
+    version=2,
+    bounds={"share": SHARE, "donors": _FRAMES},
+    # From one sampled frame of 12 to all but one.
+    path={"share": Axis(0.05, 0.95)},
+)
+TEMPORAL_SCRAMBLING = Kernel(
+    function="temporal:temporal_scrambling",
+    draw="temporal:draw_scrambling",
+    method="temporal",
+    # Of 12 chunks.
+    bounds={"trimmed": SHARE, "order": Choice(("adjacent", "pairs", "shuffled")), "pairs": whole_numbers(0, 6)},
+    # The published orders in turn, and an ever larger trim.
+    path={
+        "trimmed": Axis(0.0, 0.95),
+        "order": Stages(("adjacent", "pairs", "pairs", "pairs", "shuffled")),
+        "pairs": Stages((1, 2, 3, 4, 0)),
+    },
+)
+TEMPORAL_SCRAMBLING_RELEASED = replace(
+    TEMPORAL_SCRAMBLING, function="temporal:scrambling_released", sampled="temporal:scrambling_sampled", version=2
+)
+JUMBLE = Kernel(
+    function="temporal:jumble",
+    draw="temporal:draw_order",
+    method="temporal",
+    bounds={"length": _FRAMES},
+    # Longer segments let frames stray farther,
+    path={"length": whole_geometric(2, 1024)},
+)
+BOX_JUMBLE = Kernel(
+    function="temporal:box_jumble",
+    draw="temporal:draw_order",
+    method="temporal",
+    bounds={"length": _FRAMES},
+    # and shorter ones keep fewer of them together.
+    path={"length": whole_geometric(512, 1)},
+)
+_RATES: Path = {"rate": whole_geometric(2, 256)}
+SAMPLING = Kernel(function="temporal:sampling", method="temporal", bounds={"rate": _FRAMES}, path=_RATES)
+REVERSE_SAMPLING = Kernel(
+    function="temporal:reverse_sampling", method="temporal", bounds={"rate": _FRAMES}, path=_RATES
+)
+SAMPLING_RELEASED = replace(SAMPLING, function="temporal:sampling_released", version=2)
+REVERSE_SAMPLING_RELEASED = replace(REVERSE_SAMPLING, function="temporal:reverse_sampling_released", version=2)
+FREEZE = Kernel(
+    function="temporal:freeze",
+    draw="temporal:draw_order",
+    method="temporal",
+    bounds={"kept": SHARE},
+    path={"kept": geometric(0.95, 0.003)},
+)
+FREEZE_RELEASED = Kernel(
+    function="temporal:freeze_released",
+    draw="temporal:draw_order",
+    method="temporal",
+    version=2,
+    bounds={"kept": SHARE, "least": whole_numbers(0, 100), "opening": Choice(("lost", "first"))},
+    path={"kept": geometric(0.95, 0.003), "least": 1},
+)
