@@ -109,7 +109,7 @@ def describe(root: Path) -> None:
 
 
 def perturb(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "perturbations", *arguments]
+    return [sys.executable, "-P", "-m", "perturbations", *arguments]
 
 
 def run_round(

@@ -80,7 +80,7 @@ def main() -> None:
                 seed=0,
                 storage=storage,
             )
-            command = [sys.executable, "-m", "perturbations", "rule", "videos", "--recipe", job_recipe.text]
+            command = [sys.executable, "-P", "-m", "perturbations", "rule", "videos", "--recipe", job_recipe.text]
             command += ["--sources", "sources.parquet", "--corpus", tier, "--output", "part.parquet"]
             subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
             rows = files.read_rows(Path("part.parquet"), VIDEOS)

@@ -142,7 +142,7 @@ def main() -> None:
 
 
 def _timed(folder: Path) -> tuple[float, float]:
-    command = [sys.executable, "-m", "perturbations", "status", "--json"]
+    command = [sys.executable, "-P", "-m", "perturbations", "status", "--json"]
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     wall = time.perf_counter() - start

@@ -16,6 +16,7 @@ from perturbations.manifest import locations
 from perturbations.plan import config as configuration
 from perturbations.plan import listed, paths, sharding
 from perturbations.plan.preflight import Wanted
+from perturbations.system.confinement import LINKED_VARIABLE
 
 SURELY = 0.7
 """An estimate may be too high by 30 %: less free space than this share of it cannot be enough."""
@@ -189,8 +190,8 @@ def _compare_disk(wanted: float, report: Report) -> None:
     sentence = f"disk: the run stores about {_bytes(wanted)} (+- 30 %), and {where} has {_bytes(free)} free"
     if free < SURELY * wanted:
         ways = (
-            f"free some, make `corpora` a link to a larger disk and name its folder in {locations.LINKED_VARIABLE}, or "
-            "take another `storage` (a profile, frames, recipe)"
+            f"free some, make `corpora` a link to a larger disk and name its folder in {LINKED_VARIABLE}, or take "
+            "another `storage` (a profile, frames, recipe)"
         )
         report.errors.append(f"{sentence}: {ways}")
     elif free < wanted:

@@ -171,7 +171,7 @@ def _look_at(
     try:
         with opening.opened(path) as container:
             stream = opening.video_stream(path, container)
-            rate = stream.average_rate or stream.guessed_rate or Fraction(25)
+            rate = opening.frame_rate(stream) or stream.guessed_rate or Fraction(25)
             length = opening.declared_duration_s(stream) or (container.duration or 0) / 1e6
             if not length and opening.declared_frames(stream):
                 length = float(opening.declared_frames(stream) / rate)

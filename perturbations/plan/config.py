@@ -37,7 +37,7 @@ from perturbations.plan.storage_config import VideoStorage as VideoStorage
 from perturbations.suites import registry
 from perturbations.system import limits, settings
 from perturbations.system.readers import Reader
-from perturbations.system.settings import MOST_ITEMS, AnySeverity, ModelName, Strict, Whole, distinct
+from perturbations.system.settings import MOST_ITEMS, AnySeverity, KeySeverity, ModelName, Strict, Whole, distinct
 from perturbations.tta.methods import registry as methods
 
 if TYPE_CHECKING:
@@ -46,9 +46,8 @@ else:
     AnyDataset = datasets.settings_of_any()
 
 Severity = Annotated[Whole, Field(ge=1, le=5)]
-_KeySeverity = Annotated[int, Field(ge=1, le=5)]
-_KeyAnySeverity = Annotated[int, Field(ge=1, le=7)]
-"""As a key: in JSON, keys are texts."""
+
+_KeySeverity = Annotated[KeySeverity, Field(le=5)]
 
 Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
 Seed = Annotated[int, Field(strict=True, ge=SEEDS.low, le=SEEDS.high)]
@@ -123,7 +122,7 @@ class Captions(Strict):
     severities: Literal["all"] | tuple[AnySeverity, ...] = Field(
         "all", description="all that each perturbation has, or a list, of which it takes those that it has"
     )
-    parameters: dict[str, dict[_KeyAnySeverity, dict[str, Any]]] = Field(
+    parameters: dict[str, dict[KeySeverity, dict[str, Any]]] = Field(
         default_factory=dict,
         description="values that replace the published ones: perturbation -> severity -> parameter -> value",
     )

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from perturbations.system import storage
+
 LONGEST_LINE = 64 * 2**20
 """Bytes. A row of a million ranks has 10 MB."""
 
@@ -21,6 +23,6 @@ def parse(text: str | bytes) -> object:
 
 def lines(path: Path) -> Iterator[str]:
     """The lines of a journal; a line that is too long comes in parts. Raises `FileNotFoundError`."""
-    with path.open("rb") as file:
+    with storage.opened(path, "rb") as file:
         while line := file.readline(LONGEST_LINE):
             yield line.decode(errors="replace").removesuffix("\n")

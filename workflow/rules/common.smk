@@ -49,6 +49,9 @@ planned(paths.without_braces, "the working directory", Path.cwd())
 COMMAND_PATH = ""
 if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
     COMMAND_PATH = paths.shell_prefix(Path(sys.executable))
+    # Snakemake starts itself as a module for jobs on other machines: not the `snakemake` of a stranger's folder.
+    if os.environ.setdefault("PYTHONSAFEPATH", "jobs") == "jobs":
+        COMMAND_PATH += "unset PYTHONSAFEPATH; "
     shell.prefix(COMMAND_PATH)
 else:
     os.environ.update(planned(project.environment) | os.environ)
@@ -195,7 +198,7 @@ def summarize_run():
         return
     if PREFIX.parts:
         say(f"In {PREFIX}:")
-    words = [sys.executable, "-m", "perturbations", "summary", "--output", str(SUMMARY)]
+    words = [sys.executable, "-P", "-m", "perturbations", "summary", "--output", str(SUMMARY)]
     subprocess.run(words, stdout=sys.stderr, check=False, cwd=CONFIG.at(""))
 
 
@@ -227,19 +230,20 @@ def check_before():
         return
     from perturbations.engine import preflight
 
+    planned(workplace.note_run, CONFIG.at(""))
     # In a module, rules may have other names, and other rules stand beside them.
     names = {proxy.rule: name for name, proxy in own_rules()}
-    jobs = [
-        (names[job.rule], job.wildcards_dict)
-        for job in workflow.dag.needrun_jobs()
-        if job.rule in names
-    ]
+    needed = [job for job in workflow.dag.needrun_jobs() if job.rule in names]
+    jobs = [(names[job.rule], job.wildcards_dict) for job in needed]
+    written = [path for job in needed for path in (*job.output, *job.log, job.benchmark) if path]
     uses_conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
     cores = workflow.cores if workflow.local_exec else None
     local = workflow.local_exec and not uses_conda
     wanted = preflight_jobs.of_jobs(jobs)
     # No job has begun, so nothing else looks where the process is.
     with chdir(CONFIG.at("")):
+        if not IN_STORE:
+            planned(workplace.check_links, [Path(path).relative_to(PREFIX) for path in written])
         summary = planned(preflight.check, CONFIG, wanted, cores, local, IN_STORE)
     for line in summary.text():
         say(shown.line(line))
