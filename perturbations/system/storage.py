@@ -138,7 +138,7 @@ def opened(path: Path, mode: str, **options: Any) -> IO[Any]:
 
 def _plain_file(path: Path, mode: str, options: Mapping[str, Any]) -> IO[Any]:
     try:
-        return open(path, mode, opener=_descriptor, **options)  # type: ignore[no-any-return]
+        return open(path, mode, opener=_descriptor, **options)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a pipe that nobody reads
             raise OutputError(f"{path} is a link or no plain file, which no run makes: delete it") from None
