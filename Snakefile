@@ -66,6 +66,7 @@ include: "workflow/rules/manifests.smk"
 
 
 onstart:
+    planned(workplace.note_run, CONFIG.at(""))
     check_before()
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perturbations.base import wings
+from perturbations.base.confinement import LINKED_VARIABLE
 from perturbations.base.errors import ConfigError, ManifestError, cut
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
@@ -156,8 +157,8 @@ def _compare_disk(wanted: float, report: Report) -> None:
     )
     if free < SURELY * wanted:
         ways = (
-            f"free some, make `corpora` a link to a larger disk and name its folder in {locations.LINKED_VARIABLE}, or "
-            "take another `storage` (a profile, frames, recipe)"
+            f"free some, make `corpora` a link to a larger disk and name its folder in {LINKED_VARIABLE}, or take "
+            "another `storage` (a profile, frames, recipe)"
         )
         report.errors.append(f"{sentence}: {ways}")
     elif free < wanted:

@@ -86,8 +86,8 @@ def unpack(stream: IO[bytes], root: Path, name: str, chosen: Callable[[str], boo
         for member in tar:
             if chosen is not None and not chosen(member.name):
                 continue
-            if not member.isfile():
-                raise ManifestError(f"{name}: {short(member.name)} is no file")
+            if not member.isfile() or member.sparse is not None:  # a pack's member has as many bytes as the pack says
+                raise ManifestError(f"{name}: {short(member.name)} is no file, or one with holes")
             if _place(root, member):
                 content = tar.extractfile(member)
                 assert content is not None
