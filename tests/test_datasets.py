@@ -268,6 +268,13 @@ GOOD = {"item_id": "good", "caption": "c", "end": 5}
             r"\ud800/v",
             "not v",
         ),
+        (
+            "activitynet",
+            "a.jsonl",
+            '{"clip_id":"good","text":"x"}\n{"clip_id":"u","clip_id":"v","text":"x"}',
+            "v",
+            "the key 'clip_id' twice",
+        ),
         ("lsmdc", "a.csv", "1012_good.1\t1\t2\t3\t4\tx\nv\tx\n", "v", "2 fields, not 6"),
         ("didemo", "a.json", '[{"video":"good","description":"x"},\n{"video":"v"}]', "v", "no 'description'"),
         ("youcook2", "a.csv", YOUCOOK2 + "inf,1,x,v\n", "v", "two numbers of seconds"),
@@ -284,6 +291,7 @@ GOOD = {"item_id": "good", "caption": "c", "end": 5}
         ("folder", "a.json", json.dumps([GOOD, {"item_id": "v", "caption": "c", "end": True}]), "v", "not in seconds"),
         ("folder", "a.json", json.dumps([GOOD, {"item_id": "v", "caption": "c", "end": 0}]), "v", "ends at 0 s"),
         ("folder", "a.json", json.dumps([GOOD, {"item_id": "v", "end": 1}]), "v", "no 'caption'"),
+        ("folder", "a.json", json.dumps([GOOD])[:-1] + ',{"item_id":"v","caption":"","caption":"c"}]', "v", "twice"),
     ],
 )
 def test_one_bad_entry_is_rejected_and_the_others_stay(
@@ -362,6 +370,8 @@ def test_a_parquet_table_without_a_named_column_says_which(tmp_path: Path) -> No
         ("lsmdc", "a.csv", b"a\tb\tc\n", "line 1: 3 fields"),
         ("youcook2", "a.json", b"{}", "no object 'database'"),
         ("youcook2", "a.json", b'{"database": {"v": 1}}', "database.v: no list 'annotations'"),
+        ("msvd", "a.json", b'{"v": ["x"], "v": ["y"]}', "an object has the key 'v' twice"),
+        ("youcook2", "a.json", b'{"database": {"v": {"annotations": [], "annotations": []}}}', "'annotations' twice"),
         ("folder", "a.txt", b"x", ".parquet file"),
         ("folder", "a.parquet", b"x" * 100, "not a Parquet file"),
         ("folder", "a.json", b'[{"item_id": "x"}]', "entry 0: no 'caption'"),

@@ -26,7 +26,7 @@ from perturbations.base import storage
 from perturbations.cli.main import main
 from perturbations.exports import registry
 from perturbations.exports.writing.records import Request
-from perturbations.manifest import files, locations
+from perturbations.manifest import files
 from perturbations.manifest.kinds import QUARANTINE, QuarantineRow
 
 FORMATS = ["hub", "webdataset", "mteb", "croissant"]
@@ -336,7 +336,7 @@ def test_the_page_s_commands_and_examples_work(
     for name in ("corpora", "clean"):
         (tmp_path / name).symlink_to(tree / name)
     shutil.copytree(tree / "manifests/data", tmp_path / "manifests/msrvtt")
-    monkeypatch.setenv(locations.LINKED_VARIABLE, str(tree))
+    monkeypatch.setenv("PERTURB_LINKED", str(tree))
     monkeypatch.chdir(tmp_path)
     text = PAGE.read_text(encoding="utf-8").partition("## What is in them")[0]
     commands = [line for line in text.splitlines() if line.startswith("perturb export ")]

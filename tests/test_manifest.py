@@ -605,13 +605,13 @@ def test_a_link_that_leaves_the_root_is_refused_unless_its_folder_is_named(
     (outside / "a.mp4").touch()
     (root / "indirect.mp4").symlink_to("a.mp4")
     (root / "dangling.mp4").symlink_to(outside / "nothing")
-    monkeypatch.delenv(locations.LINKED_VARIABLE, raising=False)
+    monkeypatch.delenv("PERTURB_LINKED", raising=False)
     with pytest.raises(ManifestError, match="by a symbolic link, to .*outside.*PERTURB_LINKED"):
         locations.confined(root, path)
-    monkeypatch.setenv(locations.LINKED_VARIABLE, os.pathsep.join([str(tmp_path / "other"), str(tmp_path / "outsid")]))
+    monkeypatch.setenv("PERTURB_LINKED", os.pathsep.join([str(tmp_path / "other"), str(tmp_path / "outsid")]))
     with pytest.raises(ManifestError, match="by a symbolic link"):
         locations.confined(root, path)
-    monkeypatch.setenv(locations.LINKED_VARIABLE, os.pathsep.join([str(tmp_path / "other"), str(outside)]))
+    monkeypatch.setenv("PERTURB_LINKED", os.pathsep.join([str(tmp_path / "other"), str(outside)]))
     assert locations.confined(root, path) == root / path
 
 

@@ -187,6 +187,14 @@ def test_the_rotation_is_reported(tmp_path: Path) -> None:
         assert probing.probe(path).rotation == degrees
 
 
+def test_raw_dv_has_the_rate_of_its_frames(tmp_path: Path) -> None:
+    """libav gives the rate of the clock, 60,000 ticks per second."""
+    path = make(tmp_path / "a.dv", "-c:v", "dvvideo", "-pix_fmt", "yuv420p", frames=3, size=(720, 576))
+    assert probing.probe(path).frame_rate == 25
+    assert probing.is_constant_rate(path)
+    assert times(path) == [Fraction(place, 25) for place in range(3)]
+
+
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
 def test_variable_times_are_the_containers(suffix: str, tmp_path: Path) -> None:
     ticks = [0, 10, 50, 60, 500, 501, 900]

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from perturbations.base import console
+from perturbations.base import console, processes
 from perturbations.cli.main import main
 from perturbations.config import sections as config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS, CompleteSource, QuarantineRow, SourceRow, VideoRow
-from perturbations.plan import listed
+from perturbations.plan import listed, workplace
 from perturbations.status import files as status_files
 from perturbations.status import status
 from perturbations.status import text as status_text
@@ -136,6 +136,36 @@ def test_nothing_is_written(root: Path) -> None:
     before = everything()
     status_text.text(status.collect(root))
     assert everything() == before
+
+
+def test_a_process_of_the_same_id_that_began_later_holds_nothing(root: Path) -> None:
+    own = processes.identity()
+    lock = root / "work/d/mlvp/fog/2/s1.lock"
+    for text, jobs in ((own, 1), (own.replace(" on ", "1 on "), 0)):
+        lock.write_text(text)
+        assert status.collect(root).jobs == jobs
+
+
+def test_a_run_whose_process_is_dead_was_killed(root: Path) -> None:
+    running(root)
+    before = status_text.text(status.collect(root))
+    assert before.startswith("Running, 2 of 30 steps")
+    workplace.note_run(root)
+    assert status_text.text(status.collect(root)) == before
+    note = root / workplace.RUN
+    own = note.read_text()
+    note.write_text(own.replace(" on ", "1 on "))  # the process of this id began at another time
+    killed = status.collect(root)
+    assert status_text.text(killed).startswith(
+        "The last run was killed, 2 of 30 steps: `snakemake --unlock`, and start it again.\n"
+    )
+    assert killed.run is not None
+    assert (killed.run.running, killed.run.killed) == (False, True)
+    note.write_text(own.partition(" on ")[0] + " on another-node")
+    assert status_text.text(status.collect(root)) == before
+    note.write_text(own.replace(" on ", "1 on "))
+    os.utime(note, (0, 0))  # of an earlier run: this one was started with --no-hooks
+    assert status_text.text(status.collect(root)) == before
 
 
 def test_damaged_missing_and_foreign_files(root: Path) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from perturbations.base import storage
 
 LONGEST_LINE = 64 * 2**20
 """Bytes. A row of a million ranks has 10 MB."""
 
 
-def parse(text: str | bytes) -> object:
+def parse(text: str | bytes, object_pairs_hook: Callable[[list[tuple[str, Any]]], object] | None = None) -> object:
     """The value. Raises `ValueError` for text that is not JSON, and for JSON nested too deep to be read."""
     try:
-        value: object = json.loads(text)
+        value: object = json.loads(text, object_pairs_hook=object_pairs_hook)
     except RecursionError:
         raise ValueError("nested too deep") from None
     return value
@@ -30,6 +32,6 @@ def mapping(text: str | bytes) -> dict[str, Any]:
 
 def lines(path: Path) -> Iterator[str]:
     """The lines of a journal; a line that is too long comes in parts. Raises `FileNotFoundError`."""
-    with path.open("rb") as file:
+    with storage.opened(path, "rb") as file:
         while line := file.readline(LONGEST_LINE):
             yield line.decode(errors="replace").removesuffix("\n")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import logging
-import os
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import IO
 
+from perturbations.base import processes, storage
 from perturbations.base.errors import ToolError
-from perturbations.base.storage import output_errors
 
 log = logging.getLogger("perturbations")
 
@@ -27,10 +25,9 @@ def one_job(journal: Path) -> Iterator[None]:
     Raises `ToolError` when this very process holds the shard, `OutputError` when the file cannot be written.
     """
     path = journal.with_suffix(".lock")
-    with output_errors(path):
+    with storage.output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+", encoding="utf-8", errors="replace")
-    with file:
+    with storage.opened(path, "a+", encoding="utf-8", errors="replace") as file:
         _acquire(file, path)
         try:
             yield
@@ -38,8 +35,8 @@ def one_job(journal: Path) -> Iterator[None]:
             file.truncate(0)  # closing gives the lock back
 
 
-def _acquire(file: TextIO, path: Path) -> None:
-    own = f"{os.getpid()} on {platform.node()}"
+def _acquire(file: IO[str], path: Path) -> None:
+    own = processes.identity()
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -53,7 +50,7 @@ def _acquire(file: TextIO, path: Path) -> None:
     except OSError as error:
         log.warning("%s cannot be locked (%s): going on; see that no other job works on this shard", path, error)
         return
-    with output_errors(path):
+    with storage.output_errors(path):
         file.truncate(0)
         file.write(own)
         file.flush()

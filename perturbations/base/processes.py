@@ -10,6 +10,8 @@ import ctypes
 import errno
 import mmap
 import os
+import platform
+import re
 import signal
 import sys
 import threading
@@ -36,6 +38,37 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def identity() -> str:
+    """This process, for `lives`: its id, when it started, in ticks since the machine did, and the machine."""
+    return f"{os.getpid()} {_start(os.getpid())} on {platform.node()}"
+
+
+def lives(identity: str) -> bool | None:
+    """Whether a process lives; None where that cannot be told, because it is another machine's. An id is used again."""
+    named = re.fullmatch(r"(\d{1,9}) (?:(\d*) )?on (.*)", identity.strip())
+    if named is None:
+        return False
+    if named[3] != platform.node():
+        return None
+    try:
+        os.kill(int(named[1]), 0)
+    except PermissionError:
+        pass
+    except OSError:
+        return False
+    return not named[2] or _start(int(named[1])) in ("", named[2])
+
+
+def _start(process: int) -> str:
+    """The start time of a process; empty where the system does not say, as macOS."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()  # without the first two: the name may hold blanks
+            return "ended" if fields[0] == "Z" else fields[19]
+    except (OSError, IndexError):
+        return ""
 
 
 def tool_failure(error: BaseException) -> str | None:

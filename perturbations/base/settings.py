@@ -7,7 +7,16 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from perturbations.base.errors import cut, short
 
@@ -79,6 +88,16 @@ Whole = Annotated[int, Field(strict=True)]
 """A whole number, and no value that only converts to one: no text, no bool, no 3.0."""
 
 AnySeverity = Annotated[Whole, Field(ge=1, le=7)]
+
+
+def _no_truth(key: object) -> object:
+    if isinstance(key, bool):
+        raise ValueError("a severity is a whole number; YAML reads yes and on as true, no and off as false")
+    return key
+
+
+KeySeverity = Annotated[int, BeforeValidator(_no_truth), Field(ge=1, le=7)]
+"""A severity as a key: in JSON, keys are texts."""
 
 Value = TypeVar("Value")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from perturbations.config import sections as configuration
+from perturbations.manifest import layout
 from perturbations.plan.paths import CaptionShards, Plans
 from perturbations.plan.targets import Target, Work
 
@@ -20,4 +21,4 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
 def table(dataset: str, plans: Plans) -> Work:
     """A dataset's calibration table, with its plot and its report."""
     plans(dataset)
-    return Work([f"manifests/{dataset}/calibration.{ending}" for ending in ("json", "png", "md")])
+    return Work([layout.at(f"calibration_{kind}", dataset=dataset) for kind in ("table", "picture", "page")])

@@ -7,6 +7,6 @@ WING = Wing(
     jobs=("jobs",),
     targets="targets:menu",
     rules=("calibration",),
-    offers={"solved": "table:parameters"},
+    offers={"places": "layout:PLACES", "solved": "table:parameters"},
     files=("docs/how-to/calibrate.md",),
 )

@@ -41,6 +41,9 @@ def _init(options: argparse.Namespace) -> int:
     files = {folder / name: text for name, text in _files().items()}
     if there := [path for path in files if path.exists() or path.is_symlink()]:
         raise ConfigError(f"nothing was written, because there is already: {', '.join(map(str, there))}")
+    below = {parent for path in files for parent in path.parents if parent != folder and folder in parent.parents}
+    if links := sorted(str(parent) for parent in below if parent.is_symlink()):
+        raise ConfigError(f"nothing was written, because these are links to other folders: {', '.join(links)}")
     for path, text in files.items():
         storage.write_text(path, text)
         print(shown.line(str(path)))

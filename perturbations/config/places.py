@@ -105,8 +105,9 @@ def read(files: Iterable[Path], command_line: object = None) -> Places:
     misread: dict[Key, tuple[str, str]] = {}
     order = 0
     for order, file in enumerate(files):
+        name = _name(file)
         for key, line, node in _of_file(file):
-            by_key[key] = Place(order, line, _name(file))
+            by_key[key] = Place(order, line, name)
             misread.pop(key, None)
             if (read_as := _misread(node)) is not None:
                 misread[key] = read_as

@@ -263,10 +263,15 @@ def of_types(error: ValidationError, schema: Callable[[], Mapping[str, Any]], pl
         texts.setdefault(key, []).append(_explained(item))
         if (len(key) > 1 or places.is_part) and isinstance(item["input"], str) and _is_of_command_line(key, places):
             hints[key] = _TEXTS_ONLY
-        hints[key] = hints.get(key) or _hint(item, known, first=key[:-1] not in explained)
+        if len(hints) < _MOST_HINTS:
+            hints[key] = hints.get(key) or _hint(item, known, first=key[:-1] not in explained)
         if item["type"] == "extra_forbidden":
             explained.add(key[:-1])  # the known keys are listed once per object
-    return [Problem(key, _joined(list(dict.fromkeys(lines))) + hints[key]) for key, lines in texts.items()]
+    return [Problem(key, _joined(list(dict.fromkeys(lines))) + hints.get(key, "")) for key, lines in texts.items()]
+
+
+_MOST_HINTS = 10 * MOST_PROBLEMS
+"""A name is compared with all known ones: of 50,000 unknown keys, most are not shown."""
 
 
 def _is_of_command_line(key: Key, places: Places) -> bool:

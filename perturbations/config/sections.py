@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 
 from perturbations.base import limits, settings, wings
-from perturbations.base.settings import MOST_ITEMS, AnySeverity, Strict, Whole, distinct
+from perturbations.base.settings import MOST_ITEMS, AnySeverity, KeySeverity, Strict, Whole, distinct
 from perturbations.config import problems
 from perturbations.config.places import NOWHERE, Places
 from perturbations.config.problems import Problem
@@ -27,6 +27,7 @@ from perturbations.config.storage import StorageSettings as StorageSettings
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
+from perturbations.manifest import layout
 from perturbations.suites import registry
 from perturbations.suites.bounds import SEEDS
 
@@ -36,9 +37,8 @@ else:
     AnyDataset = datasets.settings_of_any()
 
 Severity = Annotated[Whole, Field(ge=1, le=5)]
-_KeySeverity = Annotated[int, Field(ge=1, le=5)]
-_KeyAnySeverity = Annotated[int, Field(ge=1, le=7)]
-"""As a key: in JSON, keys are texts."""
+
+_KeySeverity = Annotated[KeySeverity, Field(le=5)]
 
 Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
 Seed = Annotated[int, Field(strict=True, ge=SEEDS.low, le=SEEDS.high)]
@@ -113,7 +113,7 @@ class Captions(Strict):
     severities: Literal["all"] | tuple[AnySeverity, ...] = Field(
         "all", description="all that each perturbation has, or a list, of which it takes those that it has"
     )
-    parameters: dict[str, dict[_KeyAnySeverity, dict[str, Any]]] = Field(
+    parameters: dict[str, dict[KeySeverity, dict[str, Any]]] = Field(
         default_factory=dict,
         description="values that replace the published ones: perturbation -> severity -> parameter -> value",
     )
@@ -253,7 +253,7 @@ class _Config(Strict):
 
     def calibration_of(self, dataset: str, suite: str) -> Path:
         """Where the table lies that a calibrated suite takes its numbers from."""
-        return self.suites[suite].calibration or self.at(f"manifests/{dataset}/calibration.json")
+        return self.suites[suite].calibration or self.at(layout.at("calibration_table", dataset=dataset))
 
     def donors_of(self, dataset: str) -> str:
         """The dataset whose clips are inserted into those of `dataset`."""

@@ -28,5 +28,6 @@ class StorageSettings(Strict):
     @model_serializer
     def _of_its_tier(self) -> dict[str, str | int]:
         """Without what has no effect in the tier: hashes of configurations do not depend on it."""
-        of_tier = {"video": {"profile": self.profile}, "frames": {"num_frames": self.num_frames}, "recipe": {}}
-        return {"tier": self.tier, **of_tier[self.tier]}
+        if self.tier == "video":
+            return {"tier": self.tier, "profile": self.profile}
+        return {"tier": self.tier, "num_frames": self.num_frames} if self.tier == "frames" else {"tier": self.tier}

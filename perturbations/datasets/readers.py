@@ -10,6 +10,7 @@ import codecs
 import csv
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,7 +76,10 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def whole_json(path: Path, expected: type[Value], description: str) -> Value:
-    """The value of a JSON file, which must have the type `expected`."""
+    """The value of a JSON file, which must have the type `expected`.
+
+    No object has a key twice, but the entries of a list: `checked` rejects those.
+    """
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -84,7 +88,7 @@ def whole_json(path: Path, expected: type[Value], description: str) -> Value:
         raise AnnotationError(f"{path} is larger than {_MOST_JSON_BYTES // 1024**2} MiB, the most a JSON file may have")
     with _opened(path, "") as file:
         try:
-            value = json.load(file)
+            value = json.load(file, object_pairs_hook=_row if expected is list else _single)
         except (ValueError, RecursionError) as error:
             if isinstance(error, UnicodeDecodeError):
                 raise
@@ -95,13 +99,37 @@ def whole_json(path: Path, expected: type[Value], description: str) -> Value:
     return value
 
 
+class _Repeating(dict[str, Any]):
+    """An object that has `key` twice: JSON leaves open which of the two values counts."""
+
+    key: str
+
+
+def _row(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON."""
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    repeating = _Repeating(members)
+    repeating.key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+    return repeating
+
+
+def _single(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON whose members are items. Raises `ValueError` where a key appears twice."""
+    row = _row(pairs)
+    if isinstance(row, _Repeating):
+        raise ValueError(f"an object has the key {short(row.key)} twice")
+    return row
+
+
 def json_lines(path: Path) -> Iterator[tuple[Place, object]]:
     """The places and values of a file of JSON lines. At its end, an error names all lines that are not JSON."""
     shown = []
     problems = 0
     for number, line in lines(path):
         try:
-            yield number, jsontext.parse(line)
+            yield number, jsontext.parse(line, object_pairs_hook=_row)
         except ValueError as error:
             problems += 1
             if problems <= _SHOWN:
@@ -200,6 +228,8 @@ def checked(
 def _check_row(row: object, texts: Sequence[str], others: Sequence[str], caption: str) -> Fields:
     if not isinstance(row, dict):
         raise ValueError(f"an object is expected, not a {type(row).__name__}")
+    if isinstance(row, _Repeating):
+        raise ValueError(f"it has the key {short(row.key)} twice")
     if None in row:  # surplus fields, from an unquoted comma: the caption would be cut there
         raise ValueError(f"{len(row) - 1 + len(row[None])} fields, where the header has {len(row) - 1}")
     if lacking := [key for key in (*texts, *others) if key not in row]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from perturbations.base import shown
 from perturbations.engine.guided import offline_roles
+from perturbations.manifest import layout
 from perturbations.manifest.kinds import COMPLETE, TextRow, VideoRow
 from perturbations.manifest.sets import Listed
 from perturbations.models import registry as models
@@ -80,7 +81,7 @@ def card(
     ]
     usable, rejected = captions
     if rejected:
-        place = f"manifests/{about.get('dataset', '')}/captions_quarantine.parquet"
+        place = layout.at("captions_quarantine", dataset=about.get("dataset", ""))
         lines.append(
             f"- {usable:,} of {usable + rejected:,} listed captions complete; {rejected:,} quarantined: "
             f"`snakemake {shown.name(place)}` lists them"

@@ -85,7 +85,7 @@ class Journal(Generic[Finished]):
 
     def add(self, recipe_id: str, finished: Finished) -> None:
         """Keep a finished item."""
-        with storage.output_errors(self._path), self._path.open("ab+", buffering=0) as file:
+        with storage.output_errors(self._path), storage.opened(self._path, "ab+", buffering=0) as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 1))
             torn = file.read(1) not in (b"", b"\n")  # by a worker that was killed while it wrote

@@ -77,7 +77,7 @@ def runs_of(journal: Path) -> dict[str, FinishedRun]:
 
 def append(journal: Path, run: FinishedRun) -> None:
     """Keep a finished run."""
-    with storage.output_errors(journal), journal.open("a", encoding="utf-8") as file:
+    with storage.output_errors(journal), storage.opened(journal, "a", encoding="utf-8") as file:
         file.write(run.model_dump_json() + "\n")
 
 

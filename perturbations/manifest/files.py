@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from perturbations.base import jsontext, locking, storage
 from perturbations.base.errors import ManifestError
-from perturbations.manifest import locations
+from perturbations.manifest import locations, sizes
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, Kind, Row
 
@@ -182,7 +182,7 @@ def rows_as_stored(path: Path, kind: Kind[Row]) -> list[Row]:
 def _rows_of(path: Path, kind: Kind[Row], table: pa.Table) -> list[Row]:
     _check_cells(path, kind, table)
     names = table.column_names
-    columns = [table[name].to_pylist() for name in names]
+    columns = [_cells(table[name].combine_chunks()) for name in names]
     if "vector" in names:
         place = names.index("vector")
         if any(None in value for value in columns[place] if value is not None):
@@ -194,6 +194,15 @@ def _rows_of(path: Path, kind: Kind[Row], table: pa.Table) -> list[Row]:
         kind.type_of(status)(**dict(zip(names, values, strict=True)))
         for status, values in zip(statuses, lines, strict=True)
     ]
+
+
+def _cells(column: pa.Array) -> list[Any]:
+    """A column's values; texts that are equal are one object, because most columns repeat few texts."""
+    if not pa.types.is_string(column.type):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    encoded = column.dictionary_encode()
+    values = [*encoded.dictionary.to_pylist(), None]
+    return [values[place] for place in pc.fill_null(encoded.indices, len(values) - 1).to_pylist()]
 
 
 def _check_cells(path: Path, kind: Kind[Row], table: pa.Table) -> None:
@@ -325,7 +334,8 @@ def _read_table(path: Path, kind: Kind[Row]) -> pa.Table:
         if not schema.remove_metadata().equals(expected):
             raise ManifestError(f"{path} does not have the columns of {kind.name} manifests: {expected.names}")
         try:
-            table = file.read()
+            sizes.check(path, file.metadata)
+            table = sizes.read(path, schema)
             table.validate(full=True)
             return table
         except (OSError, ValueError, pa.ArrowException) as error:

@@ -31,6 +31,8 @@ _PATTERNS = {
     "analysis_part": "work/{dataset}/analyses/{analysis}/{shard}.parquet",
     "video_part": "work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",
     "text_part": "work/{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}.parquet",
+    "analysis_files": "work/{dataset}/analyses/{analysis}/files",
+    "similarities": "work/{dataset}/similarities/{shard}",
     "videos_checked": "work/{dataset}/{suite}/checked.txt",
     "captions_checked": "work/{dataset}/captions_checked.txt",
     # manifests
@@ -97,8 +99,9 @@ def at(kind: str, **fields: object) -> str:
 
 
 def folder(kind: str, **fields: object) -> str:
-    """The folder that holds a kind of file; fields of its file name are not needed."""
-    return pattern(kind).rpartition("/")[0].format_map(fields)
+    """The folder that holds a kind of file; without fields, with wildcards."""
+    text = pattern(kind).rpartition("/")[0]
+    return text.format_map(fields) if fields else text
 
 
 def place_of(path: str) -> Place | None:

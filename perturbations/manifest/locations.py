@@ -14,14 +14,12 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
+from perturbations.base.confinement import LINKED_VARIABLE, outside
 from perturbations.base.errors import ManifestError
 from perturbations.manifest.kinds import SOURCE_STORAGE, AnalysisRow, ClipRow, SourceRow
 
 _MANIFESTS = "manifests"
 _TOP_FOLDERS = (_MANIFESTS, "work")
-
-LINKED_VARIABLE = "PERTURB_LINKED"
-"""The environment variable with folders that `corpora/` may link to, written as in PATH."""
 
 
 def root_of(path: Path, described: Mapping[str, object]) -> Path:
@@ -60,20 +58,15 @@ def confined(root: Path, relative: str) -> Path:
         raise ManifestError(f"the path {relative[:200]!r} leaves the corpus' folder {root}")
     path = root / plain
     try:
-        resolved = path.resolve()
-        allowed = [root.resolve(), *(folder.resolve() for folder in _linked())]
+        target = outside(root, path)
     except (OSError, RuntimeError) as error:
         raise ManifestError(f"the path {relative[:200]!r} leads nowhere: {error}") from None
-    if not any(resolved.is_relative_to(folder) for folder in allowed):
+    if target is not None:
         raise ManifestError(
-            f"the path {relative[:200]!r} leaves the corpus' folder {root} by a symbolic link, to {resolved}; where "
+            f"the path {relative[:200]!r} leaves the corpus' folder {root} by a symbolic link, to {target}; where "
             f"that is your own doing, name the folder in {LINKED_VARIABLE}"
         )
     return path
-
-
-def _linked() -> list[Path]:
-    return [Path(folder) for folder in os.environ.get(LINKED_VARIABLE, "").split(os.pathsep) if folder]
 
 
 def _stored(path: str, root: Path) -> str:

@@ -61,7 +61,7 @@ def _decode_stream(
     last_wanted = max(only) if only else None
     origin = stream.start_time or 0
     time_base = stream.time_base or Fraction(1, 1000)
-    tick = max(1, round(1 / ((stream.average_rate or Fraction(25)) * time_base)))
+    tick = max(1, round(1 / ((opening.frame_rate(stream) or Fraction(25)) * time_base)))
     to_array: Callable[[av.VideoFrame], Image] | None = None
     size = (0, 0)
     pts = origin - tick

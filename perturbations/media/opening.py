@@ -112,6 +112,13 @@ def packets(
         yield packet
 
 
+def frame_rate(stream: av.video.stream.VideoStream) -> Fraction | None:
+    """The mean frame rate; None where it is not known. Of raw DV, libav gives its clock's 60,000 ticks per second."""
+    if stream.container.format.name == "dv":
+        return stream.guessed_rate
+    return stream.average_rate
+
+
 _NO_NUMBERS = (1 << 30, (1 << 32) - 1)
 """Declared numbers of frames in files whose writer could not go back to the header of an AVI or an IVF."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
@@ -17,6 +18,7 @@ from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTr
 from cv2.typing import MatLike
 
 from perturbations.base.arrays import Image
+from perturbations.base.errors import MediaError
 
 
 def converter(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> Callable[[av.VideoFrame], Image]:
@@ -89,15 +91,25 @@ _UPRIGHT = _Orientation(False, 1, 1)
 
 
 def orientation_of(frame: av.VideoFrame) -> _Orientation:
-    """How a frame is turned or mirrored, according to the container."""
+    """How a frame is turned or mirrored, according to the container. Raises `MediaError` for any other angle.
+
+    As in ffmpeg, an angle within a degree of a right one is that.
+    """
     matrix = frame.side_data.get("DISPLAYMATRIX")
     if matrix is None:
         return _UPRIGHT
     # (x, y) is shown at (a x + c y, b x + d y)
     a, b, _, c, d = np.frombuffer(memoryview(matrix), np.int32)[:5].tolist()  # type: ignore[arg-type]
-    if abs(b) > abs(a):
+    transposed = abs(b) > abs(a)
+    for along, across in ((b, a), (c, d)) if transposed else ((a, b), (d, c)):
+        if abs(across) > _ONE_DEGREE * abs(along):
+            raise MediaError("its display matrix shows the picture oblique: only right angles and mirrors are read")
+    if transposed:
         return _Orientation(True, -1 if b < 0 else 1, -1 if c < 0 else 1)
     return _Orientation(False, -1 if d < 0 else 1, -1 if a < 0 else 1)
+
+
+_ONE_DEGREE = math.tan(math.radians(1))
 
 
 def _turn(image: Image, orientation: _Orientation) -> Image:

@@ -64,7 +64,7 @@ def _describe(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> Vide
         rotation=rotation,
         primaries=int(frame.color_primaries),
         transfer=int(frame.color_trc),
-        frame_rate=stream.average_rate or stream.guessed_rate or Fraction(25),
+        frame_rate=opening.frame_rate(stream) or stream.guessed_rate or Fraction(25),
         time_base=stream.time_base or Fraction(1, 1000),
         declared_frames=opening.declared_frames(stream) or None,
         declared_duration_s=opening.declared_duration_s(stream),
@@ -83,9 +83,10 @@ def is_constant_rate(path: Path) -> bool:
 
 
 def _evenly_spaced(stream: av.video.stream.VideoStream, listed: list[int]) -> bool:
-    if stream.average_rate is None or stream.time_base is None or not listed:
+    rate = opening.frame_rate(stream)
+    if rate is None or stream.time_base is None or not listed:
         return False
-    step = 1 / (stream.average_rate * stream.time_base)
+    step = 1 / (rate * stream.time_base)
     times = np.sort(np.asarray(listed, dtype=np.int64))
     due = np.arange(len(times)) * step.numerator
     return bool((abs((times - times[0]) * step.denominator - due) <= step.denominator).all())

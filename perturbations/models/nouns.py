@@ -64,9 +64,9 @@ def load(pipeline: str) -> Nouns:
 def _check_source(pipeline: str) -> None:
     """Raise `ConfigError` where spaCy would import a package that is no pipeline, or call a function of another one.
 
-    spaCy imports any installed package by its name. A folder's `config.cfg` names functions (`@architectures`), which
-    spaCy calls with arguments from the file: only functions of spaCy and its libraries are allowed. The other files of
-    a folder are data; code in them does not run.
+    spaCy imports any installed package by its name, and so a component whose `source` names one. A folder's
+    `config.cfg` names functions (`@architectures`), which spaCy calls with arguments from the file: only functions of
+    spaCy and its libraries are allowed. The other files of a folder are data; code in them does not run.
     """
     settings = Path(pipeline) / "config.cfg"
     if not settings.is_file():
@@ -78,9 +78,13 @@ def _check_source(pipeline: str) -> None:
         return
     spacy = library("spacy")
     try:
-        pending: list[object] = [spacy.util.load_config(settings, interpolate=True)]
+        described = spacy.util.load_config(settings, interpolate=True)
     except Exception as error:  # whatever a damaged file makes spaCy raise
         raise ConfigError(f"{settings} cannot be read: {str(error)[:300]}") from error
+    pending: list[object] = [described]
+    for name, component in described.get("components", {}).items():
+        if not isinstance(component, dict) or "source" in component:
+            raise ConfigError(f"{settings} takes its component {name} from another pipeline, which is not checked")
     while pending:
         held = pending.pop()
         pending += held.values() if isinstance(held, dict) else held if isinstance(held, list) else ()

@@ -17,6 +17,7 @@ from perturbations.config import named_paths
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
 from perturbations.guides import registry as guides
+from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
 from perturbations.plan import captions, listed, recipe, sharding
 from perturbations.suites import registry
@@ -30,7 +31,7 @@ CaptionShards = Callable[[str], Sequence[str]]
 Inputs = dict[str, str | list[str]]
 """The inputs of a job by name."""
 
-WORK = Path("work")
+WORK = Path(layout.WORK)
 
 COMPOSED_SHARD = "s0"
 """The one shard of a dataset's instructions."""
@@ -106,13 +107,13 @@ def demo_option(config: configuration.Config, collection: str) -> str:
 
 def source_parts(collection: str, shards: Iterable[str]) -> list[str]:
     """The parts of a manifest of sources, one per shard."""
-    return [f"work/{collection}/sources/{shard}.parquet" for shard in shards]
+    return [layout.at("source_part", dataset=collection, shard=shard) for shard in shards]
 
 
 def video_parts(config: configuration.Config, collection: str, suite: str, shards: Sequence[str]) -> list[str]:
     """The parts of a corpus: one per perturbation, severity and shard."""
     return [
-        f"work/{collection}/{suite}/{name}/{severity}/{shard}.parquet"
+        layout.at("video_part", dataset=collection, suite=suite, perturbation=name, severity=severity, shard=shard)
         for name, severity in recipe.scenarios(config, suite)
         for shard in shards
     ]
@@ -120,12 +121,13 @@ def video_parts(config: configuration.Config, collection: str, suite: str, shard
 
 def video_inputs(wanted: recipe.VideoRecipe, collection: str, shard: str, plans: Plans) -> Inputs:
     """What a recipe needs besides a shard's clips: an analysis, clips to insert, the videos that clips are cut from."""
-    inputs: Inputs = {"sources": f"work/{collection}/sources/{shard}.parquet"}
+    inputs: Inputs = {"sources": layout.at("source_part", dataset=collection, shard=shard)}
     if wanted.analysis is not None:
-        inputs["analysis"] = f"work/{collection}/analyses/{wanted.analysis.analysis}/{shard}.parquet"
+        analysis = wanted.analysis.analysis
+        inputs["analysis"] = layout.at("analysis_part", dataset=collection, analysis=analysis, shard=shard)
     if wanted.donors is not None:
         corpus, analysis = wanted.donors
-        inputs["donors"] = f"manifests/{corpus}/{analysis}.parquet"
+        inputs["donors"] = layout.at("analyses", dataset=corpus, analysis=analysis)
     if wanted.whole_videos:
         inputs["whole"] = list(_whole_parts(plans, collection, shard))
     return inputs
@@ -145,7 +147,7 @@ def video_recipes(config: configuration.Config, collection: str, suite: str) -> 
         f"{name}/{severity}": recipe.from_config(config, collection, suite, name, severity).text
         for name, severity in recipe.scenarios(config, suite)
     }
-    return _written(config, WORK / collection / suite / "recipes.jsonl", texts)
+    return _written(config, Path(layout.at("video_recipes", dataset=collection, suite=suite)), texts)
 
 
 def _written(config: configuration.Config, path: Path, recipes: Mapping[str, str]) -> str:
@@ -177,12 +179,12 @@ def analysis_recipe(config: configuration.Config, analysis: str) -> guides.Analy
 def analysis_captions(collection: str, analysis: str, shard: str) -> str | list[str]:
     """The part of the analysis that this analysis builds on; an empty list where it builds on none."""
     before = guides.analysis(analysis).after
-    return f"work/{collection}/analyses/{before}/{shard}.parquet" if before else []
+    return layout.at("analysis_part", dataset=collection, analysis=before, shard=shard) if before else []
 
 
 def analysis_parts(collection: str, analysis: str, shards: Iterable[str]) -> list[str]:
     """The parts of a manifest of analyses, one per shard."""
-    return [f"work/{collection}/analyses/{analysis}/{shard}.parquet" for shard in shards]
+    return [layout.at("analysis_part", dataset=collection, analysis=analysis, shard=shard) for shard in shards]
 
 
 def analysis_memory_mb(config: configuration.Config, analysis: str) -> int:
@@ -195,7 +197,11 @@ def main_objects(config: configuration.Config, suite: str, dataset: str) -> list
     entries = [registry.get(f"{suite}/{name}") for name, _ in recipe.scenarios(config, suite)]
     pictured = {guides.get(entry.guide).pictured for entry in entries if entry.guide}
     names = sorted(name for name in pictured if name)
-    return [f"manifests/{dataset}/{name}.{suffix}" for name in names for suffix in ("parquet", "png")]
+    return [layout.at("analyses", dataset=dataset, analysis=name) for name in names] + [
+        layout.at("main_objects_picture", dataset=dataset)
+        for name in names
+        if "main_objects_picture" in layout.patterns()
+    ]
 
 
 def analysis_gpus(config: configuration.Config, analysis: str) -> int:
@@ -209,7 +215,7 @@ def analysis_gpus(config: configuration.Config, analysis: str) -> int:
 def text_parts(config: configuration.Config, dataset: str, suite: str, shards: Sequence[str]) -> list[str]:
     """The parts of perturbed captions: one per perturbation, severity and shard."""
     return [
-        f"work/{dataset}/{suite}/captions/{name}/{severity}/{shard}.parquet"
+        layout.at("text_part", dataset=dataset, suite=suite, perturbation=name, severity=severity, shard=shard)
         for name, severity in _text_scenarios(config, dataset, suite)
         for shard in shards
     ]
@@ -221,12 +227,12 @@ def text_recipes(config: configuration.Config, dataset: str, suite: str) -> str:
         f"{name}/{severity}": captions.from_config(config, sharding.dataset_of(dataset), suite, name, severity).text
         for name, severity in _text_scenarios(config, dataset, suite)
     }
-    return _written(config, WORK / dataset / suite / "captions" / "recipes.jsonl", texts)
+    return _written(config, Path(layout.at("text_recipes", dataset=dataset, suite=suite)), texts)
 
 
 def caption_lists(dataset: str, shards: Iterable[str]) -> list[str]:
     """The list files of a dataset's captions."""
-    return [str(WORK / dataset / "captions" / f"{shard}.jsonl") for shard in shards]
+    return [layout.at("caption_list", dataset=dataset, shard=shard) for shard in shards]
 
 
 def caption_counts(plan: sharding.Plan) -> list[str]:

@@ -324,7 +324,7 @@ def _calibrated(
     except ConfigError as error:
         line = (
             f"suites.{entry.suite}.severity is `calibrated`: {error}. `snakemake calibrate_{dataset}` solves the table "
-            f"manifests/{dataset}/calibration.json anew"
+            f"{config.calibration_of(dataset, entry.suite)} again"
         )
         key = "severity" if config.suites[entry.suite].calibration is None else "calibration"
         raise ConfigError(config.places.before(f"suites.{entry.suite}.{key}", line)) from None

@@ -9,7 +9,7 @@ from functools import partial
 from perturbations.base import wings
 from perturbations.base.errors import ConfigError
 from perturbations.config import sections as configuration
-from perturbations.manifest import skipped
+from perturbations.manifest import layout, skipped
 from perturbations.plan import captions, listed, paths, recipe, sharding
 from perturbations.plan.paths import CaptionShards, Plans
 from perturbations.suites import registry
@@ -133,19 +133,18 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
         file
         for collection in whole_collections(config, suite, dataset)
         for file in (
-            f"manifests/{collection}/{suite}/videos.parquet",
-            f"manifests/{collection}/{suite}/quarantine.parquet",
-            f"work/{collection}/{suite}/checked.txt",
+            layout.at("videos", dataset=collection, suite=suite),
+            layout.at("quarantine", dataset=collection, suite=suite),
+            layout.at("videos_checked", dataset=collection, suite=suite),
         )
     ]
-    names = ["videos.parquet", "quarantine.parquet", "mixed_severity.parquet", "mixed_types.parquet"]
-    names += [name for of_wing in wings.offered("corpus_files") for name in of_wing]
+    kinds = ["videos", "quarantine", "mixed_severity", "mixed_types"]
+    kinds += [kind for of_wing in wings.offered("corpus_files") for kind in of_wing] + ["videos_checked"]
     files = [
         *paths.main_objects(config, suite, dataset),
         *whole,
-        *(f"manifests/{dataset}/{name}.parquet" for name in ("sources", "captions", "qrels")),
-        *(f"manifests/{dataset}/{suite}/{name}" for name in names),
-        f"work/{dataset}/{suite}/checked.txt",
+        *(layout.at(kind, dataset=dataset) for kind in ("sources", "captions", "qrels")),
+        *(layout.at(kind, dataset=dataset, suite=suite) for kind in kinds),
     ]
     return Work(files, (size,))
 
@@ -186,10 +185,10 @@ def texts(config: configuration.Config, suite: str, dataset: str, caption_shards
     sizes = [f"captions of {suite} on {dataset}: {len(members):,} x {scenarios} = {len(members) * scenarios:,}"]
     sizes += skipped_lines(config, suite, dataset)
     sizes += _of_another_script(config, dataset, members)
-    rejected = len(listed.read(config.at(paths.WORK / dataset / sharding.REJECTED_CAPTIONS), listed.RejectedItem))
+    rejected = len(listed.read(config.at(layout.at("rejected_captions", dataset=dataset)), listed.RejectedItem))
     sizes[0] += f" ({rejected:,} listed captions cannot be used)" if rejected else ""
-    files = [f"manifests/{dataset}/{suite}/{name}.parquet" for name in ("captions", "caption_statistics")]
-    files += [f"manifests/{dataset}/captions_quarantine.parquet", f"work/{dataset}/captions_checked.txt"]
+    files = [layout.at(kind, dataset=dataset, suite=suite) for kind in ("texts", "text_statistics")]
+    files += [layout.at(kind, dataset=dataset) for kind in ("captions_quarantine", "captions_checked")]
     return Work(files, tuple(sizes))
 
 
@@ -230,5 +229,5 @@ def multimodal(config: configuration.Config, suite: str, dataset: str, videos: R
             f"{line}: suites.{suite} has {'captions' if of_videos else 'videos'} of none of them; they are of "
             f"severity {combined.severity} of {', '.join(combined.video)}, and captions of {', '.join(combined.text)}"
         )
-    files = [f"manifests/{dataset}/{suite}/multimodal.parquet"]
+    files = [layout.at("multimodal", dataset=dataset, suite=suite)]
     return together([videos(), perturbed(), Work(files, (line,))])

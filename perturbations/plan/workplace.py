@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from perturbations.base.errors import ConfigError, cut
-
-TOP = ("work", "manifests", "corpora")
-"""The folders in which all lies that runs make."""
+from perturbations.base import confinement, processes, storage
+from perturbations.base.errors import ConfigError, OutputError, cut
+from perturbations.manifest.layout import TOP as TOP
 
 _PROBE = "/probe"
 
@@ -28,7 +27,7 @@ def of_module(modified: Callable[[str], str]) -> Path:
     `modified` is what Snakemake makes of a path of the module. Raises `ConfigError` where paths would be put into
     several folders, or into one that has another meaning.
     """
-    places = {modified(top + _PROBE).removesuffix(top + _PROBE) for top in TOP}
+    places = {modified(top + _PROBE).removesuffix(top + _PROBE) for top in confinement.OWN_FOLDERS}
     if len(places) > 1 or not all(place == "" or place.endswith("/") for place in places):
         raise ConfigError(
             "the module's `prefix` or `replace_prefix`: work/, manifests/ and corpora/ must stay in one folder; give "
@@ -37,11 +36,34 @@ def of_module(modified: Callable[[str], str]) -> Path:
     folder = Path(places.pop())
     if set("{}") & set(str(folder)):
         raise ConfigError(f"the module's `prefix`: rename {cut(str(folder))}; Snakemake takes the braces for wildcards")
-    if folder.parts and folder.parts[0] in TOP:
+    if folder.parts and folder.parts[0] in confinement.OWN_FOLDERS:
         raise ConfigError(f"the module's `prefix`: {cut(str(folder))}: the workflow has its own folder of that name")
     if ".." in folder.parts:
         raise ConfigError(f"the module's `prefix`: {cut(str(folder))} leads out of this folder: give its absolute path")
     return folder
+
+
+RUN = Path("work", "run.txt")
+"""What a run of Snakemake notes of its process when it starts."""
+
+
+def note_run(place: Path) -> None:
+    """Note the process that runs Snakemake in `place`, so that `perturb status` sees when it has died."""
+    storage.write_text(place / RUN, processes.identity())
+
+
+def check_links(paths: Iterable[Path]) -> None:
+    """Raise `OutputError` where a file that jobs write in the working directory is a link, or a link leads to it.
+
+    What a job writes by `2>`, and Snakemake itself, would go through it.
+    """
+    checked: set[Path] = set()
+    for path in paths:
+        if path.parent not in checked:
+            confinement.check_written(path)
+            checked.add(path.parent)
+        if path.is_symlink():
+            raise OutputError(f"{cut(str(path))} is a link, which no run makes: delete it")
 
 
 def prepare(place: Path) -> None:

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perturbations.base import wings
+from perturbations.base.confinement import LINKED_VARIABLE
 from perturbations.base.errors import ConfigError, ManifestError, cut
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
-from perturbations.manifest import locations
-from perturbations.plan import listed, paths, sharding
+from perturbations.manifest import layout, locations
+from perturbations.plan import listed, sharding
 from perturbations.preflight import readiness, survey
 from perturbations.preflight.survey import Collection
 from perturbations.preflight.wanted import Wanted
@@ -115,13 +116,13 @@ def _count(config: configuration.Config, name: str, collection: Collection, want
 
 def _count_captions(config: configuration.Config, dataset: str, report: Report) -> None:
     try:
-        rejected = len(listed.read(paths.WORK / dataset / sharding.REJECTED_CAPTIONS, listed.RejectedItem))
+        rejected = len(listed.read(layout.at("rejected_captions", dataset=dataset), listed.RejectedItem))
     except ManifestError:
         return
     allowed = config.max_quarantine_of(dataset)
     if rejected > allowed:
         line = f"{dataset}: {rejected:,} listed captions cannot be used, max_quarantine allows {allowed:,}"
-        report.errors.append(f"{line}: see {paths.WORK / dataset / sharding.REJECTED_CAPTIONS}")
+        report.errors.append(f"{line}: see {layout.at('rejected_captions', dataset=dataset)}")
 
 
 # --- disk -------------------------------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ def _estimate_clips(
 
 
 def _compare_disk(wanted: float, report: Report) -> None:
-    folder = Path("corpora")
+    folder = Path(layout.CORPORA)
     try:
         locations.confined(Path(), str(folder))
     except ManifestError as error:  # otherwise told only when all clips are made, by the first job that reads them
@@ -156,8 +157,8 @@ def _compare_disk(wanted: float, report: Report) -> None:
     )
     if free < SURELY * wanted:
         ways = (
-            f"free some, make `corpora` a link to a larger disk and name its folder in {locations.LINKED_VARIABLE}, or "
-            "take another `storage` (a profile, frames, recipe)"
+            f"free some, make `corpora` a link to a larger disk and name its folder in {LINKED_VARIABLE}, or take "
+            "another `storage` (a profile, frames, recipe)"
         )
         report.errors.append(f"{sentence}: {ways}")
     elif free < wanted:
@@ -166,10 +167,11 @@ def _compare_disk(wanted: float, report: Report) -> None:
 
 def _unwritable(config: configuration.Config, wanted: Wanted) -> list[str]:
     """The folders of results in which nothing can be written, one line each."""
-    folders = {Path("manifests", collection, suite) for collection, suite, _, _ in wanted.scenarios}
+    made = wanted.scenarios
+    folders = {Path(layout.folder("videos", dataset=collection, suite=suite)) for collection, suite, _, _ in made}
     if config.storage.tier != "recipe":
         folders |= {
-            Path("corpora", collection, suite, name, str(severity))
+            Path(layout.at("clips", dataset=collection, suite=suite, perturbation=name, severity=severity))
             for collection, suite, name, severity in wanted.scenarios
         }
     nearest = {next(path for path in (folder, *folder.parents) if os.path.lexists(path)) for folder in folders}

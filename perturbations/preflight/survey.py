@@ -15,7 +15,8 @@ from perturbations.base import wings
 from perturbations.base.storage import sha256_of
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
-from perturbations.plan import listed, paths, recipe, sharding
+from perturbations.manifest import layout
+from perturbations.plan import listed, recipe, sharding
 from perturbations.plan.listed import ListedClip
 from perturbations.preflight.wanted import Wanted
 
@@ -55,9 +56,8 @@ class Collection:
     @classmethod
     def read(cls, name: str, wanted: Wanted) -> Collection:
         """The lists that planning wrote of a collection; of what is still to be read, each file's first bytes."""
-        root = paths.WORK / name
-        shards = listed.read_folder(root / "shards", ListedClip)
-        rejected = listed.read(root / "rejected.jsonl", listed.RejectedItem)
+        shards = listed.read_folder(Path(layout.folder("shard_list", dataset=name)), ListedClip)
+        rejected = listed.read(Path(layout.at("rejected", dataset=name)), listed.RejectedItem)
         unread = [clip for shard, clips in shards.items() if (name, shard) in wanted.sources for clip in clips]
         return cls(shards, rejected, unreadable(unread))
 

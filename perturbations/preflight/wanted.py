@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
+
+from perturbations.manifest import layout
 
 
 class VideoJob(NamedTuple):
@@ -56,6 +59,12 @@ class Wanted:
         for job in sorted(self.videos):
             shards.setdefault(job[:4], []).append(job.shard)
         return shards
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders of the perturbed clips that are made."""
+        kinds = ("dataset", "suite", "perturbation", "severity")
+        return [Path(layout.at("clips", **dict(zip(kinds, key, strict=True)))) for key in self.scenarios]
 
 
 def of_jobs(jobs: Iterable[tuple[str, Mapping[str, str]]]) -> Wanted:

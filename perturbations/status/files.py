@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import platform
 import re
 import time
 from collections.abc import Iterator
@@ -17,7 +16,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from perturbations.base import storage
+from perturbations.base import processes, storage
+from perturbations.plan import workplace
 
 _ID = 32  # a journal's line begins with the recipe id, in hex digits
 _BYTES = re.compile(rb'"bytes":(\d+)')
@@ -162,18 +162,7 @@ def is_held(entry: Entry | None) -> bool:
     """Whether a job holds a shard: its lock names a process, which lives, as far as can be seen from this machine."""
     if entry is None or not entry.size:
         return False
-    holder = re.fullmatch(r"(\d+) on (.*)", content(entry.path)[:300].decode(errors="replace").strip())
-    if holder is None:
-        return False
-    if holder[2] != platform.node():
-        return True
-    try:
-        os.kill(int(holder[1]), 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return True
+    return processes.lives(content(entry.path)[:300].decode(errors="replace")) is not False
 
 
 _OWN = "perturb: "  # the package's errors begin with it
@@ -232,7 +221,8 @@ class Run:
     """What Snakemake's own files say of the newest run.
 
     Attributes:
-        running: whether its lock is there: it runs, or it was killed.
+        running: whether its lock is there: it runs, unless it was killed on another machine.
+        killed: whether its lock is there, and the process that this package noted is not.
         log: its log, relative to the workflow's folder.
         age_s: seconds since the log's last line.
         steps_done, steps: its jobs; 0 before the first has ended.
@@ -240,6 +230,7 @@ class Run:
     """
 
     running: bool
+    killed: bool
     log: str
     age_s: float
     steps_done: int
@@ -268,9 +259,13 @@ def snakemake(root: Path) -> Run | None:
     newest = logs[name]
     steps = [(int(match[1]), int(match[2])) for match in _STEPS.finditer(text)]
     done, total = steps[-1] if steps else (0, 0)
-    running = any(name.endswith(".lock") for name in entries(root / ".snakemake" / "locks"))
+    locks = [entry.changed for name, entry in entries(root / ".snakemake" / "locks").items() if name.endswith(".lock")]
+    process = entries(root / workplace.RUN.parent).get(workplace.RUN.name)
+    is_noted = process is not None and locks and process.changed >= min(locks)  # else by an earlier run
+    killed = bool(is_noted) and processes.lives(content(root / workplace.RUN).decode(errors="replace")) is False
     age = max(0.0, time.time() - newest.changed)
-    return Run(running, f".snakemake/log/{name}", age, done, total, tuple(_failed_jobs(root, text)))
+    failed = tuple(_failed_jobs(root, text))
+    return Run(bool(locks) and not killed, killed, f".snakemake/log/{name}", age, done, total, failed)
 
 
 def began(run: Run | None) -> float:

@@ -72,6 +72,8 @@ def _heading(status: Status) -> str:
         parts.append(f"{run.steps_done:,} of {run.steps:,} steps")
     if run.failed:
         parts.append(_plural(len(run.failed), "failed job"))
+    if run.killed:
+        return ", ".join(["The last run was killed", *parts]) + ": `snakemake --unlock`, and start it again."
     if not run.running:
         return ", ".join(["The last run has ended", *parts]) + "."
     parts.append(f"{_plural(status.jobs, 'job')} on clips")

@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, short
 from perturbations.base.progress import logged
-from perturbations.manifest import locations
+from perturbations.manifest import layout, locations, sizes
 from perturbations.store import packs
 
-_COLUMNS = ("path", "source_path")
-_MANIFESTS, _WORK = "manifests", "work"
+_COLUMNS = ["path", "source_path"]
+_MANIFESTS, _WORK = layout.MANIFESTS, layout.WORK
 _KEPT = (".parquet", ".jsonl", ".txt")
 _ABOUT = ("work/logs/", "work/benchmarks/")
 _AT_ONCE = 16
@@ -103,10 +103,21 @@ def _setting(name: str, other: str = "") -> str | None:
 
 
 def _files(system: Any, base: str, folder: str) -> dict[str, int]:
-    """The files of a folder, from `base`, with their times in ns."""
+    """The files of a folder, from `base`, with their times in ns. Raises `ConfigError` for a link."""
+    if isinstance(system, pafs.LocalFileSystem):
+        _check_links(Path(base), folder)
     selector = pafs.FileSelector(f"{base}/{folder}", allow_not_found=True, recursive=True)
     entries = [entry for entry in system.get_file_info(selector) if entry.type == pafs.FileType.File]
     return {entry.path[len(base) + 1 :]: entry.mtime_ns for entry in sorted(entries, key=lambda entry: str(entry.path))}
+
+
+def _check_links(base: Path, folder: str) -> None:
+    """Raise `ConfigError` for a link in a store that is a folder: what it points to would be copied."""
+    for place, folders, files in os.walk(base / folder):
+        for name in (".", *folders, *files):
+            path = Path(place, name)
+            if path.is_symlink():
+                raise ConfigError(f"{short(str(path))} is a link, which no run stores: nothing was fetched")
 
 
 def _copy(system: Any, base: str, name: str, root: Path, time: int) -> None:
@@ -124,9 +135,12 @@ def _named(manifests: Iterator[Path]) -> Iterator[str]:
         if path.suffix != ".parquet":
             continue
         try:
-            columns = [name for name in _COLUMNS if name in pq.read_schema(path).names]
-            table = pq.read_table(path, columns=columns, partitioning=None)
+            with pq.ParquetFile(path, read_dictionary=_COLUMNS) as file:
+                sizes.check(path, file.metadata)
+                table = file.read([name for name in _COLUMNS if name in file.schema_arrow.names])
         except (pa.ArrowException, ValueError) as error:
             raise ManifestError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None
-        for name in columns:
-            yield from (value for value in table[name].unique().to_pylist() if isinstance(value, str))
+        for column in table.columns:
+            for chunk in column.chunks:
+                values = chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk.unique()
+                yield from (value for value in values.to_pylist() if isinstance(value, str))

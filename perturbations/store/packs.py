@@ -20,12 +20,12 @@ from typing import IO
 from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, short
 from perturbations.datasets.listing import VIDEO_EXTENSIONS
-from perturbations.manifest import locations
+from perturbations.manifest import layout, locations
 from perturbations.plan.listed import ListedClip
 
 log = logging.getLogger("perturbations")
 
-_OWN = ("corpora", "work")
+_OWN = (layout.CORPORA, layout.WORK)
 """The folders whose files are the workflow's."""
 
 
@@ -65,7 +65,7 @@ def write_originals(pack: Path, clips: Iterable[ListedClip]) -> None:
 
 def unpack_brought() -> None:
     """Unpack what Snakemake brought to this job: the packs below `work`, here. Raises `ManifestError`."""
-    for pack in sorted(Path("work").glob("**/*.tar")):
+    for pack in sorted(Path(layout.WORK).glob("**/*.tar")):
         if storage.is_leftover(pack):
             continue
         try:
@@ -86,8 +86,8 @@ def unpack(stream: IO[bytes], root: Path, name: str, chosen: Callable[[str], boo
         for member in tar:
             if chosen is not None and not chosen(member.name):
                 continue
-            if not member.isfile():
-                raise ManifestError(f"{name}: {short(member.name)} is no file")
+            if not member.isfile() or member.sparse is not None:  # a pack's member has as many bytes as the pack says
+                raise ManifestError(f"{name}: {short(member.name)} is no file, or one with holes")
             if _place(root, member):
                 content = tar.extractfile(member)
                 assert content is not None

@@ -19,6 +19,7 @@ from perturbations.base import jsontext, storage
 from perturbations.base.errors import ConfigError, cut
 from perturbations.config import sections as configuration
 from perturbations.datasets import registry as datasets
+from perturbations.manifest import layout
 from perturbations.plan import paths, recipe, sharding, workplace
 from perturbations.plan.paths import Inputs, Plans
 
@@ -62,7 +63,7 @@ def shell_prefix(place: Path) -> str:
 
 def remove_stale_lists(place: Path, plan: sharding.Plan, collection: str) -> None:
     """Remove what an earlier run left in `place` of shards that are no more: merging reads all of a folder."""
-    folder = paths.WORK / collection / "shards"
+    folder = Path(layout.folder("shard_list", dataset=collection))
     for stale in {path.name for path in (place / folder).glob("*.jsonl")} - {f"{shard}.jsonl" for shard in plan.shards}:
         (place / folder / stale).unlink(missing_ok=True)
 
@@ -72,7 +73,7 @@ def remove_stale_lists(place: Path, plan: sharding.Plan, collection: str) -> Non
 
 def lists(collection: str, shards: Iterable[str]) -> list[str]:
     """The list files of shards of clips."""
-    return [str(sharding.list_path(paths.WORK / collection, shard)) for shard in shards]
+    return [layout.at("shard_list", dataset=collection, shard=shard) for shard in shards]
 
 
 def original_packs(config: configuration.Config, collection: str, shards: Iterable[str]) -> list[str]:
@@ -89,7 +90,7 @@ def clean_packs(config: configuration.Config, collection: str, shards: Iterable[
     Raises `ConfigError` for a dataset whose videos are not below the working directory.
     """
     if _drawn(config, collection):
-        return [f"work/{collection}/sources/{shard}.tar" for shard in shards]
+        return [layout.at("source_pack", dataset=collection, shard=shard) for shard in shards]
     name = sharding.dataset_of(collection)
     videos = config.datasets[name].videos
     if videos is not None and (videos.is_absolute() or ".." in videos.parts):
@@ -98,7 +99,7 @@ def clean_packs(config: configuration.Config, collection: str, shards: Iterable[
             "which Snakemake is started, because jobs on other machines have no other: make a link there, e.g. "
             f"`ln -s {cut(str(videos))} videos`, and give its name"
         )
-    return [f"work/{collection}/shards/{shard}.tar" for shard in shards]
+    return [layout.at("clip_pack", dataset=collection, shard=shard) for shard in shards]
 
 
 def _drawn(config: configuration.Config, collection: str) -> bool:
@@ -153,12 +154,12 @@ def refuse(what: str) -> list[str]:
 
 def plan_path(collection: str) -> Path:
     """The file of a collection's plan."""
-    return paths.WORK / collection / "plan.json"
+    return Path(layout.at("plan", dataset=collection))
 
 
 def captions_path(dataset: str) -> Path:
     """The file of the shards of a dataset's captions."""
-    return paths.WORK / dataset / "captions.json"
+    return Path(layout.at("caption_plan", dataset=dataset))
 
 
 def write_plan(plan: sharding.Plan, collection: str) -> Path:

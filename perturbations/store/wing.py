@@ -7,6 +7,6 @@ WING = Wing(
     commands={"use what a run made": ("command",)},
     jobs=("jobs",),
     rules=("store",),
-    offers={"pack": "packs:write_beside", "unpack": "packs:unpack_brought"},
+    offers={"places": "layout:PLACES", "pack": "packs:write_beside", "unpack": "packs:unpack_brought"},
     files=("docs/how-to/object-store.md",),
 )

@@ -1,7 +1,7 @@
 # The information about a clip that guided perturbations need, once for all severities: motion, main object, embedding.
 rule analyses:
     input:
-        sources="work/{dataset}/sources/{shard}.parquet",
+        sources=layout.pattern("source_part"),
         captions=lambda wildcards: paths.analysis_captions(
             wildcards.dataset, wildcards.analysis, wildcards.shard
         ),
@@ -14,11 +14,11 @@ rule analyses:
         ),
     output:
         **PACK_OF_ANALYSES,
-        part="work/{dataset}/analyses/{analysis}/{shard}.parquet",
+        part=layout.pattern("analysis_part"),
     log:
-        "work/logs/{dataset}/analyses/{analysis}/{shard}.log",
+        layout.at("log", job="{dataset}/analyses/{analysis}/{shard}"),
     benchmark:
-        "work/benchmarks/{dataset}/analyses/{analysis}/{shard}.tsv"
+        layout.at("benchmark", job="{dataset}/analyses/{analysis}/{shard}")
     priority: 10
     conda:
         "../../envs/perturb.yaml"
@@ -33,7 +33,7 @@ rule analyses:
     params:
         recipe=lambda wildcards: paths.analysis_recipe(CONFIG, wildcards.analysis).text,
         captions=lambda wildcards, input: paths.options({"captions": input.captions}),
-        folder="work/{dataset}/analyses/{analysis}/files",
+        folder=layout.pattern("analysis_files"),
     message:
         "{wildcards.analysis} of {wildcards.dataset}, shard {wildcards.shard}"
     shell:
@@ -52,11 +52,11 @@ rule analyses_manifest:
         sources=lambda wildcards: paths.source_parts(wildcards.dataset, shards_of(wildcards)),
         lists=lists_of,
     output:
-        "manifests/{dataset}/{analysis}.parquet",
+        layout.pattern("analyses"),
     log:
-        "work/logs/{dataset}/analyses/{analysis}.log",
+        layout.at("log", job="{dataset}/analyses/{analysis}"),
     benchmark:
-        "work/benchmarks/{dataset}/analyses/{analysis}.tsv"
+        layout.at("benchmark", job="{dataset}/analyses/{analysis}")
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -65,13 +65,16 @@ rule analyses_manifest:
         mem_mb=2000,
         runtime=30,
     params:
+        shards=layout.folder("shard_list"),
+        parts=layout.folder("analysis_part"),
+        sources=layout.folder("source_part"),
         dataset=dataset_of,
         recipe=lambda wildcards: paths.analysis_recipe(CONFIG, wildcards.analysis).text,
     message:
         "writing the {wildcards.analysis} manifest of {wildcards.dataset}"
     shell:
         command(
-            "perturb rule merge analyses --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
-            " --parts work/{wildcards.dataset:q}/analyses/{wildcards.analysis:q} --sources work/{wildcards.dataset:q}/sources"
+            "perturb rule merge analyses --dataset {params.dataset:q} --shards {params.shards:q}"
+            " --parts {params.parts:q} --sources {params.sources:q}"
             " --recipe {params.recipe:q} --output {output:q} 2> {log:q}"
         )

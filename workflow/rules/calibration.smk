@@ -2,20 +2,20 @@
 # The table is not an input of any job. Its numbers are in the recipes, so a changed number reruns only its own jobs.
 rule calibration:
     input:
-        sources="manifests/{dataset}/sources.parquet",
+        sources=layout.pattern("sources"),
         packs=lambda wildcards: in_store("refuse", "a calibration"),
     output:
-        table="manifests/{dataset}/calibration.json",
+        table=layout.pattern("calibration_table"),
         picture=report(
-            "manifests/{dataset}/calibration.png",
+            layout.pattern("calibration_picture"),
             category="calibration",
             labels={"dataset": "{dataset}", "picture": "SSIM by severity"},
         ),
-        report="manifests/{dataset}/calibration.md",
+        report=layout.pattern("calibration_page"),
     log:
-        "work/logs/{dataset}/calibration.log",
+        layout.at("log", job="{dataset}/calibration"),
     benchmark:
-        "work/benchmarks/{dataset}/calibration.tsv"
+        layout.at("benchmark", job="{dataset}/calibration")
     conda:
         "../../envs/perturb.yaml"
     threads: 1

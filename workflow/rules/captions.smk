@@ -2,15 +2,15 @@
 # Captions, and the relevant clip per caption.
 rule captions:
     input:
-        captions="work/{dataset}/captions.jsonl",
-        sources="manifests/{dataset}/sources.parquet",
+        captions=layout.pattern("all_captions"),
+        sources=layout.pattern("sources"),
     output:
-        captions="manifests/{dataset}/captions.parquet",
-        qrels="manifests/{dataset}/qrels.parquet",
+        captions=layout.pattern("captions"),
+        qrels=layout.pattern("qrels"),
     log:
-        "work/logs/{dataset}/captions.log",
+        layout.at("log", job="{dataset}/captions"),
     benchmark:
-        "work/benchmarks/{dataset}/captions.tsv"
+        layout.at("benchmark", job="{dataset}/captions")
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -35,13 +35,13 @@ rule rejected_captions:
         lists=lambda wildcards: paths.caption_lists(
             wildcards.dataset, caption_shards(wildcards.dataset)
         ),
-        rejected="work/{dataset}/rejected_captions.jsonl",
+        rejected=layout.pattern("rejected_captions"),
     output:
-        "manifests/{dataset}/captions_quarantine.parquet",
+        layout.pattern("captions_quarantine"),
     log:
-        "work/logs/{dataset}/captions_quarantine.log",
+        layout.at("log", job="{dataset}/captions_quarantine"),
     benchmark:
-        "work/benchmarks/{dataset}/captions_quarantine.tsv"
+        layout.at("benchmark", job="{dataset}/captions_quarantine")
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -49,24 +49,26 @@ rule rejected_captions:
     resources:
         mem_mb=1000,
         runtime=10,
+    params:
+        captions=layout.folder("caption_list"),
     message:
         "listing the captions of {wildcards.dataset} that cannot be used"
     shell:
         command(
-            "perturb rule reject-captions --dataset {wildcards.dataset:q} --captions work/{wildcards.dataset:q}/captions"
+            "perturb rule reject-captions --dataset {wildcards.dataset:q} --captions {params.captions:q}"
             " --rejected {input.rejected:q} --output {output:q} 2> {log:q}"
         )
 
 
 rule check_captions:
     input:
-        "manifests/{dataset}/captions_quarantine.parquet",
+        layout.pattern("captions_quarantine"),
     output:
-        "work/{dataset}/captions_checked.txt",
+        layout.pattern("captions_checked"),
     log:
-        "work/logs/{dataset}/captions_check.log",
+        layout.at("log", job="{dataset}/captions_check"),
     benchmark:
-        "work/benchmarks/{dataset}/captions_check.tsv"
+        layout.at("benchmark", job="{dataset}/captions_check")
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -87,13 +89,13 @@ rule check_captions:
 # Perturbed captions: one shard under one perturbation at one severity. No video is needed.
 rule texts:
     input:
-        "work/{dataset}/captions/{shard}.jsonl",
+        layout.pattern("caption_list"),
     output:
-        "work/{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}.parquet",
+        layout.pattern("text_part"),
     log:
-        "work/logs/{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}.log",
+        layout.at("log", job="{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}"),
     benchmark:
-        "work/benchmarks/{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}.tsv"
+        layout.at("benchmark", job="{dataset}/{suite}/captions/{perturbation}/{severity}/{shard}")
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*(/composed)?",
     # A target of captions alone takes minutes: it does not wait for the videos of another.
@@ -105,6 +107,7 @@ rule texts:
         mem_mb=lambda wildcards, attempt: paths.grown(paths.text_memory_mb(CONFIG), attempt),
         runtime=240,
     params:
+        similarities=layout.pattern("similarities"),
         recipe=lambda wildcards: captions.from_config(
             CONFIG,
             dataset_of(wildcards),
@@ -119,7 +122,7 @@ rule texts:
     shell:
         command(
             "perturb rule texts --dataset {params.dataset:q} --recipe {params.recipe:q} --captions {input:q} --output {output:q}"
-            " --similarities work/{wildcards.dataset:q}/similarities/{wildcards.shard:q} 2> {log:q}"
+            " --similarities {params.similarities:q} 2> {log:q}"
         )
 
 
@@ -135,22 +138,22 @@ rule texts_manifest:
         recipes=lambda wildcards: planned(
             paths.text_recipes, CONFIG, wildcards.dataset, wildcards.suite
         ),
-        rejected="work/{dataset}/rejected_captions.jsonl",
+        rejected=layout.pattern("rejected_captions"),
         lists=lambda wildcards: in_store(
             lambda: paths.caption_lists(wildcards.dataset, caption_shards(wildcards.dataset))
         ),
     output:
-        texts="manifests/{dataset}/{suite}/captions.parquet",
-        statistics="manifests/{dataset}/{suite}/caption_statistics.parquet",
+        texts=layout.pattern("texts"),
+        statistics=layout.pattern("text_statistics"),
         page=report(
-            "manifests/{dataset}/{suite}/captions.md",
+            layout.pattern("caption_page"),
             category="{suite}",
             labels={"dataset": "{dataset}", "picture": "captions, before and after"},
         ),
     log:
-        "work/logs/{dataset}/{suite}/captions/manifest.log",
+        layout.at("log", job="{dataset}/{suite}/captions/manifest"),
     benchmark:
-        "work/benchmarks/{dataset}/{suite}/captions/manifest.tsv"
+        layout.at("benchmark", job="{dataset}/{suite}/captions/manifest")
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*(/composed)?",
     conda:
@@ -160,6 +163,8 @@ rule texts_manifest:
         mem_mb=lambda wildcards, attempt: paths.grown(3000, attempt),
         runtime=60,
     params:
+        captions=layout.folder("caption_list"),
+        parts=layout.folder("text_recipes"),
         dataset=dataset_of,
         config_digest=lambda wildcards: recipe.config_digest(CONFIG, dataset_of(wildcards)),
         # A function, because Snakemake reads braces in a plain string as wildcards.
@@ -168,8 +173,8 @@ rule texts_manifest:
         "writing the perturbed captions of {wildcards.suite} on {wildcards.dataset}"
     shell:
         command(
-            "perturb rule merge-texts --dataset {params.dataset:q} --captions work/{wildcards.dataset:q}/captions"
-            " --parts work/{wildcards.dataset:q}/{wildcards.suite:q}/captions --recipes {input.recipes:q}"
+            "perturb rule merge-texts --dataset {params.dataset:q} --captions {params.captions:q}"
+            " --parts {params.parts:q} --recipes {input.recipes:q}"
             " --rejected {input.rejected:q} --skipped {params.skipped:q}"
             " --config-digest {params.config_digest:q} --output {output.texts:q} --statistics {output.statistics:q} --page {output.page:q} 2> {log:q}"
         )
@@ -178,14 +183,14 @@ rule texts_manifest:
 # Perturbed captions joined with perturbed videos: only rows, no new videos.
 rule multimodal:
     input:
-        videos="manifests/{dataset}/{suite}/videos.parquet",
-        texts="manifests/{dataset}/{suite}/captions.parquet",
+        videos=layout.pattern("videos"),
+        texts=layout.pattern("texts"),
     output:
-        "manifests/{dataset}/{suite}/multimodal.parquet",
+        layout.pattern("multimodal"),
     log:
-        "work/logs/{dataset}/{suite}/multimodal.log",
+        layout.at("log", job="{dataset}/{suite}/multimodal"),
     benchmark:
-        "work/benchmarks/{dataset}/{suite}/multimodal.tsv"
+        layout.at("benchmark", job="{dataset}/{suite}/multimodal")
     conda:
         "../../envs/perturb.yaml"
     threads: 1

@@ -44,6 +44,9 @@ planned(paths.without_braces, "the working directory", Path.cwd())
 COMMAND_PATH = ""
 if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
     COMMAND_PATH = paths.shell_prefix(Path(sys.executable))
+    # Snakemake starts itself as a module for jobs on other machines: not the `snakemake` of a stranger's folder.
+    if os.environ.setdefault("PYTHONSAFEPATH", "jobs") == "jobs":
+        COMMAND_PATH += "unset PYTHONSAFEPATH; "
     shell.prefix(COMMAND_PATH)
 else:
     os.environ.update(planned(project.environment) | os.environ)
@@ -148,7 +151,7 @@ def list_failures():
     if IN_STORE:
         say(f"Results are in {STORE_PREFIX}; `perturb fetch {STORE_PREFIX}` brings them here.")
         return
-    words = [sys.executable, "-m", "perturbations", "status", "--failures"]
+    words = [sys.executable, "-P", "-m", "perturbations", "status", "--failures"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=CONFIG.at(""))
     if done.stdout:
         say(f"In {PREFIX}:\n{done.stdout}" if PREFIX.parts else done.stdout)

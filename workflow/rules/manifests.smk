@@ -2,14 +2,14 @@
 rule sources_manifest:
     input:
         parts=lambda wildcards: paths.source_parts(wildcards.dataset, shards_of(wildcards)),
-        rejected="work/{dataset}/rejected.jsonl",
+        rejected=layout.pattern("rejected"),
         lists=lists_of,
     output:
-        "manifests/{dataset}/sources.parquet",
+        layout.pattern("sources"),
     log:
-        "work/logs/{dataset}/sources.log",
+        layout.at("log", job="{dataset}/sources"),
     benchmark:
-        "work/benchmarks/{dataset}/sources.tsv"
+        layout.at("benchmark", job="{dataset}/sources")
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -18,13 +18,15 @@ rule sources_manifest:
         mem_mb=1000,
         runtime=10,
     params:
+        shards=layout.folder("shard_list"),
+        parts=layout.folder("source_part"),
         dataset=dataset_of,
     message:
         "writing the sources manifest of {wildcards.dataset}"
     shell:
         command(
-            "perturb rule merge sources --dataset {params.dataset:q} --shards work/{wildcards.dataset:q}/shards"
-            " --parts work/{wildcards.dataset:q}/sources --rejected {input.rejected:q}"
+            "perturb rule merge sources --dataset {params.dataset:q} --shards {params.shards:q}"
+            " --parts {params.parts:q} --rejected {input.rejected:q}"
             " --output {output:q} 2> {log:q}"
         )
 
@@ -34,19 +36,19 @@ rule videos_manifest:
         parts=lambda wildcards: paths.video_parts(
             CONFIG, wildcards.dataset, wildcards.suite, shards_of(wildcards)
         ),
-        sources="manifests/{dataset}/sources.parquet",
+        sources=layout.pattern("sources"),
         recipes=lambda wildcards: planned(
             paths.video_recipes, CONFIG, wildcards.dataset, wildcards.suite
         ),
         lists=lists_of,
     output:
-        videos="manifests/{dataset}/{suite}/videos.parquet",
-        quarantine="manifests/{dataset}/{suite}/quarantine.parquet",
-        card="manifests/{dataset}/{suite}/README.md",
+        videos=layout.pattern("videos"),
+        quarantine=layout.pattern("quarantine"),
+        card=layout.pattern("card"),
     log:
-        "work/logs/{dataset}/{suite}/manifest.log",
+        layout.at("log", job="{dataset}/{suite}/manifest"),
     benchmark:
-        "work/benchmarks/{dataset}/{suite}/manifest.tsv"
+        layout.at("benchmark", job="{dataset}/{suite}/manifest")
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -55,6 +57,8 @@ rule videos_manifest:
         mem_mb=2000,
         runtime=30,
     params:
+        shards=layout.folder("shard_list"),
+        parts=layout.folder("video_recipes"),
         dataset=dataset_of,
         config_digest=lambda wildcards: recipe.config_digest(CONFIG, dataset_of(wildcards)),
         # Their numbers, not their list: a corrected caption alone does not make the manifest again.
@@ -64,7 +68,7 @@ rule videos_manifest:
     shell:
         command(
             "perturb rule merge-videos --dataset {params.dataset:q} --suite {wildcards.suite:q}"
-            " --shards work/{wildcards.dataset:q}/shards --parts work/{wildcards.dataset:q}/{wildcards.suite:q}"
+            " --shards {params.shards:q} --parts {params.parts:q}"
             " --recipes {input.recipes:q}"
             " --sources {input.sources:q} --quarantine {output.quarantine:q} --card {output.card:q}"
             " --captions {params.captions:q} --config-digest {params.config_digest:q} --output {output.videos:q} 2> {log:q}"
@@ -74,15 +78,15 @@ rule videos_manifest:
 # Mixed manifests: rows that point at the videos of the single scenarios.
 rule mixes:
     input:
-        videos="manifests/{dataset}/{suite}/videos.parquet",
-        sources="manifests/{dataset}/sources.parquet",
+        videos=layout.pattern("videos"),
+        sources=layout.pattern("sources"),
     output:
-        severities="manifests/{dataset}/{suite}/mixed_severity.parquet",
-        types="manifests/{dataset}/{suite}/mixed_types.parquet",
+        severities=layout.pattern("mixed_severity"),
+        types=layout.pattern("mixed_types"),
     log:
-        "work/logs/{dataset}/{suite}/mixes.log",
+        layout.at("log", job="{dataset}/{suite}/mixes"),
     benchmark:
-        "work/benchmarks/{dataset}/{suite}/mixes.tsv"
+        layout.at("benchmark", job="{dataset}/{suite}/mixes")
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -101,13 +105,13 @@ rule mixes:
 
 rule check_quarantine:
     input:
-        "manifests/{dataset}/{suite}/quarantine.parquet",
+        layout.pattern("quarantine"),
     output:
-        "work/{dataset}/{suite}/checked.txt",
+        layout.pattern("videos_checked"),
     log:
-        "work/logs/{dataset}/{suite}/check.log",
+        layout.at("log", job="{dataset}/{suite}/check"),
     benchmark:
-        "work/benchmarks/{dataset}/{suite}/check.tsv"
+        layout.at("benchmark", job="{dataset}/{suite}/check")
     localrule: True
     conda:
         "../../envs/perturb.yaml"

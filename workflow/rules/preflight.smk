@@ -18,16 +18,22 @@ def check_before():
 
     # In a module, rules may have other names, and other rules stand beside them.
     names = {proxy.rule: name for name, proxy in own_rules()}
-    jobs = [
-        (names[job.rule], job.wildcards_dict)
-        for job in workflow.dag.needrun_jobs()
-        if job.rule in names
-    ]
+    needed = [job for job in workflow.dag.needrun_jobs() if job.rule in names]
+    jobs = [(names[job.rule], job.wildcards_dict) for job in needed]
+    written = [path for job in needed for path in (*job.output, *job.log, job.benchmark) if path]
     uses_conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
     local = workflow.local_exec and not uses_conda
     wanted = preflight_jobs.of_jobs(jobs)
     # No job has begun, so nothing else looks where the process is.
     with chdir(CONFIG.at("")):
+        if not IN_STORE:
+            planned(
+                workplace.check_links,
+                [
+                    *(Path(path).relative_to(PREFIX) for path in written),
+                    *(folder / "clip" for folder in wanted.folders),
+                ],
+            )
         summary = planned(preflight.check, CONFIG, wanted, local, IN_STORE)
     for line in summary.text():
         say(shown.line(line))

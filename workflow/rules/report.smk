@@ -1,20 +1,20 @@
 # Contact sheets and pages of the corpora.
 rule preview:
     input:
-        videos="manifests/{dataset}/{suite}/videos.parquet",
+        videos=layout.pattern("videos"),
         packs=lambda wildcards: in_store(
             "shown_packs", CONFIG, wildcards.dataset, wildcards.suite, plan_of
         ),
     output:
         report(
-            "manifests/{dataset}/{suite}/preview.png",
+            layout.pattern("preview"),
             category="{suite}",
             labels={"dataset": "{dataset}", "picture": "contact sheet"},
         ),
     log:
-        "work/logs/{dataset}/{suite}/preview.log",
+        layout.at("log", job="{dataset}/{suite}/preview"),
     benchmark:
-        "work/benchmarks/{dataset}/{suite}/preview.tsv"
+        layout.at("benchmark", job="{dataset}/{suite}/preview")
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -30,21 +30,21 @@ rule preview:
 
 rule corpus_page:
     input:
-        videos="manifests/{dataset}/{suite}/videos.parquet",
-        quarantine="manifests/{dataset}/{suite}/quarantine.parquet",
+        videos=layout.pattern("videos"),
+        quarantine=layout.pattern("quarantine"),
         packs=lambda wildcards: in_store(
             "shown_packs", CONFIG, wildcards.dataset, wildcards.suite, plan_of
         ),
     output:
         report(
-            "manifests/{dataset}/{suite}/corpus.html",
+            layout.pattern("corpus_page"),
             category="{suite}",
             labels={"dataset": "{dataset}", "picture": "page of the corpus"},
         ),
     log:
-        "work/logs/{dataset}/{suite}/corpus_page.log",
+        layout.at("log", job="{dataset}/{suite}/corpus_page"),
     benchmark:
-        "work/benchmarks/{dataset}/{suite}/corpus_page.tsv"
+        layout.at("benchmark", job="{dataset}/{suite}/corpus_page")
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -60,18 +60,18 @@ rule corpus_page:
 
 rule main_object_preview:
     input:
-        analyses="manifests/{dataset}/main_object.parquet",
+        analyses=layout.at("analyses", dataset="{dataset}", analysis="main_object"),
         packs=lambda wildcards: in_store("shown_packs", CONFIG, wildcards.dataset, None, plan_of),
     output:
         report(
-            "manifests/{dataset}/main_object.png",
+            layout.pattern("main_objects_picture"),
             category="analyses",
             labels={"dataset": "{dataset}", "picture": "main objects"},
         ),
     log:
-        "work/logs/{dataset}/main_object_preview.log",
+        layout.at("log", job="{dataset}/main_object_preview"),
     benchmark:
-        "work/benchmarks/{dataset}/main_object_preview.tsv"
+        layout.at("benchmark", job="{dataset}/main_object_preview")
     localrule: True
     conda:
         "../../envs/perturb.yaml"

@@ -2,17 +2,17 @@
 # `stall_limit_s` is a resource, not a param, because it decides when a file is given up, and never changes a result.
 rule sources:
     input:
-        listed="work/{dataset}/shards/{shard}.jsonl",
+        listed=layout.pattern("shard_list"),
         packs=lambda wildcards: in_store(
             "original_packs", CONFIG, wildcards.dataset, [wildcards.shard]
         ),
     output:
         **PACK_OF_SOURCES,
-        part="work/{dataset}/sources/{shard}.parquet",
+        part=layout.pattern("source_part"),
     log:
-        "work/logs/{dataset}/sources/{shard}.log",
+        layout.at("log", job="{dataset}/sources/{shard}"),
     benchmark:
-        "work/benchmarks/{dataset}/sources/{shard}.tsv"
+        layout.at("benchmark", job="{dataset}/sources/{shard}")
     # Before videos: a damaged file is named early, and what does not need videos can begin.
     priority: 10
     conda:

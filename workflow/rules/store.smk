@@ -14,9 +14,9 @@ if IN_STORE:
     planned(store.prepare, WORKPLACE)
     shell.prefix(COMMAND_PATH + store.shell_prefix(WORKPLACE))
     # The second output of a job that makes clips.
-    PACK_OF_SOURCES = {"pack": "work/{dataset}/sources/{shard}.tar"}
-    PACK_OF_ANALYSES = {"pack": "work/{dataset}/analyses/{analysis}/{shard}.tar"}
-    PACK_OF_VIDEOS = {"pack": "work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tar"}
+    PACK_OF_SOURCES = {"pack": layout.pattern("source_pack")}
+    PACK_OF_ANALYSES = {"pack": layout.pattern("analysis_pack")}
+    PACK_OF_VIDEOS = {"pack": layout.pattern("video_pack")}
 
     def in_store(function, *arguments):
         return planned(getattr(store, function), *arguments)
@@ -40,9 +40,9 @@ if IN_STORE:
     # Planning writes lists where Snakemake was started; jobs need them in the store.
     rule lists:
         input:
-            local("work/{list}.jsonl"),
+            local(layout.WORK + "/{list}.jsonl"),
         output:
-            "work/{list}.jsonl",
+            layout.WORK + "/{list}.jsonl",
         wildcard_constraints:
             list="(?!.*/composed/).+",
         priority: 50
@@ -59,11 +59,11 @@ if IN_STORE:
     # The user's videos of a shard.
     rule clips:
         input:
-            local("work/{dataset}/shards/{shard}.jsonl"),
+            local(layout.pattern("shard_list")),
         output:
-            "work/{dataset}/shards/{shard}.tar",
+            layout.pattern("clip_pack"),
         log:
-            "work/logs/{dataset}/clips/{shard}.log",
+            layout.at("log", job="{dataset}/clips/{shard}"),
         priority: 50
         localrule: True
         conda:

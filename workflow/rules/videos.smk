@@ -5,11 +5,11 @@ rule videos:
         unpack(video_inputs_of),
     output:
         **PACK_OF_VIDEOS,
-        part="work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.parquet",
+        part=layout.pattern("video_part"),
     log:
-        "work/logs/{dataset}/{suite}/{perturbation}/{severity}/{shard}.log",
+        layout.at("log", job="{dataset}/{suite}/{perturbation}/{severity}/{shard}"),
     benchmark:
-        "work/benchmarks/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tsv"
+        layout.at("benchmark", job="{dataset}/{suite}/{perturbation}/{severity}/{shard}")
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -23,7 +23,7 @@ rule videos:
     params:
         recipe=lambda wildcards: recipe_of(wildcards).text,
         inputs=lambda wildcards, input: paths.options(dict(input.items())),
-        corpus="corpora/{dataset}/{suite}/{perturbation}/{severity}",
+        corpus=layout.pattern("clips"),
     message:
         "{wildcards.suite}/{wildcards.perturbation} severity {wildcards.severity} on {wildcards.dataset},"
         " shard {wildcards.shard}"

@@ -70,9 +70,22 @@ def riff_end(file: BinaryIO, size: int) -> int:
 
 
 def mp4_end(file: BinaryIO, size: int) -> int:
-    """The end of the last box of media."""
-    ends = [end for name, _, end in _boxes(file, 0, size) if name == b"mdat"]
-    return max(ends, default=0)
+    """The end of the last box of media. Raises `MediaError` for pictures, also animated: libav shows only the first."""
+    last = 0
+    for name, content, end in _boxes(file, 0, size):
+        if name == b"mdat":
+            last = max(last, end)
+        elif name == b"meta" and _is_of_pictures(file, content, end):
+            raise MediaError("not a video: a picture, or an animation of pictures (AVIF, HEIF)")
+    return last
+
+
+def _is_of_pictures(file: BinaryIO, content: int, end: int) -> bool:
+    """Whether a file's box `meta` has the handler of pictures (ISO/IEC 23008-12, section 6.2)."""
+    for handler, _ in _inner(file, content + 4, end, b"hdlr"):
+        file.seek(handler + 8)
+        return file.read(4) == b"pict"
+    return False
 
 
 def _boxes(file: BinaryIO, position: int, end: int) -> Iterator[tuple[bytes, int, int]]:

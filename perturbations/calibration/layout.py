@@ -1,0 +1,7 @@
+"""The paths of calibrations."""
+
+PLACES = {
+    "calibration_table": "manifests/{dataset}/calibration.json",
+    "calibration_page": "manifests/{dataset}/calibration.md",
+    "calibration_picture": "manifests/{dataset}/calibration.png",
+}

@@ -1,0 +1,10 @@
+"""The paths of packs, and of what planning hands to jobs on other machines."""
+
+PLACES = {
+    "clip_pack": "work/{dataset}/shards/{shard}.tar",
+    "source_pack": "work/{dataset}/sources/{shard}.tar",
+    "analysis_pack": "work/{dataset}/analyses/{analysis}/{shard}.tar",
+    "video_pack": "work/{dataset}/{suite}/{perturbation}/{severity}/{shard}.tar",
+    "plan": "work/{dataset}/plan.json",
+    "caption_plan": "work/{dataset}/captions.json",
+}
