@@ -32,38 +32,40 @@ Mix = Literal["mixed_severity", "mixed_types"]
 
 
 class Evaluation(Strict):
-    """Who is asked, and how it adapts."""
+    """The model, the queries and the adaptation methods."""
 
     model: Literal["clip4clip", "xpool"] = Field("clip4clip", description="how frames are pooled")
     pretrained: ModelName | None = Field(
         None,
-        description="a CLIP or BLIP model of transformers: its name or its folder; the default is the small encoder "
-        "that the workflow trains on the demo's own scenes",
+        description="a model of transformers (`perturb list backbones`): its name or its folder; the default is the "
+        "small encoder that the workflow trains on the demo's own scenes",
     )
     revision: str | None = Field(None, description="its commit")
     checkpoint: Path | None = Field(None, description="fine-tuned weights as X-Pool publishes them; xpool needs them")
     setting: Literal["qs", "qgs_cross", "qgs_zero_shot"] = Field(
         "qs",
         description="qs: the model knows the dataset, queries are perturbed; qgs_cross: it was trained on another "
-        "dataset; qgs_zero_shot: on none. In the last two unperturbed queries are asked too, and alone if no suite is",
+        "dataset; qgs_zero_shot: on none. The last two also evaluate clean queries; without suites, only those",
     )
     continual: bool = Field(
         False,
         description="true: a method keeps what it learned from one scenario of a job to the next, in their order; "
-        "false: it starts anew in each",
+        "false: it starts again in each",
     )
     directions: tuple[Literal["v2t", "t2v"], ...] = Field(
-        ("v2t", "t2v"), min_length=1, description="v2t: videos ask for captions; t2v: captions ask for videos"
+        ("v2t", "t2v"), min_length=1, description="v2t: videos are the queries; t2v: captions are"
     )
-    suites: tuple[str, ...] | None = Field(None, description="whose perturbations; the default is all of `suites`")
+    suites: tuple[str, ...] | None = Field(
+        None, description="the suites of perturbed queries; the default is all of `suites`"
+    )
     severities: tuple[AnySeverity, ...] = Field(
-        (5,), min_length=1, description="where a perturbation is not made at one of them: at the highest below it"
+        (5,), min_length=1, description="if a perturbation lacks a severity, the next lower one is used"
     )
-    mixes: tuple[Mix, ...] = Field((), description="mixed manifests to ask too, v2t")
+    mixes: tuple[Mix, ...] = Field((), description="mixed manifests to evaluate too, v2t")
     methods: tuple[MethodName, ...] = Field(
         methods.defaults(),
         min_length=1,
-        description=f"how it adapts, beside `{methods.baseline().name}`, which is always run",
+        description=f"the methods, beside `{methods.baseline().name}`, which is always run",
     )
     bank: str | None = Field(
         None, description=f"{', '.join(_NEED_BANK)}: the dataset whose captions (t2v) or videos (v2t) are its bank"
