@@ -445,10 +445,11 @@ TEXT = (
     ),
     _style(
         "reverse_neg",
-        "grammar:reverse_negation",
+        "negation:reverse_negation",
         "the statement negated, or its negation undone",
         "tagger inflector",
         random=False,
+        version=2,
     ),
     _style("tense", "grammar:tense", "a verb in another tense", "tagger inflector", share=0.1, version=2),
 )
