@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +17,7 @@ from perturbations.guides.registry import Facts
 from perturbations.manifest.kinds import CompleteSource, SourceRow, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import SAME_TIME_S, Clip, Frame, Timing, plain_rate
-from perturbations.media.footage import Span
+from perturbations.media.footage import Span, times_of
 from perturbations.plan.recipe import parse
 from perturbations.system import limits, storage
 from perturbations.system.records import Record, parse_record
@@ -185,16 +184,6 @@ class Cuts:
         if video_id not in self._sources:
             self._sources[video_id] = source_of(row)
         return cut_of(source, self._sources[video_id])
-
-
-def times_of(source: Source) -> list[float]:
-    """The time of each frame of the clip, in seconds from the beginning of its file."""
-    return _cached_times(source.clip, source.num_frames, source.sha256)
-
-
-@lru_cache(maxsize=4)
-def _cached_times(clip: Clip, num_frames: int, sha256: str) -> list[float]:
-    return decoding.frame_times(clip, num_frames)
 
 
 def even(clock: Timing) -> Timing:

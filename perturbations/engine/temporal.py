@@ -11,9 +11,10 @@ import cv2
 import numpy as np
 
 from perturbations.arrays import Image
-from perturbations.engine.source import Source, even, scratch_file, times_of
+from perturbations.engine.source import Source, even, scratch_file
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import SAME_TIME_S, Clip, Frame
+from perturbations.media.footage import times_of
 from perturbations.progress import Tick, ticking
 from perturbations.system import storage
 from perturbations.system.records import digest

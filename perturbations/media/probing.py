@@ -91,6 +91,14 @@ def _evenly_spaced(stream: av.video.stream.VideoStream, listed: list[int]) -> bo
     return bool((abs((times - times[0]) * step.denominator - due) <= step.denominator).all())
 
 
+def file_bitrate(path: Path) -> int:
+    """Bits per second of a whole file, sound included. Raises `MediaError` where its length is unknown."""
+    with opening.opened(path) as container:
+        if container.bit_rate <= 0:
+            raise MediaError("the file's bitrate is unknown: it does not say how long it is")
+        return container.bit_rate
+
+
 def video_bitrate(path: Path) -> float:
     """Bits per second of the video stream's packets. Raises `MediaError` when the file cannot be read."""
     with opening.opened(path) as container:
