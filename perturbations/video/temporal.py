@@ -193,7 +193,7 @@ def _newest(times: npt.NDArray[np.float64], period: float) -> Plan:
     """The newest frame at the last tick, of which there is one each `period` seconds from the first frame on."""
     if period <= _interval(times):
         return np.arange(len(times))
-    slack = 1e-6 * period  # times are rounded to a container's clock, or in doubles
+    slack = 0.1 * _interval(times)  # times are rounded to a container's clock, which may count milliseconds
     since = times - times[0]
     ticks = np.floor((since + slack) / period) * period
     plan: Plan = np.searchsorted(since, ticks + slack, side="right") - 1
