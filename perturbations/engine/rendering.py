@@ -347,7 +347,8 @@ def encode_stream(recipe: VideoRecipe, source: Source, path: Path, tick: Tick) -
         # Frames are counted instead of ticks: the container's time base must not influence the rate control.
         clock = even(clock)
         frames = (frame._replace(pts=frame.position) for frame in frames)
-    program.encode_with_ffmpeg(frames, path, clock, source.size, fed, arguments)
+    aspect = source.sample_aspect
+    program.encode_with_ffmpeg(frames, path, clock, source.size, fed, arguments, sample_aspect=aspect)
     if recipe.entry.damage is not None:
         size = source.num_frames, source.height, source.width
         realization = _realization(recipe, source.dataset, source.item_id, *size)

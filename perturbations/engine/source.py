@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -48,6 +49,7 @@ class Source:
 
     Attributes:
         dataset, item_id: a part of the key of what is drawn.
+        sample_aspect: the width of a pixel over its height, which no perturbation changes.
         facts: what the perturbed frames depend on besides the pixels.
         kept: the file of the clip's analysis, where there is one.
         cut: the clip's place in a video that is perturbed as a whole.
@@ -63,6 +65,7 @@ class Source:
     width: int
     height: int
     timing: Timing
+    sample_aspect: Fraction = Fraction(1)
     facts: Facts | None = None
     kept: Path | None = None
     cut: Cut | None = None
@@ -145,6 +148,7 @@ def source_of(row: CompleteSource | VideoRow) -> Source:
         width=info.width,
         height=info.height,
         timing=Timing(info.time_base, plain_rate(info.frame_rate)),
+        sample_aspect=info.sample_aspect,
         facts=facts,
         cut=cut,
         hashed_frames=frames_sha256,

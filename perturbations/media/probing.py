@@ -55,13 +55,16 @@ def probe(path: Path) -> VideoInfo:
 
 def _describe(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> VideoInfo:
     rotation = round(frame.rotation / 90) * 90 % 360
-    upright = (frame.height, frame.width) if pixels.orientation_of(frame).transposed else (frame.width, frame.height)
+    turned = pixels.orientation_of(frame).transposed
+    upright = (frame.height, frame.width) if turned else (frame.width, frame.height)
+    aspect = stream.sample_aspect_ratio or Fraction(1)
     return VideoInfo(
         codec=stream.codec_context.codec.canonical_name,  # the name is that of the decoder, such as libdav1d
         pix_fmt=frame.format.name,
         width=upright[0],
         height=upright[1],
         rotation=rotation,
+        sample_aspect=1 / aspect if turned else aspect,
         primaries=int(frame.color_primaries),
         transfer=int(frame.color_trc),
         frame_rate=stream.average_rate or stream.guessed_rate or Fraction(25),
