@@ -10,8 +10,6 @@ from tta_models import model_of, pooling_state, queries_and_gallery, random_text
 from perturbations import tta
 from perturbations.errors import ConfigError
 from perturbations.tta import losses
-from perturbations.tta.methods.dsl import dual_softmax
-from perturbations.tta.methods.qbnorm import querybank_normalized
 from perturbations.tta.methods.registry import method as method_of
 from perturbations.tta.methods.registry import methods
 from perturbations.tta.recording import Unadapted
@@ -42,9 +40,12 @@ def assert_same(before: Any, after: Any) -> None:
     assert before[1:] == after[1:]
 
 
-@pytest.mark.parametrize("method", EVERY)
 @pytest.mark.parametrize("direction", tta.DIRECTIONS)
-@pytest.mark.parametrize("pooling", ["clip4clip", "xpool"])
+@pytest.mark.parametrize(
+    ("pooling", "method"),
+    [("clip4clip", method) for method in EVERY]
+    + [("xpool", method) for method in EVERY if not method_of(method).needs_one_vector],
+)
 def test_any_batch_size_and_a_short_last_batch(pooling: str, direction: str, method: str) -> None:
     sizes = [1, 3, 16, 2]
     counts = tta.Counts()
@@ -135,7 +136,7 @@ def test_batches_build_on_each_other_and_scenarios_do_not(method: str) -> None:
 @pytest.mark.parametrize("method", EVERY)
 def test_repeats_bit_for_bit_whatever_the_seed(method: str) -> None:
     """No method draws anything."""
-    model = model_of("xpool")
+    model = model_of("clip4clip" if method_of(method).needs_one_vector else "xpool")
     runs = [run(model, method, "t2v", [5, 3], seed=seed) for seed in (42, 42, 7)]
     for other in runs[1:]:
         assert all(torch.equal(a, b) for a, b in zip(runs[0], other, strict=True))
@@ -160,7 +161,7 @@ def test_the_seed_is_for_models_that_draw() -> None:
 def test_methods_without_adaptation_share_the_features_of_one_pass(
     direction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    methods_without = [name for name in EVERY if name not in ADAPTING]
+    methods_without = [name for name in EVERY if name not in ADAPTING and not method_of(name).needs_one_vector]
     model, sizes = model_of("xpool"), [3, 2]
     alone = [torch.cat(run(model, method, direction, sizes)) for method in methods_without]
     encoded: list[int] = []
@@ -316,16 +317,20 @@ def test_inference_mode_and_no_grad_around_it_do_no_harm() -> None:
         ({"parameters": {"lr": float("nan")}}, "lr must .*, not nan"),
         ({"precision": "float8"}, "precision 'float8' is unknown"),
         ({"method": "qbnorm"}, "needs a bank"),
+        ({"method": "invgc", "bank": random_videos(2), "pooling": "xpool"}, "invgc needs one vector per video"),
         ({"bank": random_videos(2)}, "takes no bank"),
+        ({"gallery_bank": random_texts(2)}, "takes no gallery bank"),
     ],
 )
 def test_a_wrong_setting_is_said_at_once(changed: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"method": "tent", "direction": "v2t", **changed}
     with pytest.raises(ConfigError, match=message):
-        tta.adapt(model_of("clip4clip"), given.pop("method"), [], random_texts(3), **given)
+        model = model_of(given.pop("pooling", "clip4clip"))
+        tta.adapt(model, given.pop("method"), [], random_texts(3), **given)
 
 
 OTHER: dict[str, object] = {
+    "threshold": 0.0, "weight": 5.0,
     "lr": 0.0, "temperature": 1.0, "certain": 1.0, "rho": 5.0, "largest_entropy": 3.0, "alike": 1.0, "momentum": 0.0,
     "memory": 1, "share": 1.0, "t": 0.1, "filling": 1, "alpha": 1.0, "beta": 100.0, "m": 0.0, "k": 1,
 }  # fmt: skip
@@ -333,16 +338,17 @@ OTHER: dict[str, object] = {
 
 
 @pytest.mark.parametrize(
-    ("method", "name"), [(method, parameter.name) for method in EVERY for parameter in method_of(method).parameters]
+    ("method", "name"), [(method, parameter.name) for method in ADAPTING for parameter in method_of(method).parameters]
 )
 def test_every_parameter_counts(method: str, name: str) -> None:
     """Each one reaches the method: another value gives other similarities, and the default gives the same."""
     parameter = next(it for it in method_of(method).parameters if it.name == name)
-    others = {"lr": 1e-2} if method in ADAPTING else {}
+    others = {"lr": 1e-2} | ({"alike": 0.9} if name == "momentum" else {})  # all alike: no prediction would enter
+    direction = "v2t" if name == "intra" else "t2v"
     changed = not parameter.default if isinstance(parameter.default, bool) else OTHER[name]
 
     def last(given: dict[str, object]) -> Any:
-        return run(model_of("clip4clip"), method, "v2t", [8] * 4, parameters={**others, **given})[-1]
+        return run(model_of("clip4clip"), method, direction, [8] * 4, parameters={**others, **given})[-1]
 
     plain = last({})
     assert not torch.equal(plain, last({name: changed}))
@@ -376,40 +382,6 @@ def test_what_is_no_dual_encoder() -> None:
     state["more"] = torch.zeros(1)
     with pytest.raises(ConfigError, match="do not fit"):
         tta.xpool(tiny_clip(), state)
-
-
-# --- post-hoc baselines ----------------------------------------------------------------------------------------------
-
-
-def test_dsl_by_its_formula() -> None:
-    model = model_of("clip4clip")
-    plain = torch.cat(run(model, "none", "v2t", [4, 3]))
-    scores = torch.cat(run(model, "dsl", "v2t", [4, 3]))
-    naive = torch.empty_like(plain)
-    for column in range(plain.shape[1]):
-        total = sum(torch.exp(100 * plain[row, column]) for row in range(7))
-        for row in range(7):
-            naive[row, column] = plain[row, column] * torch.exp(100 * plain[row, column]) / total
-    assert torch.allclose(scores, naive, rtol=1e-4, atol=1e-7)
-    assert torch.equal(scores, dual_softmax(plain))
-
-
-def test_qbnorm_by_its_formula() -> None:
-    generator = torch.Generator().manual_seed(0)
-    similarities, bank = torch.rand(6, 5, generator=generator), torch.rand(4, 5, generator=generator)
-    bank[:, 2] = 0  # no query of the bank finds item 2
-    similarities[0, 2] = 2
-    normalized = querybank_normalized(similarities, bank)
-    hubs = {int(row.argmax()) for row in bank}
-    changed = 0
-    for row in range(6):
-        expected = similarities[row].clone()
-        if int(expected.argmax()) in hubs:
-            changed += 1
-            for item in range(5):
-                expected[item] = torch.exp(20 * expected[item]) / torch.exp(20 * bank[:, item]).sum()
-        assert torch.allclose(normalized[row], expected, rtol=1e-4)
-    assert 0 < changed < 6
 
 
 # --- other encoders, precision, timings ------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ def adapt(
     seed: int = 42,
     precision: str = "float32",
     bank: Gallery | Batch | Iterator[Batch] | None = None,
+    gallery_bank: Gallery | Batch | Iterator[Batch] | None = None,
     counts: Counts | None = None,
     timings: Timings | None = None,
     unadapted: Unadapted | None = None,
@@ -56,6 +57,7 @@ def adapt(
         precision: of the query encoder's matrix products: "float32", "bfloat16", or on an NVIDIA GPU "tf32".
         bank: for methods that need one: training captions (t2v) or training videos (v2t), as a batch or as the
             gallery's kind.
+        gallery_bank: for methods that take one: training videos (t2v) or training captions (v2t); None: the gallery.
         counts: counts the run's updates and skipped steps.
         timings: records milliseconds per query.
         unadapted: keeps the features of methods that do not change weights, for the next of them.
@@ -73,11 +75,13 @@ def adapt(
     _check(direction, steps)
     values = Values(declared.parameters, registry.validated(method, parameters or {}))
     lr = _rate(declared, direction, values)
-    _check_inputs(declared, direction, gallery, bank)
+    _check_inputs(declared, direction, gallery, bank, gallery_bank)
+    if declared.needs_one_vector and model.pooling is not None:
+        raise ConfigError(f"{declared.name} needs one vector per video, and X-Pool pools frames for each text")
     task_of = partial(Task, model, steps=steps, lr=lr, values=values, seed=seed, counts=counts or Counts())
     task_of = partial(task_of, precision=precision_of(precision, model.device), timings=timings or Timings())
     task_of = partial(task_of, unadapted=unadapted or Unadapted())
-    return _run(task_of, declared, model, batches, gallery, direction, bank)
+    return _run(task_of, declared, model, batches, gallery, direction, bank, gallery_bank)
 
 
 def _check(direction: Direction, steps: int) -> None:
@@ -98,10 +102,15 @@ def _rate(method: registry.Method, direction: Direction, values: Values) -> floa
     return own if given is None else float(given)
 
 
-def _check_inputs(method: registry.Method, direction: Direction, gallery: object, bank: object) -> None:
+def _check_inputs(
+    method: registry.Method, direction: Direction, gallery: object, bank: object, gallery_bank: object
+) -> None:
     """Raise `ConfigError` for a gallery of the other direction, or a bank that is missing or not used."""
-    if isinstance(gallery, Gallery) and gallery.direction != direction:
-        raise ConfigError(f"the gallery was encoded for {gallery.direction}, the direction is {direction}")
+    for what, items in (("gallery", gallery), ("gallery bank", gallery_bank)):
+        if isinstance(items, Gallery) and items.direction != direction:
+            raise ConfigError(f"the {what} was encoded for {items.direction}, the direction is {direction}")
+    if gallery_bank is not None and not method.takes_gallery_bank:
+        raise ConfigError(f"{method.name} takes no gallery bank")
     if method.needs_bank and bank is None:
         raise ConfigError(f"{method.name} needs a bank of training queries")
     if not method.needs_bank and bank is not None:
@@ -116,11 +125,16 @@ def _run(
     gallery: Gallery | Batch | Iterator[Batch],
     direction: Direction,
     bank: Gallery | Batch | Iterator[Batch] | None,
+    gallery_bank: Gallery | Batch | Iterator[Batch] | None,
 ) -> Generator[Tensor, None, None]:
     encoded = _encoded(model, gallery, direction)
     # The bank's items are queries: a gallery of the other direction.
     other: Direction = "t2v" if direction == "v2t" else "v2t"
-    task = task_of(encoded, bank=None if bank is None else _encoded(model, bank, other))
+    task = task_of(
+        encoded,
+        bank=None if bank is None else _encoded(model, bank, other),
+        gallery_bank=None if gallery_bank is None else _encoded(model, gallery_bank, direction),
+    )
     task.timings.start(model.device)
     stream = method.run(task, batches)
     while True:

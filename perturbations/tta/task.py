@@ -31,6 +31,8 @@ class Task:
 
     Attributes:
         values: the values of the method's parameters.
+        bank: training queries, for methods that need them.
+        gallery_bank: items of the gallery's kind; the gallery itself where none are given.
         parameters: the weights that adapt: weights and biases of the LayerNorms of the query's tower.
     """
 
@@ -45,6 +47,7 @@ class Task:
         seed: int,
         precision: Precision,
         bank: Gallery | None,
+        gallery_bank: Gallery | None,
         counts: Counts,
         timings: Timings,
         unadapted: Unadapted,
@@ -55,6 +58,7 @@ class Task:
         self.steps = steps
         self.values = values
         self.bank = bank
+        self.gallery_bank = gallery if gallery_bank is None else gallery_bank
         self.counts = counts
         self.timings = timings
         self._unadapted = unadapted

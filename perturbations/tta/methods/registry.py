@@ -76,6 +76,8 @@ class Method:
         rates: learning rates; None for a method that does not learn but keeps or re-ranks similarities.
         by_default: whether an evaluation runs it where config.yaml lists no methods.
         needs_bank: whether it needs a bank of training queries.
+        takes_gallery_bank: whether it may have a bank of gallery items, too; without one it takes the gallery itself.
+        needs_one_vector: whether each video must have a vector of its own, which X-Pool's pooling for each text denies.
         needs_all_queries: whether a query's scores depend on later queries, so that the method yields only after the
             last batch (transductive). Results of such a method and of an online one are not comparable.
         is_baseline: the model as it is, which every evaluation runs and others are compared with; exactly one method.
@@ -92,6 +94,8 @@ class Method:
     rates: Rates | None = None
     by_default: bool = True
     needs_bank: bool = False
+    takes_gallery_bank: bool = False
+    needs_one_vector: bool = False
     needs_all_queries: bool = False
     is_baseline: bool = False
     own: tuple[Parameter, ...] = ()
