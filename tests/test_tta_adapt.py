@@ -336,6 +336,9 @@ OTHER: dict[str, object] = {
 }  # fmt: skip
 """Values that are not the defaults, and that change the results of a few batches."""
 
+ENABLING: dict[str, dict[str, object]] = {"momentum": {"alike": 0.9}, "weight": {"threshold": 0.0}}
+"""Values of other parameters without which one has no effect on so few queries."""
+
 
 @pytest.mark.parametrize(
     ("method", "name"), [(method, parameter.name) for method in ADAPTING for parameter in method_of(method).parameters]
@@ -343,7 +346,7 @@ OTHER: dict[str, object] = {
 def test_every_parameter_counts(method: str, name: str) -> None:
     """Each one reaches the method: another value gives other similarities, and the default gives the same."""
     parameter = next(it for it in method_of(method).parameters if it.name == name)
-    others = {"lr": 1e-2} | ({"alike": 0.9} if name == "momentum" else {})  # all alike: no prediction would enter
+    others = {"lr": 1e-2, **ENABLING.get(name, {})}
     direction = "v2t" if name == "intra" else "t2v"
     changed = not parameter.default if isinstance(parameter.default, bool) else OTHER[name]
 
