@@ -14,14 +14,14 @@ import pytest
 from test_kernels import GUIDES, drawn, perturbed_size, scene
 from text_support import role
 
-from perturbations.base import storage
+from perturbations.base import bounds, storage
+from perturbations.base.bounds import Bound, Choice, Range, Several
 from perturbations.base.errors import ConfigError, MediaError, cut, short
 from perturbations.config import problems
 from perturbations.config import sections as config
 from perturbations.media import decoding, encoding, received
 from perturbations.media.clip import Clip, Frame, Timing
-from perturbations.suites import bounds, registry
-from perturbations.suites.bounds import Bound, Choice, Range, Several
+from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 
 ENTRIES = [form for entry in registry.perturbations() for form in entry.forms()]

@@ -5,8 +5,8 @@ On video, what is random is drawn once per clip.
 
 from __future__ import annotations
 
+from perturbations.base.bounds import SHARE, Choice
 from perturbations.suites import kernels
-from perturbations.suites.bounds import SHARE, Choice
 from perturbations.suites.registry import Form, Paper, Parameters, Perturbation, Suite, table
 from perturbations.text.scripts import Languages
 

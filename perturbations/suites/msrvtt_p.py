@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from perturbations.base.bounds import SHARE, Bound, Choice, Several, whole
 from perturbations.suites import kernels
-from perturbations.suites.bounds import SHARE, Bound, Choice, Several, whole
 from perturbations.suites.registry import Combined, Form, Paper, Perturbation, Suite, table
 from perturbations.suites.strengths import Value
 from perturbations.text.scripts import Languages

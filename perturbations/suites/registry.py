@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any, Literal
 
 from perturbations.base import shelf
+from perturbations.base.bounds import Bounds, Joint, problem_of
 from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
-from perturbations.suites.bounds import Bounds, Joint, problem_of
 from perturbations.suites.kernels import Kernel, Method
 from perturbations.suites.strengths import Path, Value, along, between
 from perturbations.text.scripts import Languages
@@ -348,9 +348,7 @@ class Suite:
 @cache
 def suites() -> dict[str, Suite]:
     """Every suite by its name: what the files of `perturbations.suites` declare as `SUITE`."""
-    return shelf.named(
-        "suite", shelf.things("perturbations.suites", "SUITE", Suite, ("bounds", "kernels", "strengths"))
-    )
+    return shelf.named("suite", shelf.things("perturbations.suites", "SUITE", Suite, ("kernels", "strengths")))
 
 
 def suite(name: str) -> Suite:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perturbations.suites.bounds import SHARE, Range, whole
+from perturbations.base.bounds import SHARE, Range, whole
 from perturbations.suites.kernels import Kernel
 from perturbations.suites.registry import Form, Paper, Parameters, Suite, table
 from perturbations.suites.strengths import Axis, geometric, whole_geometric
