@@ -84,7 +84,8 @@ def _index(suites: Sequence[Suite]) -> str:
         "- The variant *released* follows the authors' code, bugs included: it produced the published tables. *paper* "
         "follows the text. Pictures show the suite's first variant, which is the default. `variant` in `config.yaml` "
         "chooses.",
-        "- A parameter has one number per severity.",
+        "- A parameter has one number per severity. Levels are the values of colours, 0 to 255; a rounded level is "
+        "half a level brighter than a truncated one.",
         "- A kernel's *version* is part of every recipe. It is raised when its results change.",
         "- Where a model or another corpus is needed, pictures show the `offline` backend. [Reproduce a paper's "
         "table](../how-to/reproduce-a-table.md) describes the models of the papers.",
@@ -94,14 +95,6 @@ def _index(suites: Sequence[Suite]) -> str:
 
 def _of_kind(suite: Suite, kind: str) -> list[Perturbation]:
     return [entry for entry in suite.perturbations if entry.kind == kind]
-
-
-def _captions(suite: Suite) -> list[str]:
-    """One line per category of caption perturbations, which have their own page."""
-    return [
-        f"- *[captions]({_TEXT_PAGE}), {level}*: {', '.join(entry.name for entry in entries)}"
-        for level, entries in groupby(_of_kind(suite, "text"), key=lambda entry: entry.level)
-    ]
 
 
 def _page(suite: Suite) -> str:
@@ -124,15 +117,20 @@ def _page(suite: Suite) -> str:
         for entry in entries:
             lines += _section(entry, with_source=len(sources) > 1)
     if text:
+        levels = ", ".join(dict.fromkeys(entry.level for entry in text))
         lines += [
             "## Captions",
             "",
-            f"{len(text)} perturbations of captions, with examples [on their own page]({_TEXT_PAGE}).",
+            f"{len(text)} perturbations of captions, with examples [on their own page]({_TEXT_PAGE}): {levels}.",
             "",
-            *_captions(suite),
+            *(f"- {line}" for line in dict.fromkeys(_levels_of_paper(entry) for entry in text) if line),
             "",
         ]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _levels_of_paper(entry: Perturbation) -> str:
+    return f"*{entry.level}*: {entry.levels_of_paper}" if entry.levels_of_paper else ""
 
 
 _METHODS = {"pixel": "frames", "temporal": "order of frames", "codec": "stored stream"}
@@ -155,7 +153,7 @@ def _section(entry: Perturbation, *, with_source: bool) -> list[str]:
             if len(entry.forms()) > 1
         ),
         *([("Source", entry.source)] if with_source else []),
-        ("Kernel", f"`{function}` in [{path}](../../{path}), version {entry.version}"),
+        ("Kernel", f"[`{function}`](../../{path}), version {entry.version}"),
     ]
     return [
         f"### {entry.name}",

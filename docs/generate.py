@@ -223,6 +223,23 @@ def of_methods() -> str:
     return table(["method", "in config.yaml", "paper", "minimizes", "lr v2t / t2v", "gives", "needs"], rows)
 
 
+def of_method_parameters() -> str:
+    """A line per method that has parameters."""
+    lines = []
+    for name in methods.methods():
+        values = ", ".join(
+            f"{parameter.name} {_shown(parameter.default)}".rstrip() for parameter in methods.parameters(name)
+        )
+        lines += [f"- `{name}`: {values}"] if values else []
+    return "\n".join(lines) + "\n"
+
+
+def _shown(default: object) -> str:
+    if default is None:
+        return ""
+    return f"{default:.4g}" if isinstance(default, float) else json.dumps(default).strip('"')
+
+
 def of_backbones() -> str:
     """A line per architecture of dual encoders."""
     rows = []
@@ -345,7 +362,7 @@ def of_caption_categories() -> str:
 
 def of_caption_perturbations() -> str:
     """A line per perturbation of msrvtt_p's captions."""
-    head = ["perturbation", "category", "backend", "changed", "bleu4", "meteor"]
+    head = ["perturbation", "backend", "changed", "bleu4", "meteor"]
     return table(head, ([row[name] for name in head] for row in _caption_rows()))
 
 
@@ -356,6 +373,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "datasets": of_datasets,
     "commands": of_commands,
     "methods": of_methods,
+    "method parameters": of_method_parameters,
     "backbones": of_backbones,
     "models": of_models,
     "adapter keys": of_adapter_keys,

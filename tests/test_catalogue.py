@@ -35,9 +35,9 @@ def test_every_perturbation_is_on_its_suite_s_page_and_every_page_in_the_index()
     index = (FOLDER / "README.md").read_text("utf-8")
     for suite in registry.suites().values():
         assert f"]({suite.name}.md)" in index
-        page = (FOLDER / f"{suite.name}.md").read_text("utf-8")
         for entry in suite.perturbations:
-            assert re.search(rf"\b{entry.name}\b", page)
+            page = FOLDER / (f"{suite.name}.md" if entry.kind == "video" else "../catalogue_text.md")
+            assert f"\n### {entry.name}\n" in page.read_text("utf-8")
 
 
 @each_picture

@@ -90,6 +90,8 @@ def about(entry: registry.Perturbation) -> list[str]:
     makers = [f"{backend}: {name}" for backend, name in names.items()]
     same = len(set(names.values())) == 1
     lines = [f"- made for {entry.languages}; {next(iter(names.values())) if same else '; '.join(makers)}"]
+    if entry.levels_of_paper:
+        lines.append(f"- {entry.levels_of_paper}")
     if entry.not_comparable:
         lines.append(f"- **not comparable** with published results, offline: {entry.not_comparable}")
     if entry.gated:
