@@ -1,0 +1,1 @@
+"""The published tables: numbers of four papers as data, and what they were measured on."""
