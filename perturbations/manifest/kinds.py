@@ -287,8 +287,11 @@ MULTIMODAL = Kind(
     "multimodal", MultimodalRow, ("perturbation", "severity", "text_perturbation", "caption_id", "item_id")
 )
 ANALYSES = Kind("analyses", AnalysisRow, ("analysis", "item_id"))
-_SCENARIO_KEY = ("direction", "suite", "mix", "share", "perturbation", "severity", "model", "method", "seed")
-RESULTS = Kind("results", ResultRow, _SCENARIO_KEY)
+_SCENARIO_KEY = (
+    *("direction", "side", "suite", "mix", "share", "perturbation", "severity", "text_perturbation", "text_severity"),
+    *("model", "method", "seed"),
+)
+RESULTS = Kind("results", ResultRow, _SCENARIO_KEY, renamed={f"r{k}": f"recall_at_{k}" for k in (1, 5, 10, 50, 100)})
 RANKS = Kind("ranks", RankRow, (*_SCENARIO_KEY, "query_id"))
 QRELS = Kind("qrels", QrelRow, ("query_id", "corpus_id"))
 POOL = Kind("pool", PoolRow, ("row",))

@@ -6,17 +6,28 @@ from dataclasses import dataclass
 from typing import Literal
 
 
+Side = Literal["none", "query", "gallery", "both"]
+"""What is perturbed: nothing (clean results), the queries, the gallery, or both."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioColumns:
-    """Which queries were asked, of which model, by which method."""
+    """Which retrieval was run, of which model, by which method.
+
+    `perturbation` and `severity` are those of the one perturbed modality; of side "both" those of the videos, and
+    `text_perturbation` and `text_severity` those of the captions.
+    """
 
     dataset: str
     suite: str
     perturbation: str
     severity: int | None = None
+    text_perturbation: str | None = None
+    text_severity: int | None = None
     mix: str | None = None
     share: float | None = None
-    direction: Literal["v2t", "t2v"]
+    direction: Literal["v2t", "t2v", "composed"]
+    side: Side
     model: str
     model_key: str
     method: str
@@ -25,18 +36,26 @@ class ScenarioColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultRow(ScenarioColumns):
-    """One scenario, method and seed of an evaluation."""
+    """One scenario, method and seed of an evaluation.
 
+    `clean_recall_at_<k>` is the clean result of the same method and seed over the same queries: those that this
+    scenario has ranks of. `protocol` names the preset of `perturbations.protocols` that the configuration follows.
+    """
+
+    protocol: str | None = None
     level: str
     setting: str
     queries: int
     missing_queries: int
     gallery: int
-    r1: float
-    r5: float
-    r10: float
-    r50: float
-    r100: float
+    recall_at_1: float
+    recall_at_5: float
+    recall_at_10: float
+    recall_at_50: float
+    recall_at_100: float
+    clean_recall_at_1: float | None = None
+    clean_recall_at_5: float | None = None
+    clean_recall_at_10: float | None = None
     rsum: float
     median_rank: float
     mean_rank: float

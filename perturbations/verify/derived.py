@@ -336,8 +336,8 @@ def check_results(tree: Tree, manifest: Manifest[ResultRow], ranks: Manifest[Ran
             yield Finding(manifest.path, subject, "its ranks are missing")
             continue
         places = np.array([row.rank for row in members])
-        expected = {f"r{k}": 100 * float(np.mean(places <= k)) for k in _TOP}
-        expected["rsum"] = expected["r1"] + expected["r5"] + expected["r10"]
+        expected = {f"recall_at_{k}": 100 * float(np.mean(places <= k)) for k in _TOP}
+        expected["rsum"] = sum(expected[f"recall_at_{k}"] for k in _TOP[:3])
         expected |= {"median_rank": float(np.median(places)), "mean_rank": float(np.mean(places))}
         expected["queries"] = len(members)
         for name, wanted in expected.items():
