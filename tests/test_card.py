@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import clips
 import pytest
 
+from perturbations.engine.comparability import comparability, reasons
 from perturbations.manifest import sets
-from perturbations.manifest.kinds import COMPLETE, QUARANTINED, TextRow, VideoRow
+from perturbations.manifest.columns import columns_of
+from perturbations.manifest.kinds import COMPLETE, QUARANTINED, ResultRow, TextRow, VideoRow
 from perturbations.plan import captions, recipe
 from perturbations.report import card
-from perturbations.report.comparability import comparability
 from perturbations.suites import registry
 
 
@@ -131,3 +132,30 @@ def test_a_card_without_a_video_is_one() -> None:
     listed = sets.Listed(listed=2, listed_sha256="0", complete=0, quarantined=0, missing=2, scenarios=5)
     text = card.card(registry.suite("mlvp"), [], listed, {"dataset": "data"})
     assert "0 of 2 listed clips complete; 2 missing" in text
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({}, ""),
+        ({"dataset": "demo"}, "the dataset is demo, and the tables are of msrvtt"),
+        ({"queries": 998}, "998 queries, and the published split has 1000"),
+        ({"queries": 990, "missing_queries": 10}, "10 of 1,000 queries are missing"),
+        ({"backend": '{"retrieval": "demo_encoder"}'}, "the model is a small encoder that the workflow trained on "),
+        ({"backend": '{"corpus": "severities are calibrated"}'}, "severities are calibrated"),
+    ],
+)
+def test_a_result_names_why_it_does_not_compare(columns: dict[str, Any], reason: str) -> None:
+    @dataclass(frozen=True)
+    class Preset:
+        paper: str = "hat_vtr"
+        tables: tuple[str, ...] = ("1",)
+
+    plain = {
+        column.name: None if column.optional else column.words[0] if column.words else column.type()
+        for column in columns_of(ResultRow)
+    }
+    row = ResultRow(**{**plain, "dataset": "msrvtt", "queries": 1_000, "backend": "{}", **columns})
+    found = reasons(Preset(), row)
+    assert len(found) == bool(reason)
+    assert "".join(found).startswith(reason)

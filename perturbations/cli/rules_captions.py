@@ -112,12 +112,12 @@ def _texts(options: argparse.Namespace) -> int:
 def _merge_texts(options: argparse.Namespace) -> int:
     from perturbations.captions import corpus
     from perturbations.engine import merging
+    from perturbations.engine.comparability import comparability
     from perturbations.manifest import files, skipped
     from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS
     from perturbations.plan.listed import RejectedItem, read
     from perturbations.progress import logged
     from perturbations.report import text_catalogue
-    from perturbations.report.comparability import comparability
     from perturbations.system import storage
 
     rejected = read(options.rejected, RejectedItem) if options.rejected else []
@@ -136,10 +136,10 @@ def _merge_texts(options: argparse.Namespace) -> int:
 
 
 def _combine(options: argparse.Namespace) -> int:
+    from perturbations.engine.comparability import comparability
     from perturbations.manifest import files, sets, skipped
     from perturbations.manifest.kinds import MULTIMODAL, TEXTS, VIDEOS
     from perturbations.plan import mixes
-    from perturbations.report.comparability import comparability
     from perturbations.suites import registry
 
     videos = sets.read_part(options.videos, VIDEOS)

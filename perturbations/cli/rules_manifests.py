@@ -68,11 +68,11 @@ def _merge(options: argparse.Namespace) -> int:
 
 def _merge_videos(options: argparse.Namespace) -> int:
     from perturbations.engine import merging
+    from perturbations.engine.comparability import comparability
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS
     from perturbations.plan import listed
     from perturbations.report import card
-    from perturbations.report.comparability import comparability
     from perturbations.suites import registry
     from perturbations.system import storage
 
@@ -91,10 +91,10 @@ def _merge_videos(options: argparse.Namespace) -> int:
 
 
 def _mix(options: argparse.Namespace) -> int:
+    from perturbations.engine.comparability import comparability
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import MIXES, SOURCES, VIDEOS
     from perturbations.plan import mixes
-    from perturbations.report.comparability import comparability
 
     videos = sets.read_part(options.videos, VIDEOS)
     sources = sets.read_part(options.sources, SOURCES)

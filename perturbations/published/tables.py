@@ -6,12 +6,12 @@ Qiu et al. (`mm_robustness`) and EgoCVR (`egocvr`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 _FILE = Path(__file__).with_name("tables.parquet")
 
@@ -33,12 +33,12 @@ SPLITS: Final = MappingProxyType(
 )
 """The queries of each dataset's published split, by adapter. YouCook2-P prints 3,305; its own totals give 3,350."""
 
-RECALLS = frozenset({"r1", "r2", "r3", "r5", "r10", "rsum", "mean_recall", "mmi", "gamma_a", "gamma_r"})
-"""The metrics of retrieval among the cells'; others are of captions, hubness and cost."""
+_UNITS: Final = {"mmi": "%", "mean_recall": "%", "gamma_a": "", "gamma_r": "", "rsum": "sum of %"}
+"""The metrics of retrieval beside `recall_at_<k>`; others are of captions, hubness and cost."""
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedCell:
+class Published:
     """A number of a table.
 
     Attributes:
@@ -52,8 +52,8 @@ class PublishedCell:
         perturbation: the name of a perturbation or category, "clean", "all" (the table's mean), or "avg6".
         severity: a number (0: clean), "mean" (over severities), "mixed", or empty where it is not stated.
         model, setting, method: as the table names them; the methods are this package's where it has them.
-        metric: "r1" ... "r10" and "mmi" in percent, "rsum" a sum of percents, "gamma_*" ratios, ...
-        value: the number as printed.
+        metric: the name of this package's column where it has one: "recall_at_1", "hub_skewness", "gamma_r", ...
+        printed: the number as the table has it.
         note: how the cell was read, where it is not plain.
         contradiction: which other published number the cell contradicts; empty for most.
     """
@@ -71,44 +71,65 @@ class PublishedCell:
     setting: str
     method: str
     metric: str
-    value: str
+    printed: str
     note: str
     contradiction: str
 
     @property
-    def number(self) -> float:
-        """The value as a number."""
-        return float(self.value)
+    def value(self) -> float:
+        """The number; of recall and MMI in percent."""
+        return float(self.printed)
+
+    @property
+    def unit(self) -> str:
+        """Of the number: "%", "sum of %", or nothing."""
+        return "%" if self.metric.startswith("recall_at_") else _UNITS.get(self.metric, "")
+
+    @property
+    def is_retrieval(self) -> bool:
+        """Whether it is of retrieval, not of captions, hubness or cost."""
+        return self.metric in _UNITS or self.metric.startswith("recall_at_")
 
 
-_NAMES: Final = tuple(column.name for column in fields(PublishedCell))
+_NAMES: Final = tuple(column.name for column in fields(Published))
 
 
 @cache
-def _by_table() -> dict[tuple[str, str], tuple[PublishedCell, ...]]:
+def _by_table() -> dict[tuple[str, str], tuple[Published, ...]]:
     import pyarrow.parquet as pq
 
     columns = pq.read_table(_FILE, columns=list(_NAMES)).to_pydict()
-    groups: dict[tuple[str, str], list[PublishedCell]] = {}
+    groups: dict[tuple[str, str], list[Published]] = {}
     for values in zip(*(columns[name] for name in _NAMES), strict=True):
-        cell = PublishedCell(*values)
+        cell = Published(*values)
         groups.setdefault((cell.paper, cell.table), []).append(cell)
     return {key: tuple(members) for key, members in groups.items()}
 
 
-def cells(paper: str | None = None, tables: Iterable[str] | None = None) -> Iterator[PublishedCell]:
-    """The cells of a paper's tables, in printed order; default: of all tables, of all papers.
+class Tabled(Protocol):
+    """Names tables of a paper, as a preset of an evaluation does."""
 
-    Raises KeyError for a paper or table that there is not.
+    @property
+    def paper(self) -> str:
+        """The paper's key."""
+
+    @property
+    def tables(self) -> Sequence[str]:
+        """The numbers of its tables."""
+
+
+def values(protocol: Tabled) -> list[Published]:
+    """The published cells of a preset's tables, in printed order.
+
+    Raises KeyError for a table that there is not.
     """
-    held = _by_table()
-    names = None if tables is None else tuple(tables)
-    chosen = [key for key in held if paper in (None, key[0]) and (names is None or key[1] in names)]
-    known = {table for _, table in chosen}
-    if not chosen or (names is not None and not known.issuperset(names)):
-        raise KeyError(f"no published table {paper}, {', '.join(names or ())}")
-    for key in chosen:
-        yield from held[key]
+    return [cell for table in protocol.tables for cell in _by_table()[protocol.paper, table]]
+
+
+def cells() -> Iterator[Published]:
+    """Every cell of every table."""
+    for members in _by_table().values():
+        yield from members
 
 
 @cache
@@ -117,7 +138,7 @@ def papers_of(suite: str, dataset: str, modality: str) -> dict[str, tuple[str, .
     found: dict[str, dict[str, None]] = {}
     for cell in cells():
         same = (cell.suite, cell.dataset) == (suite, dataset) and modality in cell.modality.split("+")
-        if same and cell.metric in RECALLS:
+        if same and cell.is_retrieval:
             found.setdefault(cell.paper, {})[cell.table] = None
     return {paper: tuple(tables) for paper, tables in found.items()}
 
@@ -127,6 +148,6 @@ def datasets_of(suite: str, modality: str) -> tuple[str, ...]:
     names = (
         cell.dataset
         for cell in cells()
-        if cell.suite == suite and modality in cell.modality.split("+") and cell.metric in RECALLS
+        if cell.suite == suite and modality in cell.modality.split("+") and cell.is_retrieval
     )
     return tuple(dict.fromkeys(names))

@@ -1,12 +1,13 @@
-"""Whether results on a corpus compare with published ones: what is known of the corpus, asked in one place."""
+"""Whether results compare with published ones: what is known of a corpus and of a result, asked in one place."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 
 from perturbations.engine.guided import offline_roles
-from perturbations.manifest.kinds import COMPLETE, TextRow, VideoRow
+from perturbations.manifest.kinds import COMPLETE, ClipRow, ResultRow, TextRow, VideoRow
 from perturbations.models import registry as models
 from perturbations.plan import recipe
 from perturbations.published import tables
@@ -38,15 +39,44 @@ def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = (), *, 
     reasons = [
         *(reason for modality in modalities for reason in _unpublished(suite, modality, adapter)),
         *_split(videos, texts, adapter),
-        *_variant(rows),
-        *_storage(videos),
-        *_stand_ins(videos, texts),
-        *_parameters(videos, rows),
+        *differences(videos, texts),
     ]
     if reasons:
         return f"{NOT}: {'; '.join(dict.fromkeys(reasons))}"
     papers = [tables.PAPERS[name] for name in tables.papers_of(suite, adapter, modalities[0])]
     return f"comparable with published numbers of {' and '.join(papers)}, of the same model and weights"
+
+
+def differences(videos: Sequence[ClipRow], texts: Sequence[TextRow] = ()) -> list[str]:
+    """How perturbed rows differ from what the papers' authors made: variant, storage, stand-ins, parameters."""
+    rows: list[ClipRow | TextRow] = [*videos, *texts]
+    return [*_variant(rows), *_storage(videos), *_stand_ins(videos, texts), *_parameters(videos, rows)]
+
+
+def reasons(protocol: tables.Tabled, row: ResultRow) -> list[str]:
+    """Why a result does not compare with the tables of a preset; empty where nothing that is recorded speaks against.
+
+    It asks the dataset and its split, the queries that are missing, stand-ins for models, and what `differences` told
+    of the queries' corpus. Whether the weights are the paper's is not recorded: the reader knows.
+    """
+    cells = tables.values(protocol)
+    measured = list(dict.fromkeys(cell.dataset for cell in cells))
+    found = []
+    if row.dataset not in measured:
+        found.append(f"the dataset is {row.dataset}, and the tables are of {', '.join(measured)}")
+    else:
+        listed = row.queries + row.missing_queries
+        published = tables.SPLITS.get(row.dataset, (listed,))
+        if listed not in published:
+            found.append(f"{listed:,} queries, and the published split has {' or '.join(map(str, published))}")
+    if row.missing_queries:
+        found.append(f"{row.missing_queries:,} of {row.queries + row.missing_queries:,} queries are missing")
+    players: dict[str, str] = json.loads(row.backend)
+    if players.get("retrieval") == "demo_encoder":
+        found.append("the model is a small encoder that the workflow trained on drawn scenes")
+    if corpus := players.get("corpus"):
+        found.append(corpus)
+    return found
 
 
 def _unpublished(suite: str, modality: str, adapter: str) -> Iterator[str]:
@@ -67,21 +97,20 @@ def _split(videos: Sequence[VideoRow], texts: Sequence[TextRow], adapter: str) -
     if published is None:
         return
     printed = " or ".join(f"{number:,}" for number in published)
-    counts = (
-        ("clips", {row.item_id for row in videos}, {row.item_id for row in videos if row.status != COMPLETE}),
-        ("captions", {row.caption_id for row in texts}, set()),
-    )
-    for noun, listed, lacking in counts:
+    clips, captions = {row.item_id for row in videos}, {row.caption_id for row in texts}
+    for noun, listed in (("clips", clips), ("captions", captions)):
         if listed and len(listed) not in published:
             yield f"{len(listed):,} {noun}, and the published split of {adapter} has {printed}"
-        if lacking:
-            yield f"{len(lacking):,} of {len(listed):,} {noun} lack a perturbation"
+    if lacking := {row.item_id for row in videos if row.status != COMPLETE}:
+        yield f"{len(lacking):,} of {len(clips):,} clips lack a perturbation"
 
 
-def _variant(rows: Sequence[VideoRow | TextRow]) -> Iterator[str]:
+def _variant(rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
     """The perturbations that the rows' variant makes otherwise than the authors' code."""
     differing: dict[str, set[str]] = {}
     for suite, name, variant in {(row.suite, row.perturbation, row.variant) for row in rows}:
+        if variant is None:  # of a clean clip
+            continue
         entry = registry.get(f"{suite}/{name}")
         own, theirs = (entry.others.get(key, entry) for key in (variant, _TABLES_OF))
         if own is not theirs:
@@ -91,7 +120,7 @@ def _variant(rows: Sequence[VideoRow | TextRow]) -> Iterator[str]:
         yield f"the variant is {shown.name(variant)}; the authors' code makes these otherwise: {listed}"
 
 
-def _storage(videos: Sequence[VideoRow]) -> Iterator[str]:
+def _storage(videos: Sequence[ClipRow]) -> Iterator[str]:
     lossy = [row for row in videos if row.storage != _AS_STORED.get(row.suite) and _loss(row) < LEAST_DB]
     if lossy:
         tiers = ", ".join(sorted({row.storage for row in lossy}))
@@ -102,12 +131,12 @@ def _storage(videos: Sequence[VideoRow]) -> Iterator[str]:
         )
 
 
-def _loss(row: VideoRow) -> float:
+def _loss(row: ClipRow) -> float:
     """The PSNR of the stored against the intended frames; infinite where nothing is lost."""
     return math.inf if row.storage_psnr_db is None else row.storage_psnr_db
 
 
-def _stand_ins(videos: Sequence[VideoRow], texts: Sequence[TextRow]) -> Iterator[str]:
+def _stand_ins(videos: Sequence[ClipRow], texts: Sequence[TextRow]) -> Iterator[str]:
     pairs = {(row.perturbation, role) for row in videos for role in offline_roles(row.backend)}
     for text in {row.recipe for row in texts}:
         parsed = recipe.parse_text(text)
@@ -123,13 +152,13 @@ def _stand_ins(videos: Sequence[VideoRow], texts: Sequence[TextRow]) -> Iterator
     )
 
 
-def _parameters(videos: Sequence[VideoRow], rows: Sequence[VideoRow | TextRow]) -> Iterator[str]:
+def _parameters(videos: Sequence[ClipRow], rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
     if any(row.calibrated for row in videos):
         yield "severities are calibrated"
     scenarios = {
         (row.suite, row.perturbation, row.severity, row.variant, row.params): row
         for row in rows
-        if not (isinstance(row, VideoRow) and row.calibrated)
+        if row.variant is not None and not (isinstance(row, ClipRow) and row.calibrated)
     }
     own = {row.perturbation for row in scenarios.values() if not recipe.is_published(row)}
     if own:
