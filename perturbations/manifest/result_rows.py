@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-
 Side = Literal["none", "query", "gallery", "both"]
 """What is perturbed: nothing (clean results), the queries, the gallery, or both."""
 
