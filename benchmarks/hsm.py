@@ -19,14 +19,15 @@ from collections.abc import Callable
 import psutil
 import torch
 
-from perturbations.tta.hsm import ALPHA, BALANCE, BETA, HubnessMemory
+from perturbations.tta.hsm import HubnessMemory, Weighting
 
 BATCH, REPEATS = 16, 3
 
 
 def direct(history: deque[torch.Tensor], current: torch.Tensor) -> torch.Tensor:
     whole = torch.cat([*history, current])
-    weights = BALANCE * torch.softmax(ALPHA * whole, 0) + (1 - BALANCE) * torch.softmax(BETA * whole, 1)
+    by = Weighting()
+    weights = by.m * torch.softmax(by.alpha * whole, 0) + (1 - by.m) * torch.softmax(by.beta * whole, 1)
     return (whole * weights)[-len(current) :]
 
 

@@ -68,7 +68,10 @@ def test_the_model_is_the_caller_s_again(direction: str, method: str) -> None:
     batches, gallery = queries_and_gallery(direction, [4, 4])
     bank = queries_and_gallery(direction, [5])[0][0] if method_of(method).needs_bank else None
     seed_before = torch.random.get_rng_state()
-    running = tta.adapt(tta.clip4clip(clip), method, batches, gallery, direction=direction, bank=bank, lr=1e-2)
+    chosen = {"lr": 1e-2} if method in ADAPTING else {}
+    running = tta.adapt(
+        tta.clip4clip(clip), method, batches, gallery, direction=direction, bank=bank, parameters=chosen
+    )
     next(running)
     assert_same(before, snapshot(clip))
     running.close()
@@ -120,10 +123,12 @@ def test_only_layer_norms_of_the_query_tower_learn(
 @pytest.mark.parametrize("method", ADAPTING)
 def test_batches_build_on_each_other_and_scenarios_do_not(method: str) -> None:
     model = model_of("clip4clip")
-    alone = run(model, method, "v2t", [8], lr=1e-2)
-    first, second = run(model, method, "v2t", [8, 8], lr=1e-2)
+    alone = run(model, method, "v2t", [8], parameters={"lr": 1e-2})
+    first, second = run(model, method, "v2t", [8, 8], parameters={"lr": 1e-2})
     assert torch.equal(alone[0], first)  # the scenario before left nothing
-    fresh = next(tta.adapt(model, method, [random_videos(8, seed=1)], random_texts(20), direction="v2t", lr=1e-2))
+    fresh = next(
+        tta.adapt(model, method, [random_videos(8, seed=1)], random_texts(20), direction="v2t", parameters={"lr": 1e-2})
+    )
     assert not torch.allclose(second, fresh, atol=1e-4)
 
 
@@ -179,10 +184,13 @@ def test_methods_without_adaptation_share_the_features_of_one_pass(
 def test_two_scenarios_may_take_turns() -> None:
     model = model_of("clip4clip")
     batches, gallery = queries_and_gallery("v2t", [4, 4, 4])
-    runs = [tta.adapt(model, method, batches, gallery, direction="v2t", lr=1e-2) for method in ("tcr", "hatvtr")]
+    runs = [
+        tta.adapt(model, method, batches, gallery, direction="v2t", parameters={"lr": 1e-2})
+        for method in ("tcr", "hatvtr")
+    ]
     taking_turns = list(zip(*runs, strict=True))
     for index, method in enumerate(("tcr", "hatvtr")):
-        alone = list(tta.adapt(model, method, batches, gallery, direction="v2t", lr=1e-2))
+        alone = list(tta.adapt(model, method, batches, gallery, direction="v2t", parameters={"lr": 1e-2}))
         assert all(torch.equal(a[index], b) for a, b in zip(taking_turns, alone, strict=True))
 
 
@@ -300,9 +308,12 @@ def test_inference_mode_and_no_grad_around_it_do_no_harm() -> None:
         ({"method": "tend"}, "method 'tend' is unknown; allowed: none, tent"),
         ({"direction": "t2t"}, "direction 't2t' is unknown; allowed: v2t, t2v"),
         ({"steps": 0}, "steps is 0"),
-        ({"temperature": 0}, "temperature is 0"),
-        ({"lr": -1}, "lr is -1"),
-        ({"lr": float("nan")}, "lr is nan"),
+        (
+            {"parameters": {"temperature": 0, "rho": 1}},
+            "tent: temperature must be a number from .*; parameter .rho. is unk",
+        ),
+        ({"parameters": {"lr": -1}}, "lr must be a number from 0 to 1, not -1"),
+        ({"parameters": {"lr": float("nan")}}, "lr must .*, not nan"),
         ({"precision": "float8"}, "precision 'float8' is unknown"),
         ({"method": "qbnorm"}, "needs a bank"),
         ({"bank": random_videos(2)}, "takes no bank"),
@@ -312,6 +323,31 @@ def test_a_wrong_setting_is_said_at_once(changed: dict[str, Any], message: str) 
     given: dict[str, Any] = {"method": "tent", "direction": "v2t", **changed}
     with pytest.raises(ConfigError, match=message):
         tta.adapt(model_of("clip4clip"), given.pop("method"), [], random_texts(3), **given)
+
+
+OTHER: dict[str, object] = {
+    "lr": 0.0, "temperature": 1.0, "certain": 1.0, "rho": 5.0, "largest_entropy": 3.0, "alike": 1.0, "momentum": 0.0,
+    "memory": 1, "share": 1.0, "t": 0.1, "filling": 1, "alpha": 1.0, "beta": 100.0, "m": 0.0, "k": 1,
+}  # fmt: skip
+"""Values that are not the defaults, and that change the results of a few batches."""
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [(method, parameter.name) for method in EVERY for parameter in method_of(method).parameters]
+)
+def test_every_parameter_counts(method: str, name: str) -> None:
+    """Each one reaches the method: another value gives other similarities, and the default gives the same."""
+    parameter = next(it for it in method_of(method).parameters if it.name == name)
+    others = {"lr": 1e-2} if method in ADAPTING else {}
+    changed = not parameter.default if isinstance(parameter.default, bool) else OTHER[name]
+
+    def last(given: dict[str, object]) -> Any:
+        return run(model_of("clip4clip"), method, "v2t", [8] * 4, parameters={**others, **given})[-1]
+
+    plain = last({})
+    assert not torch.equal(plain, last({name: changed}))
+    if parameter.default is not None:
+        assert torch.equal(plain, last({name: parameter.default}))
 
 
 @pytest.mark.parametrize(
@@ -394,7 +430,7 @@ def blip() -> Any:
 @pytest.mark.parametrize("direction", tta.DIRECTIONS)
 def test_blip(direction: str, method: str) -> None:
     model = tta.clip4clip(blip())
-    results = run(model, method, direction, [3, 2], lr=1e-2)
+    results = run(model, method, direction, [3, 2], parameters={"lr": 1e-2} if method in ADAPTING else {})
     assert [tuple(result.shape) for result in results] == [(3, 20), (2, 20)]
     if method == "tent":
         assert not torch.allclose(results[1] * 0.02, run(model, "none", direction, [3, 2])[1], atol=1e-4)

@@ -231,13 +231,15 @@ def of_evaluations(config: configuration.Config, wanted: Wanted, surveyed: Mappi
         if not collection.volumes:
             _measure(config, name, collection, tier)
     cpu_s = evaluation_costs.TRAIN_S * wanted.trains + evaluation_costs.CHECK_S * wanted.checks_model
+    models = evaluation.models(config)
     for job in wanted.evaluations:
         clip = _mean(known[job.dataset])
         perturbed_s = evaluation_costs.read_s(config, tier, clip)
         seconds = _source_s(clip) if job.suite == evaluation.CLEAN else perturbed_s
         queries = len(known[job.dataset].clips) if job.direction == "v2t" else _captions_listed(job.dataset)
-        place: evaluation.Job = (job.direction, job.suite, job.level)
-        cpu_s += evaluation_costs.job_cpu_s(config, job.dataset, place, job.group, queries, seconds)
+        place: evaluation.Job = (job.direction, job.side, job.suite, job.level)
+        own = models[job.model_key]
+        cpu_s += evaluation_costs.job_cpu_s(own, job.dataset, place, job.group, queries, seconds)
     for name in wanted.galleries:
         clips = len(known[name].clips)
         cpu_s += evaluation_costs.gallery_cpu_s(config, clips, _source_s(_mean(known[name])))

@@ -10,35 +10,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import (
-    AfterValidator,
     Field,
     PrivateAttr,
     ValidationError,
-    WithJsonSchema,
     create_model,
     field_validator,
     model_validator,
 )
 from pydantic.config import JsonDict
 
-from perturbations.bounds import SEEDS
 from perturbations.datasets import registry as datasets
 from perturbations.datasets.registry import Dataset
-from perturbations.errors import ConfigError
 from perturbations.guides import registry as guides
-from perturbations.plan import command_line, left_empty, problems, pruning
+from perturbations.plan import command_line, evaluation_problems, left_empty, problems, pruning
 from perturbations.plan.composed_config import Composed
+from perturbations.plan.evaluation_config import Device as Device
+from perturbations.plan.evaluation_config import Evaluation as Evaluation
+from perturbations.plan.evaluation_config import Seed as Seed
 from perturbations.plan.places import COMMAND_LINE, NOWHERE, Places
 from perturbations.plan.problems import Problem
 from perturbations.plan.storage_config import FramesStorage as FramesStorage
 from perturbations.plan.storage_config import RecipeStorage as RecipeStorage
 from perturbations.plan.storage_config import Storage as Storage
 from perturbations.plan.storage_config import VideoStorage as VideoStorage
+from perturbations.protocols import registry as protocols
 from perturbations.suites import registry
 from perturbations.system import limits, settings
-from perturbations.system.readers import Reader
-from perturbations.system.settings import MOST_ITEMS, AnySeverity, ModelName, Strict, Whole, distinct
-from perturbations.tta.methods import registry as methods
+from perturbations.system.settings import MOST_ITEMS, AnySeverity, Strict, Whole, distinct
 
 if TYPE_CHECKING:
     AnyDataset = Dataset
@@ -49,9 +47,6 @@ Severity = Annotated[Whole, Field(ge=1, le=5)]
 _KeySeverity = Annotated[int, Field(ge=1, le=5)]
 _KeyAnySeverity = Annotated[int, Field(ge=1, le=7)]
 """As a key: in JSON, keys are texts."""
-
-Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
-Seed = Annotated[int, Field(strict=True, ge=SEEDS.low, le=SEEDS.high)]
 
 
 class CaptionBackend(Strict):
@@ -175,74 +170,6 @@ class Suite(Strict):
         return distinct(value)
 
 
-def _known_method(name: str) -> str:
-    try:
-        return methods.method(name).name
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
-
-
-MethodName = Annotated[
-    str, AfterValidator(_known_method), WithJsonSchema({"type": "string", "enum": list(methods.methods())})
-]
-_NEED_BANK = [name for name, method in methods.methods().items() if method.needs_bank]
-Mix = Literal["mixed_severity", "mixed_types"]
-
-
-class Evaluation(Strict):
-    """Who is asked, and how it adapts."""
-
-    model: Literal["clip4clip", "xpool"] = Field("clip4clip", description="how frames are pooled")
-    pretrained: ModelName | None = Field(
-        None,
-        description="a CLIP or BLIP model of transformers: its name or its folder; the default is the small encoder "
-        "that the workflow trains on the demo's own scenes",
-    )
-    revision: str | None = Field(None, description="its commit")
-    checkpoint: Path | None = Field(None, description="fine-tuned weights as X-Pool publishes them; xpool needs them")
-    setting: Literal["qs", "qgs_cross", "qgs_zero_shot"] = Field(
-        "qs",
-        description="qs: the model knows the dataset, queries are perturbed; qgs_cross: it was trained on another "
-        "dataset; qgs_zero_shot: on none. In the last two unperturbed queries are asked too, and alone if no suite is",
-    )
-    continual: bool = Field(
-        False,
-        description="true: a method keeps what it learned from one scenario of a job to the next, in their order; "
-        "false: it starts anew in each",
-    )
-    directions: tuple[Literal["v2t", "t2v"], ...] = Field(
-        ("v2t", "t2v"), min_length=1, description="v2t: videos ask for captions; t2v: captions ask for videos"
-    )
-    suites: tuple[str, ...] | None = Field(None, description="whose perturbations; the default is all of `suites`")
-    severities: tuple[AnySeverity, ...] = Field(
-        (5,), min_length=1, description="where a perturbation is not made at one of them: at the highest below it"
-    )
-    mixes: tuple[Mix, ...] = Field((), description="mixed manifests to ask too, v2t")
-    methods: tuple[MethodName, ...] = Field(
-        methods.defaults(),
-        min_length=1,
-        description=f"how it adapts, beside `{methods.baseline().name}`, which is always run",
-    )
-    bank: str | None = Field(
-        None, description=f"{', '.join(_NEED_BANK)}: the dataset whose captions (t2v) or videos (v2t) are its bank"
-    )
-    seeds: tuple[Seed, ...] = Field((42,), min_length=1, description="of the methods")
-    batch_size: Whole = Field(16, ge=1, le=65_536, description="queries at once")
-    num_frames: Whole = Field(12, ge=1, le=4096, description="uniformly sampled frames per clip")
-    steps: Whole = Field(3, ge=1, le=10_000, description="of the optimizer, per batch")
-    device: Device = Field("cpu", description="cpu, cuda, cuda:1, mps")
-    reader: Reader = Field("pyav", description="what decodes clips: pyav, decord; the frames are the same")
-    precision: Literal["float32", "tf32", "bfloat16"] = Field(
-        "float32", description="of the query encoder's matrix products; tf32 on an NVIDIA GPU alone"
-    )
-    jobs_per_gpu: Whole = Field(1, ge=1, le=100, description="jobs that share one GPU; it never changes a result")
-
-    @field_validator("directions", "suites", "severities", "mixes", "methods", "seeds")
-    @classmethod
-    def _once(cls, value: Any) -> Any:
-        return value if value is None else distinct(value)
-
-
 class Limits(Strict):
     """What one file may ask for before its item is refused. Limits change no result and cause no rerun."""
 
@@ -305,8 +232,8 @@ class Config(Strict):
     @model_validator(mode="before")
     @classmethod
     def _empty_is_default(cls, raw: object) -> object:
-        """What holds keys, and is named and left empty, has its defaults: YAML reads `mlvp:` as null."""
-        return left_empty.filled(raw)
+        """What holds keys, and is named and left empty, has its defaults; a protocol sets what is not written."""
+        return protocols.applied(left_empty.filled(raw))
 
     @field_validator("suites")
     @classmethod
@@ -318,6 +245,10 @@ class Config(Strict):
             else suite
             for name, suite in suites.items()
         }
+
+    def with_evaluation(self, section: Evaluation) -> Config:
+        """The same configuration with another section `evaluation`."""
+        return self.model_copy(update={"evaluation": section})
 
     def max_quarantine_of(self, dataset: str) -> int:
         """How many items of `dataset` may fail."""
@@ -372,7 +303,7 @@ def _of_meaning(config: Config) -> list[Problem]:
         *problems.of_suites(config.suites),
         *problems.of_datasets(config),
         *problems.of_backends(config),
-        *problems.of_evaluation(config),
+        *evaluation_problems.of_evaluation(config),
         *problems.of_composed(config),
     ]
 

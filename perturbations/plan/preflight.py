@@ -37,8 +37,10 @@ class CaptionJob(NamedTuple):
 class EvaluationJob(NamedTuple):
     """One job of the rule `evaluate`."""
 
+    model_key: str
     dataset: str
     direction: evaluation.Direction
+    side: evaluation.Side
     suite: str
     level: str
     group: str
@@ -104,10 +106,9 @@ def of_jobs(jobs: Iterable[tuple[str, Mapping[str, str]]]) -> Wanted:
             place = names["dataset"], names["suite"], names["perturbation"], int(names["severity"]), names["shard"]
             wanted.captions.add(CaptionJob(*place))
         elif rule == "evaluate":
-            direction: evaluation.Direction = "t2v" if names["direction"] == "t2v" else "v2t"
-            job = names["dataset"], direction, names["corpus"], names["level"], names["group"]
-            wanted.evaluations.add(EvaluationJob(*job))
-        elif rule == "gallery":
+            job = (names[part] for part in ("model", "dataset", "direction", "side", "corpus", "level", "group"))
+            wanted.evaluations.add(EvaluationJob(*job))  # type: ignore[arg-type]
+        elif rule == "gallery" and names["modality"] == "clips":
             wanted.galleries.add(names["dataset"])
         elif rule == "check_quarantine":
             wanted.checked.add(names["dataset"])
@@ -124,7 +125,7 @@ _CORPUS = re.compile(r"manifests/(?P<collection>[^/]+(?:/whole)?)/(?P<suite>[^/]
 _TEXTS = re.compile(r"manifests/(?P<dataset>[^/]+)/(?P<suite>[^/]+)/captions\.parquet")
 _CHECKED = re.compile(r"work/(?P<collection>[^/]+(?:/whole)?)/[^/]+/checked\.txt")
 _CHECKED_CAPTIONS = re.compile(r"work/(?P<dataset>[^/]+)/captions_checked\.txt")
-_RESULTS = re.compile(r"manifests/(?P<dataset>[^/]+)/(?P<kind>adaptation|evaluation)/[^/]+/results\.parquet")
+_RESULTS = re.compile(r"manifests/(?P<dataset>[^/]+)/(?P<kind>adaptation|evaluation)/(?P<model>[^/]+)/results\.parquet")
 _COMPOSED = re.compile(r"manifests/(?P<dataset>[^/]+)/composed/results\.parquet")
 _PART = re.compile(r"work/(.+?)/([a-z][a-z0-9_]*)/([A-Za-z0-9_]+)/([0-9]+)/(s[0-9a-f]+)\.parquet")
 
@@ -141,7 +142,8 @@ def of_files(config: configuration.Config, files: Iterable[str], plans: Plans, s
             parts.update(paths.video_parts(config, collection, match["suite"], plans(collection).shards))
         elif match := _RESULTS.fullmatch(file):
             wanted.evaluates = True
-            parts.update(_asked(config, match["dataset"], match["kind"], plans, shards, wanted))
+            if (own := evaluation.models(config).get(match["model"])) is not None:
+                parts.update(_asked(own, match["dataset"], match["kind"], plans, shards, wanted))
         elif match := _COMPOSED.fullmatch(file):
             wanted.evaluates = wanted.composes = True
             dataset = match["dataset"]
@@ -171,20 +173,24 @@ def _asked(
     config: configuration.Config, dataset: str, kind: str, plans: Plans, shards: CaptionShards, wanted: Wanted
 ) -> Iterator[str]:
     """The parts of perturbed clips and captions that an evaluation asks with, and all of a corpus that it mixes."""
-    folder = evaluation_paths.parts_folder(config, dataset)
+    key, folder = evaluation.model_key(config), evaluation_paths.parts_folder(config, dataset)
     for job in evaluation.jobs(config, dataset):
-        direction, suite, level = job
         for group in evaluation_paths.groups(kind):
             inputs = evaluation_paths.inputs(config, dataset, job, group, plans, shards)
             if not Path(f"{folder}/{'/'.join(job)}/{group}.parquet").exists():
-                wanted.evaluations.add(EvaluationJob(dataset, direction, suite, level, group))
-                galleries = ((dataset, inputs.get("gallery")), (config.evaluation.bank, inputs.get("bank_gallery")))
-                wanted.galleries |= {name for name, file in galleries if name and file and not Path(str(file)).exists()}
+                wanted.evaluations.add(EvaluationJob(key, dataset, *job, group))
+                encoded = [(dataset, file) for file in inputs["encoded"]]
+                encoded += [(config.evaluation.bank or "", str(inputs["bank"]))] if "bank" in inputs else []
+                missing = {
+                    name for name, file in encoded if file.endswith("/clips.safetensors") and not Path(file).exists()
+                }
+                wanted.galleries |= missing
                 wanted.checks_model |= not Path(evaluation_paths.checked(config)).exists()
                 wanted.trains |= config.evaluation.pretrained is None and not _has_encoder()
-            yield from inputs["parts"]
-            if direction == "v2t" and inputs["mixes"]:
-                yield from paths.video_parts(config, dataset, suite, plans(dataset).shards)
+            yield from inputs["clips"]
+            yield from inputs["texts"]
+            if inputs["mixes"]:
+                yield from paths.video_parts(config, dataset, job[2], plans(dataset).shards)
 
 
 def _has_encoder() -> bool:

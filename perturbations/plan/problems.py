@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from perturbations.plan import advice
 from perturbations.plan.places import NOWHERE, Key, Place, Places
 from perturbations.strengths import Value
 from perturbations.suites import registry
-from perturbations.tta.methods import registry as methods
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -68,7 +66,8 @@ def raise_all(problems: Iterable[Problem], what: str = "", places: Places = NOWH
         ) from None
 
 
-def _unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
+def unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
+    """The message about a name that is not among the known ones, with the nearest of them."""
     names = list(known)
     hint = "; `all` stands without brackets" if value == "all" else advice.did_you_mean(value, names)
     return f"{what} {short(value)}; known: {', '.join(names) or 'none'}{hint}"
@@ -160,7 +159,7 @@ def _of_suite(key: Key, wanted: Suite, entries: Sequence[registry.Perturbation],
 def _unknown_names(key: Key, wanted: str | Sequence[str], known: Iterable[str]) -> list[Problem]:
     names = [] if isinstance(wanted, str) else list(wanted)
     known = list(known)
-    return [Problem(key, _unknown(name, known), (str(index),)) for index, name in enumerate(names) if name not in known]
+    return [Problem(key, unknown(name, known), (str(index),)) for index, name in enumerate(names) if name not in known]
 
 
 def _of_parameters(
@@ -173,7 +172,7 @@ def _of_parameters(
     for name, by_severity in replaced.items():
         own = (*key, name)
         if name not in known:
-            problems.append(Problem(key, _unknown(name, known), (name,)))
+            problems.append(Problem(key, unknown(name, known), (name,)))
             continue
         if selected != "all" and name not in selected and known.keys() >= set(selected):
             text = f"not made: `perturbations` lists {cut(', '.join(selected)) or 'nothing'}; add it, or leave this out"
@@ -194,39 +193,14 @@ def _of_parameters(
     return problems
 
 
-def of_evaluation(config: Config) -> list[Problem]:
-    """What an evaluation asks for that is not configured, or not there."""
-    wanted = config.evaluation
-    problems = _not_configured("evaluation", {"suites": wanted.suites}, config.suites)
-    if wanted.bank is None:
-        problems += [
-            problem("evaluation.bank", f"the method `{name}` needs a bank: a dataset of training queries")
-            for name in wanted.methods
-            if methods.method(name).needs_bank
-        ]
-    if wanted.bank is not None and wanted.bank not in config.datasets:
-        problems.append(problem("evaluation.bank", _not_among(wanted.bank, "datasets", config.datasets)))
-    if wanted.precision == "tf32" and not wanted.device.startswith("cuda"):
-        text = f"tf32 needs an NVIDIA GPU, and `device` is {short(wanted.device)}"
-        problems.append(problem("evaluation.precision", text))
-    if wanted.model == "xpool" and wanted.checkpoint is None:
-        text = "`xpool` needs the weights of its pooling: a published X-Pool checkpoint"
-        problems.append(problem("evaluation.checkpoint", text))
-    if wanted.pretrained is None and (wanted.checkpoint is not None or wanted.revision is not None):
-        problems.append(problem("evaluation.pretrained", "weights are given, but not the model they are for"))
-    if wanted.checkpoint is not None and not os.path.isfile(wanted.checkpoint):
-        problems.append(problem("evaluation.checkpoint", f"no such file: {cut(str(wanted.checkpoint))}"))
-    return problems
-
-
 def of_composed(config: Config) -> list[Problem]:
     """What composed retrieval asks for that is not configured, or not there."""
     wanted = config.composed
     suites = {"suites": wanted.suites, "text_suites": wanted.text_suites}
-    problems = _not_configured("composed", suites, config.suites)
+    problems = not_configured("composed", suites, config.suites)
     for index, key in enumerate(wanted.both):
         suite, _, name = key.partition("/")
-        known = [entry.name for entry in registry.perturbations(suite, "text")] if _is_known(suite, config) else []
+        known = [entry.name for entry in registry.perturbations(suite, "text")] if is_known(suite, config) else []
         if name not in known:
             text = f"{short(key)} is no perturbation of captions of one of `suites`, as suite/name"
             text += advice.did_you_mean(key, (f"{suite}/{other}" for other in known))
@@ -234,23 +208,26 @@ def of_composed(config: Config) -> list[Problem]:
     return problems
 
 
-def _is_known(suite: str, config: Config) -> bool:
+def is_known(suite: str, config: Config) -> bool:
+    """Whether a suite is configured, and there."""
     return suite in config.suites and suite in registry.suites()
 
 
-def _not_configured(
+def not_configured(
     section: str, suites: Mapping[str, Sequence[str] | None], configured: Iterable[str]
 ) -> list[Problem]:
+    """A problem for each named suite of a section that `suites` does not have."""
     known = list(configured)
     return [
-        Problem((section, key), _not_among(name, "suites", known), (str(index),))
+        Problem((section, key), not_among(name, "suites", known), (str(index),))
         for key, names in suites.items()
         for index, name in enumerate(names or ())
         if name not in known
     ]
 
 
-def _not_among(name: str, what: str, known: Iterable[str]) -> str:
+def not_among(name: str, what: str, known: Iterable[str]) -> str:
+    """The message about a name that a section does not have."""
     names = list(known)
     return f"{short(name)} is not among `{what}`: {', '.join(names)}{advice.did_you_mean(name, names)}"
 
@@ -260,7 +237,7 @@ def of_backends(config: Config) -> list[Problem]:
     problems = []
     for name, dataset in config.datasets.items():
         if dataset.donors is not None and dataset.donors not in config.datasets:
-            text = _unknown(dataset.donors, config.datasets, "unknown dataset")
+            text = unknown(dataset.donors, config.datasets, "unknown dataset")
             problems.append(Problem(("datasets", name, "donors"), text))
     for suite, wanted in config.suites.items():
         if suite not in registry.suites() or wanted.variant not in registry.suite(suite).variants:

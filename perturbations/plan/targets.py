@@ -23,6 +23,7 @@ from perturbations.plan import (
 )
 from perturbations.plan import config as configuration
 from perturbations.plan.paths import CaptionShards, Plans
+from perturbations.protocols import registry as protocols
 from perturbations.suites import registry
 from perturbations.text import scripts
 
@@ -293,12 +294,31 @@ def composed_of_adapter(config: configuration.Config, adapter: str, plans: Plans
 
 
 def results(config: configuration.Config, dataset: str, kind: str, plans: Plans) -> Work:
-    """The results of one dataset, without (`evaluation`) or with (`adaptation`) adapting."""
+    """The results of every model on a dataset, without (`evaluation`) or with (`adaptation`) adapting.
+
+    Raises `ConfigError` where a dataset other than the demo's lacks what the configured protocol needs.
+    """
     plans(dataset)
-    scenarios = len(evaluation.scenarios(config, dataset))
+    models = evaluation.models(config)
+    protocol = config.evaluation.protocol
+    if protocol is not None and config.datasets[dataset].adapter != "demo":
+        lacking = [
+            line
+            for own in models.values()
+            for line in protocols.lacking(protocol, own.evaluation.model_dump(mode="json"))
+        ]
+        if lacking:
+            raise ConfigError(
+                "\n".join(dict.fromkeys(config.places.before("evaluation.protocol", line) for line in lacking))
+            )
+    scenarios = Counter(scenario.side for scenario in evaluation.scenarios(config, dataset))
     methods = sum(len(evaluation.methods(config, group)) for group in evaluation_paths.groups(kind))
-    runs = scenarios * methods * len(config.evaluation.seeds)
-    sizes = [f"{kind} on {dataset}: {scenarios} scenarios x {methods} methods = {runs:,} runs"]
+    runs = scenarios.total() * methods * len(config.evaluation.seeds) * len(models)
+    sides = ", ".join(f"{count} {'clean' if side == 'none' else side}" for side, count in scenarios.items())
+    several = f" x {len(models)} models" if len(models) > 1 else ""
+    sizes = [
+        f"{kind} on {dataset}: {scenarios.total()} scenarios ({sides}) x {methods} methods{several} = {runs:,} runs"
+    ]
     sizes += [line for suite in evaluation.caption_suites(config) for line in skipped_lines(config, suite, dataset)]
-    folder = evaluation_paths.results_folder(config, dataset, kind)
-    return Work([f"{folder}/{name}.parquet" for name in ("results", "ranks")], tuple(sizes))
+    folders = [evaluation_paths.results_folder(own, dataset, kind) for own in models.values()]
+    return Work([f"{folder}/{name}.parquet" for folder in folders for name in ("results", "ranks")], tuple(sizes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
 
@@ -15,6 +15,7 @@ from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery, encode_gallery
 from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.methods import registry
+from perturbations.tta.parameters import Values
 from perturbations.tta.precision import precision_of
 from perturbations.tta.recording import Counts, Timings, Unadapted
 from perturbations.tta.task import Task
@@ -28,8 +29,7 @@ def adapt(
     *,
     direction: Direction,
     steps: int = 3,
-    lr: float | None = None,
-    temperature: float = 0.02,
+    parameters: Mapping[str, object] | None = None,
     seed: int = 42,
     precision: str = "float32",
     bank: Gallery | Batch | Iterator[Batch] | None = None,
@@ -50,8 +50,8 @@ def adapt(
             `encode_gallery` returned.
         direction: "v2t" (videos are queries) or "t2v".
         steps: of the optimizer, per batch.
-        lr: AdamW's learning rate; None takes the method's own.
-        temperature: tau, the divisor of similarities in softmax.
+        parameters: of the method, by name, such as {"lr": 1e-4}; the others have their published values. Each method's
+            file declares its own.
         seed: of torch's generator during a batch. No method draws random numbers; a model may.
         precision: of the query encoder's matrix products: "float32", "bfloat16", or on an NVIDIA GPU "tf32".
         bank: for methods that need one: training captions (t2v) or training videos (v2t), as a batch or as the
@@ -70,35 +70,32 @@ def adapt(
         ValueError: an input has another shape.
     """
     declared = registry.method(method)
-    _check(direction, steps, temperature)
-    lr = _rate(declared, direction, lr)
+    _check(direction, steps)
+    values = Values(declared.parameters, registry.validated(method, parameters or {}))
+    lr = _rate(declared, direction, values)
     _check_inputs(declared, direction, gallery, bank)
-    task_of = partial(Task, model, steps=steps, lr=lr, temperature=temperature, seed=seed, counts=counts or Counts())
+    task_of = partial(Task, model, steps=steps, lr=lr, values=values, seed=seed, counts=counts or Counts())
     task_of = partial(task_of, precision=precision_of(precision, model.device), timings=timings or Timings())
     task_of = partial(task_of, unadapted=unadapted or Unadapted())
     return _run(task_of, declared, model, batches, gallery, direction, bank)
 
 
-def _check(direction: Direction, steps: int, temperature: float) -> None:
+def _check(direction: Direction, steps: int) -> None:
     """Raise `ConfigError` for a setting that is not allowed."""
     if direction not in inputs.DIRECTIONS:
         raise ConfigError(f"direction {direction!r} is unknown; allowed: {', '.join(inputs.DIRECTIONS)}")
     if steps < 1:
         baseline = registry.baseline().name
         raise ConfigError(f"steps is {steps}; 1 at least (the method {baseline} does not adapt)")
-    if not temperature > 0:
-        raise ConfigError(f"temperature is {temperature}; it must be above 0")
 
 
-def _rate(method: registry.Method, direction: Direction, lr: float | None) -> float:
-    """The learning rate: `lr`, or the method's own. Raises `ConfigError` for a rate that is not allowed."""
-    if lr is None:
-        if method.rates is None:
-            return 0.0
-        return method.rates.v2t if direction == "v2t" else method.rates.t2v
-    if not 0 <= lr < float("inf"):
-        raise ConfigError(f"lr is {lr}; it must be a number from 0")
-    return lr
+def _rate(method: registry.Method, direction: Direction, values: Values) -> float:
+    """The learning rate: the parameter `lr`, or the method's own."""
+    if method.rates is None:
+        return 0.0
+    own = method.rates.v2t if direction == "v2t" else method.rates.t2v
+    given = values.given("lr")
+    return own if given is None else float(given)
 
 
 def _check_inputs(method: registry.Method, direction: Direction, gallery: object, bank: object) -> None:

@@ -28,6 +28,9 @@ wildcard_constraints:
     shard="s[0-9a-f]+",
     analysis="|".join(paths.ANALYSES),
     direction="v2t|t2v",
+    side="none|query|gallery|both",
+    modality="|".join(evaluation.MODALITIES),
+    model="|".join(evaluation.models(CONFIG)),
     level="[a-z0-9_]+",
     group="|".join(evaluation.GROUPS),
     kind="|".join(evaluation_paths.KINDS),
@@ -143,9 +146,13 @@ def scenario_recipe(collection, suite, perturbation, severity):
     return planned(recipe.from_config, CONFIG, collection, suite, perturbation, int(severity))
 
 
+# The configuration of the first model alone, with which composed retrieval is made.
+FIRST_MODEL = next(iter(evaluation.models(CONFIG).values()))
+
+
 @cache
-def model_files_sha256():
-    return planned(model_files.sha256, CONFIG)
+def model_files_sha256(model):
+    return planned(model_files.sha256, evaluation.models(CONFIG)[model])
 
 
 # The name that each target has here -> its own name. In a module that is used `as perturbed_*` they differ.
@@ -214,7 +221,7 @@ def recipe_of(wildcards):
 
 
 def job_of(wildcards):
-    return wildcards.direction, wildcards.corpus, wildcards.level
+    return wildcards.direction, wildcards.side, wildcards.corpus, wildcards.level
 
 
 def composed_job_of(wildcards):

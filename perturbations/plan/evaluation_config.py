@@ -1,0 +1,183 @@
+"""The section `evaluation` of `config.yaml`: which retrieval is run, of which models, and how they adapt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, field_validator
+
+from perturbations.bounds import SEEDS
+from perturbations.errors import ConfigError
+from perturbations.protocols import registry as protocols
+from perturbations.system.readers import Reader
+from perturbations.system.settings import AnySeverity, ModelName, Strict, Whole, distinct
+from perturbations.tta.methods import registry as methods
+
+Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
+Seed = Annotated[int, Field(strict=True, ge=SEEDS.low, le=SEEDS.high)]
+Side = Literal["query", "gallery", "both"]
+Mix = Literal["mixed_severity", "mixed_types"]
+Pooling = Literal["clip4clip", "xpool"]
+Setting = Literal["qs", "qgs_cross", "qgs_zero_shot"]
+Precision = Literal["float32", "tf32", "bfloat16"]
+
+
+def _known_method(name: str) -> str:
+    try:
+        return methods.method(name).name
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
+def _known_protocol(name: str) -> str:
+    try:
+        return protocols.protocol(name).name
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
+MethodName = Annotated[
+    str, AfterValidator(_known_method), WithJsonSchema({"type": "string", "enum": list(methods.methods())})
+]
+ProtocolName = Annotated[
+    str, AfterValidator(_known_protocol), WithJsonSchema({"type": "string", "enum": list(protocols.protocols())})
+]
+_NEED_BANK = [name for name, method in methods.methods().items() if method.needs_bank]
+
+
+Severities = Annotated[tuple[AnySeverity, ...], Field(min_length=1)]
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _form_of(value: Any) -> str:
+    return _PER_CATEGORY if isinstance(value, dict) else _LIST
+
+
+_LIST, _PER_CATEGORY = "tuple[severities]", "tuple[categories]"
+"""Tags that messages leave out, as they do pydantic's own of tuples."""
+
+_OfCategory = Annotated[
+    Severities,
+    BeforeValidator(_as_list),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}, "minItems": 1}]}),
+]
+_AnySeverities = Annotated[
+    Annotated[Severities, Tag(_LIST)] | Annotated[dict[str, _OfCategory], Tag(_PER_CATEGORY)],
+    Discriminator(_form_of),
+]
+
+OTHERS = (5,)
+"""The severities of categories that `severities` does not name."""
+
+
+class EvaluatedModel(Strict):
+    """One of several models; what it leaves out is as in the section around it."""
+
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64, description="its name in tables and in paths"
+    )
+    backbone: ModelName | None = Field(
+        None, description="a model of transformers: its name or its folder; the default is the demo's small encoder"
+    )
+    revision: str | None = Field(None, description="its commit")
+    checkpoint: Path | None = Field(None, description="fine-tuned weights; xpool needs them")
+    pooling: Pooling = Field("clip4clip", description="how frames are pooled")
+    setting: Setting | None = Field(None, description="what it was trained on, as `evaluation.setting`")
+    device: Device | None = Field(None, description="cpu, cuda, cuda:1, mps")
+    precision: Precision | None = Field(None, description="of the query encoder's matrix products")
+    num_frames: Annotated[Whole, Field(ge=1, le=4096)] | None = Field(None, description="frames per clip")
+
+
+class Evaluation(Strict):
+    """Which retrieval is run, of which models, and how they adapt."""
+
+    protocol: ProtocolName | None = Field(
+        None,
+        description="a published protocol (`perturb list protocols`), which sets the keys of this section and of "
+        "`suites`; keys that are written beside it replace its own, and the page says which",
+    )
+    models: tuple[EvaluatedModel, ...] = Field(
+        (), description="several models in one run; without it the one of `model`, `pretrained` and `checkpoint`"
+    )
+    model: Pooling = Field("clip4clip", description="how frames are pooled")
+    pretrained: ModelName | None = Field(
+        None,
+        description="a CLIP or BLIP model of transformers: its name or its folder; the default is the small encoder "
+        "that the workflow trains on the demo's own scenes",
+    )
+    revision: str | None = Field(None, description="its commit")
+    checkpoint: Path | None = Field(None, description="fine-tuned weights as X-Pool publishes them; xpool needs them")
+    setting: Setting = Field(
+        "qs",
+        description="qs: the model knows the dataset, queries are perturbed; qgs_cross: it was trained on another "
+        "dataset; qgs_zero_shot: on none. In the last two unperturbed queries are run too, and alone if no suite is",
+    )
+    continual: bool = Field(
+        False,
+        description="true: a method keeps what it learned from one scenario of a job to the next, in their order; "
+        "false: it starts again in each",
+    )
+    directions: tuple[Literal["v2t", "t2v"], ...] = Field(
+        ("v2t", "t2v"), min_length=1, description="v2t: videos ask for captions; t2v: captions ask for videos"
+    )
+    sides: tuple[Side, ...] = Field(
+        ("query",),
+        min_length=1,
+        description="what is perturbed: query; gallery, all of it at one perturbation and severity; both: the "
+        "combinations that a suite declares (msrvtt_p)",
+    )
+    suites: tuple[str, ...] | None = Field(None, description="whose perturbations; the default is all of `suites`")
+    severities: _AnySeverities = Field(
+        OTHERS,
+        description="a list, or per category: {character: 7, word: 2, sentence: 1}, 5 for those that are not named. "
+        "Where a perturbation is not made at one of them: at the highest below it",
+    )
+    mixes: tuple[Mix, ...] = Field((), description="mixed manifests of videos to run too")
+    methods: tuple[MethodName, ...] = Field(
+        methods.defaults(),
+        min_length=1,
+        description=f"how it adapts, beside `{methods.baseline().name}`, which is always run",
+    )
+    bank: str | None = Field(
+        None, description=f"{', '.join(_NEED_BANK)}: the dataset whose captions (t2v) or videos (v2t) are its bank"
+    )
+    seeds: tuple[Seed, ...] = Field((42,), min_length=1, description="of the methods")
+    batch_size: Whole = Field(16, ge=1, le=65_536, description="queries at once")
+    num_frames: Whole = Field(12, ge=1, le=4096, description="uniformly sampled frames per clip")
+    steps: Whole = Field(3, ge=1, le=10_000, description="of the optimizer, per batch")
+    device: Device = Field("cpu", description="cpu, cuda, cuda:1, mps")
+    reader: Reader = Field("pyav", description="what decodes clips: pyav, decord; the frames are the same")
+    precision: Precision = Field(
+        "float32", description="of the query encoder's matrix products; tf32 on an NVIDIA GPU alone"
+    )
+    jobs_per_gpu: Whole = Field(1, ge=1, le=100, description="jobs that share one GPU; it never changes a result")
+
+    @field_validator("directions", "sides", "suites", "severities", "mixes", "methods", "seeds")
+    @classmethod
+    def _once(cls, value: Any) -> Any:
+        return value if value is None else distinct(value)
+
+    def severities_of(self, category: str) -> tuple[int, ...]:
+        """The severities of a category's perturbations."""
+        if isinstance(self.severities, dict):
+            return self.severities.get(category, OTHERS)
+        return self.severities
+
+    def of_model(self, entry: EvaluatedModel) -> Evaluation:
+        """This section with one model of the list as its only one; `models` keeps that entry, for its name."""
+        own = {name: value for name, value in entry if value is not None and name in _SHARED}
+        weights = {"pretrained": entry.backbone, "revision": entry.revision, "checkpoint": entry.checkpoint}
+        return self.model_copy(update={**weights, "model": entry.pooling, **own, "models": (entry,)})
+
+    def each_model(self) -> list[tuple[str, Evaluation]]:
+        """The section with each model alone, after where its keys stand: "evaluation." or "evaluation.models.0."."""
+        alone = [(f"evaluation.models.{place}.", self.of_model(entry)) for place, entry in enumerate(self.models)]
+        return alone or [("evaluation.", self)]
+
+
+_SHARED = ("setting", "device", "precision", "num_frames")
+"""Keys of a model that it takes from the section where it leaves them out."""
