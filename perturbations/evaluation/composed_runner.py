@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perturbations.composed.manifests import names_of, restricted
 from perturbations.composed.records import Split
@@ -15,15 +16,14 @@ from perturbations.evaluation import composed_scores, results
 from perturbations.evaluation.composed_features import Features, Floats
 from perturbations.evaluation.composed_scores import Model, Score, Setting
 from perturbations.manifest.columns import row_from
-from perturbations.manifest.composed_rows import ComposedResultRow
-from perturbations.manifest.kinds import COMPOSED_RESULTS, ClipRow, TextRow
+from perturbations.manifest.kinds import RANKS, RESULTS, ClipRow, RankRow, ResultRow, TextRow
 from perturbations.plan.composed import ScenarioSettings, Settings
-from perturbations.system.records import canonical
+from perturbations.plan.evaluation import CLEAN
+from perturbations.retrieval.composed import NOT_RETRIEVED
+from perturbations.suites import registry
+from perturbations.system.records import canonical, digest
 
 log = logging.getLogger("perturbations")
-
-AS_RELEASED = ("global_rows", "global_distinct", "local_released", "global_official", "local_official")
-"""Galleries in which a query without any target is a miss, as in the authors' code; in others it is left out."""
 
 Encode = Callable[[Sequence[str]], Floats]
 """Texts -> their features, texts x D."""
@@ -59,14 +59,17 @@ class Queries:
     rows: Sequence[ClipRow | TextRow] = ()
 
 
+Results = tuple[list[ResultRow], list[RankRow]]
+
+
 def evaluate(
     settings: Settings,
     split: Split,
     dataset: str,
     encoded: Encoded,
     asking: Callable[[ScenarioSettings], Queries],
-) -> Iterator[ComposedResultRow]:
-    """The rows of a job's results.
+) -> Results:
+    """The rows of a job's results and ranks.
 
     Args:
         settings: of `perturbations.plan.composed.settings`.
@@ -79,7 +82,9 @@ def evaluate(
     instructions are.
     Raises `ManifestError` where no query is left.
     """
-    tools = canonical(results.tools())
+    rows: list[ResultRow] = []
+    ranks: list[RankRow] = []
+    names = names_of(split, settings.galleries)
     for scenario in settings.scenarios:
         queries = asking(scenario)
         ids = frozenset(query.query_id for query in split.queries if _is_asked(query.query_id, query.clip, queries))
@@ -87,73 +92,115 @@ def evaluate(
         log.info("%s: %d of %d queries", _name(scenario), len(part.queries), len(split.queries))
         if not part.queries:
             raise ManifestError(f"{_name(scenario)}: no query is left: clips are quarantined, or words not accepted")
-        shared = {
-            **_perturbed(scenario),
-            "dataset": dataset,
-            "model": settings.model,
-            "frames": settings.frames,
-            "num_frames": settings.num_frames if settings.frames == "mean" else 1,
-            "missing_queries": len(split.queries) - len(part.queries),
-            "backend": canonical(results.backends(settings.pretrained, queries.rows)),
-            "settings": settings.model_copy(update={"scenarios": ()}).text,
-            "checkpoint_sha256": encoded.checkpoint,
-            "tools": tools,
-        }
         model = _model(settings, part, encoded, queries, scenario)
-        for score in _scores(settings, part, names_of(split, settings.galleries), model, scenario):
-            yield row_from(COMPOSED_RESULTS, {**shared, **_measured(score, settings.shortlist)})
-
-
-def _scores(
-    settings: Settings, split: Split, names: Sequence[str], model: Model, scenario: ScenarioSettings
-) -> Iterator[Score]:
-    """The scores of a scenario in every gallery of `names`; unanswerable queries count in the released galleries."""
-    wanted = [
-        setting
-        for setting in composed_scores.settings(
+        wanted = composed_scores.settings(
             [model],
             strategies=settings.strategies,
             words=settings.words,
             averages=settings.average,
             shortlist_strategies=settings.first_stage,
         )
-        if _is_affected(setting, scenario)
-    ]
-    for as_released in (True, False):
-        galleries = [name for name in names if (name in AS_RELEASED) is as_released]
-        if galleries:
-            yield from composed_scores.evaluate(
-                split,
-                [model],
-                wanted,
-                galleries,
-                deduplicate=settings.deduplicate,
-                answerable_only=not as_released,
-                shortlist=settings.shortlist,
-            )
+        scores = composed_scores.evaluate(
+            part,
+            [model],
+            [setting for setting in wanted if _is_affected(setting, scenario)],
+            names,
+            deduplicate=settings.deduplicate,
+            shortlist=settings.shortlist,
+        )
+        shared = {
+            **_columns(scenario),
+            "dataset": dataset,
+            "model": settings.model,
+            "setting": settings.setting,
+            "protocol": settings.protocol,
+            "backend": canonical(results.backends(settings.pretrained, queries.rows)),
+            "checkpoint_sha256": encoded.checkpoint,
+            "tools": canonical(results.tools()),
+        }
+        how = settings.model_dump(
+            mode="json", include={"pretrained", "num_frames", "frames", "deduplicate", "shortlist", "files"}
+        )
+        if shared["side"] != "none":
+            scores = (score for score in scores if score.setting is not None)
+        own_rows, own_ranks = rows_of(scores, part, {settings.model: settings.model_key}, shared, how, len(split.queries))
+        rows += own_rows
+        ranks += own_ranks
+    return rows, ranks
 
 
-def _measured(score: Score, shortlist: int) -> dict[str, object]:
-    """The columns that a score fills."""
-    setting = score.setting
-    columns: dict[str, object] = {
-        "gallery": score.gallery,
-        "deduplicated": score.deduplicate,
-        "strategy": setting.strategy,
-        "words": setting.words or None,
-        "average": setting.average or None,
-        "first_stage": setting.shortlist_strategy or None,
-        "first_model": setting.shortlist_model or None,
-        "shortlist": shortlist if setting.shortlist_strategy else None,
-        "queries": score.queries,
-        "skipped": score.skipped,
-        "unanswerable": score.unanswerable,
-        "gallery_mean": score.mean_size,
-        "gallery_max": score.max_size,
-    }
-    for k, (recall, low, high, chance) in score.recalls.items():
-        columns |= {f"r{k}": recall, f"r{k}_low": low, f"r{k}_high": high, f"chance_r{k}": chance}
-    return columns
+def rows_of(
+    scores: Iterable[Score],
+    split: Split,
+    keys: Mapping[str, str],
+    shared: Mapping[str, object],
+    how: Mapping[str, object],
+    listed: int,
+) -> Results:
+    """Results and ranks of scores: a gallery's name follows the model's key, and a setting is a method.
+
+    Args:
+        scores: of `composed_scores.evaluate` on `split`.
+        split: the queries that were asked.
+        keys: the key of each model, by its name in the scores' settings.
+        shared: the columns that all rows share.
+        how: the settings that all rows share.
+        listed: queries of the whole split; those that do not count are missing.
+
+    Random orders have a row beside each model, and no ranks. A query whose targets were not retrieved ranks behind the
+    whole pool, and behind 100.
+    """
+    rows: list[ResultRow] = []
+    ranks: list[RankRow] = []
+    behind = max(len(split.pool), composed_scores.KS[-1]) + 1
+    ids = [query.query_id for query in split.queries]
+    for score in scores:
+        if not score.counted.any():
+            log.warning("%s: no query counts in any gallery", score.gallery)
+            continue
+        for name in keys if score.setting is None else (score.setting.model,):
+            columns = {
+                **shared,
+                "model_key": f"{keys[name]}@{score.gallery}",
+                "method": "random" if score.setting is None else score.setting.method,
+            }
+            places = np.where(score.places == NOT_RETRIEVED, behind, score.places)
+            measured = score.chances if score.setting is None else _recalls(places[score.counted])
+            row = {
+                **columns,
+                **{f"recall_at_{k}": value for k, value in measured.items()},
+                "rsum": sum(measured[k] for k in (1, 5, 10)),
+                "median_rank": float(np.median(places[score.counted])) if len(places) else float("nan"),
+                "mean_rank": float(np.mean(places[score.counted])) if len(places) else float("nan"),
+                "queries": int(score.counted.sum()),
+                "missing_queries": listed - int(score.counted.sum()),
+                "gallery": round(score.mean_size),
+                "gallery_mean": score.mean_size,
+                "settings": canonical({**how, "gallery": score.gallery}),
+                "recipe_id": digest({**columns, **how, "gallery": score.gallery}),
+            }
+            rows.append(row_from(RESULTS, {**_UNMEASURED, **row}))
+            ranks += [
+                row_from(RANKS, {**columns, "query_id": ids[place], "rank": int(places[place])})
+                for place in np.flatnonzero(score.counted)
+                if score.setting is not None
+            ]
+    return rows, ranks
+
+
+_UNMEASURED: Mapping[str, object] = {
+    "direction": "composed",
+    "seed": 0,
+    "updates": 0,
+    "empty": 0,
+    "non_finite": 0,
+    "queries_sha256": "",
+    "manifest_sha256": "",
+}
+
+
+def _recalls(places: NDArray[np.int64]) -> dict[int, float]:
+    return {k: 100 * float(np.mean(places <= k)) for k in composed_scores.KS}
 
 
 def _is_asked(query_id: str, clip: str, queries: Queries) -> bool:
@@ -191,11 +238,21 @@ def _is_affected(setting: Setting, scenario: ScenarioSettings) -> bool:
     return (scenario.clips is None or by_clip) and (scenario.instructions is None or by_words)
 
 
-def _perturbed(scenario: ScenarioSettings) -> dict[str, object]:
-    columns: dict[str, object] = {"perturbed": scenario.perturbed}
-    for prefix, shift in (("", scenario.clips), ("text_", scenario.instructions)):
-        if shift is not None:
-            columns |= {f"{prefix}{name}": value for name, value in shift.model_dump().items()}
+def _columns(scenario: ScenarioSettings) -> dict[str, object]:
+    """The columns of a scenario. Of clips and instructions that are both perturbed, the text's have names of their own."""
+    shifts = [shift for shift in (scenario.clips, scenario.instructions) if shift is not None]
+    if not shifts:
+        return {"suite": CLEAN, "perturbation": CLEAN, "severity": 0, "level": CLEAN, "side": "none"}
+    first = shifts[0]
+    columns: dict[str, object] = {
+        "suite": first.suite,
+        "perturbation": first.perturbation,
+        "severity": first.severity,
+        "level": registry.get(f"{first.suite}/{first.perturbation}").level,
+        "side": "query",
+    }
+    if len(shifts) > 1:
+        columns |= {"text_perturbation": f"{shifts[1].suite}/{shifts[1].perturbation}", "text_severity": shifts[1].severity}
     return columns
 
 
