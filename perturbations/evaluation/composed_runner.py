@@ -113,7 +113,6 @@ def evaluate(
             "dataset": dataset,
             "model": settings.model,
             "setting": settings.setting,
-            "protocol": settings.protocol,
             "backend": canonical(results.backends(settings.pretrained, queries.rows)),
             "checkpoint_sha256": encoded.checkpoint,
             "tools": canonical(results.tools()),

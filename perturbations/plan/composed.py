@@ -212,7 +212,6 @@ class Settings(Record):
     scenarios: tuple[ScenarioSettings, ...]
     model_key: str
     setting: str
-    protocol: str | None = None
 
 
 def settings(config: configuration.Config, dataset: str, job: Job, files: str | None = None) -> str:
@@ -235,7 +234,6 @@ def settings(config: configuration.Config, dataset: str, job: Job, files: str | 
         scenarios=scenarios,
         model_key=evaluation.model_key(config),
         setting=evaluation.setting(config),
-        protocol=config.evaluation.protocol,
     ).text
 
 

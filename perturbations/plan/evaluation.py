@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, NotRequired, TypedDict, cast
@@ -218,6 +218,7 @@ class Settings(ModelSettings):
     precision: str
     scenarios: Sequence[ScenarioSettings]
     methods: Sequence[str]
+    parameters: Mapping[str, Mapping[str, bool | int | float | str]]
 
 
 def model_settings(config: configuration.Config, files: str | None = None) -> ModelSettings:
@@ -290,4 +291,13 @@ def settings(config: configuration.Config, dataset: str, job: Job, group: str, f
         "precision": wanted.precision,
         "scenarios": [cast(ScenarioSettings, {"dataset": dataset, **asdict(scenario)}) for scenario in members],
         "methods": methods(config, group),
+        "parameters": _parameters(config, group),
     }
+
+
+def _parameters(config: configuration.Config, group: str) -> dict[str, dict[str, bool | int | float | str]]:
+    """The parameters of each method that differ from the published ones."""
+    wanted = config.evaluation.parameters
+    names = [name for name in methods(config, group) if name in wanted]
+    changed = {name: methods_shelf.validated(name, wanted[name]) for name in names}
+    return {name: values for name, values in changed.items() if values}

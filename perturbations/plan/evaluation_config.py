@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, field_validator
+from pydantic.config import JsonDict
 
 from perturbations.bounds import SEEDS
 from perturbations.errors import ConfigError
@@ -43,6 +44,24 @@ MethodName = Annotated[
 ProtocolName = Annotated[
     str, AfterValidator(_known_protocol), WithJsonSchema({"type": "string", "enum": list(protocols.protocols())})
 ]
+
+
+def _with_parameters(schema: JsonDict) -> None:
+    """Let the JSON schema list the parameters of each method."""
+    of_methods = {
+        name: {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {parameter.name: parameter.schema for parameter in method.parameters},
+        }
+        for name, method in methods.methods().items()
+        if method.parameters
+    }
+    for key in ("propertyNames", "additionalProperties"):
+        schema.pop(key, None)
+    schema.update({"properties": of_methods, "additionalProperties": False})
+
+
 _NEED_BANK = [name for name, method in methods.methods().items() if method.needs_bank]
 
 
@@ -141,6 +160,11 @@ class Evaluation(Strict):
         methods.defaults(),
         min_length=1,
         description=f"how it adapts, beside `{methods.baseline().name}`, which is always run",
+    )
+    parameters: dict[MethodName, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="values that replace the published ones: method -> parameter -> value (`perturb list methods`)",
+        json_schema_extra=_with_parameters,
     )
     bank: str | None = Field(
         None, description=f"{', '.join(_NEED_BANK)}: the dataset whose captions (t2v) or videos (v2t) are its bank"

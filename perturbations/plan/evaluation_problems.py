@@ -29,6 +29,11 @@ def of_evaluation(config: Config) -> list[Problem]:
         ]
     if wanted.bank is not None and wanted.bank not in config.datasets:
         problems.append(problem("evaluation.bank", not_among(wanted.bank, "datasets", config.datasets)))
+    problems += [
+        Problem(("evaluation", "parameters", name, parameter), text)
+        for name, values in wanted.parameters.items()
+        for parameter, text in methods.parameter_mistakes(name, values).items()
+    ]
     if wanted.continual and wanted.sides != ("query",):
         text = "what a method keeps is of one gallery: `sides` can only be [query]"
         problems.append(problem("evaluation.continual", text))

@@ -162,6 +162,7 @@ rule evaluate:
             )
         ),
         model=lambda wildcards: evaluation_paths.model_options(of_model(wildcards)),
+        rejected=lambda wildcards: plan_of(wildcards.dataset).rejected_captions,
         asking=lambda wildcards, input: evaluation_paths.asking_options(
             wildcards.dataset, job_of(wildcards), dict(input.items())
         ),
@@ -170,7 +171,7 @@ rule evaluate:
     shell:
         command(
             "perturb rule evaluate --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
-            " --captions {input.captions:q} {params.asking:q} --device {resources.device:q} --reader {resources.reader:q}"
+            " --captions {input.captions:q} --rejected {params.rejected:q} {params.asking:q} --device {resources.device:q} --reader {resources.reader:q}"
             " --output {output.results:q} --ranks {output.ranks:q} --pictures {output.pictures:q} 2> {log:q}"
         )
 
