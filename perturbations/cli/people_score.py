@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perturbations.cli.arguments import Commands, add_command, positive
 from perturbations.cli.common import need_models, provenance
 from perturbations.errors import ConfigError
+from perturbations.system import shown
 from perturbations.system.readers import READERS
+
+if TYPE_CHECKING:
+    from perturbations.plan.evaluation import ModelSettings
 
 _WORDS = ("instruction", "tfcvr", "gt")
 _STRATEGIES = ("text", "visual", "average", "two_stage")
@@ -36,9 +41,8 @@ def add(commands: Commands) -> None:
     composed.add_argument(
         "--first-stage",
         nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="features of the model that makes shortlists: of the clips, and where it reads words of the texts",
+        metavar=("NAME", "FILE"),
+        help="the model that makes shortlists: its name, the features of clips, and perhaps those of texts",
     )
     composed.add_argument("--words", nargs="+", choices=_WORDS, help="default: all that every query has")
     composed.add_argument("--strategies", nargs="+", choices=_STRATEGIES, default=_STRATEGIES, help="default: all")
@@ -77,4 +81,52 @@ def _score(options: argparse.Namespace) -> int:
         scenario = "clean" if row.side == "none" else f"{row.side} {row.suite}/{row.perturbation} {row.severity}"
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.1f}" for k in (1, 5, 10))
         print(f"{scenario}: {recalls} ({row.queries:,} queries, {row.gallery:,} items)")
+    return 0
+
+
+def _score_composed(options: argparse.Namespace) -> int:
+    from perturbations.composed.audit import compared
+    from perturbations.evaluation import composed_scoring, scoring
+
+    if options.split is None or options.relevant is not None:
+        raise ConfigError("--direction composed needs --split, which says what answers a query, and no --relevant")
+    split = composed_scoring.read_split(options.split)
+    for comparison in compared(split):
+        print(shown.line(comparison.words()))
+    wanted = composed_scoring.Wanted(
+        dataset=options.dataset,
+        model=options.model,
+        first_stage=options.first_stage,
+        galleries=options.galleries,
+        words=options.words,
+        strategies=options.strategies,
+        frames=options.frames,
+        shortlist=options.shortlist,
+        deduplicate=options.deduplicate,
+    )
+    texts, clips = scoring.located(options.queries), scoring.located(options.gallery)
+    rows, ranks = composed_scoring.scored(split, texts, clips, wanted)
+    scoring.write(options.output, rows, ranks, provenance(options.output / "results.parquet"))
+    for row in rows:
+        ks = (1, 5, 10) if "@global" in row.model_key else (1, 2, 3)
+        recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.2f}" for k in ks)
+        scenario = "" if row.side == "none" else f", {row.suite}/{row.perturbation} {row.severity}"
+        print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({row.queries:,} queries)"))
+    return 0
+
+
+def _encode(options: argparse.Namespace) -> int:
+    need_models()
+    from perturbations.evaluation import backbone, encoding
+
+    settings: ModelSettings = {
+        "model": "clip4clip",
+        "pretrained": options.pretrained,
+        "revision": options.revision,
+        "num_frames": options.num_frames,
+    }
+    loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
+    for path in options.manifests:
+        for written in encoding.write(path, options.output, loaded, options.num_frames, options.reader):
+            print(shown.line(written))
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from perturbations.manifest.columns import row_from
 from perturbations.manifest.kinds import RANKS, RESULTS, ClipRow, RankRow, ResultRow, TextRow
 from perturbations.plan.composed import ScenarioSettings, Settings
 from perturbations.plan.evaluation import CLEAN
-from perturbations.retrieval.composed import NOT_RETRIEVED
+from perturbations.retrieval.composed import AVERAGES, NOT_RETRIEVED, SHORTLIST, Average, Half, Strategy
 from perturbations.suites import registry
 from perturbations.system.records import canonical, digest
 
@@ -61,6 +61,9 @@ class Queries:
 
 Results = tuple[list[ResultRow], list[RankRow]]
 
+RANDOM = "random"
+"""The method of rows that give chance."""
+
 
 def evaluate(
     settings: Settings,
@@ -84,7 +87,6 @@ def evaluate(
     """
     rows: list[ResultRow] = []
     ranks: list[RankRow] = []
-    names = names_of(split, settings.galleries)
     for scenario in settings.scenarios:
         queries = asking(scenario)
         ids = frozenset(query.query_id for query in split.queries if _is_asked(query.query_id, query.clip, queries))
@@ -93,113 +95,150 @@ def evaluate(
         if not part.queries:
             raise ManifestError(f"{_name(scenario)}: no query is left: clips are quarantined, or words not accepted")
         model = _model(settings, part, encoded, queries, scenario)
-        wanted = composed_scores.settings(
-            [model],
-            strategies=settings.strategies,
-            words=settings.words,
-            averages=settings.average,
-            shortlist_strategies=settings.first_stage,
-        )
-        scores = composed_scores.evaluate(
+        own_rows, own_ranks = scenario_rows(
             part,
             [model],
-            [setting for setting in wanted if _is_affected(setting, scenario)],
-            names,
-            deduplicate=settings.deduplicate,
-            shortlist=settings.shortlist,
+            scenario,
+            Ways(
+                galleries=names_of(split, settings.galleries),
+                strategies=settings.strategies,
+                words=settings.words,
+                averages=settings.average,
+                first_stage=settings.first_stage,
+                deduplicate=settings.deduplicate,
+                shortlist=settings.shortlist,
+            ),
+            keys={settings.model: settings.model_key},
+            shared={
+                "dataset": dataset,
+                "model": settings.model,
+                "setting": settings.setting,
+                "backend": canonical(results.backends(settings.pretrained, queries.rows)),
+                "checkpoint_sha256": encoded.checkpoint,
+                "tools": canonical(results.tools()),
+            },
+            how=settings.model_dump(
+                mode="json", include={"pretrained", "num_frames", "frames", "deduplicate", "shortlist", "files"}
+            ),
+            listed=len(split.queries),
         )
-        shared = {
-            **_columns(scenario),
-            "dataset": dataset,
-            "model": settings.model,
-            "setting": settings.setting,
-            "backend": canonical(results.backends(settings.pretrained, queries.rows)),
-            "checkpoint_sha256": encoded.checkpoint,
-            "tools": canonical(results.tools()),
-        }
-        how = settings.model_dump(
-            mode="json", include={"pretrained", "num_frames", "frames", "deduplicate", "shortlist", "files"}
-        )
-        if shared["side"] != "none":
-            scores = (score for score in scores if score.setting is not None)
-        own_rows, own_ranks = rows_of(scores, part, {settings.model: settings.model_key}, shared, how, len(split.queries))
         rows += own_rows
         ranks += own_ranks
     return rows, ranks
 
 
-def rows_of(
-    scores: Iterable[Score],
+@dataclass(frozen=True, kw_only=True)
+class Ways:
+    """The ways to use queries: `composed_scores.settings` and `composed_scores.evaluate` say what each is."""
+
+    galleries: Sequence[str]
+    strategies: Sequence[Strategy]
+    words: Sequence[str]
+    averages: Sequence[Average] = AVERAGES
+    first_stage: Sequence[Half] = ("visual",)
+    deduplicate: bool = False
+    shortlist: int = SHORTLIST
+
+
+def scenario_rows(
     split: Split,
+    models: Sequence[Model],
+    scenario: ScenarioSettings,
+    ways: Ways,
+    *,
     keys: Mapping[str, str],
     shared: Mapping[str, object],
     how: Mapping[str, object],
     listed: int,
 ) -> Results:
-    """Results and ranks of scores: a gallery's name follows the model's key, and a setting is a method.
+    """Results and ranks of a scenario: a gallery's name follows the model's key, and a setting is a method.
 
     Args:
-        scores: of `composed_scores.evaluate` on `split`.
-        split: the queries that were asked.
-        keys: the key of each model, by its name in the scores' settings.
+        split: the queries that are asked, and the pool.
+        models: features; of two the first makes shortlists.
+        scenario: what is perturbed.
+        ways: which settings and galleries.
+        keys: the key of each model, by its name.
         shared: the columns that all rows share.
         how: the settings that all rows share.
         listed: queries of the whole split; those that do not count are missing.
 
-    Random orders have a row beside each model, and no ranks. A query whose targets were not retrieved ranks behind the
-    whole pool, and behind 100.
+    Random orders have a row beside each model where nothing is perturbed, and no ranks. A query whose targets were not
+    retrieved ranks behind the whole pool, and behind 100.
     """
+    settings = composed_scores.settings(
+        models,
+        strategies=ways.strategies,
+        words=ways.words,
+        averages=ways.averages,
+        shortlist_strategies=ways.first_stage,
+    )
+    scores = composed_scores.evaluate(
+        split,
+        models,
+        [setting for setting in settings if _is_affected(setting, scenario)],
+        ways.galleries,
+        deduplicate=ways.deduplicate,
+        shortlist=ways.shortlist,
+    )
+    columns = {**shared, **_columns(scenario), "direction": "composed", "seed": 0}
+    behind = max(len(split.pool), composed_scores.KS[-1]) + 1
     rows: list[ResultRow] = []
     ranks: list[RankRow] = []
-    behind = max(len(split.pool), composed_scores.KS[-1]) + 1
-    ids = [query.query_id for query in split.queries]
     for score in scores:
         if not score.counted.any():
             log.warning("%s: no query counts in any gallery", score.gallery)
-            continue
-        for name in keys if score.setting is None else (score.setting.model,):
-            columns = {
-                **shared,
-                "model_key": f"{keys[name]}@{score.gallery}",
-                "method": "random" if score.setting is None else score.setting.method,
-            }
+        elif score.setting is not None:
+            key = f"{keys[score.setting.model]}@{score.gallery}"
+            own = {**columns, "model_key": key, "method": score.setting.method}
             places = np.where(score.places == NOT_RETRIEVED, behind, score.places)
-            measured = score.chances if score.setting is None else _recalls(places[score.counted])
-            row = {
-                **columns,
-                **{f"recall_at_{k}": value for k, value in measured.items()},
-                "rsum": sum(measured[k] for k in (1, 5, 10)),
-                "median_rank": float(np.median(places[score.counted])) if len(places) else float("nan"),
-                "mean_rank": float(np.mean(places[score.counted])) if len(places) else float("nan"),
-                "queries": int(score.counted.sum()),
-                "missing_queries": listed - int(score.counted.sum()),
-                "gallery": round(score.mean_size),
-                "gallery_mean": score.mean_size,
-                "settings": canonical({**how, "gallery": score.gallery}),
-                "recipe_id": digest({**columns, **how, "gallery": score.gallery}),
-            }
-            rows.append(row_from(RESULTS, {**_UNMEASURED, **row}))
+            rows.append(_row(score, own, how, listed, places[score.counted]))
+            ids = (query.query_id for query in split.queries)
             ranks += [
-                row_from(RANKS, {**columns, "query_id": ids[place], "rank": int(places[place])})
-                for place in np.flatnonzero(score.counted)
-                if score.setting is not None
+                row_from(RANKS, {**own, "query_id": query, "rank": int(place)})
+                for query, place, counted in zip(ids, places, score.counted, strict=True)
+                if counted
             ]
+        elif scenario.perturbed == "nothing":
+            for key in keys.values():
+                own = {**columns, "model_key": f"{key}@{score.gallery}", "method": RANDOM}
+                rows.append(_row(score, own, how, listed, None))
     return rows, ranks
 
 
-_UNMEASURED: Mapping[str, object] = {
-    "direction": "composed",
-    "seed": 0,
-    "updates": 0,
-    "empty": 0,
-    "non_finite": 0,
-    "queries_sha256": "",
-    "manifest_sha256": "",
-}
-
-
-def _recalls(places: NDArray[np.int64]) -> dict[int, float]:
-    return {k: 100 * float(np.mean(places <= k)) for k in composed_scores.KS}
+def _row(
+    score: Score,
+    columns: Mapping[str, object],
+    how: Mapping[str, object],
+    listed: int,
+    places: NDArray[np.int64] | None,
+) -> ResultRow:
+    """The row of a score; without places, of random orders."""
+    if places is None:
+        recalls = dict(score.chances)
+        measured = {"median_rank": float("nan"), "mean_rank": float("nan")}
+    else:
+        recalls = {k: 100 * float(np.mean(places <= k)) for k in composed_scores.KS}
+        measured = {"median_rank": float(np.median(places)), "mean_rank": float(np.mean(places))}
+    settings = {**how, "gallery": score.gallery}
+    counted = int(score.counted.sum())
+    return row_from(
+        RESULTS,
+        {
+            **columns,
+            **measured,
+            **{f"recall_at_{k}": value for k, value in recalls.items()},
+            "rsum": recalls[1] + recalls[5] + recalls[10],
+            "queries": counted,
+            "missing_queries": listed - counted,
+            "gallery": round(score.mean_size),
+            "gallery_mean": score.mean_size,
+            "settings": canonical(settings),
+            "recipe_id": digest({**columns, **settings}),
+            **dict.fromkeys(("updates", "empty", "non_finite"), 0),
+            **dict.fromkeys(("queries_sha256", "manifest_sha256"), ""),
+        },
+    )
 
 
 def _is_asked(query_id: str, clip: str, queries: Queries) -> bool:
@@ -238,7 +277,7 @@ def _is_affected(setting: Setting, scenario: ScenarioSettings) -> bool:
 
 
 def _columns(scenario: ScenarioSettings) -> dict[str, object]:
-    """The columns of a scenario. Of clips and instructions that are both perturbed, the text's have names of their own."""
+    """The columns of a scenario: where clips and instructions are perturbed, the latter's have names of their own."""
     shifts = [shift for shift in (scenario.clips, scenario.instructions) if shift is not None]
     if not shifts:
         return {"suite": CLEAN, "perturbation": CLEAN, "severity": 0, "level": CLEAN, "side": "none"}
@@ -251,7 +290,11 @@ def _columns(scenario: ScenarioSettings) -> dict[str, object]:
         "side": "query",
     }
     if len(shifts) > 1:
-        columns |= {"text_perturbation": f"{shifts[1].suite}/{shifts[1].perturbation}", "text_severity": shifts[1].severity}
+        second = shifts[1]
+        columns |= {
+            "text_perturbation": f"{second.suite}/{second.perturbation}",
+            "text_severity": second.severity,
+        }
     return columns
 
 

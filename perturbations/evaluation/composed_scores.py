@@ -217,8 +217,9 @@ def evaluate(
     for model in models:
         _check(split, model)
     targets = [targets_in(split, query) for query in split.queries]
+    size = len(split.pool)
     candidates = {
-        name: Packed(gallery(split, name, deduplicate=deduplicate), len(split.pool)) for name in dict.fromkeys(galleries)
+        name: Packed(gallery(split, name, deduplicate=deduplicate), size) for name in dict.fromkeys(galleries)
     }
     counted = {}
     for name, members in candidates.items():
@@ -230,13 +231,11 @@ def evaluate(
         places = _places(split, by_name, setting, candidates, targets, shortlist)
         for name, members in candidates.items():
             own = counted[name]
-            size = float(members.sizes[own].mean()) if own.any() else float("nan")
-            yield Score(setting=setting, gallery=name, counted=own, mean_size=size, places=places[name])
+            mean = float(members.sizes[own].mean()) if own.any() else float("nan")
+            yield Score(setting=setting, gallery=name, counted=own, mean_size=mean, places=places[name])
 
 
-def _random(
-    name: str, counted: NDArray[np.bool_], sizes: NDArray[np.int64], present: NDArray[np.int64]
-) -> Score:
+def _random(name: str, counted: NDArray[np.bool_], sizes: NDArray[np.int64], present: NDArray[np.int64]) -> Score:
     """The score of random orders over the counted queries."""
     known, num_targets = sizes[counted].tolist(), present[counted].tolist()
     return Score(

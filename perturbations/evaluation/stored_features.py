@@ -1,9 +1,9 @@
 """Features that a program computed, in files: read, matched by name, and written.
 
 An `.npz` holds `ids` (texts) and `features` (N x D, or N x frames x D), a `.safetensors` the tensor `features` with the
-ids as JSON in its metadata. EgoCVR's layout is a CSV `clip_name,clip_embeddings` or `text,text_embeddings`, whose second
-column is a list as text, or a `.pt` tensor beside it. A tensor without ids has them in a CSV beside it. No code of a
-file runs.
+ids as JSON in its metadata. EgoCVR's layout is a CSV `clip_name,clip_embeddings` or `text,text_embeddings`, whose
+second column is a list as text, or a `.pt` tensor beside it. A tensor without ids has them in a CSV beside it. No code
+of a file runs.
 """
 
 from __future__ import annotations
@@ -137,6 +137,13 @@ def of_texts(features: StoredFeatures, texts: Sequence[str]) -> Floats:
     for text in wanted:
         _check_equal(features, text, held[text])
     return features.rows[[held[text.strip()][0] for text in texts]]
+
+
+def rows_of_ids(features: StoredFeatures, ids: Sequence[str]) -> Floats:
+    """The features of each id: float32, ids x D. Raises `AnnotationError` naming what is missing."""
+    held = _by_id(features)
+    _refuse_missing(features.path, [name for name in ids if name not in held], len(ids), "items")
+    return features.rows[[held[name][0] for name in ids]]
 
 
 def _by_id(features: StoredFeatures) -> dict[str, list[int]]:

@@ -209,9 +209,7 @@ _TARGETS = {"adaptation": "tta_{}", "evaluation": "evaluate_{}"}
 """The targets that make each of `KINDS`."""
 
 
-def reported(
-    config: configuration.Config, requested: Collection[str] = (), *, others: bool = False
-) -> list[Reported]:
+def reported(config: configuration.Config, requested: Collection[str] = (), *, others: bool = False) -> list[Reported]:
     """The results that the report shows.
 
     These are the results that exist now, of every model, and those that are made in the same run as the report
