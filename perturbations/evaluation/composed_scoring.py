@@ -14,7 +14,7 @@ from perturbations.errors import AnnotationError, ConfigError, did_you_mean
 from perturbations.evaluation import composed_runner, stored_features
 from perturbations.evaluation.composed_scores import WORDS, Model, words_of
 from perturbations.evaluation.scoring import FeatureSet
-from perturbations.evaluation.stored_features import Floats, Frames
+from perturbations.evaluation.stored_features import Floats, Frames, StoredFeatures
 from perturbations.manifest.kinds import RankRow, ResultRow
 from perturbations.plan.composed import ScenarioSettings, ShiftSettings
 from perturbations.retrieval.composed import Strategy
@@ -76,7 +76,7 @@ def scored(split: Split, texts: FeatureSet, clips: FeatureSet, wanted: Wanted) -
     cases: list[tuple[ScenarioSettings, Model, Split]] = [(ScenarioSettings(perturbed="nothing"), model, split)]
     for scenario, path in clips.perturbed.items():
         held = stored_features.read(path, frames=wanted.frames).unique()
-        part = manifests.restricted(split, frozenset(split.rows_of), _with(split, held.ids, by_clip=True))
+        part = _asked(split, held, by_clip=True)
         own = Model(
             name=model.name,
             clips=model.clips,
@@ -86,7 +86,7 @@ def scored(split: Split, texts: FeatureSet, clips: FeatureSet, wanted: Wanted) -
         cases.append((ScenarioSettings(perturbed="clips", clips=_shift(scenario)), own, part))
     for scenario, path in texts.perturbed.items():
         held = stored_features.read(path).unique()
-        part = manifests.restricted(split, frozenset(split.rows_of), _with(split, held.ids, by_clip=False))
+        part = _asked(split, held, by_clip=False)
         rows = stored_features.rows_of_ids(held, [query.query_id for query in part.queries])
         own = replace(model, texts={"instruction": rows})
         cases.append((ScenarioSettings(perturbed="instructions", instructions=_shift(scenario)), own, part))
@@ -159,10 +159,16 @@ def _shift(scenario: tuple[str, str, int]) -> ShiftSettings:
     return ShiftSettings(suite=suite, perturbation=name, severity=severity, variant=registry.suite(suite).variants[0])
 
 
-def _with(split: Split, ids: Sequence[str], *, by_clip: bool) -> frozenset[str]:
-    """The ids of the queries whose clip, or whose own id, is among `ids`."""
-    held = frozenset(ids)
-    return frozenset(query.query_id for query in split.queries if (query.clip if by_clip else query.query_id) in held)
+def _asked(split: Split, held: StoredFeatures, *, by_clip: bool) -> Split:
+    """The queries whose clip, or whose own id, has features. Raises `AnnotationError` where none has."""
+    ids = frozenset(held.ids)
+    names = frozenset(query.query_id for query in split.queries if (query.clip if by_clip else query.query_id) in ids)
+    part = manifests.restricted(split, frozenset(split.rows_of), names)
+    if not part.queries:
+        raise AnnotationError(
+            f"{held.path} has features of no query: ids are those of {'clips' if by_clip else 'queries'}"
+        )
+    return part
 
 
 def _of_queries(rows: Floats, split: Split, part: Split) -> Floats:
