@@ -32,20 +32,21 @@ from perturbations.suites import registry
 SUITES = ("mlvp", "mm_robustness", "msrvtt_p")
 METHODS = ("none", "tent", "read", "sar", "eata", "tcr", "hatvtr", "dsl")
 MODELS = ("clip4clip-vit-b-32-qs-0a", "clip4clip-vit-b-16-qs-0b", "xpool-vit-b-32-qgs_cross-0c")
-KINDS = {"v2t": "video", "t2v": "text"}
+SIDES = {"v2t": {"query": "video", "gallery": "text"}, "t2v": {"query": "text", "gallery": "video"}}
 
 Scenario = dict[str, object]
 
 
-def scenarios(suites: Sequence[str] = SUITES) -> Iterator[Scenario]:
-    """Clean queries of both directions, and every perturbation at every severity."""
-    for direction, kind in KINDS.items():
-        yield {"direction": direction, "suite": "clean", "perturbation": "clean", "severity": 0, "level": "clean"}
-        for suite in suites:
+def scenarios(suites: Sequence[str] = SUITES, sides: Sequence[str] = ("query",)) -> Iterator[Scenario]:
+    """Clean retrieval in both directions, and every perturbation at every severity on the given sides."""
+    for direction, kinds in SIDES.items():
+        clean = {"suite": "clean", "perturbation": "clean", "severity": 0, "level": "clean"}
+        yield {"direction": direction, "side": "none", **clean}
+        for side, suite in ((side, suite) for side in sides for suite in suites):
             for entry in registry.perturbations(suite):
-                for severity in entry.severities if entry.kind == kind else ():
+                for severity in entry.severities if entry.kind == kinds[side] else ():
                     about = {"suite": suite, "perturbation": entry.name, "severity": severity, "level": entry.level}
-                    yield {"direction": direction, **about}
+                    yield {"direction": direction, "side": side, **about}
 
 
 def write(
@@ -57,6 +58,7 @@ def write(
     methods: Sequence[str] = METHODS,
     seeds: Sequence[int] = (42,),
     suites: Sequence[str] = SUITES,
+    sides: Sequence[str] = ("query",),
     gallery: int = 1000,
 ) -> dict[str, list[Path]]:
     """Write results, ranks and pictures, one of each per model; returns their paths, as `page.write` takes them."""
@@ -65,7 +67,7 @@ def write(
     for place, model_key in enumerate(models):
         rows, ranks = [], []
         draw = rng.generator(place, dataset, "", "pictures")
-        for scenario in scenarios(suites):
+        for scenario in scenarios(suites, sides):
             named = f"{scenario['suite']}/{scenario['perturbation']}"
             draw = rng.generator(place, dataset, f"{scenario['direction']} {scenario['severity']}", named)
             severity = int(str(scenario["severity"]))
@@ -83,14 +85,14 @@ def write(
         paths["ranks"].append(folder / f"{model_key}.ranks.parquet")
         write_ranks(paths["ranks"][-1], ranks)
         paths["pictures"].append(folder / f"{model_key}.pictures.json")
-        worst = [min((row for row in rows if row.direction == direction), key=_badness) for direction in KINDS]
+        worst = [min((row for row in rows if row.direction == direction), key=_badness) for direction in SIDES]
         drawn = [_picture(row, method, gallery, draw) for row in worst for method in methods]
         pictures.write(paths["pictures"][-1], drawn)
     return paths
 
 
 def _badness(row: ResultRow) -> tuple[bool, float, str, str, int]:
-    return row.method != "none", row.r1, row.suite, row.perturbation, row.severity or 0
+    return row.method != "none", row.recall_at_1, row.suite, row.perturbation, row.severity or 0
 
 
 def write_ranks(path: Path, runs: Sequence[tuple[Scenario, np.ndarray]]) -> None:

@@ -571,7 +571,7 @@ def test_with_another_reader_nothing_is_run_again(evaluated: Project) -> None:
 
 def test_another_method_runs_alone(evaluated: Project) -> None:
     """The journals hold what was run before."""
-    journal = folder_of(evaluated, "work/tiny/evaluation") / "v2t/mlvp/low/adapted.jsonl"
+    journal = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/low/adapted.jsonl"
     before = journal.read_text().splitlines()
     with_one_more = {**evaluated.config["evaluation"], "methods": ["tcr", "qbnorm", "dsl"]}
     changed = Project(evaluated.root, {**evaluated.config, "evaluation": with_one_more})
