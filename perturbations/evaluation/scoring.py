@@ -152,6 +152,7 @@ def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], abo
     from perturbations.report import page
 
     check(rows)
+    about = {**about, "root": "."}  # rows of features name no files
     results, places = folder / "results.parquet", folder / "ranks.parquet"
     files.write(results, RESULTS, rows, about)
     files.write(places, RANKS, ranks, about)

@@ -51,7 +51,8 @@ class Published:
         suite: whose perturbation; empty where nothing is perturbed.
         perturbation: the name of a perturbation or category, "clean", "all" (the table's mean), or "avg6".
         severity: a number (0: clean), "mean" (over severities), "mixed", or empty where it is not stated.
-        model, setting, method: as the table names them; the methods are this package's where it has them.
+        model, setting, method: as the table names them; the methods are this package's where it has them. Of EgoCVR
+            the setting is the gallery.
         metric: the name of this package's column where it has one: "recall_at_1", "hub_skewness", "gamma_r", ...
         printed: the number as the table has it.
         note: how the cell was read, where it is not plain.
