@@ -14,6 +14,7 @@ import pytest
 from test_workflow import Project
 
 from perturbations import read_manifest
+from perturbations.cli.main import main
 from perturbations.composed import manifests
 from perturbations.composed.galleries import NAMES, gallery
 from perturbations.composed.records import ComposedQuery, PoolClip, Split
@@ -564,6 +565,24 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
     assert texts["changed"].any()
     verified = project.perturb("verify", "--fast", "manifests")
     assert verified.returncode == 0, verified.stdout
+    # Encoded and scored apart from the workflow, the same clips have the same ranks.
+    manifests_of = [str(tmp_path / "manifests/drawn" / name) for name in ("sources", "composed/mm_robustness/captions")]
+    model = ["--pretrained", str(tmp_path / "model"), "--num-frames", "2", "-o", str(tmp_path / "features")]
+    assert main(["encode", *(f"{path}.parquet" for path in manifests_of), *model]) == 0
+    assert len(np.load(tmp_path / "features/captions/mm_robustness/keyboard/5.npz")["ids"]) > 0
+    clips = str(tmp_path / "features/clips/clean.npz")
+    visual = [
+        "--split",
+        str(tmp_path / "manifests/drawn/composed"),
+        "--strategies",
+        "visual",
+        "--galleries",
+        "local_full",
+    ]
+    assert main(["score", clips, clips, "--direction", "composed", *visual, "-o", str(tmp_path / "scored")]) == 0
+    own = read_manifest(tmp_path / "scored/ranks.parquet").set_index("query_id")["rank"]
+    theirs = ranks[(ranks["method"] == "visual") & ranks["model_key"].str.endswith("@local_full")]
+    assert own.to_dict() == theirs.set_index("query_id")["rank"].to_dict()
     # With a suite of clips, their corpora and features are planned, and nothing that exists is made again.
     project.config["composed"] |= {"suites": ["mm_robustness"], "both": ["mm_robustness/keyboard"]}
     shown = project.snakemake("--dry-run", "--printshellcmds", "composed_drawn").stdout

@@ -136,6 +136,7 @@ def test_the_command_writes_results_ranks_and_a_page(files: dict[str, str], tmp_
     galleries = ["--galleries", "local_full", "global_rows"]
     assert called(files, "--split", "SPLIT", *galleries, "--model", "reads", "--first-stage", "looks", "CLIPS") == 0
     results = read_manifest(tmp_path / "out" / "results.parquet").set_index(["model_key", "method"])
+    rows = results.to_dict("index")
     assert set(results["direction"]) == {"composed"}
     assert {key for key, _ in results.index} == {
         f"{model}@{gallery}" for model in ("reads", "looks") for gallery in galleries[1:]
@@ -145,9 +146,9 @@ def test_the_command_writes_results_ranks_and_a_page(files: dict[str, str], tmp_
         "two_stage looks visual, instruction",
         "two_stage looks visual, gt",
     }
-    row = results.loc["reads@global_rows", "text, gt"]
+    row = rows["reads@global_rows", "text, gt"]
     assert (row["queries"], row["missing_queries"], row["gallery"]) == (3, 0, 7)
-    chance = results.loc["reads@local_full", "random"]
+    chance = rows["reads@local_full", "random"]
     assert 0 < chance["recall_at_1"] < chance["recall_at_2"] < chance["recall_at_3"]
     ranks = read_manifest(tmp_path / "out" / "ranks.parquet")
     own = ranks[(ranks["model_key"] == "reads@global_rows") & (ranks["method"] == "text, gt")]

@@ -109,7 +109,7 @@ def _variant(rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
     """The perturbations that the rows' variant makes otherwise than the authors' code."""
     differing: dict[str, set[str]] = {}
     for suite, name, variant in {(row.suite, row.perturbation, row.variant) for row in rows}:
-        if variant is None:  # of a clean clip
+        if variant is None or name is None:  # of a clean clip
             continue
         entry = registry.get(f"{suite}/{name}")
         own, theirs = (entry.others.get(key, entry) for key in (variant, _TABLES_OF))
@@ -160,6 +160,6 @@ def _parameters(videos: Sequence[ClipRow], rows: Sequence[ClipRow | TextRow]) ->
         for row in rows
         if row.variant is not None and not (isinstance(row, ClipRow) and row.calibrated)
     }
-    own = {row.perturbation for row in scenarios.values() if not recipe.is_published(row)}
+    own = {str(row.perturbation) for row in scenarios.values() if not recipe.is_published(row)}
     if own:
         yield f"parameters are not the published ones: {', '.join(sorted(own))}"

@@ -111,7 +111,6 @@ def evaluate(
             keys={settings.model: settings.model_key},
             shared={
                 "dataset": dataset,
-                "model": settings.model,
                 "setting": settings.setting,
                 "backend": canonical(results.backends(settings.pretrained, queries.rows)),
                 "checkpoint_sha256": encoded.checkpoint,
@@ -189,8 +188,7 @@ def scenario_rows(
         if not score.counted.any():
             log.warning("%s: no query counts in any gallery", score.gallery)
         elif score.setting is not None:
-            key = f"{keys[score.setting.model]}@{score.gallery}"
-            own = {**columns, "model_key": key, "method": score.setting.method}
+            own = {**columns, **_named(score.setting.model, keys, score), "method": score.setting.method}
             places = np.where(score.places == NOT_RETRIEVED, behind, score.places)
             rows.append(_row(score, own, how, listed, places[score.counted]))
             ids = (query.query_id for query in split.queries)
@@ -200,10 +198,15 @@ def scenario_rows(
                 if counted
             ]
         elif scenario.perturbed == "nothing":
-            for key in keys.values():
-                own = {**columns, "model_key": f"{key}@{score.gallery}", "method": RANDOM}
+            for name in keys:
+                own = {**columns, **_named(name, keys, score), "method": RANDOM}
                 rows.append(_row(score, own, how, listed, None))
     return rows, ranks
+
+
+def _named(model: str, keys: Mapping[str, str], score: Score) -> dict[str, str]:
+    """The columns that name a model in a gallery: results of one file differ in them."""
+    return {"model": f"{model}@{score.gallery}", "model_key": f"{keys[model]}@{score.gallery}"}
 
 
 def _row(

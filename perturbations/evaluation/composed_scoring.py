@@ -62,7 +62,7 @@ def scored(split: Split, texts: FeatureSet, clips: FeatureSet, wanted: Wanted) -
 
     Raises `AnnotationError` for features that are missing or do not fit, `ConfigError` for unknown names.
     """
-    words = _words(split, wanted.words)
+    words = _words(split, wanted.words) if {*wanted.strategies} != {"visual"} else []
     names = _galleries(split, wanted.galleries)
     model = _model(wanted.model, split, clips.clean, texts.clean, words, wanted)
     models = [model]
@@ -108,7 +108,6 @@ def scored(split: Split, texts: FeatureSet, clips: FeatureSet, wanted: Wanted) -
             keys={entry.name: entry.name for entry in asked},
             shared={
                 "dataset": wanted.dataset,
-                "model": wanted.model,
                 "setting": "features",
                 "backend": canonical({"retrieval": "features"}),
                 "checkpoint_sha256": "",
@@ -142,7 +141,7 @@ def _galleries(split: Split, names: Sequence[str] | None) -> list[str]:
 
 def _model(name: str, split: Split, clips: Path, texts: Path | None, words: Sequence[str], wanted: Wanted) -> Model:
     of_clips = stored_features.of_clips(stored_features.read(clips, frames=wanted.frames), split)
-    if texts is None:
+    if texts is None or not words:
         return Model(name, of_clips)
     held = stored_features.read(texts)
     of_words = {}

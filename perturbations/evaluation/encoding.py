@@ -14,7 +14,7 @@ from perturbations.errors import ManifestError
 from perturbations.evaluation import composed_features, stored_features
 from perturbations.evaluation.backbone import Backbone
 from perturbations.manifest import files, locations
-from perturbations.manifest.kinds import CAPTIONS, COMPLETE, SOURCES, TEXTS, VIDEOS, CaptionRow, TextRow
+from perturbations.manifest.kinds import CAPTIONS, COMPLETE, SOURCES, TEXTS, VIDEOS, CaptionRow, Kind, TextRow
 from perturbations.plan.evaluation import CLEAN
 from perturbations.system import storage
 from perturbations.system.readers import Reader
@@ -36,8 +36,9 @@ def write(manifest: Path, output: Path, backbone: Backbone, num_frames: int, rea
     is_text = kind in (CAPTIONS, TEXTS)
     groups: dict[tuple[str, ...], list[Any]] = {}
     for row in _rows(manifest, kind):
-        name = (CLEAN,) if kind in (SOURCES, CAPTIONS) else (row.suite, row.perturbation, str(row.severity))
-        groups.setdefault(name, []).append(row)
+        perturbed = kind in (VIDEOS, TEXTS)
+        parts = [row.suite, row.perturbation, str(row.severity)] if perturbed else [CLEAN]
+        groups.setdefault(tuple(parts), []).append(row)
     if not groups:
         raise ManifestError(f"{manifest} has no row that can be encoded")
     folder = output / (CAPTIONS_FOLDER if is_text else CLIPS_FOLDER)
@@ -55,7 +56,7 @@ def write(manifest: Path, output: Path, backbone: Backbone, num_frames: int, rea
         _write_answers(folder, groups[CLEAN,])
 
 
-def _rows(manifest: Path, kind: files.Kind[Any]) -> Iterator[Any]:
+def _rows(manifest: Path, kind: Kind[Any]) -> Iterator[Any]:
     """The rows that can be encoded, with absolute paths."""
     root = locations.root_of(manifest, files.read_metadata(manifest))
     for row in files.read_rows(manifest, kind):

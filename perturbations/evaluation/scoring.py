@@ -16,6 +16,7 @@ from perturbations.errors import AnnotationError, short
 from perturbations.evaluation import stored_features
 from perturbations.evaluation.stored_features import StoredFeatures
 from perturbations.manifest import files
+from perturbations.manifest.columns import row_from
 from perturbations.manifest.kinds import RANKS, RESULTS, RankRow, ResultRow, ScenarioColumns
 from perturbations.manifest.results import check, with_clean
 from perturbations.plan.evaluation import CLEAN, Direction
@@ -192,22 +193,23 @@ def _row(
     columns = {column.name: getattr(scenario, column.name) for column in fields(ScenarioColumns)}
     key = f"{scenario.suite}/{scenario.perturbation}"
     sums = {"queries": storage.sha256(asked.path), "gallery": storage.sha256(items.path)}
-    return ResultRow(
-        **columns,
-        **summary_of_ranks(places),
-        level=scenario.suite if scenario.side == "none" else registry.get(key).level,
-        setting="features",
-        queries=len(asked.ids),
-        missing_queries=missing,
-        gallery=len(items.ids),
-        updates=0,
-        empty=0,
-        non_finite=0,
-        settings=canonical({"compared": "cosine", "numbers": int(items.rows.shape[1])}),
-        backend=canonical({"retrieval": "features"}),
-        queries_sha256=sums["queries"],
-        manifest_sha256=sums["gallery"],
-        checkpoint_sha256="",
-        tools=canonical({"numpy": np.__version__}),
-        recipe_id=digest({**columns, **sums}),
+    return row_from(
+        RESULTS,
+        {
+            **columns,
+            **summary_of_ranks(places),
+            "level": scenario.suite if scenario.side == "none" else registry.get(key).level,
+            "setting": "features",
+            "queries": len(asked.ids),
+            "missing_queries": missing,
+            "gallery": len(items.ids),
+            "settings": canonical({"compared": "cosine", "numbers": int(items.rows.shape[1])}),
+            "backend": canonical({"retrieval": "features"}),
+            "queries_sha256": sums["queries"],
+            "manifest_sha256": sums["gallery"],
+            "checkpoint_sha256": "",
+            "tools": canonical({"numpy": np.__version__}),
+            "recipe_id": digest({**columns, **sums}),
+            **dict.fromkeys(("updates", "empty", "non_finite"), 0),
+        },
     )
