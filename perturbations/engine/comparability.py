@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from perturbations.engine.guided import offline_roles
-from perturbations.manifest.kinds import COMPLETE, ClipRow, ResultRow, TextRow, VideoRow
+from perturbations.manifest.kinds import COMPLETE, ClipRow, TextRow, VideoRow
 from perturbations.models import registry as models
 from perturbations.plan import recipe
 from perturbations.published import tables
@@ -53,7 +54,27 @@ def differences(videos: Sequence[ClipRow], texts: Sequence[TextRow] = ()) -> lis
     return [*_variant(rows), *_storage(videos), *_stand_ins(videos, texts), *_parameters(videos, rows)]
 
 
-def reasons(protocol: tables.Tabled, row: ResultRow) -> list[str]:
+class Result(Protocol):
+    """What is asked of a row of results; `backend` is JSON, as `evaluation.results.backends` gives it."""
+
+    @property
+    def dataset(self) -> str:
+        """The dataset's name."""
+
+    @property
+    def queries(self) -> int:
+        """How many were asked."""
+
+    @property
+    def missing_queries(self) -> int:
+        """How many more the dataset lists."""
+
+    @property
+    def backend(self) -> str:
+        """Who played which role, and what the queries' corpus is."""
+
+
+def reasons(protocol: tables.Tabled, row: Result) -> list[str]:
     """Why a result does not compare with the tables of a preset; empty where nothing that is recorded speaks against.
 
     It asks the dataset and its split, the queries that are missing, stand-ins for models, and what `differences` told
@@ -72,6 +93,8 @@ def reasons(protocol: tables.Tabled, row: ResultRow) -> list[str]:
     if row.missing_queries:
         found.append(f"{row.missing_queries:,} of {row.queries + row.missing_queries:,} queries are missing")
     players: dict[str, str] = json.loads(row.backend)
+    if players.get("retrieval") == "features":
+        found.append("features were given: neither the model nor the frames are recorded")
     if players.get("retrieval") == "demo_encoder":
         found.append("the model is a small encoder that the workflow trained on drawn scenes")
     if corpus := players.get("corpus"):
