@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from perturbations.system import shown
 from perturbations.system.readers import READERS
 
 if TYPE_CHECKING:
+    from perturbations.manifest.kinds import RankRow, ResultRow
     from perturbations.plan.evaluation import ModelSettings
 
 _WORDS = ("instruction", "tfcvr", "gt")
@@ -76,7 +78,7 @@ def _score(options: argparse.Namespace) -> int:
     named = scoring.Named(options.dataset, options.model, options.direction)
     queries, gallery = scoring.located(options.queries), scoring.located(options.gallery)
     rows, ranks = scoring.scored(queries, gallery, named, answers)
-    scoring.write(options.output, rows, ranks, provenance(options.output / "results.parquet"))
+    _write(options.output, rows, ranks)
     for row in rows:
         scenario = "clean" if row.side == "none" else f"{row.side} {row.suite}/{row.perturbation} {row.severity}"
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.1f}" for k in (1, 5, 10))
@@ -106,13 +108,22 @@ def _score_composed(options: argparse.Namespace) -> int:
     )
     texts, clips = scoring.located(options.queries), scoring.located(options.gallery)
     rows, ranks = composed_scoring.scored(split, texts, clips, wanted)
-    scoring.write(options.output, rows, ranks, provenance(options.output / "results.parquet"))
+    _write(options.output, rows, ranks)
     for row in rows:
         ks = (1, 5, 10) if "@global" in row.model_key else (1, 2, 3)
         recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.2f}" for k in ks)
         scenario = "" if row.side == "none" else f", {row.suite}/{row.perturbation} {row.severity}"
         print(shown.line(f"{row.model_key}: {row.method}{scenario}: {recalls} ({row.queries:,} queries)"))
     return 0
+
+
+def _write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow]) -> None:
+    from perturbations.evaluation import scoring
+    from perturbations.report import page
+
+    results = folder / "results.parquet"
+    scoring.write(folder, rows, ranks, provenance(results))
+    page.write(folder / "report.html", results=[results], ranks=[results.with_name("ranks.parquet")])
 
 
 def _encode(options: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from perturbations.evaluation.composed_features import Features, Floats
 from perturbations.evaluation.composed_scores import Model, Score, Setting
 from perturbations.manifest.columns import row_from
 from perturbations.manifest.kinds import RANKS, RESULTS, ClipRow, RankRow, ResultRow, TextRow
+from perturbations.manifest.results import RANDOM
 from perturbations.plan.composed import ScenarioSettings, Settings
 from perturbations.plan.evaluation import CLEAN
 from perturbations.retrieval.composed import AVERAGES, NOT_RETRIEVED, SHORTLIST, Average, Half, Strategy
@@ -60,9 +61,6 @@ class Queries:
 
 
 Results = tuple[list[ResultRow], list[RankRow]]
-
-RANDOM = "random"
-"""The method of rows that give chance."""
 
 
 def evaluate(

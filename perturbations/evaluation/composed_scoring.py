@@ -16,6 +16,7 @@ from perturbations.evaluation.composed_scores import WORDS, Model, words_of
 from perturbations.evaluation.scoring import FeatureSet
 from perturbations.evaluation.stored_features import Floats, Frames, StoredFeatures
 from perturbations.manifest.kinds import RankRow, ResultRow
+from perturbations.manifest.results import RANDOM
 from perturbations.plan.composed import ScenarioSettings, ShiftSettings
 from perturbations.retrieval.composed import Strategy
 from perturbations.suites import registry
@@ -118,7 +119,7 @@ def scored(split: Split, texts: FeatureSet, clips: FeatureSet, wanted: Wanted) -
         )
         results += own_rows
         ranks += own_ranks
-    if all(row.method == composed_runner.RANDOM for row in results):
+    if all(row.method == RANDOM for row in results):
         raise ConfigError("nothing to score: the strategies need features of texts that every query has")
     return results, ranks
 

@@ -149,15 +149,11 @@ def scored(
 
 
 def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], about: Mapping[str, object]) -> None:
-    """Write `results.parquet`, `ranks.parquet` and the page `report.html`."""
-    from perturbations.report import page
-
+    """Write `results.parquet` and `ranks.parquet`."""
     check(rows)
     about = {**about, "root": "."}  # rows of features name no files
-    results, places = folder / "results.parquet", folder / "ranks.parquet"
-    files.write(results, RESULTS, rows, about)
-    files.write(places, RANKS, ranks, about)
-    page.write(folder / "report.html", results=[results], ranks=[places])
+    files.write(folder / "results.parquet", RESULTS, rows, about)
+    files.write(folder / "ranks.parquet", RANKS, ranks, about)
 
 
 def _read(path: Path) -> StoredFeatures:

@@ -12,6 +12,9 @@ from perturbations.manifest.kinds import RankRow, ResultRow, ScenarioColumns
 RECALLS = (1, 5, 10)
 """The k of the columns `clean_recall_at_<k>`."""
 
+RANDOM = "random"
+"""The method of rows that give chance: galleries in random order, whose recall is exact, without ranks."""
+
 _RUN = tuple(column.name for column in fields(ScenarioColumns) if column.name != "model")
 _CLEAN_RUN = ("dataset", "model_key", "direction", "method", "seed")
 
