@@ -39,6 +39,7 @@ _FORMS = {"median_rank": ".1f", "hub_skewness": ".2f"}
 _NAMES = {"median_rank": "median rank", "hub_skewness": "Hubness (skewness of the k-occurrence)"}
 LOWER = ("median_rank", "hub_skewness")
 """The metrics of which the lowest value is the best."""
+ALL_FORMS = ("csv", "md", "tex")
 NEAR_ZERO = ("hub_skewness", "hub_truncated_skewness")
 """The metrics of which the value nearest to 0 is the best."""
 
@@ -82,7 +83,7 @@ def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list
     ]
     caption = f"{dataset}, {baseline.title} (the model as it is): R@k by direction and perturbed side"
     note = "The name of a row chooses it below. Perturbed: the mean over perturbations of each one's severities."
-    return [Panel(views.of(dataset), [Table(caption, head, lines, stacked=True, note=note)])]
+    return [Panel(views.of(dataset), [Table(caption, head, lines, stacked=True, note=note, forms=ALL_FORMS)])]
 
 
 def _count_cells(scores: Scores, scenarios: Sequence[ScenarioKey]) -> list[Cell]:
@@ -180,6 +181,7 @@ def _table(
         stacked=True,
         grouped="model" if several else "",
         note=" ".join([*note, counted(models, asked or [CLEAN])]),
+        forms=ALL_FORMS if metric == "recall_at_1" else ("csv",),
     )
 
 
