@@ -13,14 +13,19 @@ from perturbations.errors import UnknownPerturbationError, did_you_mean, short
 if TYPE_CHECKING:
     from perturbations.suites.registry import Perturbation
 
-_SHELVES = ("methods", "backbones")
+_SHELVES = ("methods", "backbones", "protocols")
 """What `perturb list` prints beside perturbations: other shelves that config.yaml names things of."""
 
 
 def add(commands: Commands) -> None:
     """Declare the commands of this file."""
-    parser = add_command(commands, "list", _list, "list the perturbations, the methods or the backbones, one per line")
-    parser.add_argument("suite", nargs="?", help=f"only this suite; or {' or '.join(_SHELVES)}, of evaluations")
+    parser = add_command(
+        commands,
+        "list",
+        _list,
+        "list the perturbations, the methods, the backbones or the published protocols, one per line",
+    )
+    parser.add_argument("suite", nargs="?", help=f"only this suite; or {', '.join(_SHELVES)}, of evaluations")
     add_json(parser)
 
     parser = add_command(commands, "show", _show, "show one perturbation: its parameters, its source, its kernel")
@@ -52,8 +57,8 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _list_shelf(name: str, *, as_json: bool) -> int:
-    """Print the methods or the backbones of evaluations."""
-    described = _methods() if name == "methods" else _backbones()
+    """Print a shelf of evaluations."""
+    described = {"methods": _methods, "backbones": _backbones, "protocols": _protocols}[name]()
     if as_json:
         print(json.dumps([facts for _, facts in described], indent=2))
         return 0
@@ -90,6 +95,20 @@ def _backbones() -> list[tuple[str, dict[str, object]]]:
     from perturbations.backbones import registry
 
     return [(f"{entry.source}; for example {entry.example}", asdict(entry)) for entry in registry.backbones().values()]
+
+
+def _protocols() -> list[tuple[str, dict[str, object]]]:
+    """The line of each published protocol, with what the user must bring, and the same as JSON."""
+    from perturbations.protocols import registry
+
+    titles = {name: entry.title for name, entry in registry.papers().items()}
+    return [
+        (
+            f"{entry.summary}; needs {', '.join(f'{key} ({what})' for key, what in entry.needs.items()) or 'nothing'}",
+            {**asdict(entry), "title": titles[entry.paper]},
+        )
+        for entry in registry.protocols().values()
+    ]
 
 
 def _show(options: argparse.Namespace) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perturbations.system import shown
@@ -97,8 +98,8 @@ def as_markdown(table: Table) -> str:
         [group] * in_groups + [name, *(marks.get(cell.mark, "{}").format(_value(cell)) for cell in cells)]
         for group, name, cells in rows
     ]
-    escaped = ["| " + " | ".join(shown.line(text).replace("|", "\\|") for text in line) + " |" for line in lines]
-    rule = "|" + "|".join(" --- " if place <= in_groups else " ---: " for place in range(len(lines[0]))) + "|"
+    escaped = ["|" + "|".join(shown.line(text).replace("|", "\\|") for text in line) + "|" for line in lines]
+    rule = "|" + "|".join("---" if place <= in_groups else "---:" for place in range(len(lines[0]))) + "|"
     return "\n".join([shown.line(table.caption), "", escaped[0], rule, *escaped[1:], ""])
 
 
@@ -108,14 +109,14 @@ def as_latex(table: Table) -> str:
     marks = {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"}
     lines = [r"\begin{table}", rf"\caption{{{_tex(table.caption)}}}"]
     lines += [rf"\begin{{tabular}}{{l{'r' * (len(names) - 1)}}}", r"\toprule"]
-    lines += [" & ".join(map(_tex, names)) + r" \\", r"\midrule"]
+    lines += ["&".join(map(_tex, names)) + r"\\", r"\midrule"]
     last = ""
     for group, name, cells in rows:
         if group != last:
-            lines.append(rf"\multicolumn{{{len(names)}}}{{l}}{{{_tex(group)}}} \\")
+            lines.append(rf"\multicolumn{{{len(names)}}}{{l}}{{{_tex(group)}}}\\")
             last = group
         values = (marks.get(cell.mark, "{}").format(_tex(_value(cell))) for cell in cells)
-        lines.append(" & ".join([_tex(name), *values]) + r" \\")
+        lines.append("&".join([_tex(name), *values]) + r"\\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
@@ -138,3 +139,20 @@ _TEX = str.maketrans(
 
 def _tex(text: str) -> str:
     return shown.line(text).translate(_TEX)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of files: its name in links, its type in addresses, and what writes it."""
+
+    title: str
+    type: str
+    write: Callable[[Table], str]
+
+
+FORMS = {
+    "csv": Form("CSV", "text/csv", as_csv),
+    "md": Form("Markdown", "text/markdown", as_markdown),
+    "tex": Form("LaTeX", "text/x-tex", as_latex),
+}
+"""By the ending of a file's name."""

@@ -39,6 +39,7 @@ _FORMS = {"median_rank": ".1f", "hub_skewness": ".2f"}
 _NAMES = {"median_rank": "median rank", "hub_skewness": "Hubness (skewness of the k-occurrence)"}
 LOWER = ("median_rank", "hub_skewness")
 """The metrics of which the lowest value is the best."""
+ALL_FORMS = ("csv", "md", "tex")
 NEAR_ZERO = ("hub_skewness", "hub_truncated_skewness")
 """The metrics of which the value nearest to 0 is the best."""
 
@@ -69,20 +70,22 @@ def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list
         for scores in of_directions.get(shown.direction, ()):
             levels = scores.scenarios(shown.suite, shown.side) if shown.suite else {}
             scenarios = [scenario for members in levels.values() for scenario in members]
-            columns = [CLEAN_COLUMN, mean_column("all", scenarios)] if scenarios else [CLEAN_COLUMN]
-            values = [scores.value(metric, baseline.name, column) for column in columns for metric in RECALLS]
-            cells = [Cell(number(value, ".1f")) for value in values]
-            cells += [Cell("")] * (2 * len(RECALLS) - len(cells))
+            columns = [mean_column("all", scenarios) if scenarios else None, CLEAN_COLUMN]
+            cells = [
+                Cell("" if column is None else number(scores.value(metric, baseline.name, column), ".1f"))
+                for column in columns
+                for metric in RECALLS
+            ]
             name = titled(shown.name, scores.model if several else "")
             lines.append(Line(name, [*cells, *_count_cells(scores, scenarios or [CLEAN])], views.choice(shown)))
     heads = [Cell(METRICS[metric], first=place == 0) for place, metric in enumerate(RECALLS)]
     head = [
-        [Cell("retrieval"), Cell("clean", span=3, first=True), Cell("perturbed", span=3, first=True), Cell("", span=2)],
+        [Cell("retrieval"), Cell("perturbed", span=3, first=True), Cell("clean", span=3, first=True), Cell("", span=2)],
         [Cell(""), *heads, *heads, Cell("N", first=True), Cell("gallery")],
     ]
     caption = f"{dataset}, {baseline.title} (the model as it is): R@k by direction and perturbed side"
     note = "The name of a row chooses it below. Perturbed: the mean over perturbations of each one's severities."
-    return [Panel(views.of(dataset), [Table(caption, head, lines, stacked=True, note=note)])]
+    return [Panel(views.of(dataset), [Table(caption, head, lines, stacked=True, note=note, forms=ALL_FORMS)])]
 
 
 def _count_cells(scores: Scores, scenarios: Sequence[ScenarioKey]) -> list[Cell]:
@@ -180,6 +183,7 @@ def _table(
         stacked=True,
         grouped="model" if several else "",
         note=" ".join([*note, counted(models, asked or [CLEAN])]),
+        forms=ALL_FORMS if metric == "recall_at_1" else ("csv",),
     )
 
 

@@ -71,6 +71,7 @@ class Table:
         left: whether it holds words and not numbers.
         grouped: what the groups of columns are ("model"), where each has the same columns; CSV has rows for them.
         note: how to read it.
+        forms: as which files it is there, of "csv", "md" and "tex": those that papers print as more than CSV.
     """
 
     caption: str
@@ -80,6 +81,7 @@ class Table:
     left: bool = False
     grouped: str = ""
     note: str = ""
+    forms: Sequence[str] = ("csv",)
     kind: str = "table"
 
     @property
@@ -89,17 +91,14 @@ class Table:
 
     @property
     def files(self) -> list[tuple[str, str, str]]:
-        """The table as CSV, Markdown and LaTeX: what a link says, its address, and the name of the file."""
+        """The table in its forms: what a link says, its address, and the name of the file."""
         name = re.sub(r"[^0-9A-Za-z@]+", "_", self.caption).strip("_")
         if len(name) > _LONGEST:  # what tells two captions apart may stand at their ends
             name = f"{name[: _LONGEST - 9]}_{digest(self.caption)[:8]}"
-        forms = [("CSV", "text/csv", "csv", exported.as_csv(self))]
-        if not self.left:
-            forms.append(("Markdown", "text/markdown", "md", exported.as_markdown(self)))
-            forms.append(("LaTeX", "text/x-tex", "tex", exported.as_latex(self)))
         return [
-            (says, f"data:{kind};charset=utf-8,{quote(text, safe=_SAFE)}", f"{name}.{ending}")
-            for says, kind, ending, text in forms
+            (form.title, f"data:{form.type};charset=utf-8,{quote(form.write(self), safe=_SAFE)}", f"{name}.{ending}")
+            for ending, form in exported.FORMS.items()
+            if ending in self.forms
         ]
 
 
@@ -211,7 +210,7 @@ class Section:
     parts: Sequence[Part] = field(default_factory=list)
 
 
-_SAFE = " ,:;/()[]+@$!*'~"  # what an address in quotes may hold as it is; fewer escapes, a smaller page
+_SAFE = " ,:;/()[]+@$!*'~|{}\\"  # what an address in quotes may hold as it is; fewer escapes, a smaller page
 _LONGEST = 80
 
 

@@ -156,7 +156,8 @@ def _table(title: str, models: Sequence[Scores], levels: Mapping[str, Sequence[C
         ]
         body += _counts(scores, columns)
     asked = [scenario for column in columns[1:] for scenario, _ in column.weights]
-    return Table(title, [head, second] if levels else [head], body, note=overview.counted(models, asked))
+    note = overview.counted(models, asked)
+    return Table(title, [head, second] if levels else [head], body, note=note, forms=("csv", "tex"))
 
 
 def _counts(scores: Scores, columns: Sequence[Column]) -> list[Line]:

@@ -39,7 +39,7 @@ from perturbations.manifest.kinds import (
     TextStatisticsRow,
     VideoRow,
 )
-from perturbations.manifest.results import RANDOM
+from perturbations.manifest.results import RANDOM, RECALLS, run_of, with_clean
 from perturbations.plan import captions, mixes
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import TextRecipe, parse_text
@@ -327,6 +327,11 @@ def check_results(tree: Tree, manifest: Manifest[ResultRow], ranks: Manifest[Ran
     if ranks is None:
         return
     names = manifest.kind.key
+    cleaned = [f"clean_recall_at_{k}" for k in RECALLS]
+    paired = {
+        run_of(row): {name: getattr(row, name) for name in cleaned if getattr(row, name) is not None}
+        for row in with_clean([replace(row, **dict.fromkeys(cleaned)) for row in manifest.rows], ranks.rows)
+    }
     by_run: dict[tuple[object, ...], list[RankRow]] = defaultdict(list)
     for row in ranks.rows:
         by_run[values(row, names)].append(row)
@@ -347,6 +352,11 @@ def check_results(tree: Tree, manifest: Manifest[ResultRow], ranks: Manifest[Ran
             held = getattr(result, name)
             if not math.isclose(held, wanted, rel_tol=1e-9):
                 yield Finding(manifest.path, subject, f"{name} is {held}, and the ranks give {wanted}")
+        yield from (
+            Finding(manifest.path, subject, f"{name} is {getattr(result, name)}, and the ranks give {wanted}")
+            for name, wanted in paired.get(run_of(result), {}).items()
+            if getattr(result, name) is not None and not math.isclose(getattr(result, name), wanted, rel_tol=1e-9)
+        )
         if int(places.min()) < 1 or int(places.max()) > result.gallery:
             yield Finding(ranks.path, subject, f"a rank is not within 1 and {result.gallery}")
     for key in by_run:
