@@ -420,7 +420,6 @@ def run(runner: Any, asked: Any = None, names: str = "abcdef", split: Split = SP
     shift = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "variant": "paper"}
     words = {"suite": "mm_robustness", "perturbation": "ocr", "severity": 2, "variant": "paper"}
     scenario = {
-        "perturbed": "nothing" if asked is None else "both",
         "clips": None if asked is None or asked.clips is None else shift,
         "instructions": None if asked is None or asked.instructions is None else words,
     }

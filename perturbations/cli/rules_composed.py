@@ -13,7 +13,7 @@ from perturbations.cli.common import need_models, provenance
 if TYPE_CHECKING:
     from perturbations.composed.records import Split
     from perturbations.evaluation.composed_runner import Queries
-    from perturbations.plan.composed import ScenarioSettings
+    from perturbations.plan.composed import ComposedScenario
 
 
 def add(commands: Commands) -> None:
@@ -134,7 +134,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     split, dataset = manifests.read(options.split)
     shifted = {} if options.queries is None else composed_features.read(options.queries, loaded.sha256)
 
-    def asking(scenario: ScenarioSettings) -> Queries:
+    def asking(scenario: ComposedScenario) -> Queries:
         clips, instructions = scenario.clips, scenario.instructions
         rows = []
         if instructions is not None:

@@ -18,7 +18,7 @@ from perturbations.evaluation.composed_scores import Model, Score, Setting
 from perturbations.manifest.columns import row_from
 from perturbations.manifest.kinds import RANKS, RESULTS, ClipRow, RankRow, ResultRow, TextRow
 from perturbations.manifest.results import RANDOM
-from perturbations.plan.composed import ScenarioSettings, Settings
+from perturbations.plan.composed import ComposedScenario, Settings
 from perturbations.plan.evaluation import CLEAN
 from perturbations.retrieval.composed import AVERAGES, NOT_RETRIEVED, SHORTLIST, Average, Half, Strategy
 from perturbations.suites import registry
@@ -68,7 +68,7 @@ def evaluate(
     split: Split,
     dataset: str,
     encoded: Encoded,
-    asking: Callable[[ScenarioSettings], Queries],
+    asking: Callable[[ComposedScenario], Queries],
 ) -> Results:
     """The rows of a job's results and ranks.
 
@@ -140,7 +140,7 @@ class Ways:
 def scenario_rows(
     split: Split,
     models: Sequence[Model],
-    scenario: ScenarioSettings,
+    scenario: ComposedScenario,
     ways: Ways,
     *,
     keys: Mapping[str, str],
@@ -247,7 +247,7 @@ def _is_asked(query_id: str, clip: str, queries: Queries) -> bool:
     return has_clip and (queries.instructions is None or query_id in queries.instructions)
 
 
-def _model(settings: Settings, split: Split, encoded: Encoded, queries: Queries, scenario: ScenarioSettings) -> Model:
+def _model(settings: Settings, split: Split, encoded: Encoded, queries: Queries, scenario: ComposedScenario) -> Model:
     """The features of a scenario, for the rows and queries of a split."""
     texts: dict[str, Floats] = {}
     for words in settings.words if scenario.instructions is None else ("instruction",):
@@ -268,7 +268,7 @@ def _chosen(features: Features, names: Sequence[str]) -> Floats:
     return np.asarray(features.rows[[features.place[name] for name in names]], np.float32)
 
 
-def _is_affected(setting: Setting, scenario: ScenarioSettings) -> bool:
+def _is_affected(setting: Setting, scenario: ComposedScenario) -> bool:
     """Whether a scenario's perturbation changes the result."""
     halves = {setting.strategy, setting.shortlist_strategy}
     if setting.strategy == "two_stage":
@@ -277,7 +277,7 @@ def _is_affected(setting: Setting, scenario: ScenarioSettings) -> bool:
     return (scenario.clips is None or by_clip) and (scenario.instructions is None or by_words)
 
 
-def _columns(scenario: ScenarioSettings) -> dict[str, object]:
+def _columns(scenario: ComposedScenario) -> dict[str, object]:
     """The columns of a scenario: where clips and instructions are perturbed, the latter's have names of their own."""
     shifts = [shift for shift in (scenario.clips, scenario.instructions) if shift is not None]
     if not shifts:
@@ -299,7 +299,7 @@ def _columns(scenario: ScenarioSettings) -> dict[str, object]:
     return columns
 
 
-def _name(scenario: ScenarioSettings) -> str:
+def _name(scenario: ComposedScenario) -> str:
     shifts = [shift for shift in (scenario.clips, scenario.instructions) if shift is not None]
     shown = " with ".join(f"{shift.suite}/{shift.perturbation} {shift.severity}" for shift in shifts)
     return f"composed, perturbed: {scenario.perturbed} {shown}".strip()

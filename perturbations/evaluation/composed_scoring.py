@@ -17,7 +17,7 @@ from perturbations.evaluation.scoring import FeatureSet
 from perturbations.evaluation.stored_features import Floats, Frames, StoredFeatures
 from perturbations.manifest.kinds import RankRow, ResultRow
 from perturbations.manifest.results import RANDOM
-from perturbations.plan.composed import ScenarioSettings, ShiftSettings
+from perturbations.plan.composed import ComposedScenario, Shift
 from perturbations.retrieval.composed import Strategy
 from perturbations.suites import registry
 from perturbations.system.records import canonical
@@ -74,7 +74,7 @@ def scored(split: Split, texts: FeatureSet, clips: FeatureSet, wanted: Wanted) -
         models.insert(0, _model(name, split, Path(paths[0]), Path(paths[1]) if len(paths) > 1 else None, words, wanted))
         if texts.perturbed or clips.perturbed:
             raise ConfigError("--first-stage is of clean queries: its own features of perturbed ones are not known")
-    cases: list[tuple[ScenarioSettings, Model, Split]] = [(ScenarioSettings(perturbed="nothing"), model, split)]
+    cases: list[tuple[ComposedScenario, Model, Split]] = [(ComposedScenario(), model, split)]
     for scenario, path in clips.perturbed.items():
         held = stored_features.read(path, frames=wanted.frames).unique()
         part = _asked(split, held, by_clip=True)
@@ -84,13 +84,13 @@ def scored(split: Split, texts: FeatureSet, clips: FeatureSet, wanted: Wanted) -
             texts={name: _of_queries(rows, split, part) for name, rows in model.texts.items()},
             queries=stored_features.rows_of_ids(held, [query.clip for query in part.queries]),
         )
-        cases.append((ScenarioSettings(perturbed="clips", clips=_shift(scenario)), own, part))
+        cases.append((ComposedScenario(clips=_shift(scenario)), own, part))
     for scenario, path in texts.perturbed.items():
         held = stored_features.read(path).unique()
         part = _asked(split, held, by_clip=False)
         rows = stored_features.rows_of_ids(held, [query.query_id for query in part.queries])
         own = replace(model, texts={"instruction": rows})
-        cases.append((ScenarioSettings(perturbed="instructions", instructions=_shift(scenario)), own, part))
+        cases.append((ComposedScenario(instructions=_shift(scenario)), own, part))
     results: list[ResultRow] = []
     ranks: list[RankRow] = []
     for scenario_settings, own, part in cases:
@@ -154,9 +154,9 @@ def _model(name: str, split: Split, clips: Path, texts: Path | None, words: Sequ
     return Model(name, of_clips, of_words)
 
 
-def _shift(scenario: tuple[str, str, int]) -> ShiftSettings:
+def _shift(scenario: tuple[str, str, int]) -> Shift:
     suite, name, severity = scenario
-    return ShiftSettings(suite=suite, perturbation=name, severity=severity, variant=registry.suite(suite).variants[0])
+    return Shift(suite=suite, perturbation=name, severity=severity, variant=registry.suite(suite).variants[0])
 
 
 def _asked(split: Split, held: StoredFeatures, *, by_clip: bool) -> Split:
