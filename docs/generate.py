@@ -409,6 +409,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
             ("embedding", "PretrainedEmbedding"),
             ("storage", "StorageSettings"),
             ("evaluation", "Evaluation"),
+            ("models", "EvaluatedModel"),
             ("limits", "Limits"),
         )
     },

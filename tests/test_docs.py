@@ -73,18 +73,19 @@ def test_a_table_of_another_version_is_noticed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tables = generate.measured()
-    tables["demo"]["versions"]["mlvp/fog"] += 1
+    tables["corpus"]["versions"]["mlvp/fog"] += 1
     monkeypatch.setattr(generate, "measured", lambda: tables)
     monkeypatch.setattr(generate, "stale", list)
     monkeypatch.setattr(sys, "argv", ["generate.py", "--check"])
     assert generate.main() == 1
-    assert re.search(r"the table 'demo' .* mlvp/fog \(2, now 1\): run `snakemake", capsys.readouterr().out)
+    assert re.search(r"the table 'corpus' .* mlvp/fog \(2, now 1\): run `python", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("name", generate.measured())
 def test_a_measured_table_names_a_command_that_there_is(name: str) -> None:
-    program, script = generate.measured()[name]["command"].split()[:2]
-    assert program == "snakemake" or (ROOT / script).is_file()
+    program, script, *_ = generate.measured()[name]["command"].split()
+    assert program == "python"
+    assert (ROOT / script).is_file()
 
 
 def test_every_room_is_explained() -> None:
