@@ -46,7 +46,7 @@ def load(folder: Path, device: str) -> tuple[DualEncoder, Texts, Images]:
             the model takes no images.
     """
     _check_modules(folder)
-    package = library("sentence_transformers", package="sentence-transformers")
+    package = library("sentence_transformers", package="'perturbations[encoders]'")
     try:
         model: Any = package.SentenceTransformer(
             str(folder),
