@@ -27,6 +27,7 @@ import caption_examples
 import catalogue_pages
 import rooms
 
+from perturbations import retrieval
 from perturbations.base import storage
 from perturbations.base.errors import BackendError
 from perturbations.config import sections as config
@@ -258,6 +259,19 @@ def of_models() -> str:
     return table(["role", "backend", "model", "weights", "licence"], rows)
 
 
+def of_names(package: Any) -> Callable[[], str]:
+    """The block with a line for mkdocstrings per public name of a package."""
+
+    def block() -> str:
+        lines = []
+        for name in package.__all__:
+            home = getattr(getattr(package, name), "__module__", "")  # constants have none, and stand in the package
+            lines.append(f"::: {home if home.startswith(package.__name__) else package.__name__}.{name}\n")
+        return "\n".join(lines)
+
+    return block
+
+
 def example(shelf: str, constant: str) -> Callable[[], str]:
     """The block of the file that tests/test_shelf_<shelf>.py puts on a shelf: its first text that declares it."""
 
@@ -377,6 +391,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "backbones": of_backbones,
     "models": of_models,
     "adapter keys": of_adapter_keys,
+    "names retrieval": of_names(retrieval),
     "caption categories": of_caption_categories,
     "caption perturbations": of_caption_perturbations,
     **{f"measured {name}": of_measured(name) for name in measured()},
