@@ -16,6 +16,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from perturbations.errors import OutputError
+from perturbations.system import sums
+from perturbations.system.sums import STORE_VARIABLE as STORE_VARIABLE
 
 # Errors of the place that is written to, not of the data.
 OUTPUT_ERRNOS = {
@@ -33,9 +35,6 @@ OUTPUT_ERRNOS = {
     errno.EMFILE,
     errno.ENFILE,
 }
-STORE_VARIABLE = "PERTURB_STORE"
-"""The environment variable of jobs of a run in an object store: the folder in which Snakemake was started."""
-
 _LONGEST_NAME = 200  # bytes; file systems allow 255, and the temporary name and the extension need some
 _TEMPORARY = ".part-"
 _LEFTOVER = re.compile(rf"\.(.*){re.escape(_TEMPORARY)}[0-9a-f]{{12}}((?:\.[^.]*)?)", re.DOTALL)
@@ -108,13 +107,15 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path` (same extension) and rename it to `path` when the block ends well.
 
     After an error or an interruption `path` is as it was. Raises `OutputError` when the system refuses to write.
+    A file below `manifests/` is entered in its list (`perturbations.system.sums`).
     """
     temporary = temporary_path(path)
     with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary
-            os.replace(temporary, path)
+            with sums.entered(path, temporary):
+                os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
 

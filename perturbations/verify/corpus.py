@@ -17,6 +17,7 @@ from perturbations.guides.registry import Known
 from perturbations.manifest import locations, sets
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.plan.recipe import VideoRecipe, parse
+from perturbations.system.tools import tool_versions
 from perturbations.verify.clips import Task
 from perturbations.verify.findings import Finding, name_of
 from perturbations.verify.tree import Manifest, Tree
@@ -91,8 +92,10 @@ class Corpus:
         folder = self.dataset_folder
         return folder.parent.name if folder.name == "whole" else folder.name
 
-    def tasks(self, *, fast: bool, repair: bool, same_tools: bool) -> list[Task]:
+    def tasks(self, *, fast: bool, repair: bool, rewrite: bool) -> list[Task]:
         """Every existing or missing row, with its expected content. Unexpected rows become findings."""
+        tools, unrecorded = tool_versions(), self.manifest.unrecorded
+        same_tools = all(self.manifest.part("tools").get(name) == version for name, version in tools.items())
         held: dict[tuple[str, Scenario], VideoRow] = {}
         for stored in self.rows:
             held.setdefault((stored.item_id, (stored.perturbation, stored.severity)), stored)
@@ -111,7 +114,7 @@ class Corpus:
                     if row is None or row.status == COMPLETE:
                         self.findings.append(Finding(self.manifest.path, subject, str(error)))
                     continue
-                tasks.append(Task(row, expected, self.manifest.root, fast, repair, same_tools))
+                tasks.append(Task(row, expected, self.manifest.root, fast, repair, rewrite, same_tools, unrecorded))
         for stranger in held.values():
             self._find(stranger, "the row is unexpected: its clip is not listed as complete")
         return tasks
