@@ -111,7 +111,7 @@ def _texts(options: argparse.Namespace) -> int:
 def _merge_texts(options: argparse.Namespace) -> int:
     from perturbations.captions import corpus
     from perturbations.engine import merging
-    from perturbations.manifest import files, skipped
+    from perturbations.manifest import files, sets, skipped
     from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS
     from perturbations.plan.listed import RejectedItem, read
     from perturbations.progress import logged
@@ -124,6 +124,7 @@ def _merge_texts(options: argparse.Namespace) -> int:
     described = {**listed.columns(), "skipped": skipped.columns(left_out)}
     about = {**provenance(options.output), "dataset": options.dataset, "set": described}
     about |= {"config_digest": options.config_digest, "comparability": card.comparability([], rows)}
+    about |= sets.unrecorded(options.parts, TEXTS)
     files.write(options.output, TEXTS, rows, about)
     scenarios = len({(row.perturbation, row.severity) for row in rows})
     counted = list(logged(corpus.statistics(rows), scenarios, "perturbations counted"))

@@ -94,18 +94,21 @@ class Journal(Generic[Finished]):
             file.write(b"\n" * torn + _line(recipe_id, finished).encode())
 
     def _whole_lines(self, path: Path, recipe_ids: Collection[str]) -> Iterator[tuple[str, Finished]]:
+        others = 0
         for line in jsontext.lines(path):
             # The id comes first, so that other shards' lines need not be parsed.
             recipe_id, text = line[:DIGEST_LENGTH], line[DIGEST_LENGTH:]
             if recipe_id in recipe_ids:
                 columns, start, text = text.partition("{")
                 if columns != _columns(self._record):
-                    log.warning("a line of %s is of another version: its item is made again", path)
+                    others += 1
                     continue
                 try:
                     yield recipe_id, self._record.model_validate_json(start + text)
                 except (ValidationError, RecursionError):
                     log.warning("a line of %s is cut short or damaged: its item is made again", path)
+        if others:
+            log.warning("%d lines of %s are of another version or damaged: their items are made again", others, path)
 
 
 def _line(recipe_id: str, finished: Measured | Analysed) -> str:

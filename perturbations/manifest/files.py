@@ -357,14 +357,19 @@ def columns_in(path: Path) -> list[str]:
 
 
 def unrecorded(paths: Iterable[Path], kind: Kind[Any]) -> list[str]:
-    """The columns that at least one manifest lacks, or says that its parts lacked."""
+    """The columns that at least one manifest of the kind lacks, or says that its parts lacked."""
     known = set(schema_of(kind).names)
     absent: set[str] = set()
     for path in paths:
-        schema = _read_schema(path)
-        said = _described(path, schema).get(UNRECORDED, [])
-        absent |= known - set(schema.names)
-        absent |= {name for name in said if name in known} if isinstance(said, list) else set()
+        try:
+            schema = _read_schema(path)
+            described = _described(path, schema)
+        except ManifestError:
+            continue  # a part of a run before, which nothing reads
+        if described.get("kind") == kind.name:
+            of_parts = described.get(UNRECORDED, [])
+            absent |= known - set(schema.names)
+            absent |= {name for name in of_parts if name in known} if isinstance(of_parts, list) else set()
     return sorted(absent)
 
 
@@ -403,13 +408,15 @@ def _stored_table(path: Path, kind: Kind[Row]) -> pa.Table:
 def _column_problem(kind: Kind[Row], schema: pa.Schema) -> str | None:
     """Why a file's columns cannot be read as those of a kind; None where they can."""
     known = {column.name: column for column in columns_of(kind.row)}
+    for name, column in known.items():
+        if not column.optional and name not in schema.names:
+            return f"it lacks '{name}', which every row must have"
     for place, field in enumerate(schema):
         if field.name not in known or field.name in schema.names[:place]:
             return f"it has the column {field.name[:80]!r}, which this version does not know"
         if field.type != _TYPES[known[field.name].type]:
             return f"'{field.name}' is of the type {field.type}, and {_TYPES[known[field.name].type]} in this version"
-    lacking = [name for name, column in known.items() if not column.optional and name not in schema.names]
-    return f"it lacks '{lacking[0]}', which every row must have" if lacking else None
+    return None
 
 
 def _way(described: About) -> str:

@@ -35,6 +35,7 @@ OUTPUT_ERRNOS = {
     errno.EMFILE,
     errno.ENFILE,
 }
+_SMALL = 1 << 16
 _LONGEST_NAME = 200  # bytes; file systems allow 255, and the temporary name and the extension need some
 _TEMPORARY = ".part-"
 _LEFTOVER = re.compile(rf"\.(.*){re.escape(_TEMPORARY)}[0-9a-f]{{12}}((?:\.[^.]*)?)", re.DOTALL)
@@ -189,9 +190,13 @@ def write_text_if_changed(path: Path, text: str) -> bool:
     return True
 
 
-def sha256(path: Path) -> str:
+def sha256(path: Path | str) -> str:
     """Hex SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
+    with open(path, "rb", buffering=0) as file:
+        start = file.read(_SMALL)  # of a small file all: `file_digest` takes 0.1 ms to begin
+        if len(start) < _SMALL:
+            return hashlib.sha256(start + file.read()).hexdigest()
+        file.seek(0)
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -47,6 +47,7 @@ class Task:
         repair: whether to make the file again where it is missing or wrong.
         rewrite: whether the row may change in a repair; otherwise only a file that equals the row's is put back.
         same_tools: whether the same library versions made the file, so that it can be made again bit by bit.
+        refused: why the file's folder leaves the corpus; "" where it does not.
         unrecorded: columns that the version which made the row did not have.
     """
 
@@ -57,6 +58,7 @@ class Task:
     repair: bool
     rewrite: bool
     same_tools: bool
+    refused: str = ""
     unrecorded: Collection[str] = ()
 
 
@@ -96,7 +98,7 @@ def check_video(task: Task, tick: Tick) -> Checked:
             source = source_of(locations.located(expected, task.root))
         except (MediaError, ManifestError) as error:
             remark = f"cannot be rendered again: {error}"
-    blocked = expected.path is not None and (task.root / expected.path).is_dir()
+    blocked = damage is not None and expected.path is not None and (task.root / expected.path).is_dir()
     is_damaged = damage is not None or row is None
     if source is not None and not blocked and (task.repair if is_damaged else not task.fast):
         try:
@@ -120,8 +122,7 @@ def _with_measured(expected: VideoRow, row: VideoRow) -> VideoRow:
     names = set(_MEASURED)
     names |= {"frame_count", "duration_s"} if entry.method == "temporal" or entry.shape else set()
     names |= {"width", "height"} if entry.shape else set()
-    corrected = replace(expected, **{name: getattr(row, name) for name in names})
-    return replace(corrected, stage=None, error=None)
+    return replace(expected, **{name: getattr(row, name) for name in names}, stage=None, error=None)
 
 
 def _target(task: Task) -> Path:
@@ -132,17 +133,22 @@ def _file_damage(task: Task, row: VideoRow | None) -> str | None:
     """The problem of the stored file, judged by its size and hash; None where there is none."""
     if task.expected.path is None:
         return None
-    try:
-        path = locations.confined(task.root, task.expected.path)
-    except ManifestError as error:
-        return str(error)
-    if path.is_dir():
-        return _directory(path, task.repair)
-    if not path.is_file():
+    path = f"{task.root}/{task.expected.path}"
+    problem = task.refused
+    if not problem and os.path.islink(path):
+        try:
+            locations.confined(task.root, task.expected.path)
+        except ManifestError as error:
+            problem = str(error)
+    if problem:
+        return problem
+    if os.path.isdir(path):
+        return _directory(Path(path), task.repair)
+    if not os.path.isfile(path):
         return f"the file is missing: {path}"
     if row is None:
         return None
-    if path.stat().st_size != row.bytes or storage.sha256(path) != row.sha256:
+    if os.path.getsize(path) != row.bytes or storage.sha256(path) != row.sha256:
         return f"the file is not the one that the row describes: {path}"
     return None
 

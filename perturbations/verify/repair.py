@@ -110,7 +110,7 @@ def _comparability(tree: Tree, manifest: Manifest[object], rows: Sequence[object
             return card.comparability([], captions)
         if kind == MULTIMODAL.name and clips is not None and captions is not None:
             return card.comparability(clips, captions)
-    except (ManifestError, UnknownPerturbationError, LookupError):
+    except (ManifestError, UnknownPerturbationError, LookupError, ValueError, TypeError, AttributeError):
         pass  # a row's recipe is wrong, which is a finding of that row
     return None
 

@@ -275,7 +275,7 @@ def from_root(path: Path) -> str:
 
 def strangers(tree: Tree) -> list[Finding]:
     """The files in the folders of corpora that no row names, also in those of suites without a manifest."""
-    named: dict[Path, set[Path]] = {}
+    named: dict[Path, set[str]] = {}
     findings = []
     for chosen in tree.chosen:
         manifest = chosen.of(VIDEOS)
@@ -288,17 +288,21 @@ def strangers(tree: Tree) -> list[Finding]:
         except ManifestError as error:
             findings.append(Finding(manifest.path, "", str(error)))
             continue
-        named_by_rows = (Path(row.path) for row in manifest.rows if row.path is not None)
-        paths = {manifest.root / path for path in named_by_rows if ".." not in path.parts}
-        named.setdefault(folder, set()).update(paths)
+        paths = (row.path for row in manifest.rows if row.path is not None)
+        named.setdefault(folder, set()).update(os.path.normpath(f"{manifest.root}/{path}") for path in paths)
     own = (_corpora_of(folder) for folder in tree.folders)
     names = set().union(*named.values())
-    candidates = {path for folder in {*named, *own} if folder is not None for path in folder.rglob("*")}
-    for path in sorted(candidates):
-        if (path.is_file() or path.is_symlink()) and path not in names:
-            problem = LEFTOVER if storage.is_leftover(path) else UNNAMED
-            findings.append(Finding(path, "", problem))
+    there = {path for folder in {*named, *own} if folder is not None for path in _files_below(folder)}
+    for path in sorted(there - names):
+        problem = LEFTOVER if storage.is_leftover(Path(path)) else UNNAMED
+        findings.append(Finding(Path(path), "", problem))
     return findings
+
+
+def _files_below(folder: Path) -> Iterator[str]:
+    for place, folders, names in os.walk(folder):
+        links = (name for name in folders if os.path.islink(os.path.join(place, name)))
+        yield from (os.path.join(place, name) for name in (*names, *links))
 
 
 def _corpora_of(folder: Path) -> Path | None:
