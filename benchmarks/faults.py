@@ -97,14 +97,14 @@ def contents(root: Path) -> Files:
     return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).digest() for path in files_there}
 
 
-def repair(root: Path, sound: Files, *, fast: bool) -> str:
-    """What a repair of a tree with one fault did: "mended", "reported", or else "spread" and where."""
+def repair(root: Path, sound: Files, *, fast: bool) -> tuple[bool, str]:
+    """Whether a fault of a tree was found, and what a repair did: "mended", "reported", or else "spread" and where."""
     damaged = contents(root)
     before = Path.cwd()
     os.chdir(root)
     try:
-        for _ in run.verify([Path("manifests")], run.Options(fast=fast, repair=True, stall_limit_s=60)):
-            pass
+        options = run.Options(fast=fast, repair=True, stall_limit_s=60)
+        is_found = any([summary.findings for summary in run.verify([Path("manifests")], options)])
     finally:
         os.chdir(before)
     after = contents(root)
@@ -112,11 +112,10 @@ def repair(root: Path, sound: Files, *, fast: bool) -> str:
     wrong = {name for name in names if after.get(name) != sound.get(name)}
     spread = sorted(name for name in wrong if after.get(name) != damaged.get(name))
     if spread:
-        return f"spread to {', '.join(spread[:4])}"
-    left = findings(root, fast=fast)
-    if left:
-        return "reported"
-    return "mended" if not wrong else f"not reported: {', '.join(sorted(wrong)[:4])}"
+        return is_found, f"spread to {', '.join(spread[:4])}"
+    if findings(root, fast=fast):
+        return is_found, "reported"
+    return is_found, "mended" if not wrong else f"not reported: {', '.join(sorted(wrong)[:4])}"
 
 
 # --- faults of manifests ---------------------------------------------------------------------------------------------
@@ -274,8 +273,8 @@ def file_faults(root: Path) -> Iterator[Fault]:
         place = path.relative_to(root)
         yield Fault("page or picture edited", lambda at, generator, place=place: _flip(at / place, generator))
         yield Fault("page or picture deleted", lambda at, generator, place=place: _delete(at / place))
-    for name in ("mlvp", "msrvtt_p"):
-        place = Path("manifests/tiny", name)
+    for path in sorted((root / "manifests/tiny").glob("*/videos.parquet")):
+        place = path.parent.relative_to(root)
         yield Fault("suite deleted", lambda at, generator, place=place: _delete(at / place))
     for place in (Path("corpora/tiny/other/fog/1/a.mp4"), Path("corpora/other/mlvp/fog/1/a.mp4")):
         yield Fault("file of no suite", lambda at, generator, place=place: _plant(at / place))
@@ -295,7 +294,7 @@ def file_faults(root: Path) -> Iterator[Fault]:
         )
         name = f".{path.stem}.part-0123456789ab.mp4"
         yield Fault("leftover", lambda at, generator, a=place, name=name: _copy(at / a, (at / a).with_name(name)))
-    for path in sorted((root / "work/tiny/videos").glob("*.mp4")):
+    for path in sorted({*(root / "work/tiny/videos").glob("*.mp4"), *(root / "videos").glob("[ab].mp4")}):
         place = path.relative_to(root)
         yield Fault("source deleted", lambda at, generator, place=place: _delete(at / place))
         yield Fault("source changed", lambda at, generator, place=place: _flip(at / place, generator))
@@ -384,9 +383,8 @@ def main() -> None:
             if not fault.inject(tree, generator):
                 continue
             done += 1
-            is_shallow = bool(findings(tree, fast=True))
-            is_found = is_shallow or (fault.deep and not options.fast and bool(findings(tree, fast=False)))
-            outcome = repair(tree, original, fast=options.fast or is_shallow)
+            is_fast = options.fast or not fault.deep or bool(findings(tree, fast=True))
+            is_found, outcome = repair(tree, original, fast=is_fast)
             results[fault.kind].update(["found" if is_found else "missed", outcome.partition(" to ")[0]])
             if not is_found or outcome not in ("mended", "reported"):
                 print(f"{fault.kind} (fault {place}): {'' if is_found else 'missed; '}{outcome}", flush=True)

@@ -61,8 +61,8 @@ def test_a_kept_corpus_is_read_and_exported(kept: Path) -> None:
     for path in (kept / "manifests").rglob("*.parquet"):
         assert len(read_manifest(path)) == len(files.read_rows(path, files.kind_of(path)))
     frame = read_manifest("manifests/tiny/mlvp/videos.parquet")
-    assert len(open_clip(frame.iloc[0]).images) == frame.iloc[0]["frame_count"]
-    assert main(["export", "manifests/tiny/mlvp/videos.parquet", "--layout", "webdataset", "-o", "out"]) == 0
+    assert len(open_clip(frame.iloc[0])) == frame.iloc[0]["frame_count"]
+    assert main(["export", "manifests/tiny/mlvp/videos.parquet", "--format", "webdataset", "-o", "out"]) == 0
     assert any((kept / "out").rglob("*.tar"))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from perturbations import __version__
 from perturbations.errors import ManifestError, UnknownPerturbationError
+from perturbations.guides import registry as guides
 from perturbations.manifest import files, sets
 from perturbations.manifest.kinds import (
     MIXES,
@@ -35,7 +36,12 @@ _BESIDE = {
     "text_statistics": ("captions",),
     "qrels": ("captions", "queries"),
 }
-_ABOVE = {"videos": ("*",), "texts": ("captions",), "quarantine": ("sources",), "mixes": ("sources",)}
+_ABOVE = {
+    "videos": ("sources", *guides.analyses(), "whole/sources"),  # whole videos, where clips are cut from them
+    "texts": ("captions",),
+    "quarantine": ("sources",),
+    "mixes": ("sources",),
+}
 
 _TWINS = {
     "videos": "quarantine",
@@ -55,10 +61,7 @@ def parents(manifest: Manifest[object]) -> list[Path]:
     names = [folder / f"{name}.parquet" for name in _BESIDE.get(kind, ())]
     if kind in ("captions", "qrels", "analyses"):
         names.append(folder / "sources.parquet")
-    for name in _ABOVE.get(kind, ()):
-        names += sorted(folder.parent.glob(f"{name}.parquet"))
-    if kind == "videos":  # of the whole videos that its clips are cut from
-        names.append(folder.parent / "whole" / "sources.parquet")
+    names += [folder.parent / f"{name}.parquet" for name in _ABOVE.get(kind, ())]
     return [path for path in names if path.is_file() and path != manifest.path]
 
 

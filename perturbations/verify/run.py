@@ -187,21 +187,20 @@ def _verify(
 
 def _as_written(looked_at: Tree, manifest: Manifest[object]) -> Iterator[Finding]:
     """Findings where a manifest's metadata, counts and hashes differ from its rows, or its file from the list."""
-    names = files.changed_parts(manifest.path, manifest.kind, manifest.rows)
+    listed, stored = sums.recorded(manifest.path), storage.sha256(manifest.path)
+    names = files.changed_parts(manifest.path, manifest.kind, manifest.rows, is_listed=listed == stored)
     if names:
         yield Finding(manifest.path, "", f"it was changed after it was written: {', '.join(names)} differ")
     expected = repair.metadata(looked_at, manifest, manifest.rows)
     for name in ("dataset", "comparability"):
-        if manifest.about.get(name) != expected.get(name):
-            said, wanted = manifest.about.get(name), expected.get(name)
-            yield Finding(
-                manifest.path, "", f"its metadata says {name} {said!r:.200}, and its rows give {wanted!r:.200}"
-            )
-    listed = sums.recorded(manifest.path)
+        said, wanted = manifest.about.get(name), expected.get(name)
+        if said != wanted:
+            problem = f"its metadata says {name} {said!r:.200}, and its rows give {wanted!r:.200}"
+            yield Finding(manifest.path, "", problem)
     if listed is None and files.LISTED in manifest.about:
         problem = f"{sums.list_of(manifest.path) or sums.NAME} does not list it: {repair.way(manifest.path)}"
         yield Finding(manifest.path, "", problem)
-    elif listed is not None and listed != storage.sha256(manifest.path):
+    elif listed not in (None, stored):
         yield Finding(manifest.path, "", f"it is not the file that {sums.list_of(manifest.path)} lists")
 
 
