@@ -104,7 +104,7 @@ def repair(root: Path, sound: Files, *, fast: bool) -> tuple[bool, str]:
     os.chdir(root)
     try:
         options = run.Options(fast=fast, repair=True, stall_limit_s=60)
-        is_found = any([summary.findings for summary in run.verify([Path("manifests")], options)])
+        found = [finding for summary in run.verify([Path("manifests")], options) for finding in summary.findings]
     finally:
         os.chdir(before)
     after = contents(root)
@@ -112,10 +112,10 @@ def repair(root: Path, sound: Files, *, fast: bool) -> tuple[bool, str]:
     wrong = {name for name in names if after.get(name) != sound.get(name)}
     spread = sorted(name for name in wrong if after.get(name) != damaged.get(name))
     if spread:
-        return is_found, f"spread to {', '.join(spread[:4])}"
+        return bool(found), f"spread to {', '.join(spread[:4])}"
     if findings(root, fast=fast):
-        return is_found, "reported"
-    return is_found, "mended" if not wrong else f"not reported: {', '.join(sorted(wrong)[:4])}"
+        return bool(found), "reported"
+    return bool(found), "mended" if not wrong else f"not reported: {', '.join(sorted(wrong)[:4])}"
 
 
 # --- faults of manifests ---------------------------------------------------------------------------------------------

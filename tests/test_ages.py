@@ -70,10 +70,11 @@ def test_a_kept_corpus_is_read_and_exported(kept: Path) -> None:
 def test_a_column_that_an_earlier_version_did_not_have_is_empty(name: str, kept: Path) -> None:
     path = kept / "manifests/tiny/mlvp/videos.parquet"
     before = files.read_rows(path, VIDEOS)
+    empty: dict[str, Any] = {name: None}
     for manifest in (kept / "manifests").rglob("*.parquet"):
         if name in files.columns_in(manifest):
             without(manifest, name)
-    assert files.read_rows(path, VIDEOS) == [replace(row, **{name: None}) for row in before]
+    assert files.read_rows(path, VIDEOS) == [replace(row, **empty) for row in before]
     assert read_manifest(path)[name].isna().all()
     older = contents(kept)
     for fast in (True, False):
@@ -140,7 +141,7 @@ def test_a_kept_corpus_is_evaluated(kept: Path) -> None:
     videos = sets.read_part(kept / "manifests/tiny/mlvp/videos.parquet", VIDEOS)
     asking = [row for row in videos if (row.perturbation, row.severity) == ("fog", 5)]
     named = {"dataset": "tiny", "suite": "mlvp", "level": asking[0].level, "perturbation": "fog", "severity": 5}
-    settings = {
+    settings: Any = {
         **{"model": "clip4clip", "pretrained": "clip", "revision": None, "num_frames": 3, "model_key": "clip"},
         **{"setting": "qs", "seeds": [42], "batch_size": 2, "steps": 1, "precision": "float32", "methods": ["tcr"]},
         "scenarios": [{"direction": "v2t", "mix": None, "share": None, **named}],

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -74,7 +75,7 @@ def _edit(path: Path, name: str, value: object) -> None:
     table = pq.read_table(path)
     place = table.column_names.index(name)
     field = table.schema.field(place)
-    cells = files.pa.array([value, *table[name].to_pylist()[1:]], field.type)
+    cells = pa.array([value, *table[name].to_pylist()[1:]], field.type)
     faults.write(path, table.set_column(place, field, cells), hashed=True)
 
 
@@ -84,7 +85,7 @@ def test_a_wrong_parent_is_not_written_into_its_children(
 ) -> None:
     """Also where the list of the dataset's files is gone, so that nothing but the children tells of it."""
     monkeypatch.chdir(tree)
-    sums.list_of(Path("manifests/tiny/sources.parquet")).unlink()
+    Path("manifests/tiny", sums.NAME).unlink()
     _edit(Path("manifests/tiny/sources.parquet"), name, 7 if name == "width" else "f" * 64)
     before = faults.contents(tree)
     summaries = list(run.verify([Path("manifests")], run.Options(fast=True, repair=True)))

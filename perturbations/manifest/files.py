@@ -18,6 +18,8 @@ from perturbations.errors import ManifestError
 from perturbations.manifest import locations
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, Kind, Row
+from perturbations.manifest.schemas import column_problem, completed
+from perturbations.manifest.schemas import schema_of as schema_of
 from perturbations.system import locking, storage, sums
 
 if TYPE_CHECKING:
@@ -34,19 +36,6 @@ About = Mapping[str, object]
 """The metadata of a manifest's file."""
 Cell = str | float | None
 """A path, or None or NaN without one."""
-
-_TYPES = {
-    str: pa.string(),
-    int: pa.int64(),
-    float: pa.float64(),
-    bool: pa.bool_(),
-    tuple: pa.list_(pa.float32()),
-}
-
-
-def schema_of(kind: Kind[Row]) -> pa.Schema:
-    """The Parquet schema of a kind, derived from the type of its rows."""
-    return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in columns_of(kind.row)])
 
 
 def write(path: Path, kind: Kind[Row], rows: Iterable[Row], about: About | None = None) -> None:
@@ -205,7 +194,7 @@ def _checked(path: Path, kind: Kind[Row]) -> pa.Table:
     table = _stored_table(path, kind)
     if _sha256_of(table, table.column_names) != _described(path, table.schema).get("content_sha256"):
         raise ManifestError(f"{path} was changed after it was written: its content hash is another")
-    return _completed(table, kind)
+    return completed(table, kind)
 
 
 def rows_as_stored(path: Path, kind: Kind[Row]) -> list[Row]:
@@ -375,17 +364,7 @@ def unrecorded(paths: Iterable[Path], kind: Kind[Any]) -> list[str]:
 
 
 def _read_table(path: Path, kind: Kind[Row]) -> pa.Table:
-    return _completed(_stored_table(path, kind), kind)
-
-
-def _completed(table: pa.Table, kind: Kind[Row]) -> pa.Table:
-    """A table with all columns of its kind: those that an earlier version did not have are empty."""
-    schema = schema_of(kind)
-    arrays = [
-        table[field.name] if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(arrays, schema=schema.with_metadata(table.schema.metadata))
+    return completed(_stored_table(path, kind), kind)
 
 
 def _stored_table(path: Path, kind: Kind[Row]) -> pa.Table:
@@ -394,7 +373,7 @@ def _stored_table(path: Path, kind: Kind[Row]) -> pa.Table:
         described = _described(path, schema)
         if described.get("kind") != kind.name:
             raise ManifestError(f"{path} is a manifest of {described.get('kind')}, not of {kind.name}")
-        if problem := _column_problem(kind, schema):
+        if problem := column_problem(kind, schema):
             raise ManifestError(
                 f"{path} does not have the columns of {kind.name} manifests: {problem}; {_way(described)}"
             )
@@ -404,20 +383,6 @@ def _stored_table(path: Path, kind: Kind[Row]) -> pa.Table:
             return table
         except (OSError, ValueError, pa.ArrowException) as error:
             raise ManifestError(f"{path} cannot be read: {error}; {_ANEW}") from error
-
-
-def _column_problem(kind: Kind[Row], schema: pa.Schema) -> str | None:
-    """Why a file's columns cannot be read as those of a kind; None where they can."""
-    known = {column.name: column for column in columns_of(kind.row)}
-    for name, column in known.items():
-        if not column.optional and name not in schema.names:
-            return f"it lacks '{name}', which every row must have"
-    for place, field in enumerate(schema):
-        if field.name not in known or field.name in schema.names[:place]:
-            return f"it has the column {field.name[:80]!r}, which this version does not know"
-        if field.type != _TYPES[known[field.name].type]:
-            return f"'{field.name}' is of the type {field.type}, and {_TYPES[known[field.name].type]} in this version"
-    return None
 
 
 def _way(described: About) -> str:
