@@ -28,8 +28,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from perturbations import __version__
 from perturbations.manifest import files
 from perturbations.manifest.columns import Column, columns_of
+from perturbations.report import card
 from perturbations.verify import run
 
 CONFIG = """
@@ -81,7 +83,7 @@ def findings(root: Path, *, fast: bool) -> list[str]:
     before = Path.cwd()
     os.chdir(root)
     try:
-        options = run.Options(fast=fast, stall_limit_s=60)
+        options = run.Options(fast=fast, stall_limit_s=60, verdict=card.comparability, version=__version__)
         return [str(finding) for summary in run.verify([Path("manifests")], options) for finding in summary.findings]
     finally:
         os.chdir(before)
@@ -103,7 +105,7 @@ def repair(root: Path, sound: Files, *, fast: bool) -> tuple[bool, str]:
     before = Path.cwd()
     os.chdir(root)
     try:
-        options = run.Options(fast=fast, repair=True, stall_limit_s=60)
+        options = run.Options(fast=fast, repair=True, stall_limit_s=60, verdict=card.comparability, version=__version__)
         found = [finding for summary in run.verify([Path("manifests")], options) for finding in summary.findings]
     finally:
         os.chdir(before)

@@ -181,14 +181,14 @@ def test_a_manifest_that_cannot_be_written_does_not_hide_what_was_found(
 ) -> None:
     _lose_rows(tree)
     _halve(tree / "manifests/tiny/mlvp/mixed_types.parquet")
-    written = files.write
+    written = files.as_written
 
-    def refused(path: Path, *arguments: Any) -> None:
+    def refused(path: Path, *arguments: Any) -> bytes:
         if path.name == "videos.parquet":
             raise OutputError(f"cannot write {path}: Read-only file system")
-        written(path, *arguments)
+        return written(path, *arguments)
 
-    monkeypatch.setattr(files, "write", refused)
+    monkeypatch.setattr(files, "as_written", refused)
     monkeypatch.chdir(tree)
     summaries = {
         str(summary.path): summary for summary in run.verify([Path("manifests")], run.Options(1, 60, True, True))

@@ -58,7 +58,9 @@ def add(commands: Commands) -> None:
 
 
 def _verify(options: argparse.Namespace) -> int:
+    from perturbations import __version__
     from perturbations.exporting.folder import MARKER
+    from perturbations.report import card
     from perturbations.verify import run
 
     if exports := [path for path in options.paths if (path / MARKER).is_file()]:
@@ -67,7 +69,12 @@ def _verify(options: argparse.Namespace) -> int:
             "what is missing or changed"
         )
     settings = run.Options(
-        jobs=options.jobs, stall_limit_s=options.stall_limit, fast=options.fast, repair=options.repair
+        jobs=options.jobs,
+        stall_limit_s=options.stall_limit,
+        fast=options.fast,
+        repair=options.repair,
+        verdict=card.comparability,
+        version=__version__,
     )
     after = dataclasses.replace(settings, fast=True, repair=False)
     if options.json:

@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from perturbations import __version__
 from perturbations.errors import ManifestError, UnknownPerturbationError
 from perturbations.guides import registry as guides
 from perturbations.manifest import files, sets
@@ -25,7 +24,6 @@ from perturbations.manifest.kinds import (
     TextRow,
     VideoRow,
 )
-from perturbations.report import card
 from perturbations.system import storage, sums
 from perturbations.verify.tree import Manifest, Tree, from_root
 
@@ -86,7 +84,7 @@ def metadata(tree: Tree, manifest: Manifest[object], rows: Sequence[object]) -> 
         scenarios = len({(row.perturbation, row.severity) for row in videos})
         about["set"] = sets.of_corpus(sources.rows, videos, scenarios).columns()
     # Words of an earlier version may be others.
-    if files.METADATA_HASH in about and about.get("package_version") == __version__ and "comparability" in about:
+    if files.METADATA_HASH in about and about.get("package_version") == tree.version and "comparability" in about:
         verdict = _comparability(tree, manifest, rows)
         about["comparability"] = about["comparability"] if verdict is None else verdict
     return about
@@ -97,7 +95,9 @@ def _hashed(manifest: Manifest[object]) -> str:
 
 
 def _comparability(tree: Tree, manifest: Manifest[object], rows: Sequence[object]) -> str | None:
-    kind, folder = manifest.kind.name, manifest.path.parent
+    kind, folder, verdict = manifest.kind.name, manifest.path.parent, tree.verdict
+    if verdict is None:
+        return None
     videos = tree.neighbour(folder / "videos.parquet", VIDEOS)
     texts = tree.neighbour(folder / "captions.parquet", TEXTS)
     clips = None if videos is None else videos.rows
@@ -108,11 +108,11 @@ def _comparability(tree: Tree, manifest: Manifest[object], rows: Sequence[object
         captions = [row for row in rows if isinstance(row, TextRow)]
     try:
         if kind in (VIDEOS.name, MIXES.name, QUARANTINE.name) and clips is not None:
-            return card.comparability(clips)
+            return verdict(clips, [])
         if kind in (TEXTS.name, TEXT_STATISTICS.name) and captions is not None:
-            return card.comparability([], captions)
+            return verdict([], captions)
         if kind == MULTIMODAL.name and clips is not None and captions is not None:
-            return card.comparability(clips, captions)
+            return verdict(clips, captions)
     except (ManifestError, UnknownPerturbationError, LookupError, ValueError, TypeError, AttributeError):
         pass  # a row's recipe is wrong, which is a finding of that row
     return None

@@ -48,12 +48,15 @@ class Options:
         stall_limit_s: seconds without progress after which a clip fails.
         fast: whether to compare hashes and membership only.
         repair: whether to repair what is wrong.
+        verdict: what manifests of `version` of this package say of comparability; None where it is not compared.
     """
 
     jobs: int = 1
     stall_limit_s: float = 120.0
     fast: bool = False
     repair: bool = False
+    verdict: tree.Verdict | None = None
+    version: str = ""
 
 
 @dataclass
@@ -89,6 +92,7 @@ def verify(paths: Sequence[Path], options: Options) -> Iterator[Summary]:
     Raises `ManifestError` where there is no manifest.
     """
     looked_at = tree.read(paths)
+    looked_at.verdict, looked_at.version = options.verdict, options.version
     sound: dict[Path, bool] = {}
     for manifest in sorted(looked_at.chosen, key=lambda manifest: _ORDER.get(manifest.kind.name, 4)):
         unsound = cache(partial(_unsound_parent, looked_at, manifest, sound))

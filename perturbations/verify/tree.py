@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +33,8 @@ from perturbations.manifest.kinds import (
     VIDEOS,
     Kind,
     Row,
+    TextRow,
+    VideoRow,
 )
 from perturbations.suites import registry
 from perturbations.system import storage, sums
@@ -84,6 +86,9 @@ LEFTOVER = "what an interrupted write left"
 UNNAMED = "no row names this file"
 
 
+Verdict = Callable[[Sequence[VideoRow], Sequence[TextRow]], str]
+"""Whether results on rows of videos and captions are comparable with published ones, in words."""
+
 RowType = TypeVar("RowType", covariant=True)
 
 
@@ -133,6 +138,8 @@ class Tree:
 
     chosen: list[Manifest[object]]
     folders: list[Path] = field(default_factory=list)
+    verdict: Verdict | None = None
+    version: str = ""
     findings: list[Finding] = field(default_factory=list)
     _known: dict[Path, Manifest[object] | None] = field(default_factory=dict)
 
@@ -311,7 +318,10 @@ def _corpora_of(folder: Path) -> Path | None:
     if "manifests" not in parts:
         return None
     top = len(parts) - 1 - parts[::-1].index("manifests")
-    own = Path(*parts[:top], "corpora", *parts[top + 1 :])
+    try:
+        own = locations.confined(Path(*parts[:top]), "/".join(["corpora", *parts[top + 1 :]]))
+    except ManifestError:
+        return None  # behind a link to elsewhere, where nothing is looked for
     return own if own.is_dir() else None
 
 
