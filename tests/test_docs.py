@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import rooms
 import perturbations
 from perturbations import retrieval, tta
 from perturbations.base import errors
+from perturbations.cli.main import parser
 from perturbations.suites import registry
 
 ROOT = Path(__file__).parents[1]
@@ -44,6 +46,27 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert linked.is_relative_to(ROOT), target
         if anchor and linked.suffix == ".md":
             assert anchor in anchors(linked), target
+
+
+def commands() -> list[str]:
+    """Every command of `perturb` in a block of a page."""
+    blocks = [
+        text.replace("\\\n", " ")
+        for page in PAGES
+        for language, text in re.findall(r"^ *```(\w*)\n(.*?)^ *```$", page.read_text(encoding="utf-8"), re.M | re.S)
+        if language in ("", "sh")
+    ]
+    parts = [part.strip() for block in blocks for line in block.splitlines() for part in line.split("&&")]
+    return sorted({part for part in parts if part.startswith("perturb ")})
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_is_one_that_perturb_takes(command: str) -> None:
+    words = shlex.split(command.partition(" > ")[0], comments=True)[1:]
+    try:
+        parser().parse_args(words)
+    except SystemExit as end:
+        assert end.code == 0, command  # as for --completion
 
 
 # --- what follows from the code --------------------------------------------------------------------------------------
