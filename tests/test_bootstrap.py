@@ -144,7 +144,8 @@ def many(seed: int = 0, *, seeds: Sequence[int] = (42, 7)) -> tuple[list[ResultR
 
 def scores_of(rows: Sequence[ResultRow], known: dict[Any, Ranked]) -> Scores:
     frame = pd.DataFrame([{name: getattr(row, name) for name in row.__dataclass_fields__} for row in rows])
-    ((scores,),) = estimates.of(frame.assign(model_name="m"), known)
+    (of_directions,) = estimates.of(frame.assign(model_name="m"), known)
+    ((scores,),) = of_directions.values()
     return scores
 
 
@@ -162,8 +163,8 @@ def test_the_order_of_rows_and_files_changes_nothing(tmp_path: Path) -> None:
     assert first.runs.keys() == second.runs.keys()
     for run, column in first.runs.items():
         np.testing.assert_array_equal(first.ranks[:, column], second.ranks[:, second.runs[run]])
-    column = mean_column("mid", scores_of(rows, whole).scenarios("mlvp")["mid"])
-    changes = [scores_of(rows, ranked).change("r5", "tcr", column) for ranked in (whole, parts)]
+    column = mean_column("mid", scores_of(rows, whole).scenarios("mlvp", "query")["mid"])
+    changes = [scores_of(rows, ranked).change("recall_at_5", "tcr", column) for ranked in (whole, parts)]
     assert changes[0][0] == changes[1][0]
     np.testing.assert_array_equal(changes[0][1], changes[1][1])
 
@@ -173,7 +174,7 @@ def test_ranks_are_those_of_the_file(tmp_path: Path) -> None:
     files.write(tmp_path / "r.parquet", RANKS, known)
     ((_, ranked),) = ranks.read([tmp_path / "r.parquet"]).items()
     assert ranked.ranks[:, 0].tolist() == [3, 254, 255]
-    assert list(ranked.runs) == [("clean", "clean", 0, None, None, "none", 42)]
+    assert list(ranked.runs) == [(estimates.CLEAN, "none", 42)]
 
 
 def test_bad_files_of_ranks(tmp_path: Path) -> None:
@@ -211,13 +212,13 @@ def test_scenarios_and_seeds_are_averaged_within_each_resample(tmp_path: Path) -
     by_group = ranks.read([tmp_path / "r.parquet"])
     (ranked,) = by_group.values()
     scores = scores_of(rows, by_group)
-    column = mean_column("mid", scores.scenarios("mlvp")["mid"])
+    column = mean_column("mid", scores.scenarios("mlvp", "query")["mid"])
     counts = draws(len(ranked.ranks), rng.generator(0, "demo", "v2t", "report/bootstrap"))
     means = {}
     for method in ("none", "tcr"):
         of_seeds = []
         for seed in (42, 7):
-            place = {name: ranked.runs[("mlvp", *name, None, None, method, seed)] for name in _PLACES}
+            place = {name: ranked.runs[(ranks.ScenarioKey("query", "mlvp", *name), method, seed)] for name in _PLACES}
             recalls = {
                 name: np.array([_recall(ranked.ranks[:, at], drawn, 1) for drawn in counts])
                 for name, at in place.items()
@@ -225,7 +226,7 @@ def test_scenarios_and_seeds_are_averaged_within_each_resample(tmp_path: Path) -
             fog = (recalls["fog", 1] + recalls["fog", 5]) / 2
             of_seeds.append((fog + recalls["rain", 5]) / 2)
         means[method] = (of_seeds[0] + of_seeds[1]) / 2
-    value, drawn = scores.change("r1", "tcr", column)
+    value, drawn = scores.change("recall_at_1", "tcr", column)
     (span,) = spans_of([drawn])
     assert span is not None
     np.testing.assert_allclose([span.low, span.high], np.percentile(means["tcr"] - means["none"], [2.5, 97.5]))
@@ -238,7 +239,7 @@ _PLACES = (("fog", 1), ("fog", 5), ("rain", 5))
 
 
 def _mean(rows: Sequence[ResultRow], method: str, perturbation: str) -> float:
-    return float(np.mean([row.r1 for row in rows if (row.method, row.perturbation) == (method, perturbation)]))
+    return float(np.mean([row.recall_at_1 for row in rows if (row.method, row.perturbation) == (method, perturbation)]))
 
 
 def _recall(known: Any, drawn: Any, k: int) -> float:
@@ -250,15 +251,15 @@ def test_a_run_without_ranks_has_no_interval(tmp_path: Path) -> None:
     kept = [row for row in known if (row.method, row.perturbation) != ("tcr", "rain")]
     files.write(tmp_path / "r.parquet", RANKS, kept)
     scores = scores_of(rows, ranks.read([tmp_path / "r.parquet"]))
-    whole = mean_column("mid", scores.scenarios("mlvp")["mid"])
-    value, drawn = scores.change("r1", "tcr", whole)
+    whole = mean_column("mid", scores.scenarios("mlvp", "query")["mid"])
+    value, drawn = scores.change("recall_at_1", "tcr", whole)
     assert np.isfinite(value)
     assert drawn is None
-    assert scores.change("r1", "tcr", ONLY_CLEAN)[1] is not None
+    assert scores.change("recall_at_1", "tcr", ONLY_CLEAN)[1] is not None
     assert scores.samples("median_rank", "tcr", ONLY_CLEAN) is None
-    missing = Column("x", ((("mlvp", "snow", 5, None, None), 1.0),))
-    assert np.isnan(scores.value("r1", "tcr", missing))
-    assert scores.samples("r1", "tcr", missing) is None
+    missing = Column("x", ((ranks.ScenarioKey("query", "mlvp", "snow", 5), 1.0),))
+    assert np.isnan(scores.value("recall_at_1", "tcr", missing))
+    assert scores.samples("recall_at_1", "tcr", missing) is None
 
 
 def test_ranks_of_other_runs_are_refused(tmp_path: Path) -> None:
@@ -267,14 +268,16 @@ def test_ranks_of_other_runs_are_refused(tmp_path: Path) -> None:
     other, _ = many(seed=1)
     scores = scores_of(other, ranks.read([tmp_path / "r.parquet"]))
     with pytest.raises(ManifestError, match=r"of different runs: v2t .*: r1 is .* by its ranks"):
-        scores.samples("r1", "none", ONLY_CLEAN)
+        scores.samples("recall_at_1", "none", ONLY_CLEAN)
 
 
 def test_rsum_is_the_sum_of_recalls_in_each_resample(tmp_path: Path) -> None:
     rows, known = many(seeds=(42,))
     files.write(tmp_path / "r.parquet", RANKS, known)
     scores = scores_of(rows, ranks.read([tmp_path / "r.parquet"]))
-    parts = [scores.samples(metric, "none", ONLY_CLEAN) for metric in ("r1", "r5", "r10", "rsum")]
+    parts = [
+        scores.samples(metric, "none", ONLY_CLEAN) for metric in ("recall_at_1", "recall_at_5", "recall_at_10", "rsum")
+    ]
     np.testing.assert_allclose(sum(part for part in parts[:3] if part is not None), parts[3])
 
 

@@ -49,7 +49,7 @@ B32, B16, XPOOL = "clip4clip-b32-qs-0a", "clip4clip-b16-qs-0b", "xpool-b32-qgs_c
 NASTY = '<script>alert(1)</script>\n"quoted" видео 影片'
 
 
-def result(method: str, r1: float, **more: Any) -> ResultRow:
+def result(method: str, recall_at_1: float, **more: Any) -> ResultRow:
     costs = {f"{part}_ms_{point}": 1.5 for part in ("encode", "adapt", "rerank", "total") for point in ("p50", "p95")}
     hubs = {column.name: 0.25 for column in columns_of(ResultRow) if column.name.startswith("hub_")}
     recalls = {f"recall_at_{k}": 100.0 for k in (5, 10, 50, 100)} | {"rsum": 300.0}
@@ -66,7 +66,7 @@ def result(method: str, r1: float, **more: Any) -> ResultRow:
         "setting": "qs",
         "method": method,
         "seed": 42,
-        "recall_at_1": r1,
+        "recall_at_1": recall_at_1,
         **costs,
         **hubs,
         "peak_memory_mib": 1000.0,

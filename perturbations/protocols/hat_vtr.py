@@ -136,10 +136,7 @@ def _six(table: str, summary: str, datasets: tuple[str, ...] = ("msrvtt",), **ch
             "mlvp": {"variant": "released", "perturbations": list(_SIX_VIDEO)},
             "mm_robustness": {"variant": "released", "captions": captions},
         },
-        needs={
-            **_FINE_TUNED,
-            **({"bank": "the dataset of training queries"} if "qbnorm" in evaluation["methods"] else {}),
-        },
+        needs={**_FINE_TUNED, **bank},
         unstated=(_FRAMES,),
     )
 
