@@ -267,7 +267,7 @@ def test_ranks_of_other_runs_are_refused(tmp_path: Path) -> None:
     files.write(tmp_path / "r.parquet", RANKS, known)
     other, _ = many(seed=1)
     scores = scores_of(other, ranks.read([tmp_path / "r.parquet"]))
-    with pytest.raises(ManifestError, match=r"of different runs: v2t .*: r1 is .* by its ranks"):
+    with pytest.raises(ManifestError, match=r"of different runs: v2t .*: recall_at_1 is .* by its ranks"):
         scores.samples("recall_at_1", "none", ONLY_CLEAN)
 
 
