@@ -19,7 +19,7 @@ from perturbations.manifest.kinds import ANALYSES, VIDEOS
 from perturbations.media import framefile
 from perturbations.plan import caption_costs, config, costs, evaluation, evaluation_costs
 from perturbations.plan.costs import Cost, Volume
-from perturbations.report import card, objects, preview
+from perturbations.report import objects, preview
 from perturbations.suites import registry
 
 __all__ = ["project"]  # the fixture of test_preflight
@@ -218,10 +218,6 @@ def test_an_evaluation_without_a_complete_clip_stops_with_one_message() -> None:
     rows = [SourceRow(dataset="d", split="test", item_id=name, status="quarantined", error="x") for name in "ab"]
     with pytest.raises(ManifestError, match=r"s\.parquet has no complete clip: all 2 are quarantined or missing"):
         _check_any_complete(Path("s.parquet"), rows)
-
-
-def test_a_card_of_nothing_does_not_call_it_comparable() -> None:
-    assert card.comparability([]).startswith("not comparable")
 
 
 # --- what a key names ------------------------------------------------------------------------------------------------

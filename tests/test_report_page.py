@@ -590,6 +590,36 @@ def test_csv_names_are_no_formulas() -> None:
     assert table.files == [("CSV", f"{CSV}method,r1%0A'%3D1+1,-1.5%0A", "t.csv")]
 
 
+def test_published_values_stand_beside_ours_and_say_why_they_do_not_compare(tmp_path: Path) -> None:
+    """Of Table 1 of HAT-VTR: CLIP4Clip without adaptation on fog at severity 5 has 26.7."""
+    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "level": "low", "queries": 1000}
+    about = {"protocol": "hat_vtr_table_1", "backend": json.dumps({"retrieval": "pretrained"})}
+    where = f"msrvtt, {B32.rpartition('-')[0]}, v2t, beside msrvtt, CLIP4Clip, qs, R@1"
+    for dataset, says in (
+        ("msrvtt", "Comparable with the published values, if the weights are the paper's."),
+        ("demo", "Not comparable with the published values: the dataset is demo, and the tables are of msrvtt."),
+    ):
+        rows = [result("none", 50.0, dataset=dataset, queries=1000, **about)]
+        rows += [result("none", 30.0, dataset=dataset, **fog, **about)]
+        protocol = {"name": "hat_vtr_table_1", "replaced": ["evaluation.methods"]}
+        manifests.write(tmp_path / "r.parquet", RESULTS, rows, {"protocol": protocol})
+        page.write(tmp_path / "page.html", results=[tmp_path / "r.parquet"])
+        content = read(tmp_path / "page.html")
+        table = content.tables[where.replace("msrvtt", dataset, 1)]
+        place = [text for text, _ in table[0]].index("fog")
+        assert [line[0][0] for line in table[1:]] == ["none, published", "none, ours", "none, difference"]
+        assert [line[place][0] for line in table[1:]] == ["26.7", "30.0", "+3.3"]
+        text = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert html.unescape(text).count(says) == 1
+        assert "The configuration has other values for evaluation.methods." in text
+    assert "Published values" not in read(written_page(tmp_path, [result("none", 1.0)])).headings
+
+
+def written_page(folder: Path, rows: list[ResultRow]) -> Path:
+    page.write(folder / "page.html", results=[written(folder, rows)])
+    return folder / "page.html"
+
+
 def test_tables_of_papers_are_there_as_markdown_and_latex() -> None:
     head = [[parts.Cell("method"), parts.Cell("a|b", span=2)], [parts.Cell(""), parts.Cell("x_1"), parts.Cell("50 %")]]
     body = [

@@ -19,7 +19,7 @@ FLOORS = [
     ["kernels"],
     ["video", "text", "analysis", "retrieval", "tta"],
     ["suites", "models", "backbones", "protocols"],
-    ["media", "manifest", "demo"],
+    ["media", "manifest", "demo", "published"],
     ["annotations"],
     ["composed"],
     ["datasets", "guides"],

@@ -1,4 +1,4 @@
-"""The commands of rules about composed retrieval: composed-split, -features, -scenarios, -results."""
+"""The commands of rules about composed retrieval: composed-split, -features, -scenarios."""
 
 from __future__ import annotations
 
@@ -43,11 +43,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--queries", type=Path, help="features of perturbed query clips")
     parser.add_argument("--texts", type=Path, help="the folder of the parts of perturbed instructions")
     parser.add_argument("--output", type=Path, required=True)
-
-    parser = add_command(commands, "composed-results", _results, "merge the results of composed retrieval")
-    parser.add_argument("--parts", nargs="+", type=Path, required=True)
-    parser.add_argument("--split", type=Path, required=True, help="the folder of the split's manifests")
-    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--ranks", type=Path, required=True)
 
 
 def _split(options: argparse.Namespace) -> int:
@@ -121,7 +117,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     from perturbations.composed import manifests
     from perturbations.evaluation import backbone, composed_features, composed_runner
     from perturbations.manifest import files, sets
-    from perturbations.manifest.kinds import COMPOSED_RESULTS, TEXTS
+    from perturbations.manifest.kinds import RANKS, RESULTS, TEXTS
     from perturbations.plan.composed import Settings
     from perturbations.plan.evaluation import ModelSettings
     from perturbations.plan.paths import COMPOSED_SHARD
@@ -155,17 +151,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         lambda texts: composed_features.of_texts(loaded, texts),
         loaded.sha256,
     )
-    rows = composed_runner.evaluate(settings, split, dataset, encoded, asking)
-    files.write(options.output, COMPOSED_RESULTS, rows)
-    return 0
-
-
-def _results(options: argparse.Namespace) -> int:
-    from perturbations.manifest import files, sets
-    from perturbations.manifest.kinds import COMPOSED_RESULTS
-
-    described = files.read_metadata(options.split / "queries.parquet")
-    about = {name: described[name] for name in ("dataset", "deduplicate", "galleries", "odd", "sources", "official")}
-    rows = [row for part in options.parts for row in sets.read_part(part, COMPOSED_RESULTS)]
-    files.write(options.output, COMPOSED_RESULTS, rows, {**provenance(options.output), **about})
+    rows, ranks = composed_runner.evaluate(settings, split, dataset, encoded, asking)
+    files.write(options.output, RESULTS, rows)
+    files.write(options.ranks, RANKS, ranks)
     return 0

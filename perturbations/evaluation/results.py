@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, ValidationError, model_validator
 
 from perturbations import retrieval
+from perturbations.engine.comparability import differences
 from perturbations.evaluation.scenarios import Item, Retrieval
 from perturbations.manifest.kinds import ClipRow, ResultRow, TextRow
 from perturbations.plan.evaluation import ScenarioSettings, Settings
@@ -141,7 +142,7 @@ def shared_settings(settings: Settings) -> dict[str, object]:
 
 
 def backends(pretrained: str | None, rows: Sequence[Item]) -> dict[str, str]:
-    """The backend of each model's role, in queries and retrieval, and a note on severities that are not published."""
+    """The backend of each model's role, in queries and retrieval, and how the rows differ from published ones."""
     players = {"retrieval": "pretrained" if pretrained else "demo_encoder"}
     perturbed = [row for row in rows if isinstance(row, ClipRow | TextRow) and row.params]
     for backend in sorted({row.backend for row in perturbed if row.backend}):
@@ -153,6 +154,9 @@ def backends(pretrained: str | None, rows: Sequence[Item]) -> dict[str, str]:
         players["severities"] = "calibrated"
     elif not all(map(is_published, perturbed)):
         players["severities"] = "own parameters"
+    videos = [row for row in perturbed if isinstance(row, ClipRow)]
+    if told := differences(videos, [row for row in perturbed if isinstance(row, TextRow)]):
+        players["corpus"] = "; ".join(told)
     return dict(sorted(players.items()))
 
 

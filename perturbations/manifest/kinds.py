@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from perturbations.manifest.composed_rows import ComposedQueryRow, ComposedResultRow, GalleryRow, PoolRow
+from perturbations.manifest.composed_rows import ComposedQueryRow, GalleryRow, PoolRow
 from perturbations.manifest.kind import COMPLETE as COMPLETE
 from perturbations.manifest.kind import Kind as Kind
 from perturbations.manifest.kind import Row as Row
@@ -297,14 +297,6 @@ QRELS = Kind("qrels", QrelRow, ("query_id", "corpus_id"))
 POOL = Kind("pool", PoolRow, ("row",))
 COMPOSED_QUERIES = Kind("composed_queries", ComposedQueryRow, ("query_id",))
 GALLERIES = Kind("galleries", GalleryRow, ("gallery", "query_id", "first_row"))
-COMPOSED_RESULTS = Kind(
-    "composed_results",
-    ComposedResultRow,
-    (
-        *("gallery", "perturbed", "suite", "perturbation", "severity", "text_suite", "text_perturbation"),
-        *("text_severity", "strategy", "words", "average", "first_stage", "model", "first_model"),
-    ),
-)
 QUARANTINE = Kind(
     "quarantine", QuarantineRow, ("item_id", "stage", "suite", "perturbation", "severity", "status", "error")
 )
@@ -326,7 +318,6 @@ KINDS: dict[str, Kind[Any]] = {
         POOL,
         COMPOSED_QUERIES,
         GALLERIES,
-        COMPOSED_RESULTS,
         QUARANTINE,
     )
 }

@@ -39,6 +39,7 @@ class ResultRow(ScenarioColumns):
 
     `clean_recall_at_<k>` is the clean result of the same method and seed over the same queries: those that this
     scenario has ranks of. `protocol` names the preset of `perturbations.protocols` that the configuration follows.
+    Of composed retrieval galleries differ in size: `gallery_mean` is their mean, `gallery` the nearest whole number.
     """
 
     protocol: str | None = None
@@ -83,6 +84,9 @@ class ResultRow(ScenarioColumns):
     checkpoint_sha256: str
     tools: str
     recipe_id: str
+    recall_at_2: float | None = None
+    recall_at_3: float | None = None
+    gallery_mean: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -210,6 +210,8 @@ class Settings(Record):
     shortlist: int
     first_stage: tuple[Literal["text", "visual", "average"], ...]
     scenarios: tuple[ScenarioSettings, ...]
+    model_key: str
+    setting: str
 
 
 def settings(config: configuration.Config, dataset: str, job: Job, files: str | None = None) -> str:
@@ -230,6 +232,8 @@ def settings(config: configuration.Config, dataset: str, job: Job, files: str | 
         shortlist=wanted.shortlist,
         first_stage=wanted.first_stage,
         scenarios=scenarios,
+        model_key=evaluation.model_key(config),
+        setting=evaluation.setting(config),
     ).text
 
 

@@ -209,12 +209,12 @@ _TARGETS = {"adaptation": "tta_{}", "evaluation": "evaluate_{}"}
 """The targets that make each of `KINDS`."""
 
 
-def reported(config: configuration.Config, requested: Collection[str] = ()) -> list[Reported]:
+def reported(config: configuration.Config, requested: Collection[str] = (), *, others: bool = False) -> list[Reported]:
     """The results that the report shows.
 
     These are the results that exist now, of every model, and those that are made in the same run as the report
     (`requested`: names of targets, or files). Of a dataset and model that have both kinds it is the adaptation. Without
-    any results, it is the adaptation of the first dataset.
+    any results, and without `others` on the page, it is the adaptation of the first dataset.
     """
     configured = list(evaluation.models(config))
     shown = []
@@ -229,7 +229,9 @@ def reported(config: configuration.Config, requested: Collection[str] = ()) -> l
                 if _TARGETS[kind].format(dataset) in requested or str(config.at(own.results)) in requested:
                     kinds[key] = kind
         shown += [Reported(dataset, kind, model_key) for model_key, kind in sorted(kinds.items())]
-    return shown or [Reported(next(iter(config.datasets)), "adaptation", key) for key in configured]
+    if shown or others:
+        return shown
+    return [Reported(next(iter(config.datasets)), "adaptation", key) for key in configured]
 
 
 def report_results(shown: Sequence[Reported]) -> list[str]:

@@ -19,6 +19,7 @@ from perturbations.manifest.results import check
 from perturbations.models import registry as models_shelf
 from perturbations.report import estimates, figures, hubs, scores, sections, views
 from perturbations.report.parts import model_names, order, plural
+from perturbations.report.published_section import PublishedSection
 from perturbations.report.ranks import ScenarioKey
 from perturbations.report.ranks import read as read_ranks
 from perturbations.system import shown, storage
@@ -54,10 +55,13 @@ def write(
     failed = [row for path in quarantine for row in files.read_rows(path, QUARANTINE)]
     shown_views = views.of(frame)
     of_scores = scores.Sections(shown_views)
+    beside = PublishedSection(_replaced(results))
     for of_directions in estimates.of(frame, read_ranks(ranks)):
         of_scores.add(of_directions)
+        beside.add(of_directions)
     parts = [
         *of_scores.done(),
+        *beside.done(),
         *hubs.hubs(frame, [picture for path in pictures for picture in read_pictures(path)], shown_views),
         sections.costs(frame, shown_views),
         sections.sheets(sheets),
@@ -83,6 +87,17 @@ def write(
         size=figures,
     )
     storage.write_text(output, text)
+
+
+def _replaced(paths: Sequence[Path]) -> dict[str, list[str]]:
+    """The keys of each protocol that have other values in a configuration whose results are shown."""
+    replaced: dict[str, list[str]] = {}
+    for path in paths:
+        about = files.read_metadata(path).get("protocol")
+        if isinstance(about, dict):
+            keys = replaced.setdefault(str(about.get("name")), [])
+            keys += [key for key in map(str, about.get("replaced", ())) if key not in keys]
+    return replaced
 
 
 def _read(paths: Sequence[Path]) -> pd.DataFrame:

@@ -39,7 +39,7 @@ from perturbations.manifest.kinds import (
     TextStatisticsRow,
     VideoRow,
 )
-from perturbations.manifest.results import RECALLS, run_of, with_clean
+from perturbations.manifest.results import RANDOM, RECALLS, run_of, with_clean
 from perturbations.plan import captions, mixes
 from perturbations.plan.listed import ListedCaption
 from perturbations.plan.recipe import TextRecipe, parse_text
@@ -338,6 +338,8 @@ def check_results(tree: Tree, manifest: Manifest[ResultRow], ranks: Manifest[Ran
     for result in manifest.rows:
         members = by_run.pop(values(result, names), [])
         subject = name_of(result, manifest.kind.key)
+        if not members and result.method == RANDOM:
+            continue
         if not members:
             yield Finding(manifest.path, subject, "its ranks are missing")
             continue

@@ -161,6 +161,7 @@ rule texts_manifest:
         runtime=60,
     params:
         dataset=dataset_of,
+        adapter=lambda wildcards: CONFIG.datasets[dataset_of(wildcards)].adapter,
         config_digest=lambda wildcards: recipe.config_digest(CONFIG, dataset_of(wildcards)),
         # A function, because Snakemake reads braces in a plain string as wildcards.
         skipped=lambda wildcards: paths.text_skipped(CONFIG, wildcards.dataset, wildcards.suite),
@@ -168,7 +169,7 @@ rule texts_manifest:
         "writing the perturbed captions of {wildcards.suite} on {wildcards.dataset}"
     shell:
         command(
-            "perturb rule merge-texts --dataset {params.dataset:q} --captions work/{wildcards.dataset:q}/captions"
+            "perturb rule merge-texts --dataset {params.dataset:q} --adapter {params.adapter:q} --captions work/{wildcards.dataset:q}/captions"
             " --parts work/{wildcards.dataset:q}/{wildcards.suite:q}/captions --recipes {input.recipes:q}"
             " --rejected {input.rejected:q} --skipped {params.skipped:q}"
             " --config-digest {params.config_digest:q} --output {output.texts:q} --statistics {output.statistics:q} --page {output.page:q} 2> {log:q}"

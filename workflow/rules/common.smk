@@ -159,10 +159,20 @@ def model_files_sha256(model):
 TARGETS = {}
 
 
+def requested_targets():
+    return [TARGETS.get(name, name) for name in workflow.dag_settings.targets]
+
+
 @cache
 def reported():
-    requested = [TARGETS.get(name, name) for name in workflow.dag_settings.targets]
-    return evaluation_paths.reported(CONFIG, requested)
+    others = bool(composed_reported("results"))
+    return evaluation_paths.reported(CONFIG, requested_targets(), others=others)
+
+
+@cache
+def composed_reported(kind):
+    datasets = composed_paths.reported(CONFIG, requested_targets())
+    return [f"{composed_paths.folder(dataset)}/{kind}.parquet" for dataset in datasets]
 
 
 @cache

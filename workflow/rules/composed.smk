@@ -129,7 +129,8 @@ rule composed_evaluate:
             )
         ),
     output:
-        "work/{dataset}/composed/results/{corpus}/{level}.parquet",
+        results="work/{dataset}/composed/results/{corpus}/{level}.parquet",
+        ranks="work/{dataset}/composed/results/{corpus}/{level}.ranks.parquet",
     log:
         "work/logs/{dataset}/composed/results/{corpus}/{level}.log",
     benchmark:
@@ -157,16 +158,16 @@ rule composed_evaluate:
     shell:
         command(
             "perturb rule composed-scenarios --settings {params.settings:q} {params.model:q} --split {params.split:q}"
-            " {params.asking:q} --device {resources.device:q} --output {output:q} 2> {log:q}"
+            " {params.asking:q} --device {resources.device:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
         )
 
 
 rule composed_results:
     input:
         parts=lambda wildcards: composed_paths.planned_parts(FIRST_MODEL, wildcards.dataset),
-        split=lambda wildcards: composed_paths.split_files(wildcards.dataset),
     output:
-        "manifests/{dataset}/composed/results.parquet",
+        results="manifests/{dataset}/composed/results.parquet",
+        ranks="manifests/{dataset}/composed/ranks.parquet",
     log:
         "work/logs/{dataset}/composed/results.log",
     benchmark:
@@ -179,10 +180,11 @@ rule composed_results:
         mem_mb=2000,
         runtime=30,
     params:
-        folder=lambda wildcards: composed_paths.folder(wildcards.dataset),
+        protocol=lambda wildcards: evaluation_paths.protocol_options(CONFIG),
     message:
         "writing the results of composed retrieval on {wildcards.dataset}"
     shell:
         command(
-            "perturb rule composed-results --parts {input.parts:q} --split {params.folder:q} --output {output:q} 2> {log:q}"
+            "perturb rule merge-results --parts {input.parts:q} {params.protocol:q}"
+            " --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
         )

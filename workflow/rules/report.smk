@@ -1,8 +1,14 @@
 # Contact sheets of the corpora, and the page of results.
 rule report:
     input:
-        results=lambda wildcards: evaluation_paths.report_results(reported()),
-        ranks=lambda wildcards: evaluation_paths.report_ranks(CONFIG, reported()),
+        results=lambda wildcards: [
+            *evaluation_paths.report_results(reported()),
+            *composed_reported("results"),
+        ],
+        ranks=lambda wildcards: [
+            *evaluation_paths.report_ranks(CONFIG, reported()),
+            *composed_reported("ranks"),
+        ],
         pictures=lambda wildcards: evaluation_paths.report_pictures(CONFIG, reported()),
     output:
         report(
