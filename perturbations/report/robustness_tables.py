@@ -102,7 +102,7 @@ def _compared(
         return None
     paper = protocols.of_suite(suite)
     metric = paper.metric if paper is not None and paper.scores else "recall_at_1"
-    where = titled(DIRECTIONS[direction], SIDES[side])
+    where = titled(DIRECTIONS[direction], SIDES.get(side, ""))
     if paper is None or metric != "rsum":
         # A table of the paper is of its direction alone: MSRVTT-P asks with captions.
         published = paper is not None and bool(paper.scores) and direction == "t2v"
