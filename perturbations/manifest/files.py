@@ -333,7 +333,9 @@ def upgraded(table: pa.Table, kind: Kind[Row]) -> pa.Table:
         if column.optional and column.name not in changed.column_names:
             changed = changed.append_column(column.name, pa.nulls(len(changed), _TYPES[column.type]))
     names = [column.name for column in columns_of(kind.row)]
-    return changed.select(names) if set(changed.column_names) == set(names) else table
+    if set(changed.column_names) != set(names):
+        return table
+    return changed.select(names).replace_schema_metadata(table.schema.metadata)
 
 
 def _read_table(path: Path, kind: Kind[Row]) -> pa.Table:

@@ -80,7 +80,9 @@ def read(paths: Sequence[Path]) -> dict[Group, Ranked]:
         if kind is not RANKS:
             raise ManifestError(f"{path} is a manifest of {kind.name}, not of {RANKS.name}")
         try:
-            stored = pq.ParquetFile(path, read_dictionary=[*_GROUP, *_RUN, "query_id"], page_checksum_verification=True)
+            there = pq.read_schema(path).names  # an earlier version has fewer columns
+            words = [name for name in (*_GROUP, *_RUN, "query_id") if name in there]
+            stored = pq.ParquetFile(path, read_dictionary=words, page_checksum_verification=True)
             for batch in stored.iter_batches(_ROWS):
                 table = files.upgraded(pa.Table.from_batches([batch]), RANKS).combine_chunks()
                 parts.append(_numbered(table, runs, queries))
