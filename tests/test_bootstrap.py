@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ from perturbations import rng
 from perturbations.errors import ManifestError
 from perturbations.manifest import files
 from perturbations.manifest.kinds import RANKS, RESULTS, RankRow, ResultRow
+from perturbations.manifest.results import with_clean
 from perturbations.report import estimates, ranks
 from perturbations.report.estimates import CLEAN, Column, Scores, Span, marks, mean_column, spans_of
 from perturbations.report.ranks import Ranked
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
+from perturbations.verify.derived import check_results
+from perturbations.verify.tree import Manifest, Tree
 
 ONLY_CLEAN = Column("clean", ((CLEAN, 1.0),))
 
@@ -308,3 +312,30 @@ def test_without_resamples_the_best_value_is_marked() -> None:
     assert marks([1, 3], [None, np.array([3.0, 3.0])]) == ["tie", "tie"], "what is unknown is not separable"
     assert marks([], []) == []
     assert spans_of([None, np.array([1.0, np.nan]), np.array([1.0, 1.0])]) == [None, None, Span(1.0, 1.0)]
+
+
+def test_clean_results_are_of_the_same_queries_and_verified(tmp_path: Path) -> None:
+    """The scenario lacks the query that is a miss in the clean run, so its clean counterpart is 100 %."""
+    clean, of_clean = of_ranks("none", [1, 1, 7, 1])
+    fog, of_fog = of_ranks("none", [1, 9, 0, 1], **FOG)
+    whole, of_whole = of_ranks("none", [1, 1, 1, 1], **FOG | {"severity": 1})
+    rows, known = [clean, fog, whole], [*of_clean, *of_fog, *of_whole]
+    paired = with_clean(rows, known)
+    assert [row.clean_recall_at_1 for row in paired] == [75, 100, 75]
+    assert [row.clean_recall_at_10 for row in paired] == [100, 100, 100]
+    assert [row.clean_recall_at_1 for row in with_clean(rows[1:], known)] == [None, None]
+    for name, own in (("right", paired), ("wrong", [replace(row, clean_recall_at_1=75.0) for row in paired])):
+        files.write(tmp_path / f"{name}.parquet", RESULTS, own)
+    files.write(tmp_path / "ranks.parquet", RANKS, known)
+    right, wrong = (
+        [
+            finding.problem
+            for finding in check_results(
+                Tree(tmp_path),
+                Manifest(tmp_path / f"{name}.parquet", RESULTS),
+                Manifest(tmp_path / "ranks.parquet", RANKS),
+            )
+        ]
+        for name in ("right", "wrong")
+    )
+    assert (right, wrong) == ([], ["clean_recall_at_1 is 75.0, and the ranks give 100.0"])
