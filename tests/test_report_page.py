@@ -868,9 +868,10 @@ def test_the_first_screen_is_the_table_and_choices_work_without_a_script(
         assert seen["first"]["shown"] == seen["shown"] == 2
     for seen in (few_narrow, few_wide, large_wide):
         assert not seen["first"]["cut"], f"{seen['name']}: the overall average is cut off"
+        assert seen["first"]["top"] <= seen["tall"], f"{seen['name']}: the chosen table begins below the first screen"
     # Inputs in their order: two datasets, three kinds of queries, six metrics.
     captions = few_wide["captions"]
-    assert few_wide["first"]["caption"].startswith("R@1: a<b>, videos ask for captions (v2t), mlvp")
+    assert few_wide["first"]["caption"].startswith(f"R@1: a<b>, {V2T}, mlvp")
     assert ["a<b>" in caption for caption in captions[:2]] == [True, False]
-    assert ["(v2t), mlvp" in captions[2], "(v2t), mm_" in captions[3], "(t2v), mm_" in captions[4]] == [True] * 3
+    assert [f"{V2T}, mlvp" in captions[2], f"{V2T}, mm_" in captions[3], f"{T2V}, mm_" in captions[4]] == [True] * 3
     assert [caption.split(":")[0] for caption in captions[5:]] == list(METRICS)
