@@ -124,7 +124,13 @@ def _table(
     lines: list[Line] = []
     for method in (name for name in scores.methods if any(cell.method == name for cell in cells)):
         rows: dict[str, dict[str, Cell]] = {"published": {}, "ours": {}, "difference": {}}
-        for cell in (cell for cell in cells if cell.method == method):
+        own_cells = sorted(
+            (cell for cell in cells if cell.method == method), key=lambda cell: cell.perturbation == "all"
+        )
+        named = {cell.perturbation for cell in own_cells} - {"all"}
+        for cell in own_cells:
+            if cell.perturbation == "all" and named - rows["ours"].keys():
+                continue  # a mean over fewer perturbations than the paper's
             own = _ours(scores, of_directions, cell)
             if own is None:
                 continue
