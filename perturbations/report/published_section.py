@@ -28,11 +28,11 @@ from perturbations.report.parts import (
     number,
     titled,
 )
-from perturbations.report.views import Shown
+from perturbations.report.views import METRICS, Shown
 
 _SCORES = ("gamma_a", "gamma_r")
 _FORMS = {**dict.fromkeys(RECALLS, ".1f"), **dict.fromkeys(_SCORES, ".2f")}
-_NAMES = {**overview.METRICS, "gamma_a": "absolute robustness", "gamma_r": "relative robustness"}
+_NAMES = {**METRICS, "gamma_a": "absolute robustness", "gamma_r": "relative robustness"}
 _READ = (
     "Published: the paper's number. Ours: with its 95 % interval over queries; difference: ours less the published "
     "number. A paper prints no interval, and its weights are not recorded here."
