@@ -10,7 +10,7 @@ from perturbations.base import shown
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
 from perturbations.cli.common import need_models
 from perturbations.exports import registry
-from perturbations.exports.writing.records import MEGABYTE, Request
+from perturbations.exports.writing.records import MEGABYTE, Request, Terms
 from perturbations.manifest.kind import Kind
 
 
@@ -40,6 +40,11 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--shard-size", type=positive, default=1000, metavar="MB", help="webdataset, mteb: of a shard; default: 1000"
     )
+    terms = parser.add_argument_group("for publication", "what only you know: for README.md and croissant.json")
+    terms.add_argument("--license", default="", help="its name, best one of SPDX, or its address")
+    terms.add_argument("--creator", action="append", default=[], metavar="NAME", help="may be given several times")
+    terms.add_argument("--citation", default="", metavar="TEXT", help="best as BibTeX")
+    terms.add_argument("--url", default="", help="the dataset's page")
     parser.add_argument("-o", "--output", type=Path, required=True, help="a folder")
     add_stall_limit(parser)
 
@@ -62,6 +67,9 @@ def _export(options: argparse.Namespace) -> int:
         global_gallery=options.global_gallery,
         clean=options.clean,
         shard_bytes=options.shard_size * MEGABYTE,
+        terms=Terms(
+            license=options.license, creator=tuple(options.creator), citation=options.citation, url=options.url
+        ),
     )
     kind = files.kind_of(options.manifest)
     folder.check_outside(options.output, options.manifest)

@@ -15,6 +15,11 @@ from perturbations.models import registry as models
 from perturbations.plan import recipe
 from perturbations.suites import registry
 
+TASKS = ("text-retrieval",)
+"""The tasks of a dataset card, in the Hugging Face Hub's names: none of them is of videos and text."""
+
+TAGS = ("robustness", "perturbation", "video-text-retrieval")
+
 
 def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = ()) -> str:
     """Whether results on these rows, of videos or captions, are comparable with published ones, in one sentence."""
@@ -68,8 +73,8 @@ def card(
     complete = [row for row in rows if row.status == COMPLETE]
     front = {
         "pretty_name": f"{suite.title} on {about.get('dataset', '')}",
-        "task_categories": ["text-to-video-retrieval"],
-        "tags": ["robustness", "perturbation", "video-text-retrieval"],
+        "task_categories": TASKS,
+        "tags": TAGS,
     }
     lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in front.items()), "---", ""]
     lines += [
