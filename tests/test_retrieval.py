@@ -291,10 +291,13 @@ def test_each_method_is_compared_with_its_own_clean_result() -> None:
 def test_severities_first_then_perturbations() -> None:
     table = aggregate(robustness_scores(_results()), ["method"]).set_index("method")
     assert table.loc["none", "gamma_r_mean"] == pytest.approx((0.5 + 0.75) / 2)
-    assert table.loc["none", "gamma_r_std"] == pytest.approx(0.125)
+    assert table.loc["none", "gamma_r_std"] == pytest.approx(np.std([0.75, 0.25, 1.0, 0.5], ddof=1))
     assert table.loc["none", "mmi_mean"] == pytest.approx(1 - 0.625)
     assert table.loc["none", "perturbations"] == 2
-    assert table.loc["tcr", "gamma_r_std"] == 0
+    assert np.isnan(table.loc["tcr", "gamma_r_std"])  # one cell has no spread
+    two_seeds = robustness_scores(pd.concat([_results().assign(seed=0), _results().assign(seed=1)]))
+    again = aggregate(two_seeds, ["method"]).set_index("method")
+    assert again.loc["none", "gamma_r_std"] == table.loc["none", "gamma_r_std"]  # a seed is no further cell
     assert np.isnan(table.loc["new", "gamma_r_mean"])
     uneven = robustness_scores(_results().drop(index=3))  # fog at one severity only: still half of the mean
     assert aggregate(uneven, ["method"]).iloc[0]["gamma_r_mean"] == pytest.approx(0.75)

@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 
 from perturbations.base import limits, settings, wings
+from perturbations.base.bounds import SEEDS
 from perturbations.base.settings import MOST_ITEMS, AnySeverity, KeySeverity, Strict, Whole, distinct
 from perturbations.config import problems
 from perturbations.config.places import NOWHERE, Places
@@ -29,7 +30,6 @@ from perturbations.datasets.registry import Dataset
 from perturbations.guides import registry as guides
 from perturbations.manifest import layout
 from perturbations.suites import registry
-from perturbations.suites.bounds import SEEDS
 
 if TYPE_CHECKING:
     AnyDataset = Dataset

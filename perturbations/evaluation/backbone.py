@@ -41,12 +41,14 @@ class Backbone:
         texts: how captions become token ids.
         images: how frames become pixels.
         sha256: a hash of the weights.
+        num_frames: how many frames its tower sees at once; 1 where it encodes each frame.
     """
 
     model: DualEncoder
     texts: Texts
     images: Images
     sha256: str
+    num_frames: int = 1
 
     def tokens(self, texts: Sequence[str]) -> Mapping[str, Tensor]:
         """Token ids and their mask, truncated to the model's maximum length."""
@@ -67,11 +69,18 @@ def load(settings: ModelSettings, folder: str, checkpoint: Path | None, device: 
         described = config_class.from_pretrained(pretrained.folder, local_files_only=True)
     except Exception as error:  # the library's classes check little: nonsense can make them raise anything
         raise ConfigError(f"{pretrained.folder}/config.json does not describe a model: {error}") from error
-    texts = read_texts(pretrained, _declared(pretrained), described.text_config)
+    declared = _declared(pretrained)
+    num_frames = described.vision_config.num_frames if declared.whole_videos else 1
+    if declared.whole_videos and num_frames != settings["num_frames"]:
+        raise ConfigError(
+            f"evaluation.num_frames is {settings['num_frames']}, and {pretrained.name} sees {num_frames} frames of a "
+            f"video: write num_frames: {num_frames}"
+        )
+    texts = read_texts(pretrained, declared, described.text_config)
     images = read_images(pretrained, described.vision_config)
     model = load_encoder(settings["model"], folder, checkpoint=checkpoint, revision=settings["revision"], device=device)
     weights = [checkpoint] if checkpoint is not None else sorted(pretrained.folder.glob("*.safetensors"))
-    return Backbone(model, texts, images, digest([storage.sha256(path) for path in weights]))
+    return Backbone(model, texts, images, digest([storage.sha256(path) for path in weights]), num_frames)
 
 
 def check(backbone: Backbone) -> dict[str, object]:
@@ -82,7 +91,7 @@ def check(backbone: Backbone) -> dict[str, object]:
     texts = two_texts(backbone.texts)
     assert texts is not None  # `read_texts` refused the tokenizer otherwise
     size = backbone.images.size
-    dark_and_bright = np.zeros((2, 1, 3, size, size), np.uint8)
+    dark_and_bright = np.zeros((2, backbone.num_frames, 3, size, size), np.uint8)
     dark_and_bright[1, ..., : size // 2] = 255
     batches: tuple[tuple[Direction, str, Batch], ...] = (
         ("v2t", "texts", backbone.tokens(texts)),

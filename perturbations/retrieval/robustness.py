@@ -83,11 +83,12 @@ def aggregate(
     """Mean and standard deviation of `scores` over perturbations, per group of `by`.
 
     As in MSRVTT-P, Sec. 4.3: a perturbation's score is the mean over its severities (and seeds); a group's score is the
-    mean over its perturbations, and sigma their standard deviation. The perturbations are the whole population, not a
-    sample, so sigma divides by n, and is 0 for one perturbation.
+    mean over its perturbations. Sigma, which the paper does not define, is the sample deviation (divided by n - 1) over
+    all perturbations x severities: it gives 24 of the 25 sigmas of Tab. 9 for videos and 31 of 32 for captions from
+    those of Tab. 2, 3, 7 and 8; dividing by n over perturbations' means gives 20 and 23. NaN for one cell.
 
     Args:
-        scored: one row per scenario, as `robustness_scores` gives it.
+        scored: one row per scenario (and seed), as `robustness_scores` gives it.
         by: columns whose combinations are the groups, such as model, method and category.
         over: columns that tell perturbations apart; columns that `scored` lacks are left out.
         scores: columns that are aggregated. NaN is left out, as if the scenario had not been run.
@@ -98,9 +99,11 @@ def aggregate(
 
     each = [name for name in over if name in scored.columns and name not in by]
     names = list(scores)
+    of_cell = scored.groupby([*by, *each, "severity"], sort=False, dropna=False)[names].mean()
     of_perturbation = scored.groupby([*by, *each], sort=False, dropna=False)[names].mean()
-    groups = of_perturbation.groupby(level=list(range(len(by))), sort=False, dropna=False)
-    mean, deviation = groups.mean().add_suffix("_mean"), groups.std(ddof=0).add_suffix("_std")
-    table = pd.concat([mean, deviation], axis=1)
+    own = list(range(len(by)))
+    groups = of_perturbation.groupby(level=own, sort=False, dropna=False)
+    deviation = of_cell.groupby(level=own, sort=False, dropna=False).std(ddof=1).add_suffix("_std")
+    table = pd.concat([groups.mean().add_suffix("_mean"), deviation], axis=1)
     table = table[[f"{name}_{what}" for name in names for what in ("mean", "std")]]
     return table.assign(perturbations=groups.size()).reset_index()
