@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,14 +19,16 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import small_corpus
+import yaml
 from export_readers import Searcher, exported_module, known_scores, loaded_tasks, undecoded
 from small_corpus import ITEMS
 
 from perturbations import open_clip, read_manifest, retrieval
-from perturbations.base import storage
+from perturbations.base import jsontext, storage
 from perturbations.cli.main import main
 from perturbations.exports import registry
-from perturbations.exports.writing.records import Request
+from perturbations.exports.writing import about, card, corpus
+from perturbations.exports.writing.records import Request, Terms
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QUARANTINE, QuarantineRow
 
@@ -35,6 +38,11 @@ PLACES = {
     "mixes": "mlvp/mixed_types.parquet",
     "texts": "mm_robustness/captions.parquet",
 }
+TERMS = Terms(license="CC-BY-4.0", creator=("A. Author", "Ünal Ö."), citation="@misc{data}", url="https://data.test/x")
+
+LEFT_OUT = "1 rows were left out; left_out.csv lists them with the reasons."
+SIMULATED = "Perturbations are simulated; natural ones may differ from them."
+REJECTED = "The fidelity gate rejected 1 captions, which are left out."
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +57,7 @@ def outputs(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in FORMATS:
         for kind, place in PLACES.items():
             manifest = tree / "manifests/data" / place
-            request = Request(manifest=manifest, output=output / name / kind, clean=kind != "mixes")
+            request = Request(manifest=manifest, output=output / name / kind, clean=kind != "mixes", terms=TERMS)
             if kind == "texts":
                 registry.get(name).write_captions(request)
             else:
@@ -314,6 +322,34 @@ def test_every_video_is_stored_once(outputs: Path, kind: str) -> None:
     assert len(set(hashes)) == len(hashes)
 
 
+# --- cards ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dataset", "terms", "expected"),
+    [
+        ("data", TERMS, {"license": "cc-by-4.0"}),
+        ("data", Terms(), {"license": "unknown", "gated": True}),
+        ("msrvtt", TERMS, {"license": "cc-by-4.0", "gated": True, "language": ["en"]}),
+        ("demo", Terms(license="Our own: v2"), {"license": "other", "license_name": "our-own-v2", "language": ["en"]}),
+    ],
+)
+def test_a_card_states_its_terms_in_the_hub_s_words(
+    tree: Path, tmp_path: Path, dataset: str, terms: Terms, expected: dict[str, Any]
+) -> None:
+    exported = corpus.read(Request(manifest=tree / "manifests/data/mlvp/videos.parquet", output=tmp_path))
+    request = Request(manifest=exported.manifest, output=tmp_path, terms=terms)
+    for has_videos in (True, False):
+        card.write(about.of(replace(exported, dataset=dataset), request, 5_000, 0, has_videos=has_videos), [], [])
+        front = yaml.safe_load((tmp_path / "README.md").read_text("utf-8").split("---\n")[1])
+        assert (front["size_categories"], front["task_categories"]) == (["1K<n<10K"], ["text-retrieval"])
+        gated = {"gated": True} if "extra_gated_prompt" in front else {}
+        known = ("license", "license_name", "language")
+        assert {name: front[name] for name in known if name in front} | gated == (
+            expected if has_videos else {name: value for name, value in expected.items() if name != "gated"}
+        )
+
+
 # --- croissant --------------------------------------------------------------------------------------------------------
 
 
@@ -323,6 +359,23 @@ def test_mlcroissant_validates_and_loads(outputs: Path, kind: str) -> None:
     output = outputs / "croissant" / kind
     dataset = library.Dataset(output / "croissant.json")
     assert not dataset.metadata.ctx.issues.errors
+    assert not dataset.metadata.ctx.issues.warnings
+    metadata, described = dataset.metadata, jsontext.mapping((output / "croissant.json").read_bytes())
+    assert [person.name for person in metadata.creators] == list(TERMS.creator)
+    assert (metadata.license, metadata.cite_as, metadata.url) == ([TERMS.license], TERMS.citation, TERMS.url)
+    assert metadata.date_published
+    assert metadata.keywords
+    for term in (metadata.data_biases, metadata.data_use_cases, metadata.data_social_impact):
+        assert term
+    assert metadata.personal_sensitive_information
+    (limits, *_), suite = metadata.data_limitations, "MM-Robustness" if kind == "texts" else "MLVP"
+    assert limits == {"videos": LEFT_OUT, "mixes": SIMULATED, "texts": REJECTED}[kind]
+    assert described["rai:hasSyntheticData"] is True
+    assert suite in described["prov:wasGeneratedBy"][0]["prov:label"]
+    assert "data" in described["prov:wasDerivedFrom"][0]["prov:label"]
+    for part in described["distribution"]:
+        if part["@type"] == "cr:FileObject":
+            assert storage.sha256(output / part["contentUrl"]) == part["sha256"]
     assert dataset.metadata.ctx.conforms_to.value == "http://mlcommons.org/croissant/1.1"
     name = "captions" if kind == "texts" else "clips"
     records = [
