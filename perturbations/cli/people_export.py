@@ -1,4 +1,4 @@
-"""The command that writes a corpus in the layout of another program."""
+"""The commands that write a corpus in the layout of another program, and make one from its recipes."""
 
 from __future__ import annotations
 
@@ -47,6 +47,30 @@ def add(commands: Commands) -> None:
     terms.add_argument("--url", default="", help="the dataset's page")
     parser.add_argument("-o", "--output", type=Path, required=True, help="a folder")
     add_stall_limit(parser)
+
+    parser = add_command(
+        commands, "regenerate", _regenerate, "make a corpus from an export of recipes, and prove that it is the same"
+    )
+    parser.add_argument("published", type=Path, help="a folder that `perturb export --format recipe` wrote")
+    parser.add_argument("--clips", type=Path, required=True, help="the folder of the source dataset's clips")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="a folder, which gets manifests and corpora")
+    parser.add_argument("-j", "--jobs", type=positive, default=1, help="number of clips to make in parallel")
+    add_stall_limit(parser)
+
+
+def _regenerate(options: argparse.Namespace) -> int:
+    from perturbations.exports.writing import recipefiles
+
+    done = recipefiles.regenerate(
+        options.published, options.clips, options.output, jobs=options.jobs, stall_limit_s=options.stall_limit
+    )
+    for finding in done.findings:
+        print(f"  {shown.line(str(finding))}")
+    print(
+        f"{done.videos}: {done.made + done.kept:,} clips have the published frames ({done.made:,} made now), "
+        f"{len(done.findings):,} have not"
+    )
+    return 1 if done.findings else 0
 
 
 def _export(options: argparse.Namespace) -> int:

@@ -117,6 +117,17 @@ def of_rows(request: Request, rows: Sequence[ListedRow]) -> Corpus:
     return Corpus(path, dataset, about, _clips(path, complete, captions), incomplete, tuple(captions), tuple(sources))
 
 
+def recipes_of(request: Request, rows: Sequence[ListedRow]) -> Corpus:
+    """The same of clips in any storage, frames too. Raises `ManifestError` where none is complete."""
+    path = request.manifest
+    complete = clips.complete(rows)
+    if not complete:
+        raise ManifestError(f"{path} has no complete row to export")
+    incomplete = tuple(row for row in rows if row.status != COMPLETE)
+    members = _clips(path, complete, ())
+    return Corpus(path, complete[0].dataset, files.read_metadata(path), members, incomplete, (), ())
+
+
 def _sources_of(path: Path, rows: Sequence[ListedRow], *, needed: bool) -> list[SourceRow]:
     if files.kind_of(path) == SOURCES:
         return [row for row in rows if isinstance(row, SourceRow)]

@@ -126,8 +126,8 @@ def write_captions(request: Request) -> int:
             for row in rows
         )
         shards += write_shards(request.output, scenario, samples, request.shard_bytes)
-    rows = sum(map(len, texts.rows.values()))
-    _finish(about.of(texts, request, rows, 0, has_videos=False), shards, CaptionColumns, ())
+    count = sum(map(len, texts.rows.values()))
+    _finish(about.of(texts, request, count, 0, has_videos=False), shards, CaptionColumns, ())
     return len(shards)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations.base import jsontext, storage
-from perturbations.base.errors import ManifestError
+from perturbations.base.errors import ManifestError, short
 from perturbations.exports.writing import about, card, columns, corpus, folder, layout, pairs, shardfiles
 from perturbations.exports.writing.about import About
 from perturbations.exports.writing.corpus import Clip
@@ -121,8 +122,8 @@ def write_captions(request: Request) -> int:
             queries = _queries(request, scenario, [(row.caption_id, row.text) for row in members])
             scenarios[scenario] = _Scenario([queries], videos, [(row.caption_id, row.item_id) for row in members])
     _check_tasks(request, scenarios)
-    rows = sum(len(scenario.answers) for scenario in scenarios.values())
-    _finish(about.of(texts, request, rows, placed.failed), {"t2v": scenarios}, placed.failed, "Queries are")
+    count = sum(len(asked.answers) for asked in scenarios.values())
+    _finish(about.of(texts, request, count, placed.failed), {"t2v": scenarios}, placed.failed, "Queries are")
     return len(scenarios)
 
 
@@ -174,7 +175,7 @@ def write_splits(request: Request) -> list[Path]:
     placed = shardfiles.stage(request, clips)
     held = {clip.row.item_id: clip for clip in placed.files}
     videos = _video_parts(request, list(placed.files), placed).get(layout.CLEAN, [])
-    targets = {row.query_id: [name for name in jsontext.parse(row.targets) if name in held] for row in listed}
+    targets = {row.query_id: [name for name in _names(row.targets) if name in held] for row in listed}
     asked = [row for row in listed if row.clip_id in held and targets[row.query_id]]
     if not asked:
         raise ManifestError(f"{request.manifest}: no query has clips that can be exported")
@@ -187,6 +188,14 @@ def write_splits(request: Request) -> list[Path]:
     left_out = [*placed.failed, *(finding for finding in gone if finding.subject not in texts)]
     _finish(about.of(exported, request, len(asked), left_out), {"vt2v": {layout.CLEAN: scenario}}, left_out, "None is")
     return [path for path in sorted(request.output.rglob("*")) if path.is_file()]
+
+
+def _names(text: str) -> list[str]:
+    """The names of a query's targets. Raises `ManifestError`."""
+    with suppress(ValueError):
+        if isinstance(names := jsontext.parse(text), list):
+            return [str(name) for name in names]
+    raise ManifestError(f"a query's targets are a list of names, not {short(text)}")
 
 
 def _check_tasks(request: Request, scenarios: Mapping[str, _Scenario]) -> None:
@@ -277,7 +286,9 @@ def _configs(output: Path, name: str, scenario: _Scenario, qrels: Path) -> list[
 def _finish(what: About, tasks: _Tasks, left_out: Sequence[Finding], perturbed: str) -> None:
     """Write the qrels of every task, what describes them, and the card; delete what an earlier export left."""
     output = what.request.output
-    written, configs, described = [], [], []
+    written: list[Path] = []
+    configs: list[card.Config] = []
+    described: list[dict[str, Any]] = []
     for category, scenarios in tasks.items():
         # All tasks of a folder share its configurations: those of the first one have the scenarios' plain names.
         subsets = {f"{category}-{name}" if described else name: scenario for name, scenario in scenarios.items()}
