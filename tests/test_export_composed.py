@@ -105,7 +105,9 @@ def test_mteb_asks_with_a_clip_and_an_instruction(tmp_path: Path, mteb: ModuleTy
     """Of the four clips that there are; a query whose clip or targets are not there is left out."""
     place = tmp_path / "manifests/demo"
     present = ["v_0_8", "v_10_18", "v_20_28", "v_50_58"]
-    sources = [clips.source_row(clips.make(tmp_path / f"{name}.mp4", frames=2), name) for name in present]
+    held = tmp_path / "clips"
+    held.mkdir()
+    sources = [clips.source_row(clips.make(held / f"{name}.mp4", frames=2), name) for name in present]
     sources = [replace(row, dataset="demo") for row in sources]
     files.write(place / "sources.parquet", SOURCES, sources, {"root": "../.."})
     request = Request(manifest=written(place / "composed"), output=tmp_path / "out")
@@ -119,7 +121,7 @@ def test_mteb_asks_with_a_clip_and_an_instruction(tmp_path: Path, mteb: ModuleTy
     asked = {query.query_id: query for query in QUERIES if query.clip in present}
     assert {row["id"]: row["text"] for row in queries} == {name: query.instruction for name, query in asked.items()}
     for row in queries:
-        assert row["video"]["bytes"] == (tmp_path / f"{asked[row['id']].clip}.mp4").read_bytes()
+        assert row["video"]["bytes"] == (held / f"{asked[row['id']].clip}.mp4").read_bytes()
         assert set(data["relevant_docs"][row["id"]]) == set(asked[row["id"]].targets)
     model = Searcher(lambda subset, query, document: float(document in asked[query].targets))
     assert mteb.evaluate(model, task, cache=None, encode_kwargs={}).task_results[0].get_score() == 1
