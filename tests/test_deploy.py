@@ -55,7 +55,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = (root / "dist").glob("*.whl")
     pip = (sys.executable, "-m", "pip", "--python", fresh, "install", "--quiet", "--no-index", "--no-deps")
     run(*pip, wheel, folder=root)
-    assert (packages / "perturbations" / "project" / "Snakefile").is_file()
+    assert (packages / "perturbations" / "project" / "workflow" / "Snakefile").is_file()
     return fresh
 
 

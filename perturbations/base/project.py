@@ -1,4 +1,4 @@
-"""Where the project's files that are not Python lie: the Snakefile, its rules and profiles, the pinned environment.
+"""Where the project's files that are not Python lie: the workflow, its profiles, the pinned environment.
 
 In a checkout they lie beside the package. A wheel carries them inside of the package, in a folder of its own: Snakemake
 puts the Snakefile's folder on Python's path, where the package's modules must not be found by their short names.
@@ -15,16 +15,16 @@ _INSTALLED = _PACKAGE / "project"
 
 
 def folder() -> Path:
-    """The folder of the Snakefile; raises `ConfigError` for a package without it."""
+    """The folder of `workflow/` and `envs/`; raises `ConfigError` for a package without it."""
     for place in (_INSTALLED, _PACKAGE.parent):
-        if (place / "Snakefile").is_file() and (place / "workflow" / "rules").is_dir():
+        if (place / "workflow" / "Snakefile").is_file():
             return place
     raise ConfigError(f"{_PACKAGE} was installed without its workflow: install it from a wheel or a checkout")
 
 
 def snakefile() -> str:
     """The path of the workflow's Snakefile, for `module` in a Snakefile of your own."""
-    return str(folder() / "Snakefile")
+    return str(folder() / "workflow" / "Snakefile")
 
 
 def environment() -> dict[str, str]:

@@ -11,7 +11,7 @@ WING = Wing(
     commands={"composed retrieval, from features": ("command",)},
     jobs=("jobs",),
     targets="targets:menu",
-    rules=("composed",),
+    rules=("composed_common", "composed"),
     offers={
         "readiness": "readiness:problems",
         "work": "readiness:work",

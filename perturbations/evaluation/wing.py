@@ -11,7 +11,7 @@ WING = Wing(
     commands={"use what a run made": ("command",)},
     jobs=("jobs",),
     targets="targets:menu",
-    rules=("evaluation",),
+    rules=("evaluation_common", "evaluation"),
     offers={
         "readiness": "readiness:problems",
         "work": "readiness:work",

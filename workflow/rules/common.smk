@@ -65,7 +65,7 @@ def command(line):
 limits.use(limits.parse(CONFIG.limits.model_dump_json()))
 
 
-# What a run in an object store adds to its jobs; store.smk replaces these.
+# What a run in an object store adds to its jobs; store_common.smk replaces these.
 IN_STORE = workflow.storage_registry.default_storage_provider is not None
 if IN_STORE and "store" not in wings.wings():
     raise WorkflowError("this installation cannot run in an object store")

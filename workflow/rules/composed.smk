@@ -1,14 +1,4 @@
 # Retrieval by a clip and an instruction (composed_<dataset>, egocvr). Instructions are perturbed by the rules `texts` and
-from perturbations.composed import paths as composed_paths
-from perturbations.composed import planning as composed
-from perturbations.evaluation import model_files
-from perturbations.evaluation import paths as evaluation_paths
-
-
-def composed_job_of(wildcards):
-    return wildcards.corpus, wildcards.level
-
-
 # `texts_manifest`, as the captions of the collection <dataset>/composed.
 rule composed_split:
     input:

@@ -1,30 +1,9 @@
 # Retrieval on the corpora: without adaptation (evaluate_<dataset>) and with test-time adaptation (tta_<dataset>).
 # Paths hold the configured model's key, not a wildcard: another model's results are files that no rule makes.
-from perturbations.evaluation import model_files
-from perturbations.evaluation import paths as evaluation_paths
-from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation import sizes as evaluation_sizes
-
-
 wildcard_constraints:
     direction="v2t|t2v",
     group="|".join(evaluation.GROUPS),
     kind="|".join(evaluation_paths.KINDS),
-
-
-@cache
-def model_files_sha256():
-    return planned(model_files.sha256, CONFIG)
-
-
-@cache
-def reported():
-    requested = [TARGETS.get(name, name) for name in workflow.dag_settings.targets]
-    return evaluation_paths.reported(CONFIG, requested)
-
-
-def job_of(wildcards):
-    return wildcards.direction, wildcards.corpus, wildcards.level
 
 
 MODEL_KEY = evaluation.model_key(CONFIG)
