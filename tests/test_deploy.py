@@ -199,7 +199,7 @@ def test_conda_installs_the_checkout_or_the_release_that_runs(tmp_path: Path) ->
         given = {"PERTURBATIONS_PROJECT": "/a b", "PERTURBATIONS_PACKAGE": package}
         environment = {**os.environ, **given, "PATH": f"{shim.parent}:{os.environ['PATH']}"}
         done = subprocess.run(["bash", script], env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout.splitlines()[0] == f"-m|pip|install|--constraint|/a b/envs/constraints.txt|{wanted}|"
+        assert done.stdout.splitlines()[0] == f"-P|-m|pip|install|--constraint|/a b/envs/constraints.txt|{wanted}|"
     assert project.environment() == {name: str(REPOSITORY) for name in given}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from perturbations.base.records import digest
 from perturbations.cli.arguments import Commands, add_command
 from perturbations.cli.common import provenance
 
@@ -42,7 +43,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--recipes", type=Path, required=True, help="the recipes of all scenarios, JSON")
     parser.add_argument("--rejected", type=Path, help="the listed captions that cannot be used")
     parser.add_argument("--skipped", default="[]", help="the perturbations that cannot be made, JSON")
-    parser.add_argument("--config-digest", required=True, help="the configuration's hash")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--statistics", type=Path, required=True)
     parser.add_argument("--page", type=Path, required=True, help="Markdown: their statistics, with examples")
@@ -115,14 +115,15 @@ def _merge_texts(options: argparse.Namespace) -> int:
     from perturbations.engine import card, merging
     from perturbations.manifest import files, skipped
     from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS
-    from perturbations.plan.listed import RejectedItem, read
+    from perturbations.plan.listed import RejectedItem, read, read_recipes
 
     rejected = read(options.rejected, RejectedItem) if options.rejected else []
     rows, listed = merging.texts(options.dataset, options.captions, options.parts, options.recipes, len(rejected))
     left_out = skipped.parse(options.skipped)
     described = {**listed.columns(), "skipped": skipped.columns(left_out)}
     about = {**provenance(options.output), "dataset": options.dataset, "set": described}
-    about |= {"config_digest": options.config_digest, "comparability": card.comparability([], rows)}
+    recipes = digest(dict(read_recipes(options.recipes)))
+    about |= {"config_digest": recipes, "comparability": card.comparability([], rows)}
     files.write(options.output, TEXTS, rows, about)
     scenarios = len({(row.perturbation, row.severity) for row in rows})
     counted = list(logged(corpus.statistics(rows), scenarios, "perturbations counted"))
