@@ -10,10 +10,13 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
+import preloaded
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 import hatch_build
 import perturbations
@@ -201,6 +204,80 @@ def test_conda_installs_the_checkout_or_the_release_that_runs(tmp_path: Path) ->
         done = subprocess.run(["bash", script], env=environment, capture_output=True, text=True, check=True)
         assert done.stdout.splitlines()[0] == f"-P|-m|pip|install|--constraint|/a b/envs/constraints.txt|{wanted}|"
     assert project.environment() == {name: str(REPOSITORY) for name in given}
+
+
+# --- the Snakemake workflow catalog -----------------------------------------------------------------------------------
+
+_ALONE = """
+import pkgutil, runpy, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {absent}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+modules = pkgutil.iter_modules
+pkgutil.iter_modules = lambda *given: (found for found in modules(*given) if "_plugin_slurm" not in found.name)
+sys.meta_path.insert(0, Absent())
+runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
+"""
+
+
+def distributions(name: str, seen: set[str]) -> set[str]:
+    """The names of a distribution and of all that it needs, without extras."""
+    name = re.sub(r"[-_.]+", "-", name).lower()
+    if name not in seen:
+        seen.add(name)
+        needed = map(Requirement, metadata.requires(name) or [])
+        for requirement in needed:
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                distributions(requirement.name, seen)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("snakefile", "arguments", "printed"),
+    [
+        ("workflow/Snakefile", ["--lint"], "Congratulations"),
+        ("workflow/Snakefile", ["-n"], r"\nvideos +60\n(.*\n)+all +1\n"),
+        ("Snakefile", ["-n"], r"\nvideos +60\n(.*\n)+all +1\n"),
+    ],
+)
+def test_snakemake_alone_plans_a_checkout(snakefile: str, arguments: list[str], printed: str, tmp_path: Path) -> None:
+    """Without the package's libraries; `-n` plans the default target, which an include gives back."""
+    known = distributions("snakemake", set())
+    absent = {
+        module
+        for module, owners in metadata.packages_distributions().items()
+        if module != "perturbations" and not any(re.sub(r"[-_.]+", "-", owner).lower() in known for owner in owners)
+    }
+    assert {"numpy", "pyarrow", "tqdm", "cv2", "av"} <= absent
+    files = ("--snakefile", REPOSITORY / snakefile, "--configfile", REPOSITORY / "config.yaml")
+    program = [sys.executable, "-c", _ALONE.format(absent=absent), "--cores", "1", "--directory", tmp_path, *files]
+    assert re.search(printed, run(*program, *arguments, folder=REPOSITORY))
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+def test_snakedeploy_deploys_a_project_that_makes_a_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the address of a repository, for which git takes a clone of this checkout."""
+    address, ours = "https://github.com/of/perturbations", tmp_path / "repository"
+    left_out = ("perturbations", "tests", "docs", "benchmarks", "site", "corpora", "manifests", "work", "tutorial")
+    shutil.copytree(REPOSITORY, ours, symlinks=True, ignore=shutil.ignore_patterns(".*", *left_out))
+    git = ("git", "-c", "user.name=n", "-c", "user.email=e")
+    for command in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "all"], ["tag", "v1"]):
+        run(*git, *command, folder=ours)
+    settings = {"COUNT": "1", "KEY_0": f"url.{ours}.insteadOf", "VALUE_0": address}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    snakedeploy = (sys.executable, "-c", "from snakedeploy.client import main; main()")
+    run(*snakedeploy, "deploy-workflow", address, "mine", "--tag", "v1", folder=tmp_path)
+    mine = tmp_path / "mine"
+    assert {path.name for path in mine.iterdir()} == {"LICENSE", "config", "profiles", "workflow"}
+    assert yaml.safe_load((mine / "config" / "config.yaml").read_text())["datasets"], "the commented configuration"
+    (mine / "config" / "config.yaml").write_text(yaml.safe_dump(TINY))
+    run(*preloaded.command("snakemake"), "--cores", "2", folder=mine)
+    assert list(read_manifest(mine / "manifests" / "demo" / "mlvp" / "videos.parquet")["status"]) == ["complete"] * 2
 
 
 # --- perturb init ----------------------------------------------------------------------------------------------------
