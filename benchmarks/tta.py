@@ -4,6 +4,7 @@
                              [--batch-size 16] [--frames 12] [--gallery 1000] [--direction v2t|t2v]
                              [--steps 3] [--pooling clip4clip|xpool] [--patch 32]
     python benchmarks/tta.py --memory [--methods sar]
+    python benchmarks/tta.py --rescoring [--items 1000 10000] [--methods sinkhorn]
 
 ViT-B/32 with random weights, 3 steps; on a CPU one thread. Videos of 12 frames as queries (v2t), or captions of 77
 tokens, the most that CLIP takes (t2v). Every row has a process of its own, one after the other. `ms` is the median over
@@ -20,6 +21,9 @@ encoded once before and not measured.
 `--memory` prints what plan/evaluation_sizes.py was made from: the peak of a process per size of its batches, and how
 much of it was not there before the first batch (libraries, model, gallery), in units: batch x frames x tokens x width
 x layers numbers of 4 bytes, what one activation of every layer takes.
+
+`--rescoring` times the methods that change no weight: as many queries as gallery items, given as random features of 512
+numbers, and banks of as many; wall and CPU seconds of a whole run, and the peak of its process.
 """
 
 from __future__ import annotations
@@ -134,6 +138,35 @@ def measured(method: str, form: str, options: argparse.Namespace) -> dict[str, f
     }
 
 
+def rescored(method: str, items: int) -> dict[str, float]:
+    """A run of a method on similarities in this process: seconds and memory."""
+    import torch
+
+    from perturbations.tta import DualEncoder, Gallery, adapt
+    from perturbations.tta.methods import registry
+
+    torch.set_num_threads(1)
+    generator = torch.Generator().manual_seed(0)
+    videos, texts, bank, gallery_bank = (torch.randn(items, 512, generator=generator) for _ in range(4))
+    norm = torch.nn.LayerNorm(2)
+    given = DualEncoder(
+        norm, norm, lambda frames: frames[:, :, 0, 0], lambda ids, mask: texts[ids[:, 0]], None, (norm,)
+    )
+    entry, options = registry.method(method), dict[str, Any]()
+    if entry.needs_bank:
+        options["bank"] = Gallery("t2v", bank[:, None])
+    if entry.takes_gallery_bank:
+        options["gallery_bank"] = Gallery("v2t", gallery_bank)
+    batches = videos[:, None, None, None].expand(-1, 1, 3, 1, -1).split(64)
+    for _ in adapt(given, "none", batches[:1], Gallery("v2t", texts[:2]), direction="v2t"):
+        pass  # torch imports its optimizer, which takes seconds
+    wall, cpu = time.perf_counter(), time.process_time()
+    for _ in adapt(given, method, batches, Gallery("v2t", texts), direction="v2t", **options):
+        pass
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return {"wall_s": wall, "cpu_s": cpu, "gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
+
+
 def _queries(options: argparse.Namespace, *, floats: bool, pinned: bool) -> Iterator[Any]:
     """Batches of random queries, drawn before they are measured: bytes, or, for the plain forms, normalized floats."""
     import torch
@@ -165,10 +198,16 @@ def main() -> None:
     parser.add_argument("--pooling", choices=("clip4clip", "xpool"), default="clip4clip")
     parser.add_argument("--patch", type=int, choices=(16, 32), default=32)
     parser.add_argument("--memory", action="store_true", help="print the table of memory")
+    parser.add_argument("--rescoring", action="store_true", help="print the table of methods on similarities")
+    parser.add_argument("--items", type=int, nargs="+", default=[1000, 10_000])
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)  # a row's own process
     options = parser.parse_args()
-    if options.one:
+    if options.one and options.rescoring:
+        print(json.dumps(rescored(options.one[0], int(options.one[1]))))
+    elif options.one:
         print(json.dumps(measured(*options.one, options)))
+    elif options.rescoring:
+        _print_rescoring(options)
     elif options.memory:
         _print_memory(options.methods)
     else:
@@ -199,6 +238,18 @@ def _print_memory(methods: list[str] | None) -> None:
         units = (peak - figures["before_mib"]) / size.unit_mib
         known = f"{', '.join(what)} | {size.batch_size} | {frames} | {size.steps}"
         print(f"| {known} | {peak:,.0f} | {figures['before_mib']:,.0f} | {units:.1f} |", flush=True)
+
+
+def _print_rescoring(options: argparse.Namespace) -> None:
+    from perturbations.tta.methods import registry
+
+    print("| method | queries = items | wall s | cpu s | peak GiB |")
+    print("|---|---|---|---|---|")
+    for items in options.items:
+        for method in options.methods or [name for name, entry in registry.methods().items() if not entry.adapts]:
+            row = _row(method, str(items), ["--rescoring"])
+            figures = f"{row['wall_s']:.2f} | {row['cpu_s']:.2f} | {row['gib']:.2f}"
+            print(f"| {method} | {items:,} | {figures} |", flush=True)
 
 
 def _print_times(options: argparse.Namespace) -> None:

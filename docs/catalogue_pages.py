@@ -133,9 +133,14 @@ def _page(suite: Suite) -> str:
             f"{len(text)} perturbations of captions, with examples [on their own page]({_TEXT_PAGE}).",
             "",
             *_captions(suite),
+            *(f"- {line}" for line in dict.fromkeys(_levels_of_paper(entry) for entry in text) if line),
             "",
         ]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _levels_of_paper(entry: Perturbation) -> str:
+    return f"*{entry.level}*: {entry.levels_of_paper}" if entry.levels_of_paper else ""
 
 
 _METHODS = {

@@ -19,8 +19,9 @@ safetensors_torch = pytest.importorskip("safetensors.torch")
 
 import tiny_models
 from test_evaluation import CAPTIONS, job, run
-from tta_models import tiny_clip
+from tta_models import pooling_state, tiny_clip
 
+from perturbations import tta
 from perturbations.base.errors import ConfigError
 from perturbations.evaluation import backbone, openai_names, processors
 from perturbations.evaluation.backbones import registry
@@ -33,6 +34,9 @@ SAVED: dict[str, Callable[[Path], Path]] = {
     "blip": tiny_models.save_blip,
     "altclip": tiny_models.save_altclip,
     "chinese_clip": tiny_models.save_chinese_clip,
+    "metaclip_2": tiny_models.save_metaclip_2,
+    "xclip": tiny_models.save_xclip,
+    "videoprism": tiny_models.save_videoprism,
 }
 PROCESSORS = {
     "clip": "clip.image_processing_pil_clip.CLIPImageProcessorPil",
@@ -40,6 +44,8 @@ PROCESSORS = {
     "blip": "blip.image_processing_pil_blip.BlipImageProcessorPil",
     "altclip": "clip.image_processing_pil_clip.CLIPImageProcessorPil",
     "chinese_clip": "chinese_clip.image_processing_pil_chinese_clip.ChineseCLIPImageProcessorPil",
+    "metaclip_2": "clip.image_processing_pil_clip.CLIPImageProcessorPil",
+    "xclip": "clip.image_processing_pil_clip.CLIPImageProcessorPil",
 }
 
 
@@ -63,10 +69,10 @@ def load(folder: Path, checkpoint: Path | None = None) -> backbone.Backbone:
 
 
 def test_every_supported_architecture_is_tested() -> None:
-    assert set(SAVED) == set(PROCESSORS) == set(registry.backbones())
+    assert set(SAVED) == {*PROCESSORS, "videoprism"} == set(registry.backbones())  # its processor needs torchvision
 
 
-@pytest.mark.parametrize("kind", SAVED)
+@pytest.mark.parametrize("kind", PROCESSORS)
 def test_inputs_are_those_of_the_folders_own_processors(kind: str, folders: dict[str, Path]) -> None:
     loaded = load(folders[kind])
     module, _, name = PROCESSORS[kind].rpartition(".")
@@ -80,6 +86,29 @@ def test_inputs_are_those_of_the_folders_own_processors(kind: str, folders: dict
     ends = (["input_ids"], loaded.texts.most_tokens) if kind == "siglip" else (["input_ids", "attention_mask"], 6)
     assert (list(tokens), tokens["input_ids"].shape[1]) == ends
     assert backbone.check(loaded)["device"] == "cpu"
+
+
+@pytest.mark.parametrize("kind", ["xclip", "videoprism"])
+def test_a_whole_videos_feature_is_the_librarys(kind: str, folders: dict[str, Path], tmp_path: Path) -> None:
+    """The order of frames counts, as many frames are demanded as it sees, and X-Pool is refused."""
+    loaded = load(folders[kind])
+    model = transformers.AutoModel.from_pretrained(folders[kind]).eval()
+    videos = torch.randn(10, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    tokens = loaded.tokens(["a man", "a cat is playing"])
+    with torch.no_grad():
+        ours = loaded.model.encode_frames(videos)
+        expected = model.get_video_features(videos).pooler_output.flatten(1)
+        texts = loaded.model.encode_texts(tokens["input_ids"], tokens["attention_mask"])
+        assert torch.allclose(texts, model.get_text_features(**tokens).pooler_output)
+    assert ours.shape == (10, 1, expected.shape[1])
+    assert torch.allclose(ours[:, 0], expected, atol=1e-5)
+    assert not torch.allclose(loaded.model.encode_frames(videos.flip(1)), ours, atol=1e-5)
+    assert backbone.check(loaded)["device"] == "cpu"
+    other = SAVED[kind](tmp_path / "other", num_frames=5)  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match="evaluation.num_frames is 3, and other sees 5 frames .* write num_frames: 5"):
+        load(other)
+    with pytest.raises(ConfigError, match="one feature per video"):
+        tta.xpool(model, pooling_state())
 
 
 @pytest.mark.parametrize("direction", ["v2t", "t2v"])
@@ -164,7 +193,7 @@ IMAGES = "preprocessor_config.json"
         (lambda folder: (folder / IMAGES).write_text("{"), f"{IMAGES} cannot be read"),
         (changed(IMAGES, image_mean=None), "image_mean: None, not three numbers"),
         (changed(IMAGES, image_std=[1, 0, 1]), r"image_std: \(1.0, 0.0, 1.0\)"),
-        (changed(IMAGES, do_normalize=False), "do_normalize: false"),
+        (changed(IMAGES, do_rescale=False), "do_rescale: false"),
         (changed(IMAGES, rescale_factor=1.0), "rescale_factor: 1.0"),
         (changed(IMAGES, resample=0), "resample: 0"),
         (changed(IMAGES, size={"shortest_edge": 40}), "size: .*40.*which is not supported"),

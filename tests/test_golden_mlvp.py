@@ -1,6 +1,6 @@
 """The kernels against what the papers' reference code computed from the same random numbers.
 
-Every step that the reference recorded is checked, and then the frames.
+Every step that the reference recorded is checked, and then the frames. Any recorded set of the same form will do.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_golden_suites import assert_close
 
 from perturbations.analysis import motion
 from perturbations.suites import registry
@@ -50,25 +51,18 @@ def golden(reference: Path) -> Callable[[str, int], Golden]:
     return lambda name, severity: Golden(arrays, name, severity)
 
 
-def assert_close(ours: np.ndarray, theirs: np.ndarray, equal_share: float) -> None:
-    """At most one grey level apart, and equal in at least this share of the values."""
-    difference = np.abs(ours.astype(int) - theirs)
-    assert difference.max() <= 1
-    assert np.mean(difference == 0) >= equal_share
-
-
 @pytest.mark.parametrize("severity", SEVERITIES)
-def test_gaussian_noise_is_exact(golden: Callable[[str, int], Golden], severity: int) -> None:
+def test_gaussian_noise(golden: Callable[[str, int], Golden], severity: int) -> None:
     case = golden("gaussian_noise", severity)
     unit = case["noise"] / case.parameters["sigma"]
-    assert unit.std() == pytest.approx(1, abs=0.02)
-    assert np.array_equal(case.perturbed(unit), case["out"])
+    assert unit.std() == pytest.approx(1, abs=5 / (2 * unit.size) ** 0.5)
+    assert_close(case.perturbed(unit), case["out"])
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
-def test_impulse_noise_is_exact(golden: Callable[[str, int], Golden], severity: int) -> None:
+def test_impulse_noise(golden: Callable[[str, int], Golden], severity: int) -> None:
     case = golden("impulse_noise", severity)
-    assert np.array_equal(case.perturbed(case["u"]), case["out"])
+    assert_close(case.perturbed(case["u"]), case["out"])
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
@@ -80,11 +74,11 @@ def test_fog(golden: Callable[[str, int], Golden], severity: int) -> None:
     uniform = np.random.RandomState(int(case["randomstate_seed"])).uniform(-1, 1, side * side - 1)
     plasma = weather.plasma(uniform, side, case.parameters["decay"])
     np.testing.assert_allclose(plasma[:height, :width], case["plasma"], rtol=0, atol=1e-12)
-    assert_close(case.perturbed(uniform), case["out"], 0.999)
+    assert_close(case.perturbed(uniform), case["out"])
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
-def test_snow_curtain_is_exact(golden: Callable[[str, int], Golden], severity: int) -> None:
+def test_snow_curtain(golden: Callable[[str, int], Golden], severity: int) -> None:
     case = golden("snow", severity)
     canvas = case["canvas_normal"]
     rows, columns = canvas.shape
@@ -97,19 +91,19 @@ def test_snow_curtain_is_exact(golden: Callable[[str, int], Golden], severity: i
     del parameters["blend"]
     drawn = weather.Snow(canvas, float(case["angle"]))
     curtain = weather.snow_curtain(drawn, rows, columns, **parameters)
-    assert np.array_equal(curtain, case["curtain"])
+    assert_close(curtain, case["curtain"])
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_snow(golden: Callable[[str, int], Golden], severity: int) -> None:
     case = golden("snow", severity)
     drawn = weather.Snow(case["canvas_normal"], float(case["angle"]))
-    assert_close(case.perturbed(drawn, loc=0.0, scale=1.0), case["out"], 0.98)
+    assert_close(case.perturbed(drawn, loc=0.0, scale=1.0), case["out"])
     # From unit noise, as it is drawn here.
     unit = (case["canvas_normal"] - case.parameters["loc"]) / case.parameters["scale"]
-    assert unit.mean() == pytest.approx(0, abs=0.05)
-    assert unit.std() == pytest.approx(1, abs=0.05)
-    assert_close(case.perturbed(weather.Snow(unit, drawn.angle)), case["out"], 0.98)
+    assert unit.mean() == pytest.approx(0, abs=5 / unit.size**0.5)
+    assert unit.std() == pytest.approx(1, abs=5 / (2 * unit.size) ** 0.5)
+    assert_close(case.perturbed(weather.Snow(unit, drawn.angle)), case["out"])
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
@@ -119,7 +113,7 @@ def test_elastic_distortion(golden: Callable[[str, int], Golden], severity: int)
     assert np.abs(unit).max() <= 1
     matrix = digital.affine_matrix(case["jitter"], *case.frames.shape[1:3])
     np.testing.assert_allclose(matrix, case["affine"], rtol=0, atol=1e-9)
-    assert_close(case.perturbed(digital.Elastic(unit, case["ux"], case["uy"])), case["out"], 0.9995)
+    assert_close(case.perturbed(digital.Elastic(unit, case["ux"], case["uy"])), case["out"])
 
 
 def test_the_optical_flow_is_the_references(golden: Callable[[str, int], Golden]) -> None:
@@ -142,7 +136,39 @@ def test_blurs_that_follow_the_motion(golden: Callable[[str, int], Golden], name
         follower.show(frame, index)
         blurred.append(apply(frame, index))
     # A magnitude at the very percentile may fall on either side of it, and a mean on either side of a half.
-    assert_close(np.stack(blurred), case["out"], 0.9999)
+    assert_close(np.stack(blurred), case["out"])
+
+
+def occlusion_places(
+    draws: np.ndarray, boxes: np.ndarray, height: int, width: int, ratio: float
+) -> tuple[occlusion.Places, list[tuple[int, int, int]]]:
+    """The places that give recorded whole numbers, which the reference drew in order; and each with its range.
+
+    Before the first box the rectangle's sides are drawn; in another frame without a box how far it moves, in one with a
+    box its place, and in one whose box has no area nothing. Ranges are (number, low, high excluded), across and down.
+    """
+    frame_size = np.array([width, height])
+    uniform, size, ranges = np.zeros((len(boxes), 2)), np.zeros(2), []
+    rest, known = iter(draws.reshape(-1, 2)), False
+    for index, box in enumerate(boxes):
+        low, high = np.array([-5, -5]), np.array([6, 6])
+        if not np.isnan(box).any():
+            low, end = np.clip(box.astype(int).reshape(2, 2), 0, frame_size)
+            if (end <= low).any():
+                continue
+            high = np.maximum(low + 1, end - ((end - low) * ratio**0.5).astype(int))
+        elif not known:
+            low, high = frame_size // 8, frame_size // 4
+        number = next(rest)
+        ranges += zip(number.tolist(), low.tolist(), high.tolist(), strict=True)
+        drawn = (number - low + 0.5) / (high - low)
+        if np.isnan(box).any() and not known:
+            size = drawn
+        else:
+            uniform[index] = drawn
+        known = True
+    assert not list(rest)
+    return occlusion.Places(uniform, size), ranges
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
@@ -150,13 +176,6 @@ def test_occlusion_is_exact(golden: Callable[[str, int], Golden], severity: int)
     case = golden("main_object_occlusion", severity)
     boxes = case.shared("main_object_occlusion/boxes").astype(float)
     boxes[case.shared("main_object_occlusion/no_detection")] = np.nan
-    drawn = case["randint_draws"].reshape(-1, 2)
-    uniform = np.empty(drawn.shape)
-    for index, (box, place) in enumerate(zip(boxes, drawn, strict=True)):
-        low, high = np.array([-5, -5]), np.array([6, 6])
-        if not np.isnan(box).any():
-            size = np.floor((box[2:] - box[:2]) * case.parameters["ratio"] ** 0.5)
-            low, high = box[:2], box[2:] - size
-        uniform[index] = (place - low + 0.5) / (high - low)
-    places = occlusion.Places(uniform, np.zeros(2))
+    size = case.frames.shape[1:3]
+    places, _ = occlusion_places(case["randint_draws"], boxes, *size, case.parameters["ratio"])
     assert np.array_equal(case.perturbed(places, boxes), case["out"])

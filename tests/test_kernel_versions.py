@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import clips
+import numpy as np
 import pytest
 from test_bit_exactness import clip
 
@@ -25,10 +26,12 @@ from perturbations.base.errors import BackendError, ToolError
 from perturbations.base.tools import tool_versions
 from perturbations.captions import pipeline
 from perturbations.config import sections as config
+from perturbations.engine import rendering, shards
 from perturbations.guides import registry as guides
 from perturbations.manifest import machine
 from perturbations.plan import paths
 from perturbations.plan.listed import ListedCaption
+from perturbations.plan.recipe import Unstored, make
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 
@@ -59,6 +62,12 @@ def result_of(form: Perturbation) -> bytes:
         return "\n".join(result.text for result in texts).encode()
     frames = clip()
     severity = min(SEVERITY, max(form.severities))
+    recipe = make(form, severity, seed=3, storage=Unstored())
+    if rendering.needs_file(recipe):
+        with tempfile.TemporaryDirectory() as folder:
+            source = shards.source_of(clips.source_row(clips.write_scene(Path(folder) / "clip.mp4", frames)))
+            frames = np.stack([frame.image for frame in rendering.render(recipe, source)])
+            return bytes(str(frames.shape).encode()) + frames.tobytes()
     donors = [frames[::-1].copy()]
     frames = api.perturb(
         frames, form.key, severity, seed=3, item_id="clip", fps=25.0, variant=form.variant, donors=donors

@@ -56,9 +56,10 @@ GUIDES: dict[str, Callable[[int, int, int], Any]] = {
     "style": lambda num_frames, height, width: style.make(
         style.StyleGuide(version=1, backend="offline", files=style.StyleFiles()),
         style.StyleFacts(style="mosaic", files=style.StyleFactFiles()),
-        ClipShape(num_frames=num_frames, height=height, width=width, fps=25),
+        ClipShape(num_frames=num_frames, height=height, width=width, fps=25, times=list),
     ),
     "frost": lambda *_: None,
+    "clock": lambda num_frames, *_: np.arange(num_frames) / 25,
 }
 
 

@@ -195,6 +195,13 @@ def test_raw_dv_has_the_rate_of_its_frames(tmp_path: Path) -> None:
     assert times(path) == [Fraction(place, 25) for place in range(3)]
 
 
+@pytest.mark.parametrize(("degrees", "aspect"), [("0", "16/15"), ("180", "16/15"), ("90", "15/16"), ("270", "15/16")])
+def test_the_shape_of_pixels_is_reported_upright(degrees: str, aspect: str, tmp_path: Path) -> None:
+    lying = make(tmp_path / "lying.mp4", "-vf", "setsar=16/15", *X264, frames=1)
+    path = copied(lying, tmp_path / "turned.mp4", inputs=("-display_rotation:v:0", degrees))
+    assert probing.probe(path).sample_aspect == Fraction(aspect)
+
+
 @pytest.mark.parametrize("suffix", ["mp4", "mkv"])
 def test_variable_times_are_the_containers(suffix: str, tmp_path: Path) -> None:
     ticks = [0, 10, 50, 60, 500, 501, 900]

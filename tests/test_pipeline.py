@@ -64,6 +64,20 @@ def clip(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return write_clip(tmp_path_factory.mktemp("clip") / "clip.mp4", frames), frames
 
 
+@pytest.mark.parametrize("key", ["mlvp/impulse_noise", "mlvp/h264_compression", "msrvtt_p/mpeg2", "msrvtt_p/jumble"])
+@pytest.mark.parametrize("profile", ["compatible", "lossless", "released"])
+def test_pixels_keep_their_shape(key: str, profile: str, tmp_path: Path) -> None:
+    """In the clean row, the perturbed row and the stored file; of square ones nothing is said."""
+    wide = clips.make(tmp_path / "wide.mp4", "-vf", "setsar=91/68", *clips.X264)
+    square = clips.make(tmp_path / "square.mp4")
+    for path, said in ((wide, "91/68"), (square, None)):
+        source = clips.source_row(path)
+        row = clips.made_row(key, recipe.stored_video(profile), source, tmp_path / path.stem)
+        assert source.sample_aspect_ratio == row.sample_aspect_ratio == said
+        assert row.path is not None
+        assert probing.probe(Path(row.path)).sample_aspect == Fraction(said or 1)
+
+
 def donor_frames() -> np.ndarray:
     """Another clip, of another size and length."""
     return scene(9, 40, 72, seed=7)

@@ -133,6 +133,7 @@ def test_a_declaration_fits_its_functions(entry: Perturbation) -> None:
         return  # tests/test_text_kernels.py
     if entry.method == "codec":
         assert (entry.realization is None) == (entry.damage is None) == (entry.draw == "none")
+        assert entry.guide is None
         assert named == set(kernel)
         return
     # The realization first, then the guide, if there is one.

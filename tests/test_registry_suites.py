@@ -147,6 +147,17 @@ def test_only_these_differ_from_the_text() -> None:
         assert differing == ({*MSRVTT_P_PAPER, *kernels} if suite == "msrvtt_p" else set())
 
 
+def test_the_papers_five_levels_of_text_are_the_codes_severities_3_to_7() -> None:
+    for entry in registry.perturbations():
+        if (entry.suite, entry.level) in (("mm_robustness", "character"), ("mm_robustness", "word")):
+            ratios = [entry.parameters(severity)["ratio"] for severity in entry.paper_severities]
+            assert ratios == pytest.approx([0.15, 0.2, 0.25, 0.3, 0.35]), entry.key
+            assert entry.levels_of_paper == "severities 3 to 7 are the paper's levels 1 to 5"
+        else:
+            assert entry.paper_severities == entry.severities, entry.key
+            assert not entry.levels_of_paper
+
+
 def test_the_released_bug_of_freeze_is_kept_and_named() -> None:
     freeze = registry.get("msrvtt_p/freeze")
     assert freeze.parameters(5)["kept"] == freeze.parameters(3)["kept"]

@@ -95,7 +95,10 @@ def test_imports_go_down_only(path: Path) -> None:
 def test_kernels_import_arrays_and_nothing_of_ours(path: Path) -> None:
     room = path.parts[0]
     # A shelf among the kernels finds its files by `shelf`.
-    ours = (f"perturbations.{room}", *(f"perturbations.base.{name}" for name in ("errors", "arrays", "shelf")))
+    ours = (
+        f"perturbations.{room}",
+        *(f"perturbations.base.{name}" for name in ("errors", "arrays", "shelf", "bounds")),
+    )
     names = {name for name in imported(path) if not name.startswith(ours) and name != "perturbations.base"}
     assert {name.split(".")[0] for name in names} <= KERNELS[room]
 

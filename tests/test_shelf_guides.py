@@ -99,7 +99,7 @@ SUITE = '''
 
 from __future__ import annotations
 
-from perturbations.suites.bounds import SHARE
+from perturbations.base.bounds import SHARE
 from perturbations.suites.kernels import Kernel
 from perturbations.suites.registry import Paper, Suite, table
 

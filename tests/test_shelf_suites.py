@@ -22,7 +22,7 @@ NOVEL = '''
 from __future__ import annotations
 
 from perturbations.suites import kernels
-from perturbations.suites.bounds import SHARE
+from perturbations.base.bounds import SHARE
 from perturbations.suites.registry import Paper, Suite, table
 
 _PAPER = Paper(suite="novel", video_source="Nobody 2026, Tab. 1", text_source="Nobody 2026, Tab. 2")

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import av
 import clips
 import numpy as np
 import pytest
+from av.bitstream import BitStreamFilterContext
+from hypothesis import given
+from hypothesis import strategies as st
 
 import perturbations
+from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError, ToolError
 from perturbations.base.progress import no_tick
-from perturbations.engine import rendering, shards
-from perturbations.media import program, received
+from perturbations.engine import guided, rendering, shards
+from perturbations.manifest.kinds import CompleteSource
+from perturbations.media import decoding, encoding, probing, program, received
+from perturbations.media.clip import Clip, Frame
 from perturbations.plan import recipe
 from perturbations.suites import registry
-from perturbations.video import rain, transport
+from perturbations.video import rain, temporal, transport
 
 RATE = Fraction(25)
 
@@ -37,9 +46,9 @@ FIRST = len(TABLE + FRAME + TABLE)
 """What comes before the second frame arrives as it is."""
 
 
-def wrong_bits(seed: int, spacing: int) -> np.ndarray:
+def wrong_bits(seed: int, spacing: int, least: int = 1) -> np.ndarray:
     drawn = transport.draw_bits(np.random.default_rng(seed), 9, 48, 64)
-    damaged = np.frombuffer(transport.flip_bits(drawn, STREAM, spacing=spacing), np.uint8)
+    damaged = np.frombuffer(transport.flip_bits(drawn, STREAM, spacing=spacing, least=least), np.uint8)
     return np.unpackbits(damaged ^ np.frombuffer(STREAM, np.uint8))
 
 
@@ -65,7 +74,7 @@ def test_headers_arrive_as_they_are() -> None:
 def test_a_share_of_the_packets_is_lost(share: float) -> None:
     stream = STREAM + FRAME * 400
     drawn = transport.draw_packets(np.random.default_rng(0), 9, 48, 64)
-    arrived = transport.lose_packets(drawn, stream, share=share)
+    arrived = transport.lose_packets(drawn, stream, share=share, least=1)
     lost = (len(stream) - len(arrived)) // 188
     assert arrived.startswith(stream[:FIRST])
     assert lost == pytest.approx(share * 4080, rel=0.1) if share else lost == 1
@@ -78,7 +87,9 @@ def test_more_damage_contains_less() -> None:
     drawn = transport.draw_packets(np.random.default_rng(1), 9, 48, 64)
     kept = []
     for share in (0.01, 0.1, 0.5):
-        arrived = np.frombuffer(transport.lose_packets(drawn, numbered, share=share), np.uint8).reshape(-1, 188)
+        arrived = np.frombuffer(transport.lose_packets(drawn, numbered, share=share, least=1), np.uint8).reshape(
+            -1, 188
+        )
         kept.append(set(arrived[arrived[:, 2] == 0][:, 187].tolist()))
     assert all(more >= fewer for more, fewer in itertools.pairwise(kept))
 
@@ -87,8 +98,21 @@ def test_more_damage_contains_less() -> None:
 def test_without_a_second_frame_nothing_is_damaged(stream: bytes) -> None:
     bits = transport.draw_bits(np.random.default_rng(0), 1, 48, 64)
     packets = transport.draw_packets(np.random.default_rng(0), 1, 48, 64)
-    assert transport.flip_bits(bits, stream, spacing=50) == stream
-    assert transport.lose_packets(packets, stream, share=1.0) == stream
+    assert transport.flip_bits(bits, stream, spacing=50, least=5) == stream
+    assert transport.lose_packets(packets, stream, share=1.0, least=5) == stream
+
+
+def test_severities_are_apart_on_the_shortest_streams() -> None:
+    """A short clip has less than one wrong bit, or lost packet, at each severity."""
+    bits = [wrong_bits(0, **row).sum() for row in registry.get("transmission/bit_error").by_severity]
+    assert bits == [1, 2, 3, 4, 5]
+    drawn = transport.draw_packets(np.random.default_rng(0), 9, 48, 64)
+    stream = STREAM[: len(TABLE + FRAME + TABLE + FRAME)]
+    rows = registry.get("transmission/packet_loss").by_severity
+    lost = [(len(stream) - len(transport.lose_packets(drawn, stream, **row))) // 188 for row in rows]
+    assert lost == [1, 2, 3, 4, 5]
+    released = registry.get("transmission/packet_loss", "released").parameters(1)
+    assert transport.lose_packets(drawn, stream, **released) == stream
 
 
 # --- a player --------------------------------------------------------------------------------------------------------
@@ -97,7 +121,7 @@ def test_without_a_second_frame_nothing_is_damaged(stream: bytes) -> None:
 def arrived(monkeypatch: pytest.MonkeyPatch, positions: list[int], **options: set[int]) -> list[tuple[int, int]]:
     """(position, level) of what is shown where frames at these positions are decoded; the level is the position."""
 
-    def decoded(path: Path, rate: Fraction) -> Iterator[tuple[int, Image]]:
+    def decoded(*_: object) -> Iterator[tuple[int, Image]]:
         return ((position, np.full((1, 1, 3), position, np.uint8)) for position in positions)
 
     monkeypatch.setattr(received, "_decoded", decoded)
@@ -139,6 +163,111 @@ def test_a_damaged_clip_keeps_its_frames(name: str, severity: int, height: int, 
     assert np.array_equal(results[0], results[1])
     assert not np.array_equal(results[0], results[2])
     assert np.array_equal(results[0][0], results[2][0])  # the first frame arrives as it is
+
+
+# --- the source's own file --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory: pytest.TempPathFactory) -> CompleteSource:
+    """A clip of 20 frames, of which the last ten are shown twice as long, the third one eight times."""
+    ticks = np.cumsum([0, 1, 1, 8, *[1] * 7, *[2] * 9]).tolist()
+    path = tmp_path_factory.mktemp("uneven") / "clip.mp4"
+    images = clips.noise(20, 48, 64)
+    frames = (Frame(image, tick, at) for at, (image, tick) in enumerate(zip(images, ticks, strict=True)))
+    encoding.encode(frames, path, storage.PROFILES["compatible"], clips.TIMING)
+    return clips.source_row(path)
+
+
+def rendered(row: CompleteSource, name: str, severity: int, variant: str, **replaced: float) -> list[Frame]:
+    entry = registry.get(f"transmission/{name}", variant)
+    wanted = recipe.make(entry, severity, seed=0, storage=recipe.Unstored(), replaced=replaced or None)
+    source = shards.source_of(row)
+    return list(rendering.render(wanted, replace(source, facts=guided.facts_now(wanted, source))))
+
+
+def test_bytes_are_replaced_as_the_filter_says(uneven: CompleteSource) -> None:
+    with av.open(uneven.path) as container:
+        stream = container.streams.video[0]
+        noise = BitStreamFilterContext(transport.byte_errors(spacing=50)["bsf"], stream)
+        state = replaced = 0
+        for packet in container.demux(stream):
+            if packet.size:
+                before, (after,) = bytes(packet), (bytes(each) for each in noise.filter(packet))
+                expected = bytearray(before)
+                for at, value in enumerate(before):
+                    state = (state + value + 1) % 2**32
+                    if state % 50 == 0:
+                        expected[at], replaced = state % 256, replaced + 1
+                assert after == bytes(expected)
+    assert replaced > 10
+
+
+@pytest.mark.parametrize("span", [(None, None), (0.4, 0.9)])
+def test_an_undamaged_stream_of_the_file_is_the_clip(uneven: CompleteSource, span: tuple[float, float]) -> None:
+    """Whatever the times of its frames are, and wherever the clip begins."""
+    clean = list(decoding.decode(Clip(Path(uneven.path), *span)))
+    row = replace(uneven, start_s=span[0], end_s=span[1], frame_count=len(clean))
+    same = rendered(row, "bit_error", 1, "released", spacing=10**9)
+    assert [frame.pts for frame in same] == [frame.pts for frame in clean]
+    assert all(np.array_equal(ours.image, frame.image) for ours, frame in zip(same, clean, strict=True))
+    damaged = rendered(row, "bit_error", 1, "released", spacing=300)
+    assert [frame.pts for frame in damaged] == [frame.pts for frame in clean]
+    assert not all(np.array_equal(ours.image, frame.image) for ours, frame in zip(damaged, clean, strict=True))
+
+
+@pytest.mark.parametrize(("variant", "severity"), [("paper", 1), ("paper", 5), ("released", 4), ("released", 5)])
+def test_a_lower_frame_rate_moves_no_frame(uneven: CompleteSource, variant: str, severity: int) -> None:
+    """What is shown is a frame that was shown already, within one period of the lower rate."""
+    clean = list(decoding.decode(Clip(Path(uneven.path))))
+    held = rendered(uneven, "frame_rate", severity, variant)
+    assert [frame.pts for frame in held] == [frame.pts for frame in clean]
+    places = [next(at for at, own in enumerate(clean) if np.array_equal(own.image, frame.image)) for frame in held]
+    assert places == sorted(places)
+    number = next(iter(registry.get("transmission/frame_rate", variant).parameters(severity).values()))
+    tick = probing.probe(Path(uneven.path)).time_base
+    period = number * clean[-1].pts / 19 if variant == "paper" else 1 / (number * tick)
+    slack = 0.1 * clean[-1].pts / 19
+    for at, place in enumerate(places):
+        assert place <= at
+        # The newest frame at the last tick: the next frame begins after it.
+        last = (clean[at].pts + slack) // period * period
+        assert clean[place].pts <= last + slack
+        assert place == 19 or clean[place + 1].pts > last - slack
+
+
+@given(
+    rate=st.integers(1, 40), num_frames=st.integers(1, 200), fps=st.sampled_from([15, 24000 / 1001, 25, 30000 / 1001])
+)
+def test_even_frames_are_every_rth(rate: int, num_frames: int, fps: float) -> None:
+    times = np.round(np.arange(num_frames) / fps, 3)  # as Matroska has them
+    plan = temporal.lowered_rate(None, times, num_frames, rate=rate)
+    assert np.array_equal(plan, np.arange(num_frames) // rate * rate)
+    assert np.array_equal(temporal.frame_rate(None, times, num_frames, fps=40), np.arange(num_frames))
+
+
+def test_bitrates_are_shares_of_the_files(uneven: CompleteSource, tmp_path: Path) -> None:
+    bitrate = probing.file_bitrate(Path(uneven.path))
+    with av.open(uneven.path) as container:
+        assert bitrate == pytest.approx(8 * Path(uneven.path).stat().st_size / (container.duration / 1e6), rel=0.01)
+    arguments: list[dict[str, Any]] = []
+    original = program.encode_with_ffmpeg
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(program, "encode_with_ffmpeg", lambda *args: (arguments.append(args[-1]), original(*args)))
+        rendered(uneven, "h264_bitrate", 3, "released")
+    assert {name: arguments[0][name] for name in ("b:v", "maxrate", "bufsize", "preset")} == {
+        **dict.fromkeys(("b:v", "maxrate", "bufsize"), int(bitrate / 8)),
+        "preset": "medium",
+    }
+
+
+@pytest.mark.parametrize("name", ["bit_error", "h265_bitrate"])
+def test_an_array_has_no_stream_of_its_own(name: str) -> None:
+    frames = clips.noise(5, 16, 16)
+    with pytest.raises(ValueError, match="own stream or bitrate"):
+        perturbations.perturb(frames, f"transmission/{name}", 1, seed=0, item_id="a", fps=25, variant="released")
+    slower = perturbations.perturb(frames, "transmission/frame_rate", 5, seed=0, item_id="a", fps=25)
+    assert all(np.array_equal(frame, frames[0]) for frame in slower)
 
 
 # --- encoders --------------------------------------------------------------------------------------------------------

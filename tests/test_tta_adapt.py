@@ -10,8 +10,6 @@ from tta_models import model_of, pooling_state, queries_and_gallery, random_text
 from perturbations import tta
 from perturbations.base.errors import ConfigError
 from perturbations.tta import losses
-from perturbations.tta.methods.dsl import dual_softmax
-from perturbations.tta.methods.qbnorm import querybank_normalized
 from perturbations.tta.methods.registry import method as method_of
 from perturbations.tta.methods.registry import methods
 from perturbations.tta.recording import Unadapted
@@ -42,9 +40,12 @@ def assert_same(before: Any, after: Any) -> None:
     assert before[1:] == after[1:]
 
 
-@pytest.mark.parametrize("method", EVERY)
 @pytest.mark.parametrize("direction", tta.DIRECTIONS)
-@pytest.mark.parametrize("pooling", ["clip4clip", "xpool"])
+@pytest.mark.parametrize(
+    ("pooling", "method"),
+    [("clip4clip", method) for method in EVERY]
+    + [("xpool", method) for method in EVERY if not method_of(method).needs_one_vector],
+)
 def test_any_batch_size_and_a_short_last_batch(pooling: str, direction: str, method: str) -> None:
     sizes = [1, 3, 16, 2]
     counts = tta.Counts()
@@ -68,7 +69,10 @@ def test_the_model_is_the_caller_s_again(direction: str, method: str) -> None:
     batches, gallery = queries_and_gallery(direction, [4, 4])
     bank = queries_and_gallery(direction, [5])[0][0] if method_of(method).needs_bank else None
     seed_before = torch.random.get_rng_state()
-    running = tta.adapt(tta.clip4clip(clip), method, batches, gallery, direction=direction, bank=bank, lr=1e-2)
+    chosen = {"lr": 1e-2} if method in ADAPTING else {}
+    running = tta.adapt(
+        tta.clip4clip(clip), method, batches, gallery, direction=direction, bank=bank, parameters=chosen
+    )
     next(running)
     assert_same(before, snapshot(clip))
     running.close()
@@ -120,17 +124,19 @@ def test_only_layer_norms_of_the_query_tower_learn(
 @pytest.mark.parametrize("method", ADAPTING)
 def test_batches_build_on_each_other_and_scenarios_do_not(method: str) -> None:
     model = model_of("clip4clip")
-    alone = run(model, method, "v2t", [8], lr=1e-2)
-    first, second = run(model, method, "v2t", [8, 8], lr=1e-2)
+    alone = run(model, method, "v2t", [8], parameters={"lr": 1e-2})
+    first, second = run(model, method, "v2t", [8, 8], parameters={"lr": 1e-2})
     assert torch.equal(alone[0], first)  # the scenario before left nothing
-    fresh = next(tta.adapt(model, method, [random_videos(8, seed=1)], random_texts(20), direction="v2t", lr=1e-2))
+    fresh = next(
+        tta.adapt(model, method, [random_videos(8, seed=1)], random_texts(20), direction="v2t", parameters={"lr": 1e-2})
+    )
     assert not torch.allclose(second, fresh, atol=1e-4)
 
 
 @pytest.mark.parametrize("method", EVERY)
 def test_repeats_bit_for_bit_whatever_the_seed(method: str) -> None:
     """No method draws anything."""
-    model = model_of("xpool")
+    model = model_of("clip4clip" if method_of(method).needs_one_vector else "xpool")
     runs = [run(model, method, "t2v", [5, 3], seed=seed) for seed in (42, 42, 7)]
     for other in runs[1:]:
         assert all(torch.equal(a, b) for a, b in zip(runs[0], other, strict=True))
@@ -155,7 +161,7 @@ def test_the_seed_is_for_models_that_draw() -> None:
 def test_methods_without_adaptation_share_the_features_of_one_pass(
     direction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    methods_without = [name for name in EVERY if name not in ADAPTING]
+    methods_without = [name for name in EVERY if name not in ADAPTING and not method_of(name).needs_one_vector]
     model, sizes = model_of("xpool"), [3, 2]
     alone = [torch.cat(run(model, method, direction, sizes)) for method in methods_without]
     encoded: list[int] = []
@@ -179,10 +185,13 @@ def test_methods_without_adaptation_share_the_features_of_one_pass(
 def test_two_scenarios_may_take_turns() -> None:
     model = model_of("clip4clip")
     batches, gallery = queries_and_gallery("v2t", [4, 4, 4])
-    runs = [tta.adapt(model, method, batches, gallery, direction="v2t", lr=1e-2) for method in ("tcr", "hatvtr")]
+    runs = [
+        tta.adapt(model, method, batches, gallery, direction="v2t", parameters={"lr": 1e-2})
+        for method in ("tcr", "hatvtr")
+    ]
     taking_turns = list(zip(*runs, strict=True))
     for index, method in enumerate(("tcr", "hatvtr")):
-        alone = list(tta.adapt(model, method, batches, gallery, direction="v2t", lr=1e-2))
+        alone = list(tta.adapt(model, method, batches, gallery, direction="v2t", parameters={"lr": 1e-2}))
         assert all(torch.equal(a[index], b) for a, b in zip(taking_turns, alone, strict=True))
 
 
@@ -300,18 +309,54 @@ def test_inference_mode_and_no_grad_around_it_do_no_harm() -> None:
         ({"method": "tend"}, "method 'tend' is unknown; allowed: none, tent"),
         ({"direction": "t2t"}, "direction 't2t' is unknown; allowed: v2t, t2v"),
         ({"steps": 0}, "steps is 0"),
-        ({"temperature": 0}, "temperature is 0"),
-        ({"lr": -1}, "lr is -1"),
-        ({"lr": float("nan")}, "lr is nan"),
+        (
+            {"parameters": {"temperature": 0, "rho": 1}},
+            "tent: temperature must be a number from .*; parameter .rho. is unk",
+        ),
+        ({"parameters": {"lr": -1}}, "lr must be a number from 0 to 1, not -1"),
+        ({"parameters": {"lr": float("nan")}}, "lr must .*, not nan"),
         ({"precision": "float8"}, "precision 'float8' is unknown"),
         ({"method": "qbnorm"}, "needs a bank"),
+        ({"method": "invgc", "bank": random_videos(2), "pooling": "xpool"}, "invgc needs one vector per video"),
         ({"bank": random_videos(2)}, "takes no bank"),
+        ({"gallery_bank": random_texts(2)}, "takes no gallery bank"),
     ],
 )
 def test_a_wrong_setting_is_said_at_once(changed: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"method": "tent", "direction": "v2t", **changed}
     with pytest.raises(ConfigError, match=message):
-        tta.adapt(model_of("clip4clip"), given.pop("method"), [], random_texts(3), **given)
+        model = model_of(given.pop("pooling", "clip4clip"))
+        tta.adapt(model, given.pop("method"), [], random_texts(3), **given)
+
+
+OTHER: dict[str, object] = {
+    "threshold": 0.0, "weight": 5.0,
+    "lr": 0.0, "temperature": 1.0, "certain": 1.0, "rho": 5.0, "largest_entropy": 3.0, "alike": 1.0, "momentum": 0.0,
+    "memory": 1, "share": 1.0, "t": 0.1, "filling": 1, "alpha": 1.0, "beta": 100.0, "m": 0.0, "k": 1,
+}  # fmt: skip
+"""Values that are not the defaults, and that change the results of a few batches."""
+
+ENABLING: dict[str, dict[str, object]] = {"momentum": {"alike": 0.9}, "weight": {"threshold": 0.0}}
+"""Values of other parameters without which one has no effect on so few queries."""
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [(method, parameter.name) for method in ADAPTING for parameter in method_of(method).parameters]
+)
+def test_every_parameter_counts(method: str, name: str) -> None:
+    """Each one reaches the method: another value gives other similarities, and the default gives the same."""
+    parameter = next(it for it in method_of(method).parameters if it.name == name)
+    others = {"lr": 1e-2, **ENABLING.get(name, {})}
+    direction = "v2t" if name == "intra" else "t2v"
+    changed = not parameter.default if isinstance(parameter.default, bool) else OTHER[name]
+
+    def last(given: dict[str, object]) -> Any:
+        return run(model_of("clip4clip"), method, direction, [8] * 4, parameters={**others, **given})[-1]
+
+    plain = last({})
+    assert not torch.equal(plain, last({name: changed}))
+    if parameter.default is not None:
+        assert torch.equal(plain, last({name: parameter.default}))
 
 
 @pytest.mark.parametrize(
@@ -342,40 +387,6 @@ def test_what_is_no_dual_encoder() -> None:
         tta.xpool(tiny_clip(), state)
 
 
-# --- post-hoc baselines ----------------------------------------------------------------------------------------------
-
-
-def test_dsl_by_its_formula() -> None:
-    model = model_of("clip4clip")
-    plain = torch.cat(run(model, "none", "v2t", [4, 3]))
-    scores = torch.cat(run(model, "dsl", "v2t", [4, 3]))
-    naive = torch.empty_like(plain)
-    for column in range(plain.shape[1]):
-        total = sum(torch.exp(100 * plain[row, column]) for row in range(7))
-        for row in range(7):
-            naive[row, column] = plain[row, column] * torch.exp(100 * plain[row, column]) / total
-    assert torch.allclose(scores, naive, rtol=1e-4, atol=1e-7)
-    assert torch.equal(scores, dual_softmax(plain))
-
-
-def test_qbnorm_by_its_formula() -> None:
-    generator = torch.Generator().manual_seed(0)
-    similarities, bank = torch.rand(6, 5, generator=generator), torch.rand(4, 5, generator=generator)
-    bank[:, 2] = 0  # no query of the bank finds item 2
-    similarities[0, 2] = 2
-    normalized = querybank_normalized(similarities, bank)
-    hubs = {int(row.argmax()) for row in bank}
-    changed = 0
-    for row in range(6):
-        expected = similarities[row].clone()
-        if int(expected.argmax()) in hubs:
-            changed += 1
-            for item in range(5):
-                expected[item] = torch.exp(20 * expected[item]) / torch.exp(20 * bank[:, item]).sum()
-        assert torch.allclose(normalized[row], expected, rtol=1e-4)
-    assert 0 < changed < 6
-
-
 # --- other encoders, precision, timings ------------------------------------------------------------------------------
 
 
@@ -394,7 +405,7 @@ def blip() -> Any:
 @pytest.mark.parametrize("direction", tta.DIRECTIONS)
 def test_blip(direction: str, method: str) -> None:
     model = tta.clip4clip(blip())
-    results = run(model, method, direction, [3, 2], lr=1e-2)
+    results = run(model, method, direction, [3, 2], parameters={"lr": 1e-2} if method in ADAPTING else {})
     assert [tuple(result.shape) for result in results] == [(3, 20), (2, 20)]
     if method == "tent":
         assert not torch.allclose(results[1] * 0.02, run(model, "none", direction, [3, 2])[1], atol=1e-4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -72,15 +73,66 @@ def save_clip(folder: Path, seed: int = 0) -> Path:
         projection_dim=16,
     )
     transformers.CLIPModel(config).save_pretrained(folder)
-    size = {"shortest_edge": 32}
-    crop = {"height": 32, "width": 32}
-    transformers.CLIPImageProcessorPil(size=size, crop_size=crop).save_pretrained(folder)
+    _save_clip_processor(folder)
     return folder
 
 
 def _text_tower(tokenizer: Any, **changed: int) -> dict[str, int]:
     ids = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
     return tower(vocab_size=len(tokenizer), max_position_embeddings=12, **ids, **changed)
+
+
+def save_metaclip_2(folder: Path, seed: int = 0) -> Path:
+    tokenizer = ended_tokenizer(folder)
+    torch.manual_seed(seed)
+    config = transformers.MetaClip2Config(
+        text_config=_text_tower(tokenizer), vision_config=tower(image_size=32, patch_size=8), projection_dim=16
+    )
+    transformers.MetaClip2Model(config).save_pretrained(folder)
+    _save_clip_processor(folder)
+    return folder
+
+
+def save_xclip(folder: Path, seed: int = 0, num_frames: int = 3) -> Path:
+    tokenizer = ended_tokenizer(folder)
+    torch.manual_seed(seed)
+    mit = {"mit_hidden_size": 16, "mit_intermediate_size": 24, "mit_num_attention_heads": 2, "num_frames": num_frames}
+    config = transformers.XCLIPConfig(
+        text_config=_text_tower(tokenizer),
+        vision_config=tower(image_size=32, patch_size=8, **mit),
+        projection_dim=16,
+        prompt_num_attention_heads=2,
+    )
+    _drawn(transformers.XCLIPModel(config)).save_pretrained(folder)
+    _save_clip_processor(folder)
+    return folder
+
+
+def save_videoprism(folder: Path, seed: int = 0, num_frames: int = 3) -> Path:
+    tokenizer = ended_tokenizer(folder)
+    torch.manual_seed(seed)
+    layers = {"num_spatial_layers": 1, "num_temporal_layers": 1, "num_auxiliary_layers": 1}
+    vision = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 2, "image_size": 32} | layers
+    config = transformers.VideoPrismConfig(
+        text_config=_text_tower(tokenizer),
+        vision_config={**vision, "num_frames": num_frames, "tubelet_size": [1, 8, 8]},
+    )
+    _drawn(transformers.VideoPrismClipModel(config)).save_pretrained(folder)
+    settings = {"size": {"height": 32, "width": 32}, "do_normalize": False, "resample": 3}
+    (folder / "video_preprocessor_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+def _drawn(model: Any) -> Any:
+    """Weights that are not the near-zero ones of a new model, which gives different videos the same features."""
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.1)
+    return model
+
+
+def _save_clip_processor(folder: Path) -> None:
+    size, crop = {"shortest_edge": 32}, {"height": 32, "width": 32}
+    transformers.CLIPImageProcessorPil(size=size, crop_size=crop).save_pretrained(folder)
 
 
 def save_siglip(folder: Path, seed: int = 0) -> Path:

@@ -226,6 +226,8 @@ def _check_clip(frames: Frames, fps: float) -> None:
 
 
 def _through_codec(frames: Frames, recipe: VideoRecipe, dataset: str, item_id: str, fps: float) -> Frames:
+    if rendering.needs_file(recipe):
+        raise ValueError(f"{recipe.key} as '{recipe.variant}' makes it takes a video file's own stream or bitrate")
     rate = plain_rate(Fraction(fps))
     timing = Timing(1 / rate, rate)
     with storage.scratch_directory() as folder:

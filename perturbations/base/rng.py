@@ -19,7 +19,7 @@ def generator(
 
     The key is (seed, dataset, item, `suite/name`), and the frame's position where a suite draws per frame.
     Severity, variant, shard, order and worker are not part of it. The seed is a whole number from 0 to 2**63 - 1
-    (`perturbations.suites.bounds.SEEDS`): what a manifest can store.
+    (`perturbations.base.bounds.SEEDS`): what a manifest can store.
 
     PCG64 by name and not `default_rng`, whose algorithm NumPy may replace: NumPy keeps PCG64's stream of bits fixed
     for good, it is fast, and its seeding mixes all 256 bits of the key. How a Generator turns bits into normals may

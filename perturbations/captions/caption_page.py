@@ -79,6 +79,8 @@ def _sentence(text: str) -> str:
 def _about(entry: registry.Perturbation) -> list[str]:
     lines = [f"- made for {entry.languages}"]
     lines += [f"- {backend}: {models.names(entry.makers, backend)}" for backend in models.BACKENDS]
+    if entry.levels_of_paper:
+        lines.append(f"- {entry.levels_of_paper}")
     if entry.not_comparable:
         lines.append(f"- **not comparable** with published results, offline: {entry.not_comparable}")
     if entry.gated:

@@ -87,6 +87,8 @@ def _show(options: argparse.Namespace) -> int:
             rows.append((backend, models.names(entry.makers, backend)))
     if entry.not_comparable:
         rows.append(("offline", f"not comparable with published results: {entry.not_comparable}"))
+    if entry.levels_of_paper:
+        rows.append(("severity", entry.levels_of_paper))
     if not entry.monotonic:
         rows.append(("severity", "published table; distortion does not grow with every step"))
     print(entry.key)
@@ -111,6 +113,7 @@ def _described(entry: Perturbation) -> dict[str, object]:
         "kind": entry.kind,
         "level": entry.level,
         "severities": list(entry.severities),
+        "paper_severities": list(entry.paper_severities),
         "summary": entry.summary,
     }
 

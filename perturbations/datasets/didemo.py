@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 from pydantic import Field
 
@@ -33,7 +34,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
     if has_moments(dataset):
         _read_moments(rows, collector)
     else:
-        _read_paragraphs(rows, collector)
+        _read_paragraphs(rows, collector, dataset.videos)
 
 
 def has_moments(dataset: Dataset) -> bool:
@@ -72,12 +73,13 @@ def _agreed(times: object) -> tuple[int, int] | None:
     return Counter(chosen).most_common(1)[0][0] if chosen else None
 
 
-def _read_paragraphs(rows: Iterable[tuple[Place, object]], collector: Collector) -> None:
+def _read_paragraphs(rows: Iterable[tuple[Place, object]], collector: Collector, folder: Path | None) -> None:
     """A video's descriptions, joined in the file's order, are its paragraph. Ids are file names without extension.
 
     The 1,037 names of the test file have 1,004 stems: 33 videos are listed under two names, such as `x.mov` and `x.mp4`
-    (31 names end in a bare dot). Those keep their full name as id, and never use the file of the other name: a folder
-    with one file per stem has 1,004 of the items, as many as the papers evaluate, and no video twice.
+    (31 names end in a bare dot). Those keep their full name as id, and never use the file of the other name. Where only
+    one of the two files exists, as in a complete copy, the other name is a known gap and not listed: a folder with one
+    file per stem has 1,004 items, as many as the papers evaluate, and no video twice.
     """
     texts: dict[str, list[str]] = {}
     for where, row in checked(collector, rows, "video", ("video", "description"), caption="description"):
@@ -85,13 +87,30 @@ def _read_paragraphs(rows: Iterable[tuple[Place, object]], collector: Collector)
             texts.setdefault(row["video"], []).append(row["description"].strip())
         else:
             collector.reject(where, "", "the video's name is empty")
-    stems = Counter(os.path.splitext(video)[0] for video in texts)
+    names: dict[str, list[str]] = {}
+    for video in texts:
+        names.setdefault(os.path.splitext(video)[0], []).append(video)
+
+    def files_of(video: str, stem: str) -> tuple[str, ...]:
+        return (video, *(stem + extension for extension in VIDEO_EXTENSIONS if stem + extension not in texts))
+
+    gaps: set[str] = set()
+    for stem, twins in names.items():
+        there = [video for video in twins if folder and _any_exists(folder, files_of(video, stem))]
+        if len(twins) > 1 and len(there) == 1:
+            gaps.update(set(twins) - set(there))
     for video, descriptions in texts.items():
+        if video in gaps:
+            continue
         stem = os.path.splitext(video)[0]
-        item_id = stem if stems[stem] == 1 else video
-        files = (video, *(stem + extension for extension in VIDEO_EXTENSIONS if stem + extension not in texts))
+        item_id = stem if len(names[stem]) == 1 else video
+        files = files_of(video, stem)
         paragraph = " ".join(text for text in descriptions if text)
         collector.add(Item(item_id, video, files, (paragraph,), where=f"video {video}"))
+
+
+def _any_exists(folder: Path, names: Iterable[str]) -> bool:
+    return any(os.path.exists(folder / name) for name in names if "\0" not in name)
 
 
 def _whole(dataset: Dataset) -> str | None:
@@ -103,7 +122,7 @@ ADAPTER = Adapter(
     title="DiDeMo",
     reference="Hendricks et al., ICCV 2017",
     annotations="test_data.json",
-    published="1,004 videos with one paragraph each",
+    published="1,004 videos with one paragraph each; 33 of them have two names in the file",
     settings=Didemo,
     spans=has_moments,
     whole=_whole,

@@ -16,6 +16,9 @@ EXTENSIONS = (".mp4", ".mkv", ".webm")
 def read(dataset: Dataset, collector: Collector) -> None:
     """Clips of long videos, from the CSV of the retrieval split or from the official JSON (one of its subsets).
 
+    The published split has 3,350 clips. Schiappa et al. print 3,305 (Sec. 4.2), but count 301,500 = 90 x 3,350
+    perturbed videos and 103,850 = 31 x 3,350 perturbed captions there: the digits are exchanged.
+
     The CSV describes one span, oJZUxU9szWA 120 to 252, twice with different sentences. Those are two of the 3,350
     clips: from the second on, another sentence for the same span has `_2`, `_3`, ... after its id.
     """
@@ -75,7 +78,7 @@ ADAPTER = Adapter(
     title="YouCook2",
     reference="Zhou et al., AAAI 2018",
     annotations="validation_youcook.csv, or the official youcookii_annotations_trainval.json",
-    published="3,350 clips of 436 videos with one sentence each",
+    published="3,350 clips of 436 videos with one sentence each; MSRVTT-P prints 3,305, its totals are of 3,350",
     split="validation",
     takes=("ids",),
     spans=True,

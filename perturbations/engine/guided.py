@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from perturbations.base.errors import ManifestError
@@ -13,7 +13,7 @@ from perturbations.guides import registry
 from perturbations.guides.registry import Analysed, AnalysisRecipe, ClipShape, Facts, FactsRequest, Known, Work
 from perturbations.manifest.kinds import COMPLETE, AnalysisRow, CompleteSource
 from perturbations.media.clip import Clip
-from perturbations.media.footage import CleanClip
+from perturbations.media.footage import CleanClip, times_of
 from perturbations.plan.recipe import VideoRecipe
 
 
@@ -101,7 +101,14 @@ def guide_of(recipe: VideoRecipe, facts: Facts | None, clip: CleanClip, kept: Pa
     if recipe.guide is None:
         return None
     assert facts is not None
-    shape = ClipShape(num_frames=clip.num_frames, height=clip.height, width=clip.width, fps=clip.fps, kept=kept)
+    shape = ClipShape(
+        num_frames=clip.num_frames,
+        height=clip.height,
+        width=clip.width,
+        fps=clip.fps,
+        times=partial(times_of, clip),
+        kept=kept,
+    )
     return registry.get(recipe.guide.kind).make(recipe.guide, facts, shape)
 
 

@@ -124,7 +124,8 @@ class _Work:
             clock = timing(self._recipe, self._source)
             settings = storage.PROFILES[profile]
             keys = set(uniform_indices(settings.key_frames, self._num_frames)) if settings.key_frames else ()
-            encoding.encode(intended.first(), temporary, settings, clock, key_frames=keys)
+            aspect = self._source.sample_aspect
+            encoding.encode(intended.first(), temporary, settings, clock, key_frames=keys, sample_aspect=aspect)
             return self.measure_video(temporary, intended if check else None)
 
     def measure_video(self, path: Path, intended: _Twice | None) -> Measured:

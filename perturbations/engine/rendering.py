@@ -18,11 +18,12 @@ from perturbations.base.progress import Tick, no_tick, ticking
 from perturbations.base.records import digest
 from perturbations.base.storage import output_errors
 from perturbations.engine import guided
-from perturbations.engine.source import Source, even, scratch_file, times_of
+from perturbations.engine.source import Source, even, scratch_file
 from perturbations.engine.temporal import arranged, frames_at
 from perturbations.guides.registry import Watching
 from perturbations.media import decoding, pixels, probing, program, received
 from perturbations.media.clip import Clip, Frame, Timing
+from perturbations.media.footage import times_of
 from perturbations.plan.recipe import StoredFrames, Unstored, VideoRecipe, altered
 from perturbations.suites import registry
 from perturbations.video.kernel import Batched, Kernel, Shape
@@ -145,8 +146,13 @@ def timing(recipe: VideoRecipe, source: Source) -> Timing:
 
 
 def is_aligned(recipe: VideoRecipe, source: Source) -> bool:
-    """Whether each frame of the perturbed clip stands where its clean frame stands."""
-    return method(recipe) != "temporal" and shape_of(recipe, source).kept is None
+    """Whether each frame of the perturbed clip is shown when its clean frame is."""
+    return (method(recipe) != "temporal" or _keeps_clock(recipe)) and shape_of(recipe, source).kept is None
+
+
+def _keeps_clock(recipe: VideoRecipe) -> bool:
+    """Whether a temporal recipe knows the clip's times, and so changes none of them."""
+    return recipe.guide is not None and recipe.guide.kind == "clock"
 
 
 def render(
@@ -165,7 +171,7 @@ def render(
     if method(recipe) == "codec":
         yield from _decoded_stream(recipe, source, only, tick)
     elif method(recipe) == "temporal":
-        yield from arranged(
+        frames = arranged(
             _plan_of(recipe, source),
             source,
             lambda: guided.other_clip(recipe, source.facts),
@@ -173,6 +179,7 @@ def render(
             tick,
             antialiased=recipe.antialiases_donors,
         )
+        yield from _at_clean_times(frames, source) if _keeps_clock(recipe) else frames
     elif (kept := shape_of(recipe, source).kept) is not None:
         yield from _kept(recipe, source, kept, only, tick)
     else:
@@ -245,23 +252,32 @@ def _shown(frames: Iterable[Frame], watching: Watching, only: Collection[int] | 
 # --- codec ------------------------------------------------------------------------------------------------------------
 
 
+def _at_clean_times(frames: Iterable[Frame], source: Source) -> Iterator[Frame]:
+    """Frames whose `position` is a place in the whole video, at the times of the clean frames of the clip."""
+    times = times_of(source.whole)
+    for frame in frames:
+        seconds = times[source.first + frame.position] - times[source.first]
+        yield frame._replace(pts=round(seconds / source.timing.time_base))
+
+
 def _decoded_stream(recipe: VideoRecipe, source: Source, only: Collection[int] | None, tick: Tick) -> Iterator[Frame]:
     whole = source.whole
+    if (damage := _encoding(recipe).get("bsf")) is not None:
+        yield from _at_clean_times(_received(source.clip.path, source, only, tick, damage=str(damage)), source)
+        return
     name = digest([recipe.text, whole.sha256, whole.clip.start_s, whole.clip.end_s])
     with scratch_file(whole, name, lambda path: encode_stream(recipe, whole, path, tick)) as path:
         if recipe.entry.damage is not None:
-            yield from _received(path, source, only, tick)
+            yield from _at_clean_times(_received(path, source, only, tick), source)
             return
         if source.cut is None:
             frames = ticking(decoding.decode(Clip(path), only=only), tick)
             yield from _in_ticks(frames, probing.probe(path).time_base, source.timing.time_base)
             return
         places = range(source.num_frames) if only is None else sorted(only)
-        times = times_of(whole)
         stream = replace(whole, clip=Clip(path), sha256=name)
-        for frame in frames_at(stream, [source.first + place for place in places], tick):
-            seconds = times[frame.position] - times[source.first]
-            yield Frame(frame.image, round(seconds / source.timing.time_base), frame.position - source.first)
+        frames = frames_at(stream, [source.first + place for place in places], tick)
+        yield from _at_clean_times((frame._replace(position=frame.position - source.first) for frame in frames), source)
 
 
 def _in_ticks(frames: Iterable[Frame], from_base: Fraction, to_base: Fraction) -> Iterator[Frame]:
@@ -272,36 +288,53 @@ def _in_ticks(frames: Iterable[Frame], from_base: Fraction, to_base: Fraction) -
         yield frame._replace(pts=previous)
 
 
-def _received(path: Path, source: Source, only: Collection[int] | None, tick: Tick) -> Iterator[Frame]:
-    """What a player shows of a damaged stream, at the times of the clean frames."""
-    whole, times = source.whole, times_of(source.whole)
+def _received(
+    path: Path, source: Source, only: Collection[int] | None, tick: Tick, *, damage: str | None = None
+) -> Iterator[Frame]:
+    """What a player shows of a damaged stream; of the source's own, to which `damage` is done while it is read."""
+    whole = source.whole
     places = range(source.num_frames) if only is None else only
     wanted = {source.first + place for place in places}
-    shown = received.shown(path, whole.num_frames, whole.timing.frame_rate, only=wanted)
+    if damage is None:
+        shown = received.shown(path, whole.num_frames, whole.timing.frame_rate, only=wanted)
+    else:
+        shown = received.shown_of_source(path, times_of(whole), damage, only=wanted)
     for frame in ticking(shown, tick):
-        seconds = times[frame.position] - times[source.first]
-        yield Frame(frame.image, round(seconds / source.timing.time_base), frame.position - source.first)
+        yield frame._replace(position=frame.position - source.first)
+
+
+def _encoding(recipe: VideoRecipe) -> dict[str, str | int | Fraction]:
+    """The encoder's arguments, as the kernel of a codec recipe gives them."""
+    arguments: dict[str, str | int | Fraction] = registry.resolve(recipe.entry.kernel)(**recipe.params)
+    return arguments
+
+
+def needs_file(recipe: VideoRecipe) -> bool:
+    """Whether the source's file counts, and not its frames alone: its bitrate, or its own stream."""
+    return method(recipe) == "codec" and (
+        "bsf" in _encoding(recipe) or any(isinstance(value, Fraction) for value in _encoding(recipe).values())
+    )
 
 
 def is_stream(recipe: VideoRecipe) -> bool:
     """Whether the encoder's stream itself is the perturbed video."""
-    return method(recipe) == "codec" and recipe.entry.damage is None
+    return method(recipe) == "codec" and recipe.entry.damage is None and "bsf" not in _encoding(recipe)
 
 
 def check_tools(recipe: VideoRecipe) -> None:
     """Raise `ToolError` when a recipe needs ffmpeg, and it is missing or lacks the encoder."""
-    if method(recipe) == "codec":
-        program.check_ffmpeg(registry.resolve(recipe.entry.kernel)(**recipe.params)["vcodec"])
+    if method(recipe) == "codec" and "bsf" not in _encoding(recipe):
+        program.check_ffmpeg(str(_encoding(recipe)["vcodec"]))
 
 
 def encode_stream(recipe: VideoRecipe, source: Source, path: Path, tick: Tick) -> None:
     """Write the stream of a codec recipe: the encoder's own output, damaged if the recipe says so.
 
     Whatever the file holds, the encoder gets the frames that decoding gives: so an array, or another file of the same
-    frames, has the same result.
+    frames, has the same result, but where bitrates are shares of the file's.
     """
-    arguments = registry.resolve(recipe.entry.kernel)(**recipe.params)
-    arguments["pix_fmt"] = pixels.storable_pix_fmt(arguments["pix_fmt"], source.width, source.height)
+    arguments = {name: _of_file(value, source.clip.path) for name, value in _encoding(recipe).items()}
+    arguments["pix_fmt"] = pixels.storable_pix_fmt(str(arguments["pix_fmt"]), source.width, source.height)
     info = probing.probe(source.clip.path)
     arguments |= pixels.tagged_bt601(info.primaries, info.transfer)
     frames = ticking(decoding.decode(source.clip), tick)
@@ -314,13 +347,25 @@ def encode_stream(recipe: VideoRecipe, source: Source, path: Path, tick: Tick) -
         # Frames are counted instead of ticks: the container's time base must not influence the rate control.
         clock = even(clock)
         frames = (frame._replace(pts=frame.position) for frame in frames)
-    program.encode_with_ffmpeg(frames, path, clock, source.size, fed, arguments)
+    aspect = source.sample_aspect
+    program.encode_with_ffmpeg(frames, path, clock, source.size, fed, arguments, sample_aspect=aspect)
     if recipe.entry.damage is not None:
         size = source.num_frames, source.height, source.width
         realization = _realization(recipe, source.dataset, source.item_id, *size)
         damaged = registry.resolve(recipe.entry.damage)(realization, path.read_bytes(), **recipe.params)
         with output_errors(path):
             path.write_bytes(damaged)
+
+
+_LEAST_BITRATE = 1_000
+"""Bits per second: x264 counts in thousands."""
+
+
+def _of_file(value: str | int | Fraction, path: Path) -> str | int:
+    """An encoder's argument; of a share, the bitrate that is this share of the file's."""
+    if not isinstance(value, Fraction):
+        return value
+    return max(_LEAST_BITRATE, int(value * probing.file_bitrate(path)))
 
 
 def method(recipe: VideoRecipe) -> str:

@@ -101,6 +101,7 @@ def video_with_facts(
         storage=storage_name(recipe),
         width=source.width,
         height=source.height,
+        sample_aspect_ratio=source.sample_aspect_ratio,
         fps=source.fps,
         frame_count=source.frame_count,
         duration_s=source.duration_s,

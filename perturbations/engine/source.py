@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from perturbations.guides.registry import Facts
 from perturbations.manifest.kinds import CompleteSource, SourceRow, VideoRow
 from perturbations.media import decoding, probing
 from perturbations.media.clip import SAME_TIME_S, Clip, Frame, Timing, plain_rate
-from perturbations.media.footage import Span
+from perturbations.media.footage import Span, times_of
 from perturbations.plan.recipe import parse
 
 
@@ -49,6 +49,7 @@ class Source:
 
     Attributes:
         dataset, item_id: a part of the key of what is drawn.
+        sample_aspect: the width of a pixel over its height, which no perturbation changes.
         facts: what the perturbed frames depend on besides the pixels.
         kept: the file of the clip's analysis, where there is one.
         cut: the clip's place in a video that is perturbed as a whole.
@@ -64,6 +65,7 @@ class Source:
     width: int
     height: int
     timing: Timing
+    sample_aspect: Fraction = Fraction(1)
     facts: Facts | None = None
     kept: Path | None = None
     cut: Cut | None = None
@@ -146,6 +148,7 @@ def source_of(row: CompleteSource | VideoRow) -> Source:
         width=info.width,
         height=info.height,
         timing=Timing(info.time_base, plain_rate(info.frame_rate)),
+        sample_aspect=info.sample_aspect,
         facts=facts,
         cut=cut,
         hashed_frames=frames_sha256,
@@ -185,16 +188,6 @@ class Cuts:
         if video_id not in self._sources:
             self._sources[video_id] = source_of(row)
         return cut_of(source, self._sources[video_id])
-
-
-def times_of(source: Source) -> list[float]:
-    """The time of each frame of the clip, in seconds from the beginning of its file."""
-    return _cached_times(source.clip, source.num_frames, source.sha256)
-
-
-@lru_cache(maxsize=4)
-def _cached_times(clip: Clip, num_frames: int, sha256: str) -> list[float]:
-    return decoding.frame_times(clip, num_frames)
 
 
 def even(clock: Timing) -> Timing:

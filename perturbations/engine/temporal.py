@@ -14,9 +14,10 @@ from perturbations.base import storage
 from perturbations.base.arrays import Image
 from perturbations.base.progress import Tick, ticking
 from perturbations.base.records import digest
-from perturbations.engine.source import Source, even, scratch_file, times_of
+from perturbations.engine.source import Source, even, scratch_file
 from perturbations.media import decoding, encoding
 from perturbations.media.clip import SAME_TIME_S, Clip, Frame
+from perturbations.media.footage import times_of
 
 _HELD_BYTES = 256 * 2**20
 

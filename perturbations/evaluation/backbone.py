@@ -14,7 +14,7 @@ from perturbations.base import storage
 from perturbations.base.checkpoints import Checkpoint, find_checkpoint, library, load_model, read_config, read_weights
 from perturbations.base.errors import ConfigError, first_line
 from perturbations.base.records import digest
-from perturbations.evaluation import openai_names
+from perturbations.evaluation import frozen, openai_names
 from perturbations.evaluation.backbones import registry as backbones
 from perturbations.evaluation.planning import Direction, ModelSettings
 from perturbations.evaluation.processors import Images, Texts, read_images, read_texts, two_texts
@@ -41,12 +41,14 @@ class Backbone:
         texts: how captions become token ids.
         images: how frames become pixels.
         sha256: a hash of the weights.
+        num_frames: how many frames its tower sees at once; 1 where it encodes each frame.
     """
 
     model: DualEncoder
     texts: Texts
     images: Images
     sha256: str
+    num_frames: int = 1
 
     def tokens(self, texts: Sequence[str]) -> Mapping[str, Tensor]:
         """Token ids and their mask, truncated to the model's maximum length."""
@@ -60,18 +62,36 @@ def load(settings: ModelSettings, folder: str, checkpoint: Path | None, device: 
     longest, are read last.
     """
     _check_device(device)
-    pretrained = find_checkpoint(folder, settings["revision"])
+    local = Path(folder).expanduser()
+    pretrained = None if frozen.is_frozen(local) else find_checkpoint(folder, settings["revision"])
+    if pretrained is None or frozen.is_frozen(pretrained.folder):
+        return _load_frozen(settings, local if pretrained is None else pretrained.folder, checkpoint, device)
     config_class = _model_class(pretrained).config_class
     assert config_class is not None  # only the abstract classes of transformers have none
     try:
         described = config_class.from_pretrained(pretrained.folder, local_files_only=True)
     except Exception as error:  # the library's classes check little: nonsense can make them raise anything
         raise ConfigError(f"{pretrained.folder}/config.json does not describe a model: {error}") from error
-    texts = read_texts(pretrained, _declared(pretrained), described.text_config)
+    declared = _declared(pretrained)
+    num_frames = described.vision_config.num_frames if declared.whole_videos else 1
+    if declared.whole_videos and num_frames != settings["num_frames"]:
+        raise ConfigError(
+            f"evaluation.num_frames is {settings['num_frames']}, and {pretrained.name} sees {num_frames} frames of a "
+            f"video: write num_frames: {num_frames}"
+        )
+    texts = read_texts(pretrained, declared, described.text_config)
     images = read_images(pretrained, described.vision_config)
     model = load_encoder(settings["model"], folder, checkpoint=checkpoint, revision=settings["revision"], device=device)
     weights = [checkpoint] if checkpoint is not None else sorted(pretrained.folder.glob("*.safetensors"))
-    return Backbone(model, texts, images, digest([storage.sha256(path) for path in weights]))
+    return Backbone(model, texts, images, digest([storage.sha256(path) for path in weights]), num_frames)
+
+
+def _load_frozen(settings: ModelSettings, folder: Path, checkpoint: Path | None, device: str) -> Backbone:
+    """A model of sentence-transformers: its own pooling alone, and its own weights."""
+    if settings["model"] != "clip4clip" or checkpoint is not None:
+        raise ConfigError(f"{folder} is a frozen encoder of sentence-transformers: model: clip4clip, and no checkpoint")
+    model, texts, images = frozen.load(folder, device)
+    return Backbone(model, texts, images, digest([storage.sha256(path) for path in frozen.weights(folder)]))
 
 
 def check(backbone: Backbone) -> dict[str, object]:
@@ -82,7 +102,7 @@ def check(backbone: Backbone) -> dict[str, object]:
     texts = two_texts(backbone.texts)
     assert texts is not None  # `read_texts` refused the tokenizer otherwise
     size = backbone.images.size
-    dark_and_bright = np.zeros((2, 1, 3, size, size), np.uint8)
+    dark_and_bright = np.zeros((2, backbone.num_frames, 3, size, size), np.uint8)
     dark_and_bright[1, ..., : size // 2] = 255
     batches: tuple[tuple[Direction, str, Batch], ...] = (
         ("v2t", "texts", backbone.tokens(texts)),

@@ -186,7 +186,7 @@ def read_images(checkpoint: Checkpoint, config: PreTrainedConfig) -> Images:
     Raises `ConfigError` when it is missing, has steps that are not supported, or another size than the model.
     """
     settings = _image_settings(checkpoint)
-    for step in ("do_resize", "do_rescale", "do_normalize"):
+    for step in ("do_resize", "do_rescale"):
         if settings.get(step) is False:
             raise _unfit(checkpoint, f"its image processor says {step}: false, which is not supported")
     factor = settings.get("rescale_factor", 1 / 255)
@@ -199,6 +199,8 @@ def read_images(checkpoint: Checkpoint, config: PreTrainedConfig) -> Images:
     expected = _whole(checkpoint, config, "image_size")
     if size != expected:
         raise _unfit(checkpoint, f"its image processor makes images of {size} pixels, the model needs {expected}")
+    if settings.get("do_normalize") is False:
+        return Images(size, crop, resample, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
     mean, std = (_channels(checkpoint, settings, name) for name in ("image_mean", "image_std"))
     if min(std) <= 0:
         raise _unfit(checkpoint, f"its image processor says image_std: {std}")
@@ -206,7 +208,7 @@ def read_images(checkpoint: Checkpoint, config: PreTrainedConfig) -> Images:
 
 
 def _image_settings(checkpoint: Checkpoint) -> Mapping[str, object]:
-    for name, part in (("preprocessor_config.json", None), ("processor_config.json", "image_processor")):
+    for name, part in _PROCESSOR_FILES:
         path = checkpoint.folder / name
         if not path.is_file():
             continue
@@ -218,6 +220,14 @@ def _image_settings(checkpoint: Checkpoint) -> Mapping[str, object]:
         if isinstance(held, dict):
             return held
     raise _unfit(checkpoint, "it holds no preprocessor_config.json, which says how images are prepared")
+
+
+_PROCESSOR_FILES = (
+    ("video_preprocessor_config.json", None),
+    ("preprocessor_config.json", None),
+    ("processor_config.json", "video_processor"),
+    ("processor_config.json", "image_processor"),
+)
 
 
 def _sides(checkpoint: Checkpoint, settings: Mapping[str, object]) -> tuple[int, bool]:

@@ -262,12 +262,16 @@ class Watching(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ClipShape:
-    """The input of a guide beside facts: the size and clock of the clip, and the file of its analysis."""
+    """The input of a guide beside facts: the size and clock of the clip, and the file of its analysis.
+
+    `times` gives the time of each frame, in seconds.
+    """
 
     num_frames: int
     height: int
     width: int
     fps: float
+    times: Callable[[], Sequence[float]]
     kept: Path | None = None
 
 

@@ -168,10 +168,10 @@ def check(path: Path, kind: Kind[Row]) -> None:
 
 
 def _checked(path: Path, kind: Kind[Row]) -> pa.Table:
-    table = _read_table(path, kind)
+    table = _read_stored(path, kind)
     if _sha256_of(table, table.column_names) != _described(path, table.schema).get("content_sha256"):
         raise ManifestError(f"{path} was changed after it was written: its content hash is another")
-    return table
+    return upgraded(table, kind)
 
 
 def rows_as_stored(path: Path, kind: Kind[Row]) -> list[Row]:
@@ -324,14 +324,37 @@ def _described(path: Path, schema: pa.Schema) -> dict[str, Any]:
     return described
 
 
+def upgraded(table: pa.Table, kind: Kind[Row]) -> pa.Table:
+    """A table of an earlier version with today's columns: renamed ones, and empty ones where they may be empty.
+
+    Results without a `side` are of perturbed queries, or clean. A table that lacks a column that must be filled, or has
+    an unknown one, is returned as it is.
+    """
+    if table.column_names == [column.name for column in columns_of(kind.row)]:
+        return table
+    changed = table.rename_columns([kind.renamed.get(name, name) for name in table.column_names])
+    if "side" not in changed.column_names and "suite" in changed.column_names:
+        side = pc.if_else(pc.equal(changed["suite"].cast(pa.string()), "clean"), "none", "query")
+        changed = changed.append_column("side", side.cast(pa.string()))
+    for column in columns_of(kind.row):
+        if column.optional and column.name not in changed.column_names:
+            changed = changed.append_column(column.name, pa.nulls(len(changed), _TYPES[column.type]))
+    names = [column.name for column in columns_of(kind.row)]
+    return changed.select(names) if set(changed.column_names) == set(names) else table
+
+
 def _read_table(path: Path, kind: Kind[Row]) -> pa.Table:
+    return upgraded(_read_stored(path, kind), kind)
+
+
+def _read_stored(path: Path, kind: Kind[Row]) -> pa.Table:
     with _opened(path) as file:
         schema = file.schema_arrow
         described = _described(path, schema)
         if described.get("kind") != kind.name:
             raise ManifestError(f"{path} is a manifest of {described.get('kind')}, not of {kind.name}")
         expected = schema_of(kind)
-        if not schema.remove_metadata().equals(expected):
+        if not upgraded(schema.remove_metadata().empty_table(), kind).schema.equals(expected):
             raise ManifestError(f"{path} does not have the columns of {kind.name} manifests: {expected.names}")
         try:
             sizes.check(path, file.metadata)

@@ -27,7 +27,10 @@ SOURCE_STORAGE = "source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRow:
-    """A listed clip. What was measured is empty where it could not be used."""
+    """A listed clip. What was measured is empty where it could not be used.
+
+    `sample_aspect_ratio` is a pixel's width over its height, "16/15", and empty where pixels are square.
+    """
 
     dataset: str
     split: str
@@ -47,6 +50,7 @@ class SourceRow:
     frame_count: int | None = None
     duration_s: float | None = None
     rotation: int | None = None
+    sample_aspect_ratio: str | None = None
     status: Status
     stage: Stage | None = None
     error: str | None = None
@@ -169,6 +173,7 @@ class ClipRow:
     pix_fmt: str | None = None
     width: int
     height: int
+    sample_aspect_ratio: str | None = None
     fps: float
     frame_count: int
     stored_frames: int | None = None

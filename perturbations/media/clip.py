@@ -26,7 +26,8 @@ class Frame(NamedTuple):
 class VideoInfo:
     """The header of a video stream in its container. Sizes are upright; what decodes may differ from it.
 
-    `primaries` and `transfer` are the numbers of ITU-T H.273 for the colours' primaries and transfer function.
+    `sample_aspect` is the width of an upright pixel over its height, 1 where the file does not say. `primaries` and
+    `transfer` are the numbers of ITU-T H.273 for the colours' primaries and transfer function.
     """
 
     codec: str
@@ -34,6 +35,7 @@ class VideoInfo:
     width: int
     height: int
     rotation: int
+    sample_aspect: Fraction
     primaries: int
     transfer: int
     frame_rate: Fraction

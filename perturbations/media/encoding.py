@@ -28,13 +28,19 @@ _MOST_TICKS = 65_535
 
 
 def encode(
-    frames: Iterable[Frame], path: Path, profile: Profile, timing: Timing, *, key_frames: Collection[int] = ()
+    frames: Iterable[Frame],
+    path: Path,
+    profile: Profile,
+    timing: Timing,
+    *,
+    key_frames: Collection[int] = (),
+    sample_aspect: Fraction = Fraction(1),
 ) -> str:
     """Write RGB frames as an MP4 in a storage profile, in constant memory, and return the pixel format.
 
     4:2:0 halves both sides, so a clip with an odd side is stored as 4:4:4 by the `compatible` profile. A profile with
     a bitrate counts frames instead of their times. The frames at the places `key_frames` become key frames, besides
-    those that the encoder chooses.
+    those that the encoder chooses. `sample_aspect` is a pixel's width over its height.
     Raises `OutputError` when the disk refuses, `MediaError` when there is no frame.
     """
     if profile.pixel_bits is not None:
@@ -53,6 +59,8 @@ def encode(
                 if profile.pixel_bits is not None:
                     _set_bitrate(stream, profile.pixel_bits * width * height * float(timing.frame_rate))
                 stream.width, stream.height, stream.pix_fmt = width, height, pix_fmt
+                if sample_aspect != 1:
+                    stream.codec_context.sample_aspect_ratio = sample_aspect
                 if pix_fmt != "rgb24":
                     reformat = pixels.to_tagged_yuv(stream, pix_fmt)
             picture = reformat(_picture(frame.image, profile))

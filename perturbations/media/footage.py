@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.base.progress import Tick, ticking
-from perturbations.media.clip import Frame
+from perturbations.media import decoding
+from perturbations.media.clip import Clip, Frame
 
 Span = tuple[float | None, float | None]
 """Start and end in seconds; None is the start or end of the file."""
@@ -46,6 +49,21 @@ class CleanClip(Protocol):
     def frames(self, only: Collection[int] | None = None) -> Iterator[Frame]:
         """The frames in order, RGB uint8; `only` those at these positions. Raises `MediaError`."""
         ...
+
+
+def times_of(clip: CleanClip) -> list[float]:
+    """The time of each frame of a clip, in seconds from the beginning of its file; an array's are evenly spaced.
+
+    Raises `MediaError`.
+    """
+    if not clip.place:
+        return [position / clip.fps for position in range(clip.num_frames)]
+    return _cached_times(Clip(Path(clip.place), *clip.span), clip.num_frames, clip.sha256)
+
+
+@lru_cache(maxsize=4)
+def _cached_times(clip: Clip, num_frames: int, sha256: str) -> list[float]:
+    return decoding.frame_times(clip, num_frames)
 
 
 class Footage(NamedTuple):

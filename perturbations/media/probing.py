@@ -55,13 +55,16 @@ def probe(path: Path) -> VideoInfo:
 
 def _describe(stream: av.video.stream.VideoStream, frame: av.VideoFrame) -> VideoInfo:
     rotation = round(frame.rotation / 90) * 90 % 360
-    upright = (frame.height, frame.width) if pixels.orientation_of(frame).transposed else (frame.width, frame.height)
+    turned = pixels.orientation_of(frame).transposed
+    upright = (frame.height, frame.width) if turned else (frame.width, frame.height)
+    aspect = stream.sample_aspect_ratio or Fraction(1)
     return VideoInfo(
         codec=stream.codec_context.codec.canonical_name,  # the name is that of the decoder, such as libdav1d
         pix_fmt=frame.format.name,
         width=upright[0],
         height=upright[1],
         rotation=rotation,
+        sample_aspect=1 / aspect if turned else aspect,
         primaries=int(frame.color_primaries),
         transfer=int(frame.color_trc),
         frame_rate=opening.frame_rate(stream) or stream.guessed_rate or Fraction(25),
@@ -90,6 +93,14 @@ def _evenly_spaced(stream: av.video.stream.VideoStream, listed: list[int]) -> bo
     times = np.sort(np.asarray(listed, dtype=np.int64))
     due = np.arange(len(times)) * step.numerator
     return bool((abs((times - times[0]) * step.denominator - due) <= step.denominator).all())
+
+
+def file_bitrate(path: Path) -> int:
+    """Bits per second of a whole file, sound included. Raises `MediaError` where its length is unknown."""
+    with opening.opened(path) as container:
+        if container.bit_rate <= 0:
+            raise MediaError("the file's bitrate is unknown: it does not say how long it is")
+        return container.bit_rate
 
 
 def video_bitrate(path: Path) -> float:

@@ -70,13 +70,16 @@ def encode_with_ffmpeg(
     size: tuple[int, int],
     pix_fmt: str,
     arguments: Mapping[str, object],
+    *,
+    sample_aspect: Fraction = Fraction(1),
 ) -> None:
     """Encode frames with the ffmpeg program; the stream it writes is the result.
 
     `frames` hold `pix_fmt` pictures of `size` (width, height): "rgb24" as `decode` gives them, or PyAV's packing of
     planes. They are piped to ffmpeg as raw
     video in NUT, which keeps each frame's time. `arguments` are ffmpeg-python output arguments; with `fps_mode="cfr"`
-    the encoder counts frames at the rate of `timing`, for codecs without another clock.
+    the encoder counts frames at the rate of `timing`, for codecs without another clock. `sample_aspect` is a pixel's
+    width over its height.
     Raises `MediaError` with ffmpeg's own words when it fails, `OutputError` when the disk refuses, `ToolError` when
     it is killed or cannot be started.
     """
@@ -85,6 +88,9 @@ def encode_with_ffmpeg(
     clock: dict[str, str | None] = {"fps_mode": "passthrough", "enc_time_base": "demux"}
     if arguments.get("fps_mode") == "cfr":
         clock = _constant(timing.frame_rate)
+    if sample_aspect != 1:
+        filters = filter(None, (arguments.get("vf"), f"setsar={sample_aspect}"))
+        arguments = {**arguments, "vf": ",".join(map(str, filters))}
     output = ffmpeg.input("pipe:0", format="nut", threads=1).output(
         f"file:{path}", an=None, map_metadata=-1, **clock, **arguments
     )

@@ -6,18 +6,20 @@ that the same bytes give the same frames.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
 import av
 import av.error
+import numpy as np
+from av.bitstream import BitStreamFilterContext
 
 from perturbations.base.arrays import Image
 from perturbations.base.errors import MediaError
 from perturbations.media import opening, pixels
-from perturbations.media.clip import Frame
+from perturbations.media.clip import SAME_TIME_S, Frame
 
 _CONCEALING = {"flags": "+output_corrupt", "flags2": "+showall", "err_detect": "0"}
 """Frames are shown although a part of them, or of what they refer to, is missing."""
@@ -30,10 +32,24 @@ def shown(path: Path, num_frames: int, frame_rate: Fraction, *, only: Collection
     the first there is the first. Frames are RGB uint8 H x W x 3, their times are their positions.
     Raises `MediaError` where no frame can be decoded, or the container cannot be read.
     """
+    yield from _held(_decoded(path, frame_rate), num_frames, only)
+
+
+def shown_of_source(
+    path: Path, times: Sequence[float], damage: str, *, only: Collection[int] | None = None
+) -> Iterator[Frame]:
+    """`shown` of a video file whose packets are damaged as they are read, by one of FFmpeg's bitstream filters.
+
+    `times` are those of the clip's frames in the file, in seconds, ascending; frames before the first are not shown.
+    """
+    yield from _held(_damaged(path, times, damage), len(times), only)
+
+
+def _held(decoded: Iterable[tuple[int, Image]], num_frames: int, only: Collection[int] | None) -> Iterator[Frame]:
     last = max(only, default=-1) if only is not None else num_frames - 1
     before: Image | None = None
     place = 0
-    for position, image in _decoded(path, frame_rate):
+    for position, image in decoded:
         if position < place:
             continue  # its time has passed
         for frozen in range(place, min(position, last + 1)):
@@ -67,7 +83,37 @@ def _decoded(path: Path, frame_rate: Fraction) -> Iterator[tuple[int, Image]]:
             yield round((frame.pts - first.pts) * time_base * frame_rate), to_array(frame)
 
 
-def _frames(container: av.container.InputContainer, stream: av.VideoStream) -> Iterator[av.VideoFrame]:
+def _damaged(path: Path, times: Sequence[float], damage: str) -> Iterator[tuple[int, Image]]:
+    """The position and the image of each frame of a file that a decoder can make something of, once it is damaged.
+
+    A frame is that of the clip whose time is nearest; positions below 0 are before the clip.
+    """
+    with opening.opened(path) as container:
+        stream = opening.video_stream(path, container)
+        stream.codec_context.options = {**stream.codec_context.options, **_CONCEALING}
+        origin, time_base = stream.start_time or 0, stream.time_base or Fraction(1, 1000)
+        clock = np.asarray(times)
+        edges = (clock[1:] + clock[:-1]) / 2
+        to_array: Callable[[av.VideoFrame], Image] | None = None
+        size = stream.codec_context.width, stream.codec_context.height
+        for frame in _frames(container, stream, BitStreamFilterContext(damage, stream)):
+            if frame.pts is None or (frame.width, frame.height) != size:
+                continue  # a header is damaged
+            seconds = float((frame.pts - origin) * time_base)
+            if seconds > times[-1] + SAME_TIME_S:
+                return
+            to_array = to_array or pixels.converter(stream, frame)
+            before = seconds < times[0] - SAME_TIME_S
+            yield -1 if before else int(np.searchsorted(edges, seconds)), to_array(frame)
+
+
+def _frames(
+    container: av.container.InputContainer, stream: av.VideoStream, damage: BitStreamFilterContext | None = None
+) -> Iterator[av.VideoFrame]:
     for packet in opening.packets(container, stream):
         with suppress(av.error.InvalidDataError):
-            yield from packet.decode()
+            if damage is None or not packet.size:
+                yield from packet.decode()
+            else:
+                for damaged in damage.filter(packet):
+                    yield from stream.codec_context.decode(damaged)

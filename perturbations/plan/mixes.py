@@ -131,6 +131,7 @@ def _clean_row(share: float, like: VideoRow, source: CompleteSource) -> MixRow:
         fps=source.fps,
         frame_count=source.frame_count,
         stored_frames=source.frame_count,
+        sample_aspect_ratio=source.sample_aspect_ratio,
         duration_s=source.duration_s,
         bytes=source.bytes,
         sha256=source.sha256,

@@ -100,7 +100,9 @@ def _of_encoders(config: configuration.Config, wanted: Wanted) -> Iterator[str]:
         entry = registry.get(f"{suite}/{name}", config.suites[suite].variant)
         if entry.method == "codec":
             job = recipe.from_config(config, collection, suite, name, severity)
-            encoders.setdefault(str(registry.resolve(entry.kernel)(**job.params)["vcodec"]), entry.key)
+            encoder = str(registry.resolve(entry.kernel)(**job.params)["vcodec"])
+            if encoder != "copy":
+                encoders.setdefault(encoder, entry.key)
     for encoder, key in encoders.items():
         if reason := _missing_in_ffmpeg(encoder):
             yield f"{key}: {reason}"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from perturbations.suites.bounds import REACH, SHARE, SIGMA_OF_TAPS, Bounds, Choice, Joint, Range
-from perturbations.suites.bounds import whole as whole_numbers
+from perturbations.base.bounds import REACH, SHARE, SIGMA_OF_TAPS, Bounds, Choice, Joint, Range
+from perturbations.base.bounds import whole as whole_numbers
 from perturbations.suites.strengths import Axis, Path, Stages, geometric, whole, whole_geometric
 
 Method = Literal["pixel", "temporal", "codec", "text"]

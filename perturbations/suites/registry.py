@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any, Literal
 
 from perturbations.base import shelf
+from perturbations.base.bounds import Bounds, Joint, problem_of
 from perturbations.base.errors import UnknownPerturbationError, did_you_mean, short
-from perturbations.suites.bounds import Bounds, Joint, problem_of
 from perturbations.suites.kernels import Kernel, Method
 from perturbations.suites.strengths import Path, Value, along, between
 from perturbations.text.scripts import Languages
@@ -51,6 +51,8 @@ class Perturbation:
         version: raise it when the kernel's results change; every row made by the old one becomes stale.
         variant: which of the suite's variants this is.
         by_severity: one parameter set per severity, 1 first.
+        paper_severities: which of the severities are the paper's levels, its first one first: all, but where the
+            authors' code makes more.
         bounds: what each parameter may be; every parameter has one.
         joint: what parameters must fulfil together.
         path: the way from mild to strong that calibration takes; None: through the published table.
@@ -83,6 +85,7 @@ class Perturbation:
     version: int
     variant: str
     by_severity: tuple[Parameters, ...]
+    paper_severities: tuple[int, ...]
     bounds: Bounds = field(default_factory=dict)
     joint: tuple[Joint, ...] = ()
     path: Path | None = None
@@ -117,6 +120,14 @@ class Perturbation:
     def severities(self) -> tuple[int, ...]:
         """1 up to as many as there are parameter sets."""
         return tuple(range(1, len(self.by_severity) + 1))
+
+    @property
+    def levels_of_paper(self) -> str:
+        """Which severities are the paper's, in words; empty where all are."""
+        if self.paper_severities == self.severities:
+            return ""
+        first, *_, last = self.paper_severities
+        return f"severities {first} to {last} are the paper's levels 1 to {len(self.paper_severities)}"
 
     def forms(self) -> list[Perturbation]:
         """The declarations that differ: of the suite's first variant, and of others that make it otherwise."""
@@ -228,6 +239,7 @@ class Paper:
             version=kernel.version,
             variant=self.variants[0],
             by_severity=by_severity,
+            paper_severities=tuple(range(1, len(by_severity) + 1)),
             bounds=kernel.bounds,
             joint=kernel.joint,
             path=path or kernel.path,
@@ -249,6 +261,7 @@ class Paper:
         bounds: Bounds | None = None,
         *,
         variants: Mapping[str, Form] | None = None,
+        paper_severities: tuple[int, ...] = (),
         differences: str = "",
         roles: tuple[str, ...] = (),
         gated: bool = False,
@@ -258,7 +271,7 @@ class Paper:
         not_comparable: str = "",
         languages: Languages = "English",
     ) -> Perturbation:
-        """A perturbation of captions."""
+        """A perturbation of captions; its `paper_severities` are all severities unless they are named."""
         entry = Perturbation(
             suite=self.suite,
             name=name,
@@ -270,6 +283,7 @@ class Paper:
             version=version,
             variant=self.variants[0],
             by_severity=by_severity,
+            paper_severities=paper_severities or tuple(range(1, len(by_severity) + 1)),
             bounds=bounds or {},
             draw="caption" if random else "none",
             roles=roles,
@@ -335,7 +349,7 @@ class Suite:
 def suites() -> dict[str, Suite]:
     """Every suite by its name: what the files of `perturbations.suites` declare as `SUITE`."""
     return shelf.named(
-        "suite", shelf.things("perturbations.suites", "SUITE", Suite, ("bounds", "kernels", "strengths"))
+        "suite", shelf.things("perturbations.suites", "SUITE", Suite, ("kernels", "published", "strengths"))
     )
 
 

@@ -6,7 +6,7 @@ REVEAL's reversal (arXiv 2602.11244). Neither has severities: the shares, and th
 
 from __future__ import annotations
 
-from perturbations.suites.bounds import SHARE, Bounds, whole
+from perturbations.base.bounds import SHARE, Bounds, whole
 from perturbations.suites.kernels import Kernel
 from perturbations.suites.registry import Paper, Suite, table
 from perturbations.suites.strengths import Axis, Path

@@ -1,27 +1,38 @@
 """Transmission: what happens to a video between a camera in the rain and a player behind a bad line.
 
 Bit errors, H.264 and H.265 at constant quality and at limited bitrates, frame rate and rain are those of
-Mini Kinetics-C (Yi et al., arXiv 2110.06513); numbers are of its code where the sources say so, else ours. Losses of
-packets are those of Lost in Transmission (Chang and Fu, arXiv 2206.05252), which has no severities.
+Mini Kinetics-C (Yi et al., arXiv 2110.06513). Losses of packets are those of Lost in Transmission (Chang and Fu,
+arXiv 2206.05252), which has no severities. `paper` is ours where the sources say so: it needs a clip's frames only, and
+severities are apart on short clips too. `released` has the numbers of Mini Kinetics-C's code, and takes the stream and
+the bitrate of the source's own file, as that does.
 """
 
 from __future__ import annotations
 
-from perturbations.suites import kernels
-from perturbations.suites.bounds import SHARE, Range, whole
+from dataclasses import replace
+
+from perturbations.base.bounds import SHARE, Range, whole
 from perturbations.suites.kernels import Kernel
-from perturbations.suites.registry import Paper, Suite, table
+from perturbations.suites.registry import Form, Paper, Parameters, Suite, table
 from perturbations.suites.strengths import Axis, geometric, whole_geometric
 from perturbations.suites.strengths import whole as whole_axis
 
-_KINETICS_C = Paper(suite="transmission", video_source="Mini Kinetics-C, arXiv 2110.06513", variants=("paper",))
-_LOST = Paper(suite="transmission", video_source="Lost in Transmission, arXiv 2206.05252", variants=("paper",))
-_OURS = Paper(suite="transmission", video_source="ours", variants=("paper",))
+_VARIANTS = ("paper", "released")
+_KINETICS_C = Paper(suite="transmission", video_source="Mini Kinetics-C, arXiv 2110.06513", variants=_VARIANTS)
+_LOST = Paper(suite="transmission", video_source="Lost in Transmission, arXiv 2206.05252", variants=_VARIANTS)
+_OURS = Paper(suite="transmission", video_source="ours", variants=_VARIANTS)
 
 BIT_ERRORS = Kernel(
     function="transport:bit_errors",
     damage="transport:flip_bits",
     draw="transport:draw_bits",
+    method="codec",
+    version=2,
+    bounds={"spacing": whole(50, 1_000_000_000), "least": whole(0, 65_536)},
+    path={"spacing": whole_geometric(1_000_000, 200), "least": 1},
+)
+BYTE_ERRORS = Kernel(
+    function="transport:byte_errors",
     method="codec",
     bounds={"spacing": whole(50, 1_000_000_000)},
     path={"spacing": whole_geometric(1_000_000, 200)},
@@ -31,8 +42,9 @@ PACKET_LOSS = Kernel(
     damage="transport:lose_packets",
     draw="transport:draw_packets",
     method="codec",
-    bounds={"share": SHARE},
-    path={"share": geometric(0.0005, 0.6)},
+    version=2,
+    bounds={"share": SHARE, "least": whole(0, 65_536)},
+    path={"share": geometric(0.0005, 0.6), "least": 1},
 )
 _CRF = whole(0, 51)
 _RATE = whole(1_000, 1_000_000_000)
@@ -42,6 +54,8 @@ H264_QUALITY = Kernel(
 H265_QUALITY = Kernel(
     function="codec:h265_quality", method="codec", bounds={"crf": _CRF}, path={"crf": whole_axis(16, 51)}
 )
+H264_QUALITY_RELEASED = replace(H264_QUALITY, function="codec:h264_quality_released")
+H265_QUALITY_RELEASED = replace(H265_QUALITY, function="codec:h265_quality_released")
 H264_LIMITED = Kernel(
     function="codec:h264_limited",
     method="codec",
@@ -53,6 +67,29 @@ H265_LIMITED = Kernel(
     method="codec",
     bounds={"bitrate": _RATE},
     path={"bitrate": whole_geometric(8_000_000, 4_000)},
+)
+_DIVISOR = whole(1, 1_000_000)
+H264_SHARE = Kernel(
+    function="codec:h264_share",
+    method="codec",
+    bounds={"divisor": _DIVISOR},
+    path={"divisor": whole_geometric(1, 256)},
+)
+H265_SHARE = replace(H264_SHARE, function="codec:h265_share")
+LOWERED_RATE = Kernel(
+    function="temporal:lowered_rate",
+    method="temporal",
+    guide="clock",
+    version=2,
+    bounds={"rate": whole(1, 1_000_000)},
+    path={"rate": whole_geometric(2, 256)},
+)
+FRAME_RATE = Kernel(
+    function="temporal:frame_rate",
+    method="temporal",
+    guide="clock",
+    bounds={"fps": Range(0.001, 1000)},
+    path={"fps": geometric(24.0, 0.5)},
 )
 RESOLUTION = Kernel(
     function="transport:resolution",
@@ -66,6 +103,17 @@ RAIN = Kernel(
     path={"density": geometric(0.0003, 0.01), "length": Axis(0.04, 0.5), "contrast": Axis(0.95, 0.3)},
 )
 
+
+def _released(
+    differences: str, kernel: Kernel | None = None, by_severity: tuple[Parameters, ...] | None = None
+) -> dict[str, Form]:
+    """What Mini Kinetics-C's code does."""
+    return {"released": Form(kernel=kernel, table=by_severity, differences=differences)}
+
+
+_PRESET = "encodes with the encoder's own preset, `medium`"
+_SHARES = f"takes a half to a 32nd of the source file's bitrate, and {_PRESET}"
+_DIVISORS = table("divisor", 2, 4, 8, 16, 32)
 _BITRATES = table("bitrate", 400_000, 200_000, 100_000, 50_000, 25_000)
 
 SUITE = Suite(
@@ -78,9 +126,15 @@ SUITE = Suite(
             "bit_error",
             "network",
             BIT_ERRORS,
-            table("spacing", 100_000, 50_000, 30_000, 20_000, 10_000),
+            table("spacing least", (100_000, 1), (50_000, 2), (30_000, 3), (20_000, 4), (10_000, 5)),
             "wrong bits in an H.264 stream, concealed by the decoder",
-            source="its code's bytes per error; encoder, container and draw: ours",
+            source="its code's bytes per error; single bits, the least number, encoder, container and draw: ours",
+            variants=_released(
+                "replaces whole bytes of the source file's own stream, in every frame and header, as FFmpeg's filter "
+                "`noise` does; nothing is random, and a short file may lose nothing",
+                BYTE_ERRORS,
+                table("spacing", 100_000, 50_000, 30_000, 20_000, 10_000),
+            ),
             # More wrong bits are as a rule worse, but one that loses a frame may hide another: on eight real clips, two
             # draws each, the PSNR of 12 sampled frames rose in 1 of 64 steps.
             monotonic=False,
@@ -89,9 +143,13 @@ SUITE = Suite(
             "packet_loss",
             "network",
             PACKET_LOSS,
-            table("share", 0.005, 0.01, 0.03, 0.1, 0.3),
+            table("share least", (0.005, 1), (0.01, 2), (0.03, 3), (0.1, 4), (0.3, 5)),
             "packets of an MPEG transport stream are lost, and the decoder conceals it",
-            source="severities: ours",
+            source="severities, the least number, encoder, container and draw: ours",
+            variants=_released(
+                "loses the shares that Mini Kinetics-C prints, of our stream; of a short clip it may lose nothing",
+                by_severity=table("share least", *((share, 0) for share in (0.01, 0.02, 0.03, 0.04, 0.06))),
+            ),
             # A lost reference of many frames may be farther away than frozen frames, and a frozen frame nearer than one
             # in pieces: on six real clips, three draws each, the mean absolute error of 12 sampled frames (8 12 24 40
             # 47 grey levels on average) fell in 4 of 72 steps.
@@ -103,7 +161,8 @@ SUITE = Suite(
             H264_QUALITY,
             table("crf", 23, 30, 37, 44, 51),
             "a real H.264 encode at a constant quality",
-            source="its code's numbers",
+            source="its code's numbers; preset `fast`: ours",
+            variants=_released(_PRESET, H264_QUALITY_RELEASED),
         ),
         _KINETICS_C.video(
             "h264_bitrate",
@@ -111,7 +170,10 @@ SUITE = Suite(
             H264_LIMITED,
             _BITRATES,
             "a real H.264 encode at a limited bitrate",
-            source="halved per severity as in its code, from a number of ours instead of the source file's bitrate",
+            source="halved per severity as in its code; from which bitrate, and preset `fast`: ours",
+            variants=_released(
+                f"takes a half to a 32nd of the source file's bitrate; {_PRESET}", H264_SHARE, _DIVISORS
+            ),
         ),
         _KINETICS_C.video(
             "h265_crf",
@@ -119,7 +181,8 @@ SUITE = Suite(
             H265_QUALITY,
             table("crf", 27, 33, 39, 45, 51),
             "a real H.265 encode at a constant quality",
-            source="its code's numbers",
+            source="its code's numbers; preset `fast`: ours",
+            variants=_released(_PRESET, H265_QUALITY_RELEASED),
         ),
         _KINETICS_C.video(
             "h265_bitrate",
@@ -127,15 +190,24 @@ SUITE = Suite(
             H265_LIMITED,
             _BITRATES,
             "a real H.265 encode at a limited bitrate",
-            source="halved per severity as in its code, from a number of ours instead of the source file's bitrate",
+            source="halved per severity as in its code; from which bitrate, and preset `fast`: ours",
+            variants=_released(
+                f"takes a half to a 32nd of the source file's bitrate; {_PRESET}", H265_SHARE, _DIVISORS
+            ),
         ),
         _KINETICS_C.video(
             "frame_rate",
             "stream",
-            kernels.SAMPLING,
+            LOWERED_RATE,
             table("rate", 2, 3, 5, 8, 15),
             "every second, third, fifth, eighth or fifteenth frame, held until the next",
             source="shares of the clip's own rate: ours",
+            variants=_released(
+                "lowers the rate to 20, 16, 12, 9 and 6 frames per second; a clip that has no more stays as it is. The "
+                "code names these rates by an option that FFmpeg does not have, so its encode is left out",
+                FRAME_RATE,
+                table("fps", 20.0, 16.0, 12.0, 9.0, 6.0),
+            ),
             # How far held frames are from the clip's own depends on where they fall among the sampled ones: on six
             # real clips the error (6 9 11 16 23) fell in 6 of 72 steps.
             monotonic=False,
@@ -160,8 +232,9 @@ SUITE = Suite(
                 (0.0025, 0.36, 0.5),
             ),
             "falling streaks of rain over a dimmed picture",
-            source="its code's numbers, lengths as shares of its 224 pixels; that drops fall: ours",
+            source="its code's numbers, lengths as shares of its 224 pixels; that drops fall, their slant and speeds: "
+            "ours",
         ),
     ),
-    variants=("paper",),
+    variants=_VARIANTS,
 )

@@ -1,4 +1,4 @@
-"""Kernels and helpers for English verbs: tense, negation, voice, register.
+"""Kernels and helpers for English verbs: tense, voice, register.
 
 These are rules, not a model: they rewrite clear cases and leave every other caption as it is.
 """
@@ -28,11 +28,8 @@ class Inflector(Protocol):
         """The form of a lemma with a Penn tag."""
 
 
-_BE = frozenset(("am", "is", "are", "was", "were"))
-_DO = frozenset(("do", "does", "did"))
-_HAVE = frozenset(("has", "have", "had"))
-_MODALS = frozenset(["can", "could", "may", "might", "must", "shall", "should", "will", "would"])
-_NEGATIONS = {"isn't": "is", "aren't": "are", "wasn't": "was", "weren't": "were", "can't": "can", "won't": "will"}
+BE = frozenset(("am", "is", "are", "was", "were"))
+DO = frozenset(("do", "does", "did"))
 _FINITE = ("VBZ", "VBP", "VBD")
 _PAST_AUXILIARIES = {"is": "was", "am": "was", "are": "were", "has": "had", "have": "had", "does": "did", "do": "did"}
 _PAST_AUXILIARIES |= {"can": "could", "will": "would", "isn't": "wasn't", "aren't": "weren't", "doesn't": "didn't"}
@@ -45,7 +42,7 @@ _NOT = ("not", "n't", "never")
 _GOVERN = frozenset(("let", "lets", "letting", "make", "makes", "making", "help", "helps", "helping", "see", "watch"))
 
 
-# --- tense and negation -----------------------------------------------------------------------------------------------
+# --- tense ------------------------------------------------------------------------------------------------------------
 
 
 def tense(text: str, rng: Generator, *, share: float, tagger: Tagger, inflector: Inflector) -> str:
@@ -91,7 +88,7 @@ def _carries_tense(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
     if word in _OTHER_AUXILIARY:
         if tag == "MD" and (after[:2] not in ("VB", "RB", "PR") or words[at + 1] == "rather"):
             return False  # "will smith", "would rather"
-        return before is None or (tags[before] not in ("TO", "MD") and words[before] not in _DO)
+        return before is None or (tags[before] not in ("TO", "MD") and words[before] not in DO)
     if before is not None and (tags[before] in ("TO", "MD") or words[before] in _AUXILIARIES):
         return False
     if tag == "VB":
@@ -132,7 +129,7 @@ def _instructs_here(words: Sequence[str], tags: Sequence[str], at: int) -> bool:
         return False
     if at and words[at - 1] in _CONJUNCTIONS:
         last = next((place for place in range(at - 1, -1, -1) if tags[place] == "VB"), None)
-        governed = last is not None and last > 0 and (tags[last - 1] in ("TO", "MD") or words[last - 1] in _DO)
+        governed = last is not None and last > 0 and (tags[last - 1] in ("TO", "MD") or words[last - 1] in DO)
         return not governed
     if at and tags[at - 1].startswith("NN"):
         return at + 1 < len(words) and tags[at + 1] in ("DT", "CD", "PRP", "PRP$")
@@ -150,42 +147,6 @@ def _in_other_tense(words: Sequence[str], tags: Sequence[str], at: int, inflecto
     if tag == "VBD":
         return inflector.inflect(inflector.lemma(verb, tag), "VBP" if plural else "VBZ")
     return inflector.inflect(inflector.lemma(verb, tag if tag.startswith("VB") else "VBZ"), "VBD")
-
-
-def reverse_negation(text: str, rng: Generator, *, tagger: Tagger, inflector: Inflector) -> str:
-    """A negated caption loses its "not"; another gets one at its first verb (Schiappa et al., App. A.2).
-
-    The reference writes "does not jumps"; here the verb is reduced to its base form.
-    """
-    words = text.split()
-    cores = [core(word).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") for word in words]
-    for at, word in enumerate(cores):
-        if word in ("not", "never") and len(words) > 1:
-            return rebuild(text, words[:at] + words[at + 1 :])
-        if word in _NEGATIONS:
-            return rebuild(text, [*words[:at], put(words[at], _NEGATIONS[word]), *words[at + 1 :]])
-        if word.endswith("n't") and word != "n't":
-            return rebuild(text, [*words[:at], put(words[at], word[:-3]), *words[at + 1 :]])
-    tags = tagger(words)
-    for at, (word, tag) in enumerate(zip(cores, tags, strict=True)):
-        helps = word in _BE | _MODALS or (word in _DO | _HAVE and _verb_follows(tags, at))
-        if helps:
-            return rebuild(text, [*words[: at + 1], "not", *words[at + 1 :]])
-        if tag in _FINITE:
-            helper = {"VBZ": "does", "VBP": "do", "VBD": "did"}[tag]
-            verb = put(words[at].lower(), inflector.lemma(word, tag))
-            return rebuild(text, [*words[:at], put(words[at], helper), "not", verb, *words[at + 1 :]])
-        if tag == "VB" and at == 0:
-            return rebuild(text, [put(words[0], "do"), "not", words[0].lower(), *words[1:]])
-    for at, tag in enumerate(tags):
-        if tag in ("VBG", "VBN"):
-            return rebuild(text, [*words[:at], "not", *words[at:]])
-    return text
-
-
-def _verb_follows(tags: Sequence[str], at: int) -> bool:
-    rest = [tag for tag in tags[at + 1 :] if tag != "RB"]
-    return bool(rest) and rest[0].startswith("VB")
 
 
 # --- voice ------------------------------------------------------------------------------------------------------------
@@ -288,7 +249,7 @@ def active(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     # "in the kitchen the chef is interviewed by a lady": words before the subject stay before it
     start = _phrase(words, tags, 1) if tags[:1] == ["IN"] else 0
     subject = _phrase(words, tags, start)
-    if subject == start or core(" ".join(words[subject : subject + 1])) not in _BE:
+    if subject == start or core(" ".join(words[subject : subject + 1])) not in BE:
         return text
     past = core(words[subject]) in ("was", "were")
     progressive = core(" ".join(words[subject + 1 : subject + 2])) == "being"
@@ -345,7 +306,7 @@ def _noun_phrase(words: Sequence[str], tags: Sequence[str], start: int) -> int:
 def _active_verb(words: Sequence[str], tags: Sequence[str], at: int) -> tuple[int, str]:
     """The place of the main verb after a subject, and its form: "past", "present progressive", ...; "" for no verb."""
     tag = tags[at] if at < len(tags) else ""
-    if tag and core(words[at]) in _BE:
+    if tag and core(words[at]) in BE:
         progressive = tags[at + 1 : at + 2] == ["VBG"]
         tense = "past" if core(words[at]) in ("was", "were") else "present"
         return at + 1, f"{tense} progressive" if progressive else ""

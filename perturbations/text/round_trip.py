@@ -7,25 +7,12 @@ differences to the original are taken that keep its meaning (post-editing); ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Protocol
 
 from perturbations.text import tables
+from perturbations.text.grammar import Inflector, Tagger
 from perturbations.text.tokens import core, parts, put, rebuild
-
-Tagger = Callable[[list[str]], list[str]]
-
-
-class Inflector(Protocol):
-    """Forms of words."""
-
-    def lemma(self, word: str, tag: str) -> str:
-        """The dictionary form of a word with a Penn tag."""
-
-    def inflect(self, lemma: str, tag: str) -> str:
-        """The form of a lemma with a Penn tag."""
-
 
 _PLAIN_VERBS = frozenset(("is", "am", "are", "was", "were", "has", "have", "had", "do", "does", "did"))
 _SPEAK = frozenset(("talk", "speak"))

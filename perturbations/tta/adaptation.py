@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
 
@@ -15,6 +15,7 @@ from perturbations.tta.encoders import DualEncoder
 from perturbations.tta.gallery import Gallery, encode_gallery
 from perturbations.tta.inputs import Batch, Direction
 from perturbations.tta.methods import registry
+from perturbations.tta.parameters import Values
 from perturbations.tta.precision import precision_of
 from perturbations.tta.recording import Counts, Timings, Unadapted
 from perturbations.tta.task import Task
@@ -28,11 +29,11 @@ def adapt(
     *,
     direction: Direction,
     steps: int = 3,
-    lr: float | None = None,
-    temperature: float = 0.02,
+    parameters: Mapping[str, object] | None = None,
     seed: int = 42,
     precision: str = "float32",
     bank: Gallery | Batch | Iterator[Batch] | None = None,
+    gallery_bank: Gallery | Batch | Iterator[Batch] | None = None,
     counts: Counts | None = None,
     timings: Timings | None = None,
     unadapted: Unadapted | None = None,
@@ -50,12 +51,13 @@ def adapt(
             `encode_gallery` returned.
         direction: "v2t" (videos are queries) or "t2v".
         steps: of the optimizer, per batch.
-        lr: AdamW's learning rate; None takes the method's own.
-        temperature: tau, the divisor of similarities in softmax.
+        parameters: of the method, by name, such as {"lr": 1e-4}; the others have their published values. Each method's
+            file declares its own.
         seed: of torch's generator during a batch. No method draws random numbers; a model may.
         precision: of the query encoder's matrix products: "float32", "bfloat16", or on an NVIDIA GPU "tf32".
         bank: for methods that need one: training captions (t2v) or training videos (v2t), as a batch or as the
             gallery's kind.
+        gallery_bank: for methods that take one: training videos (t2v) or training captions (v2t); None: the gallery.
         counts: counts the run's updates and skipped steps.
         timings: records milliseconds per query.
         unadapted: keeps the features of methods that do not change weights, for the next of them.
@@ -70,41 +72,48 @@ def adapt(
         ValueError: an input has another shape.
     """
     declared = registry.method(method)
-    _check(direction, steps, temperature)
-    lr = _rate(declared, direction, lr)
-    _check_inputs(declared, direction, gallery, bank)
-    task_of = partial(Task, model, steps=steps, lr=lr, temperature=temperature, seed=seed, counts=counts or Counts())
+    _check(direction, steps)
+    values = Values(declared.parameters, registry.validated(method, parameters or {}))
+    lr = _rate(declared, direction, values)
+    _check_inputs(declared, direction, gallery, bank, gallery_bank)
+    if declared.adapts and model.frozen:
+        others = ", ".join(name for name, entry in registry.methods().items() if not entry.adapts)
+        raise ConfigError(f"{declared.name} adapts weights, and this encoder is frozen; methods for it: {others}")
+    if declared.needs_one_vector and model.pooling is not None:
+        raise ConfigError(f"{declared.name} needs one vector per video, and X-Pool pools frames for each text")
+    task_of = partial(Task, model, steps=steps, lr=lr, values=values, seed=seed, counts=counts or Counts())
     task_of = partial(task_of, precision=precision_of(precision, model.device), timings=timings or Timings())
     task_of = partial(task_of, unadapted=unadapted or Unadapted())
-    return _run(task_of, declared, model, batches, gallery, direction, bank)
+    return _run(task_of, declared, model, batches, gallery, direction, bank, gallery_bank)
 
 
-def _check(direction: Direction, steps: int, temperature: float) -> None:
+def _check(direction: Direction, steps: int) -> None:
     """Raise `ConfigError` for a setting that is not allowed."""
     if direction not in inputs.DIRECTIONS:
         raise ConfigError(f"direction {direction!r} is unknown; allowed: {', '.join(inputs.DIRECTIONS)}")
     if steps < 1:
         baseline = registry.baseline().name
         raise ConfigError(f"steps is {steps}; 1 at least (the method {baseline} does not adapt)")
-    if not temperature > 0:
-        raise ConfigError(f"temperature is {temperature}; it must be above 0")
 
 
-def _rate(method: registry.Method, direction: Direction, lr: float | None) -> float:
-    """The learning rate: `lr`, or the method's own. Raises `ConfigError` for a rate that is not allowed."""
-    if lr is None:
-        if method.rates is None:
-            return 0.0
-        return method.rates.v2t if direction == "v2t" else method.rates.t2v
-    if not 0 <= lr < float("inf"):
-        raise ConfigError(f"lr is {lr}; it must be a number from 0")
-    return lr
+def _rate(method: registry.Method, direction: Direction, values: Values) -> float:
+    """The learning rate: the parameter `lr`, or the method's own."""
+    if method.rates is None:
+        return 0.0
+    own = method.rates.v2t if direction == "v2t" else method.rates.t2v
+    given = values.given("lr")
+    return own if given is None else float(given)
 
 
-def _check_inputs(method: registry.Method, direction: Direction, gallery: object, bank: object) -> None:
+def _check_inputs(
+    method: registry.Method, direction: Direction, gallery: object, bank: object, gallery_bank: object
+) -> None:
     """Raise `ConfigError` for a gallery of the other direction, or a bank that is missing or not used."""
-    if isinstance(gallery, Gallery) and gallery.direction != direction:
-        raise ConfigError(f"the gallery was encoded for {gallery.direction}, the direction is {direction}")
+    for what, items in (("gallery", gallery), ("gallery bank", gallery_bank)):
+        if isinstance(items, Gallery) and items.direction != direction:
+            raise ConfigError(f"the {what} was encoded for {items.direction}, the direction is {direction}")
+    if gallery_bank is not None and not method.takes_gallery_bank:
+        raise ConfigError(f"{method.name} takes no gallery bank")
     if method.needs_bank and bank is None:
         raise ConfigError(f"{method.name} needs a bank of training queries")
     if not method.needs_bank and bank is not None:
@@ -119,11 +128,16 @@ def _run(
     gallery: Gallery | Batch | Iterator[Batch],
     direction: Direction,
     bank: Gallery | Batch | Iterator[Batch] | None,
+    gallery_bank: Gallery | Batch | Iterator[Batch] | None,
 ) -> Generator[Tensor, None, None]:
     encoded = _encoded(model, gallery, direction)
     # The bank's items are queries: a gallery of the other direction.
     other: Direction = "t2v" if direction == "v2t" else "v2t"
-    task = task_of(encoded, bank=None if bank is None else _encoded(model, bank, other))
+    task = task_of(
+        encoded,
+        bank=None if bank is None else _encoded(model, bank, other),
+        gallery_bank=None if gallery_bank is None else _encoded(model, gallery_bank, direction),
+    )
     task.timings.start(model.device)
     stream = method.run(task, batches)
     while True:

@@ -29,6 +29,7 @@ class DualEncoder:
         encode_texts: token ids B x L (int64) and attention mask B x L (or None) -> features B x D.
         pooling: X-Pool's, or None for the mean over frames.
         modules: all modules with weights or modes that the functions above use.
+        frozen: whether gradients do not reach the weights, so that no method can adapt them.
     """
 
     vision: nn.Module
@@ -37,6 +38,7 @@ class DualEncoder:
     encode_texts: Callable[[Tensor, Tensor | None], Tensor]
     pooling: XPool | None
     modules: tuple[nn.Module, ...]
+    frozen: bool = False
 
     @property
     def device(self) -> torch.device:
@@ -62,8 +64,9 @@ def clip4clip(clip_model: DualEncoder | nn.Module) -> DualEncoder:
 
     Args:
         clip_model: CLIPModel, BlipModel, BlipForImageTextRetrieval or another dual encoder of transformers with
-            `vision_model`, `text_model`, `get_image_features` and `get_text_features`; or a DualEncoder, whose pooling
-            is not used.
+            `vision_model`, `text_model`, `get_image_features` and `get_text_features`, or one of whole videos with
+            `get_video_features`, such as XCLIPModel or VideoPrismClipModel; or a DualEncoder, whose pooling is not
+            used.
 
     Raises:
         ConfigError: it is none of these.
@@ -100,6 +103,8 @@ def _dual_encoder(model: DualEncoder | nn.Module, pooling: XPool | None) -> Dual
         blip = cast(_BlipItm, model)  # BlipForImageTextRetrieval
         images, texts = _blip_itm(blip)
         return DualEncoder(blip.vision_model, blip.text_encoder, images, texts, pooling, modules)
+    if hasattr(model, "get_video_features") and not hasattr(model, "get_image_features"):
+        return _of_videos(cast(towers.VideoTowers, model), pooling, modules)
     needed = ("vision_model", "text_model", "get_image_features", "get_text_features")
     lacking = [name for name in needed if not hasattr(model, name)]
     if lacking:
@@ -115,10 +120,31 @@ def _dual_encoder(model: DualEncoder | nn.Module, pooling: XPool | None) -> Dual
     def encode_frames(frames: Tensor) -> Tensor:
         return towers.per_frame(lambda pixels: towers.image_features(clip, pixels), frames, chunk)
 
-    def encode_texts(ids: Tensor, mask: Tensor | None) -> Tensor:
-        return towers.features_of(clip.get_text_features(input_ids=ids, attention_mask=mask))
+    return DualEncoder(clip.vision_model, clip.text_model, encode_frames, _texts_of(clip), pooling, modules)
 
-    return DualEncoder(clip.vision_model, clip.text_model, encode_frames, encode_texts, pooling, modules)
+
+def _of_videos(model: towers.VideoTowers, pooling: XPool | None, modules: tuple[nn.Module, ...]) -> DualEncoder:
+    """A tower of whole videos. Pooling has nothing to choose from: a video is one feature."""
+    if pooling is not None:
+        raise ConfigError(f"{type(model).__name__} gives one feature per video, and X-Pool pools those of frames")
+    vision = getattr(model, "vision_model", None) or getattr(model, "video_model", None)
+    if not isinstance(vision, nn.Module):
+        raise ConfigError(f"{type(model).__name__} has neither vision_model nor video_model, whose LayerNorms adapt")
+
+    def encode_frames(frames: Tensor) -> Tensor:
+        size = max(1, towers.CHUNK // frames.shape[1]) if frames.device.type == "cpu" else len(frames)
+        # The argument's name differs from model to model; VideoPrism's pooling keeps an axis of length 1.
+        encoded = [towers.features_of(model.get_video_features(part)).flatten(1) for part in frames.split(size)]
+        return torch.cat(encoded)[:, None]
+
+    return DualEncoder(vision, model.text_model, encode_frames, _texts_of(model), pooling, modules)
+
+
+def _texts_of(model: towers.TextTower) -> Callable[[Tensor, Tensor | None], Tensor]:
+    def encode_texts(ids: Tensor, mask: Tensor | None) -> Tensor:
+        return towers.features_of(model.get_text_features(input_ids=ids, attention_mask=mask))
+
+    return encode_texts
 
 
 class _BlipItm(Protocol):

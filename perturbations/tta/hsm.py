@@ -6,15 +6,28 @@ so a past batch is kept as two rows (column maxima and sums of exponentials), no
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-ALPHA = 100.0  # columns: how popular a gallery item is
-BETA = 10.0  # rows: how sure a query is
-BALANCE = 0.5  # m of Eq. 6
-
 Columns = Tensor
-"""2 x N_G: the maximum of ALPHA x similarity over some queries, and the sum of exponentials relative to it."""
+"""2 x N_G: the maximum of alpha x similarity over some queries, and the sum of exponentials relative to it."""
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """How Eq. 6 weighs similarities.
+
+    Attributes:
+        alpha: the factor in the softmax of columns: how popular a gallery item is.
+        beta: the factor in the softmax of rows: how sure a query is.
+        m: the weight of columns; rows have 1 - m.
+    """
+
+    alpha: float = 100.0
+    beta: float = 10.0
+    m: float = 0.5
 
 
 class HubnessMemory:
@@ -25,10 +38,11 @@ class HubnessMemory:
     capacity.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, weighting: Weighting = Weighting()) -> None:
         if capacity < 1:
             raise ValueError(f"capacity is {capacity}; one batch at least")
         self.capacity = capacity
+        self._weighting = weighting
         self._older: list[Columns] = []
         self._newer: list[Columns] = []
         self._newer_merged: Columns | None = None
@@ -41,7 +55,7 @@ class HubnessMemory:
         similarities = sound(similarities)
         if not len(similarities):
             return
-        added = columns(similarities)
+        added = columns(similarities, self._weighting.alpha)
         self._newer.append(added)
         self._newer_merged = added if self._newer_merged is None else merge(self._newer_merged, added)
         if len(self) > self.capacity:
@@ -52,11 +66,11 @@ class HubnessMemory:
         counted = sound(similarities)
         if not len(counted):
             return similarities
-        merged = columns(counted)
+        merged = columns(counted, self._weighting.alpha)
         for past in (self._older[-1] if self._older else None, self._newer_merged):
             if past is not None:
                 merged = merge(merged, past)
-        return reweighted(similarities, merged)
+        return reweighted(similarities, merged, self._weighting)
 
     def _drop_oldest(self) -> None:
         if not self._older:
@@ -74,9 +88,9 @@ def sound(similarities: Tensor) -> Tensor:
     return similarities[similarities.isfinite().all(1)]
 
 
-def columns(similarities: Tensor) -> Columns:
+def columns(similarities: Tensor, alpha: float) -> Columns:
     """Column statistics of a B x N_G matrix."""
-    scaled = ALPHA * similarities
+    scaled = alpha * similarities
     largest = scaled.amax(0)
     return torch.stack([largest, torch.exp(scaled - largest).sum(0)])
 
@@ -87,8 +101,8 @@ def merge(a: Columns, b: Columns) -> Columns:
     return torch.stack([largest, a[1] * torch.exp(a[0] - largest) + b[1] * torch.exp(b[0] - largest)])
 
 
-def reweighted(similarities: Tensor, merged: Columns) -> Tensor:
-    """S * (m softmax_col(ALPHA S) + (1 - m) softmax_row(BETA S)), the columns' softmax by their statistics."""
-    popular = torch.exp(ALPHA * similarities - merged[0]) / merged[1]
-    sure = torch.softmax(BETA * similarities, dim=1)
-    return similarities * (BALANCE * popular + (1 - BALANCE) * sure)
+def reweighted(similarities: Tensor, merged: Columns, by: Weighting) -> Tensor:
+    """S * (m softmax_col(alpha S) + (1 - m) softmax_row(beta S)), the columns' softmax by their statistics."""
+    popular = torch.exp(by.alpha * similarities - merged[0]) / merged[1]
+    sure = torch.softmax(by.beta * similarities, dim=1)
+    return similarities * (by.m * popular + (1 - by.m) * sure)

@@ -6,9 +6,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-SPREAD = 10.0
-"""1/t of Eq. 7 and 8 of HAT-VTR is 0.1 in the released code, t = 10."""
-
 
 def unit(x: Tensor) -> Tensor:
     """Vectors normalized along the last axis; those of length 0 stay."""
@@ -30,9 +27,9 @@ def entropy_terms(logits: Tensor) -> Tensor:
     return -(logits.softmax(-1) * logits.log_softmax(-1))
 
 
-def scatter(x: Tensor, center: Tensor) -> Tensor:
+def scatter(x: Tensor, center: Tensor, t: float) -> Tensor:
     """mean exp(-||x - center|| / t): small where vectors (... x D) are far from their center (HAT-VTR, Eq. 7 and 8)."""
-    return torch.exp(-(x - center).norm(dim=-1) / SPREAD).mean()
+    return torch.exp(-(x - center).norm(dim=-1) / t).mean()
 
 
 def gap(a: Tensor, b: Tensor) -> Tensor:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-SIZE = 16
-
 
 class PairMemory:
-    """At most SIZE pairs, the best by an indicator.
+    """At most `size` pairs, the best by an indicator.
 
     Attributes:
         queries: M x D features, without gradients; `items` likewise.
@@ -17,7 +15,8 @@ class PairMemory:
         largest_entropy: queries with more entropy than this are not certain; with an empty memory no query is certain.
     """
 
-    def __init__(self, *, largest_first: bool) -> None:
+    def __init__(self, size: int, *, largest_first: bool) -> None:
+        self._size = size
         self._largest_first = largest_first
         self._indicators = torch.empty(0)
         self.queries = torch.empty(0)
@@ -26,7 +25,7 @@ class PairMemory:
         self.largest_entropy = float("-inf")
 
     def add(self, indicators: Tensor, queries: Tensor, items: Tensor, entropies: Tensor, count: int) -> None:
-        """Add the `count` best pairs of a batch, then keep the SIZE best of all. Pairs with NaN are left out."""
+        """Add the `count` best pairs of a batch, then keep the `size` best of all. Pairs with NaN are left out."""
         sound = (indicators.isfinite() & entropies.isfinite()).nonzero().flatten()
         count = min(count, len(sound))
         if not count:
@@ -35,8 +34,8 @@ class PairMemory:
         old = (self._indicators, self.queries, self.items, self.entropies)
         new = [values.detach()[best] for values in (indicators, queries, items, entropies)]
         merged = [torch.cat([a, b]) if len(a) else b for a, b in zip(old, new, strict=True)]
-        if len(merged[0]) >= SIZE:
-            kept = merged[0].topk(SIZE, largest=self._largest_first).indices
+        if len(merged[0]) >= self._size:
+            kept = merged[0].topk(self._size, largest=self._largest_first).indices
             merged = [values[kept] for values in merged]
         self._indicators, self.queries, self.items, self.entropies = merged
         self.largest_entropy = float(self.entropies.max())  # once per batch: a GPU stops for it

@@ -13,6 +13,7 @@ from perturbations.tta import inputs
 from perturbations.tta.encoders import DualEncoder, evaluating
 from perturbations.tta.gallery import Comparison, Gallery
 from perturbations.tta.inputs import Batch
+from perturbations.tta.parameters import Values
 from perturbations.tta.precision import Precision, forward, tensor_cores, wide
 from perturbations.tta.recording import TRANSFER, Counts, Timings, Unadapted
 
@@ -29,6 +30,9 @@ class Task:
     batches.
 
     Attributes:
+        values: the values of the method's parameters.
+        bank: training queries, for methods that need them.
+        gallery_bank: items of the gallery's kind; the gallery itself where none are given.
         parameters: the weights that adapt: weights and biases of the LayerNorms of the query's tower.
     """
 
@@ -39,10 +43,11 @@ class Task:
         *,
         steps: int,
         lr: float,
-        temperature: float,
+        values: Values,
         seed: int,
         precision: Precision,
         bank: Gallery | None,
+        gallery_bank: Gallery | None,
         counts: Counts,
         timings: Timings,
         unadapted: Unadapted,
@@ -51,8 +56,9 @@ class Task:
         self.gallery = gallery
         self.direction = gallery.direction
         self.steps = steps
-        self.temperature = temperature
+        self.values = values
         self.bank = bank
+        self.gallery_bank = gallery if gallery_bank is None else gallery_bank
         self.counts = counts
         self.timings = timings
         self._unadapted = unadapted
@@ -64,6 +70,11 @@ class Task:
         self._adapted = [parameter.detach().clone() for parameter in self.parameters]
         self._lr = lr
         self._optimizer: torch.optim.Optimizer | None = None
+
+    @property
+    def temperature(self) -> float:
+        """tau, the divisor of similarities in softmax, for methods that learn."""
+        return self.values.number("temperature")
 
     def comparison(self, *, normalized: bool = False) -> Comparison:
         """The comparison of queries with the gallery."""

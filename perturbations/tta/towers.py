@@ -55,18 +55,31 @@ class Features(Protocol):
     pooler_output: Tensor
 
 
-class TwoTowers(Protocol):
+class TextTower(Protocol):
+    """A model of transformers that encodes texts."""
+
+    text_model: nn.Module
+
+    def get_text_features(self, *, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor | Features:
+        """Projected features of texts, token ids B x L."""
+        ...
+
+
+class TwoTowers(TextTower, Protocol):
     """A dual encoder of transformers, such as CLIPModel."""
 
     vision_model: nn.Module
-    text_model: nn.Module
 
     def get_image_features(self, *, pixel_values: Tensor) -> Tensor | Features:
         """Projected features of images M x 3 x H x W."""
         ...
 
-    def get_text_features(self, *, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor | Features:
-        """Projected features of texts, token ids B x L."""
+
+class VideoTowers(TextTower, Protocol):
+    """A dual encoder of transformers whose tower sees whole videos, such as XCLIPModel."""
+
+    def get_video_features(self, pixels: Tensor, /) -> Tensor | Features:
+        """Projected features B x D of videos B x T x 3 x H x W."""
         ...
 
 

@@ -217,5 +217,6 @@ def _source_from(row: VideoRow) -> CompleteSource:
         frame_count=row.source_frame_count,
         duration_s=row.duration_s,
         rotation=0,
+        sample_aspect_ratio=row.sample_aspect_ratio,
         status=COMPLETE,
     )

@@ -55,7 +55,7 @@ _COMPOSED_FILES = {
     "qrels": QRELS.name,
     "galleries": "galleries",
     "pool": "pool",
-    "results": "composed_results",
+    **_RESULT_FILES,
 }
 _COMPOSED_FOLDER = "composed"
 _RESULT_FOLDERS = ("evaluation", "adaptation")
@@ -200,13 +200,13 @@ def _absent(folder: Path) -> Iterator[Finding]:
     """Missing manifests, where files that are always made together with them exist."""
     for place in sorted({path.parent for path in folder.rglob("*") if path.is_file()} | {folder}):
         present = {path.stem for path in place.glob("*.parquet")}
-        is_paired = place.name in registry.suites() or _holds_results(place)
+        is_paired = place.name in (*registry.suites(), _COMPOSED_FOLDER) or _holds_results(place)
         wanted = {sibling for name in present for sibling in _SIBLINGS.get(name, ()) if is_paired}
         if place.name in registry.suites() and (place / "preview.png").is_file():
             is_whole = place.parent.name == "whole"
             wanted |= {"videos", "quarantine"} | (set() if is_whole else {"mixed_severity", "mixed_types"})
         if place.name == _COMPOSED_FOLDER and present:
-            wanted |= {*_COMPOSED_FILES} - {"results"}
+            wanted |= {*_COMPOSED_FILES} - {*_RESULT_FILES}
         for name in sorted(wanted - present):
             yield Finding(place / f"{name}.parquet", "", "the manifest is missing")
         if place.name in registry.suites() and present:

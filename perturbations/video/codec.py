@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 
-def h264(*, bitrate: int, pix_fmt: str) -> dict[str, str | int]:
+Arguments = dict[str, str | int | Fraction]
+"""Of ffmpeg-python's output; a fraction is a share of the bitrate of the source's file."""
+
+
+def h264(*, bitrate: int, pix_fmt: str) -> Arguments:
     """ffmpeg-python output arguments of a libx264 encode at a target bitrate, in bits per second (MLVP, Alg. 1).
 
     `pix_fmt` is "yuv444p" or "yuv420p". One thread and
@@ -19,12 +24,12 @@ def h264(*, bitrate: int, pix_fmt: str) -> dict[str, str | int]:
     }
 
 
-def h264_quality(*, crf: int) -> dict[str, str | int]:
+def h264_quality(*, crf: int) -> Arguments:
     """ffmpeg-python output arguments of a libx264 encode at a constant quality, `crf` from 0 (all is kept) to 51."""
     return {**_x264(), "crf": crf}
 
 
-def h264_limited(*, bitrate: int) -> dict[str, str | int]:
+def h264_limited(*, bitrate: int) -> Arguments:
     """ffmpeg-python output arguments of a libx264 encode through a channel of `bitrate` bits per second.
 
     The channel buffers one second: what is complex loses quality, as in the `-maxrate` of Mini Kinetics-C.
@@ -32,41 +37,61 @@ def h264_limited(*, bitrate: int) -> dict[str, str | int]:
     return {**_x264(), **_channel(bitrate)}
 
 
-def h265_quality(*, crf: int) -> dict[str, str | int]:
+def h264_quality_released(*, crf: int) -> Arguments:
+    """`h264_quality` with x264's own preset, `medium`."""
+    return {**_x264("medium"), "crf": crf}
+
+
+def h264_share(*, divisor: int) -> Arguments:
+    """`h264_limited` with x264's own preset, `medium`, of a bitrate that is 1/`divisor` of the source file's."""
+    return {**_x264("medium"), **_channel(Fraction(1, divisor))}
+
+
+def h265_quality_released(*, crf: int) -> Arguments:
+    """`h264_quality_released` of libx265."""
+    return {**_x265("medium"), "crf": crf}
+
+
+def h265_share(*, divisor: int) -> Arguments:
+    """`h264_share` of libx265."""
+    return {**_x265("medium"), **_channel(Fraction(1, divisor))}
+
+
+def h265_quality(*, crf: int) -> Arguments:
     """`h264_quality` of libx265."""
     return {**_x265(), "crf": crf}
 
 
-def h265_limited(*, bitrate: int) -> dict[str, str | int]:
+def h265_limited(*, bitrate: int) -> Arguments:
     """`h264_limited` of libx265."""
     return {**_x265(), **_channel(bitrate)}
 
 
-def _x264() -> dict[str, str | int]:
+def _x264(preset: str = "fast") -> Arguments:
     return {
         "vcodec": "libx264",
-        "preset": "fast",
+        "preset": preset,
         "pix_fmt": "yuv420p",
         "threads": 1,
         "x264-params": "cpu-independent=1",
     }
 
 
-def _x265() -> dict[str, str | int]:
+def _x265(preset: str = "fast") -> Arguments:
     # Threads that encode frames side by side change the rate control.
     return {
         "vcodec": "libx265",
-        "preset": "fast",
+        "preset": preset,
         "pix_fmt": "yuv420p",
         "x265-params": "pools=none:frame-threads=1:log-level=error",
     }
 
 
-def _channel(bitrate: int) -> dict[str, str | int]:
+def _channel(bitrate: int | Fraction) -> Arguments:
     return {"b:v": bitrate, "maxrate": bitrate, "bufsize": bitrate}
 
 
-def mpeg(*, codec: str, qscale: int, quantizer: int) -> dict[str, str | int]:
+def mpeg(*, codec: str, qscale: int, quantizer: int) -> Arguments:
     """ffmpeg-python output arguments of an MPEG encode at a constant quality (MSRVTT-P, App. A.1).
 
     `codec` is "mpeg2video" or "mpeg4". `qscale` is the published number. `quantizer` is the coarsest quantizer that

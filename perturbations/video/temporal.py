@@ -170,6 +170,36 @@ def box_jumble(order: npt.NDArray[np.float64], num_frames: int, *, length: int) 
     return np.lexsort((np.arange(num_frames), order[segments])).astype(np.int64, copy=False)
 
 
+def lowered_rate(drawn: None, times: npt.NDArray[np.float64], num_frames: int, *, rate: int) -> Plan:
+    """The clip at 1/`rate` of its own mean frame rate: each frame is held until the next of the lower rate.
+
+    `times` are those of its frames, in seconds, ascending. What is shown at a frame's time is the newest frame at the
+    last tick of the lower rate: frames 0, `rate`, 2 `rate`, ... where times are even.
+    """
+    return _newest(times, rate * _interval(times))
+
+
+def frame_rate(drawn: None, times: npt.NDArray[np.float64], num_frames: int, *, fps: float) -> Plan:
+    """The clip at `fps` frames per second; a clip that has no more keeps its own rate. Otherwise as `lowered_rate`."""
+    return _newest(times, max(1 / fps, _interval(times)))
+
+
+def _interval(times: npt.NDArray[np.float64]) -> float:
+    """Seconds from frame to frame, on average."""
+    return float(times[-1] - times[0]) / max(1, len(times) - 1)
+
+
+def _newest(times: npt.NDArray[np.float64], period: float) -> Plan:
+    """The newest frame at the last tick, of which there is one each `period` seconds from the first frame on."""
+    if period <= _interval(times):
+        return np.arange(len(times))
+    slack = 0.1 * _interval(times)  # times are rounded to a container's clock, which may count milliseconds
+    since = times - times[0]
+    ticks = np.floor((since + slack) / period) * period
+    plan: Plan = np.searchsorted(since, ticks + slack, side="right") - 1
+    return plan
+
+
 def sampling(drawn: None, num_frames: int, *, rate: int) -> Plan:
     """Every `rate`-th frame, held `rate` frames (MSRVTT-P, App. A.1)."""
     return np.arange(num_frames, dtype=np.int64) // rate * rate

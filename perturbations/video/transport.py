@@ -55,12 +55,20 @@ def transport_stream() -> dict[str, str | int]:
     }
 
 
-def bit_errors(*, spacing: int) -> dict[str, str | int]:
+def bit_errors(*, spacing: int, least: int) -> dict[str, str | int]:
     """The stream in which `flip_bits` flips bits."""
     return transport_stream()
 
 
-def packet_loss(*, share: float) -> dict[str, str | int]:
+def byte_errors(*, spacing: int) -> dict[str, str | int]:
+    """The source's own stream, of which one byte in `spacing`, on average, is replaced: FFmpeg's filter `noise`.
+
+    The sum of all bytes so far, each plus one, replaces a byte where `spacing` divides it: nothing is random.
+    """
+    return {"vcodec": "copy", "bsf": f"noise=amount={spacing}"}
+
+
+def packet_loss(*, share: float, least: int) -> dict[str, str | int]:
     """The stream of which `lose_packets` loses packets."""
     return transport_stream()
 
@@ -70,8 +78,8 @@ def draw_bits(rng: np.random.Generator, num_frames: int, height: int, width: int
     return BitErrors(rng.random(MOST_ERRORS), rng.integers(0, 8, MOST_ERRORS, dtype=np.uint8))
 
 
-def flip_bits(drawn: BitErrors, stream: bytes, *, spacing: int) -> bytes:
-    """One wrong bit per `spacing` bytes of coded video, but one at least where there is any, `MOST_ERRORS` at most.
+def flip_bits(drawn: BitErrors, stream: bytes, *, spacing: int, least: int) -> bytes:
+    """One wrong bit per `spacing` bytes of coded video, but `least` where there is any video, `MOST_ERRORS` at most.
 
     A stream with closer errors has all errors of the others.
     """
@@ -81,7 +89,7 @@ def flip_bits(drawn: BitErrors, stream: bytes, *, spacing: int) -> bytes:
     total = int(ends[-1]) if len(ends) else 0
     if not total:
         return stream
-    count = min(max(1, round(total / spacing)), MOST_ERRORS)
+    count = min(max(least, round(total / spacing)), MOST_ERRORS)
     places = (drawn.places[:count] * total).astype(np.int64)
     rows = np.searchsorted(ends, places, side="right")
     columns = _PACKET - (ends[rows] - places)
@@ -95,8 +103,8 @@ def draw_packets(rng: np.random.Generator, num_frames: int, height: int, width: 
     return rng.random(65_536)
 
 
-def lose_packets(drawn: NDArray[np.float64], stream: bytes, *, share: float) -> bytes:
-    """A share of the packets of video is lost, but one at least where there is any.
+def lose_packets(drawn: NDArray[np.float64], stream: bytes, *, share: float, least: int) -> bytes:
+    """A share of the packets of video is lost, but at least so many, or all where there are fewer.
 
     A stream that loses more packets loses all that the others lose.
     """
@@ -104,7 +112,8 @@ def lose_packets(drawn: NDArray[np.float64], stream: bytes, *, share: float) -> 
     order = np.resize(drawn, len(packets))
     if not video.any():
         return stream
-    lost: NDArray[np.bool_] = video & (order <= max(share, order[video].min()))
+    lowest = np.sort(order[video])[:least]
+    lost: NDArray[np.bool_] = video & (order <= max([share, *lowest]))
     return np.delete(packets, np.flatnonzero(lost), axis=0).tobytes()
 
 

@@ -36,6 +36,8 @@ class Backbone:
             is padded to the maximum length, and the padding is not masked.
         places_follow_padding: whether the first token's position is the id after the padding's, as in XLM-R.
         own_pass: whether frames take the faster pass of `tta.towers` where the model is large.
+        whole_videos: whether it gives one feature per video, of as many frames as its configuration says; otherwise one
+            per frame.
         openai_checkpoints: whether a fine-tuned checkpoint may have OpenAI's names, as CLIP4Clip's have.
     """
 
@@ -50,6 +52,7 @@ class Backbone:
     masks_padding: bool = True
     places_follow_padding: bool = False
     own_pass: bool = False
+    whole_videos: bool = False
     openai_checkpoints: bool = False
 
     @property
@@ -61,7 +64,7 @@ class Backbone:
     @property
     def abilities(self) -> str:
         """For tables: what it has beside what all have."""
-        own = "a faster pass of frames" if self.own_pass else ""
+        own = "a faster pass of frames" if self.own_pass else "whole videos" if self.whole_videos else ""
         return " and ".join(filter(None, [own, "checkpoints in OpenAI's names" if self.openai_checkpoints else ""]))
 
 

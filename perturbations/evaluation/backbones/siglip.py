@@ -1,4 +1,7 @@
-"""SigLIP: CLIP's towers with attention pooling of images; texts are padded to the full length without a mask."""
+"""SigLIP: CLIP's towers with attention pooling of images; texts are padded to the full length without a mask.
+
+SigLIP 2's folders of one resolution, such as google/siglip2-base-patch16-224, are of this model type too.
+"""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ class ClipColumns:
     recipe_id: str | None
     width: int
     height: int
+    sample_aspect_ratio: str | None
     fps: float
     frame_count: int
     duration_s: float
@@ -126,6 +127,7 @@ def of_clip(clip: Clip, sha256: str) -> ClipColumns:
         recipe_id=perturbed.recipe_id if perturbed else None,
         width=row.width,
         height=row.height,
+        sample_aspect_ratio=row.sample_aspect_ratio,
         fps=row.fps,
         frame_count=row.frame_count,
         duration_s=row.duration_s,

@@ -155,7 +155,7 @@ def _encode(row: UsableRow, target: Path, tick: supervise.Tick, known: Known | N
         recipe, source = parse(row.recipe), source_of(row)
         frames, timing = rendering.render(recipe, source, tick=tick), rendering.timing(recipe, source)
     with storage.atomic_path(target) as temporary:
-        encoding.encode(frames, temporary, _LOSSLESS, timing)
+        encoding.encode(frames, temporary, _LOSSLESS, timing, sample_aspect=source.sample_aspect)
         hashed, _ = pipeline.frames_sha256(temporary, tick)
         if row.frames_sha256 and hashed != row.frames_sha256:
             raise MediaError("the frames are not those of the manifest's row; perturb verify tells why")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from perturbations.base.bounds import Range
 from perturbations.tta.methods.registry import Method
+from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,29 +16,19 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-SCALE = 100.0
-"""CLIP's own logit scale, the factor of similarities in the softmax over queries."""
-
-
 def dsl(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
-    """Similarities times their softmax over all queries, which must all be known first."""
+    """Similarities times their softmax over all queries, which must all be known first. O(Q N_G) time and memory."""
+    from perturbations.tta.rescoring import after_all
+
+    scale = task.values.number("scale")
+    yield from after_all(task, batches, lambda similarities: dual_softmax(similarities, scale))
+
+
+def dual_softmax(similarities: Tensor, scale: float) -> Tensor:
+    """S * softmax over queries of scale x S, for similarities of all Q queries, Q x N_G."""
     import torch
 
-    compare = task.comparison()
-    parts = [task.finish(task.score(batch, compare)) for batch in batches]
-    if not parts:
-        return
-    with task.timings.part("rerank"):
-        rescored = dual_softmax(torch.cat(parts))
-    task.timings.share(len(rescored))
-    yield from rescored.split([len(part) for part in parts])
-
-
-def dual_softmax(similarities: Tensor) -> Tensor:
-    """S * softmax over queries of SCALE x S, for similarities of all Q queries, Q x N_G."""
-    import torch
-
-    return similarities * torch.softmax(SCALE * similarities, dim=0)
+    return similarities * torch.softmax(scale * similarities, dim=0)
 
 
 METHOD = Method(
@@ -48,4 +40,13 @@ METHOD = Method(
     minimizes="nothing: dual softmax over all queries",
     gives="re-weighted cosines",
     needs_all_queries=True,
+    own=(
+        Parameter(
+            "scale",
+            Range(0, 1e6, above=True),
+            100.0,
+            "factor of similarities in the softmax over queries, 1 / its temperature",
+            "CLIP's own logit scale; the authors' code multiplies by 1,000",
+        ),
+    ),
 )

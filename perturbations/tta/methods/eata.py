@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from perturbations.base.bounds import SHARE, Range
 from perturbations.tta.methods.registry import Method, Rates
+from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,13 +16,8 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-LARGEST_ENTROPY = 0.4
-ALIKE = 0.05  # |cosine| with the mean prediction
-MOMENTUM = 0.9
-
-
 def eata(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
-    """Entropy weighted by 1/exp(entropy - 0.4), over the queries that pass both filters.
+    """Entropy weighted by 1/exp(entropy - largest), over the queries that pass both filters.
 
     If no query is certain, the 25 % most certain pass; if all are alike, the 10 % most certain pass.
     """
@@ -29,27 +26,28 @@ def eata(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     from perturbations.tta.losses import entropy, fraction
 
     compare = task.comparison()
+    largest, alike_from, momentum = map(task.values.number, ("largest_entropy", "alike", "momentum"))
     mean_prediction: Tensor | None = None
 
     def objective(features: Tensor, step: int) -> tuple[Tensor, Tensor]:
         nonlocal mean_prediction
         logits = compare(features) / task.temperature
         entropies = entropy(logits)
-        kept = (entropies < LARGEST_ENTROPY).nonzero().flatten()
+        kept = (entropies < largest).nonzero().flatten()
         if not len(kept):
             kept = entropies.topk(fraction(0.25, len(entropies)), largest=False).indices
         predictions = logits.detach().softmax(-1)
         if mean_prediction is not None:
             alike = cosine_similarity(mean_prediction[None], predictions[kept]).abs()
-            unlike = kept[alike < ALIKE]
+            unlike = kept[alike < alike_from]
             if not len(unlike):
                 unlike = entropies.topk(fraction(0.1, len(entropies)), largest=False).indices
             kept = unlike
         new = predictions[kept].mean(0)
         if bool(new.isfinite().all()):
-            mean_prediction = new if mean_prediction is None else MOMENTUM * mean_prediction + (1 - MOMENTUM) * new
+            mean_prediction = new if mean_prediction is None else momentum * mean_prediction + (1 - momentum) * new
         chosen = entropies[kept]
-        return logits, (chosen / (chosen.detach() - LARGEST_ENTROPY).exp()).mean()
+        return logits, (chosen / (chosen.detach() - largest).exp()).mean()
 
     for batch in batches:
         yield task.finish(task.minimize(batch, objective))
@@ -64,4 +62,13 @@ METHOD = Method(
     minimizes="entropy of certain queries unlike earlier ones",
     gives="cosines / tau",
     rates=Rates(v2t=3e-4, t2v=3e-4),
+    own=(
+        Parameter(
+            "largest_entropy", Range(0, 1e6), 0.4, "queries with less entropy, in nats, are certain", "released code"
+        ),
+        Parameter(
+            "alike", SHARE, 0.05, "|cosine| with the mean prediction from which a query is left out", "released code"
+        ),
+        Parameter("momentum", SHARE, 0.9, "weight of the past in the mean prediction", "released code"),
+    ),
 )

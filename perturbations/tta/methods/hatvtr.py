@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from perturbations.tta.methods.registry import Method, Rates
+from perturbations.base.bounds import SHARE, Range, whole
+from perturbations.tta.methods.registry import RELIABLE, Method, Rates
+from perturbations.tta.parameters import FLAG, Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,32 +16,46 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-HISTORY = 0.1  # batches in the hubness memory, as a share of the gallery's size
-SHARE = 0.3  # of a batch enters the reliable memory
+HISTORY = 0.1
+"""Batches in the hubness memory, as a share of the gallery's size (released code; the paper's K is 100 of 1,000)."""
+
+
+LOSSES = {
+    "entropy": "the noise-robust entropy, Eq. 11",
+    "inter": "uniformity of queries, Eq. 7",
+    "intra": "uniformity of a video's frames, Eq. 8; videos as queries alone",
+    "global": "alignment by the modality gap, Eq. 9",
+    "frame": "alignment of the cross-covariance of frames, Eq. 10",
+}
 
 
 def hatvtr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     """Total loss of Eq. 12: uniformity (7, 8), cross-modal alignment (9, 10), noise-robust entropy (11).
 
-    Frames and texts are normalized before pooling. The first batch has no history and is not re-ranked.
+    Frames and texts are normalized before pooling. The first batch has no history and is not re-ranked. Without any of
+    the losses the weights stay, and HSM alone changes the scores.
     """
     import torch
     from torch.nn.functional import mse_loss
 
-    from perturbations.tta.hsm import HubnessMemory
+    from perturbations.tta.hsm import HubnessMemory, Weighting
     from perturbations.tta.losses import entropy, fraction, gap, robust_entropy, scatter, unit
     from perturbations.tta.memory import PairMemory
 
     compare = task.comparison(normalized=True)
     videos_ask = task.direction == "v2t"
-    history = HubnessMemory(fraction(HISTORY, len(task.gallery)))
-    memory = PairMemory(largest_first=True)
+    values = task.values
+    weighting = Weighting(*map(values.number, ("alpha", "beta", "m")))
+    history = HubnessMemory(int(values.given("k") or 0) or fraction(HISTORY, len(task.gallery)), weighting)
+    memory = PairMemory(values.whole("memory"), largest_first=True)
+    share, t, targets = values.number("share"), values.number("t"), values.flag("hsm_targets")
+    losses = [name for name in LOSSES if values.flag(name)]
 
     def objective(features: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
         features = unit(features)
         similarities = compare(features)
         with torch.no_grad(), task.timings.part("rerank"):
-            scores = history.rescore(similarities) if len(history) else similarities
+            scores = history.rescore(similarities) if len(history) and targets else similarities
             positives = compare.items[scores.argmax(1)]
         queries = features.mean(1) if videos_ask else features
         items = positives if videos_ask else positives.mean(1)
@@ -47,24 +63,30 @@ def hatvtr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
         if step == 0:
             with torch.no_grad():
                 distance = (queries - queries.mean(0)).norm(dim=-1)
-                memory.add(distance, queries, items, entropies, fraction(SHARE, len(queries)))
+                memory.add(distance, queries, items, entropies, fraction(share, len(queries)))
         robust = robust_entropy(entropies, memory.largest_entropy)
         if robust is None:
             return similarities, None
-        uniform = scatter(queries, queries.mean(0))
-        if videos_ask:
-            uniform = uniform + scatter(features, queries[:, None])
-        steady = (gap(queries, items) - gap(memory.queries, memory.items)) ** 2
-        frames, texts = (features, positives) if videos_ask else (positives, features)
-        repeated = texts[:, None].expand_as(frames)
-        ours = covariance(frames.flatten(0, 1), repeated.flatten(0, 1))
-        theirs = (memory.queries, memory.items) if videos_ask else (memory.items, memory.queries)
-        return similarities, robust + uniform + steady + mse_loss(ours, covariance(*theirs))
+        terms = [robust] if "entropy" in losses else []
+        uniform = [scatter(queries, queries.mean(0), t)] if "inter" in losses else []
+        if "intra" in losses and videos_ask:
+            uniform.append(scatter(features, queries[:, None], t))
+        if uniform:
+            terms.append(sum(uniform[1:], uniform[0]))
+        if "global" in losses:
+            terms.append((gap(queries, items) - gap(memory.queries, memory.items)) ** 2)
+        if "frame" in losses:
+            frames, texts = (features, positives) if videos_ask else (positives, features)
+            repeated = texts[:, None].expand_as(frames)
+            ours = covariance(frames.flatten(0, 1), repeated.flatten(0, 1))
+            theirs = (memory.queries, memory.items) if videos_ask else (memory.items, memory.queries)
+            terms.append(mse_loss(ours, covariance(*theirs)))
+        return similarities, sum(terms[1:], terms[0]) if terms else None
 
     for batch in batches:
         similarities = task.minimize(batch, objective)
         with task.timings.part("rerank"):
-            scores = history.rescore(similarities) if len(history) else similarities
+            scores = history.rescore(similarities) if len(history) and values.flag("hsm_rerank") else similarities
             history.append(similarities)
         yield task.finish(scores)
 
@@ -76,6 +98,10 @@ def covariance(videos: Tensor, texts: Tensor) -> Tensor:
     return unit(videos).T @ unit(texts) / len(videos)
 
 
+def _switch(name: str, about: str, source: str) -> Parameter:
+    return Parameter(name, FLAG, True, about, source)
+
+
 METHOD = Method(
     name="hatvtr",
     title="HAT-VTR",
@@ -85,4 +111,32 @@ METHOD = Method(
     minimizes="the same on frames and videos, pseudo-positives without hubs",
     gives="HSM's scores",
     rates=Rates(v2t=3e-4, t2v=3e-5),
+    own=(
+        *RELIABLE,
+        Parameter(
+            "alpha",
+            Range(0, 1e6),
+            100.0,
+            "factor in HSM's softmax of columns: how popular an item is",
+            "HAT-VTR, Sec. 5.4 and Tab. 12",
+        ),
+        Parameter(
+            "beta",
+            Range(0, 1e6),
+            10.0,
+            "factor in HSM's softmax of rows: how sure a query is",
+            "HAT-VTR, Sec. 5.4 and Tab. 12",
+        ),
+        Parameter("m", SHARE, 0.5, "weight of HSM's columns; rows have 1 - m", "HAT-VTR, Sec. 5.4 and Fig. 5 (b)"),
+        Parameter(
+            "k",
+            whole(1, 1_000_000),
+            None,
+            "batches in HSM; the default is a tenth of the gallery's size, at least 1",
+            "HAT-VTR, App. C.1 and Fig. 7 (b)",
+        ),
+        _switch("hsm_targets", "HSM's scores choose the pseudo-positives", "HAT-VTR, Tab. 6"),
+        _switch("hsm_rerank", "HSM re-ranks the final scores", "HAT-VTR, Tab. 6"),
+        *(_switch(name, loss, "HAT-VTR, Tab. 7") for name, loss in LOSSES.items()),
+    ),
 )

@@ -1,11 +1,13 @@
-"""QB-Norm (Bogolin et al., CVPR 2022): dynamic inverted softmax over a bank of training queries."""
+"""QB-Norm (Bogolin et al., CVPR 2022): (dynamic) inverted softmax over a bank of training queries."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from perturbations.base.bounds import Range, whole
 from perturbations.tta.methods.registry import Method
+from perturbations.tta.parameters import FLAG, Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,40 +16,27 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-BETA = 20.0  # inverse temperature
-
-
 def qbnorm(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
-    """Similarities normalized by the similarities of the bank's queries with each gallery item."""
-    import torch
+    """Similarities normalized by those of the bank's M queries with each gallery item (Eq. 5 and 6 there).
 
-    compare = task.comparison()
-    assert task.bank is not None
-    with torch.no_grad():
-        bank = torch.cat([compare(part) for part in task.bank.features.split(64)])
-    for batch in batches:
-        similarities = task.score(batch, compare)
-        with task.timings.part("rerank"):
-            similarities = querybank_normalized(similarities, bank)
-        yield task.finish(similarities)
-
-
-def querybank_normalized(similarities: Tensor, bank: Tensor) -> Tensor:
-    """Dynamic inverted softmax (Eq. 5 and 6 there).
-
-    exp(BETA s) / sum over the bank of exp(BETA s_bank), for queries whose nearest item is also the nearest of some
-    query of the bank; others keep their similarities.
-
-    Args:
-        similarities: B x N_G.
-        bank: M x N_G similarities of the bank's queries.
+    exp(beta S) / sum over the bank of exp(beta S_bank). Dynamic (DIS): for queries whose nearest item is among the k
+    nearest of some query of the bank; others keep their similarities. Otherwise (IS): for all. Over the scenario's own
+    queries as the bank the two are the same, see `inverted_softmax`. O(M N_G) time once, O(N_G) memory.
     """
     import torch
 
-    hubs = bank.argmax(1).unique()
-    affected = torch.isin(similarities.argmax(1), hubs)
-    normalized = torch.exp(BETA * similarities - (BETA * bank).logsumexp(0))
-    return torch.where(affected[:, None], normalized, similarities)
+    from perturbations.tta.rescoring import activated, batch_by_batch, log_mass, nearest, of_bank
+
+    compare = task.comparison()
+    beta = task.values.number("beta")
+    mass = log_mass(of_bank(task, compare), beta)
+    hubs = nearest(of_bank(task, compare), task.values.whole("k")) if task.values.flag("dynamic") else None
+
+    def rescore(similarities: Tensor) -> Tensor:
+        normalized = torch.exp(beta * similarities - mass)
+        return normalized if hubs is None else activated(similarities, normalized, hubs)
+
+    yield from batch_by_batch(task, batches, compare, rescore)
 
 
 METHOD = Method(
@@ -60,4 +49,9 @@ METHOD = Method(
     gives="normalized scores",
     by_default=False,
     needs_bank=True,
+    own=(
+        Parameter("beta", Range(0, 1e6, above=True), 20.0, "inverse temperature", "released code"),
+        Parameter("k", whole(1, 1_000_000), 1, "nearest items of a query of the bank that count as hubs", "Sec. 3.3"),
+        Parameter("dynamic", FLAG, True, "DIS: only queries near a hub are normalized; false: IS, all are", "Eq. 6"),
+    ),
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from perturbations.base import shelf
+from perturbations.base.bounds import SHARE, Range, whole
 from perturbations.base.errors import ConfigError, ShelfError, did_you_mean, short
+from perturbations.tta.parameters import Parameter, Value, checked, mistakes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,6 +26,38 @@ class Rates(NamedTuple):
 
     v2t: float
     t2v: float
+
+
+LEARNING = (
+    Parameter(
+        "lr",
+        SHARE,
+        None,
+        "AdamW's learning rate; the default is the method's own in each direction",
+        "HAT-VTR, App. B.3",
+    ),
+    Parameter(
+        "temperature",
+        Range(1e-4, 100),
+        0.02,
+        "tau, the divisor of similarities in softmax",
+        "HAT-VTR, Eq. 3 and Fig. 7 (a)",
+    ),
+)
+"""Parameters of every method whose weights change."""
+
+RELIABLE = (
+    Parameter("memory", whole(1, 65_536), 16, "reliable pairs that are kept", "HAT-VTR, App. C.1 and Fig. 7 (c)"),
+    Parameter("share", SHARE, 0.3, "share of a batch that enters the reliable memory", "released code"),
+    Parameter(
+        "t",
+        Range(1e-3, 1e6),
+        10.0,
+        "t of the uniformity losses, the divisor of distances",
+        "HAT-VTR, Eq. 7 and 8 and Fig. 6",
+    ),
+)
+"""Parameters of the methods that keep reliable pairs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +76,12 @@ class Method:
         rates: learning rates; None for a method that does not learn but keeps or re-ranks similarities.
         by_default: whether an evaluation runs it where config.yaml lists no methods.
         needs_bank: whether it needs a bank of training queries.
-        needs_all_queries: whether it yields only after the last batch.
+        takes_gallery_bank: whether it may have a bank of gallery items, too; without one it takes the gallery itself.
+        needs_one_vector: whether each video must have a vector of its own, which X-Pool's pooling for each text denies.
+        needs_all_queries: whether a query's scores depend on later queries, so that the method yields only after the
+            last batch (transductive). Results of such a method and of an online one are not comparable.
         is_baseline: the model as it is, which every evaluation runs and others are compared with; exactly one method.
+        own: the parameters that are this method's alone; `parameters` has those of every method that learns, too.
     """
 
     name: str
@@ -56,8 +94,16 @@ class Method:
     rates: Rates | None = None
     by_default: bool = True
     needs_bank: bool = False
+    takes_gallery_bank: bool = False
+    needs_one_vector: bool = False
     needs_all_queries: bool = False
     is_baseline: bool = False
+    own: tuple[Parameter, ...] = ()
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Every parameter of the method: `own`, after those of all methods that learn."""
+        return (*LEARNING, *self.own) if self.adapts else self.own
 
     @property
     def adapts(self) -> bool:
@@ -85,6 +131,24 @@ def method(name: str) -> Method:
         allowed = ", ".join(known)
         raise ConfigError(f"method {short(name)} is unknown; allowed: {allowed}{did_you_mean(name, known)}")
     return known[name]
+
+
+def parameters(name: str) -> tuple[Parameter, ...]:
+    """The parameters of the method `name`, in the order of tables; raises `ConfigError` for an unknown method."""
+    return method(name).parameters
+
+
+def parameter_mistakes(name: str, given: Mapping[str, object]) -> dict[str, str]:
+    """What is wrong with the given values for the method `name`, by the parameter's name; empty where nothing is."""
+    return mistakes(parameters(name), given)
+
+
+def validated(name: str, given: Mapping[str, object]) -> dict[str, Value]:
+    """The given values of the method `name` in their types, sorted by name, less those that are the defaults.
+
+    Raises `ConfigError` with every mistake.
+    """
+    return checked(parameters(name), given, name)
 
 
 def baseline() -> Method:

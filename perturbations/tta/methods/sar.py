@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from perturbations.base.bounds import SHARE, Range
 from perturbations.tta.methods.registry import Method, Rates
+from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -15,12 +17,8 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-CERTAIN = 0.4  # share of a batch
-RHO = 0.05
-
-
 def sar(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
-    """Mean entropy of the 40 % most certain queries, its gradient taken at the worst weights within RHO.
+    """Mean entropy of the most certain queries (40 %), its gradient taken at the worst weights within rho.
 
     As released, the second pass filters the terms -p log p of the same queries one by one, not summed over the
     gallery. The released code also computes a moving average of the second loss, which it does not use.
@@ -43,7 +41,7 @@ def _step(task: Task, batch: Batch, compare: Comparison) -> Tensor:
     with task.timings.part("adapt"):
         logits = compare(features) / task.temperature
         entropies = entropy(logits)
-        threshold = entropies.detach().kthvalue(fraction(CERTAIN, len(entropies))).values
+        threshold = entropies.detach().kthvalue(fraction(task.values.number("certain"), len(entropies))).values
         certain = entropies <= threshold
         if not task.backward(entropies[certain].mean() if certain.any() else None):
             return logits.detach()
@@ -52,7 +50,7 @@ def _step(task: Task, batch: Batch, compare: Comparison) -> Tensor:
             gradients = [torch.zeros_like(it) if it.grad is None else it.grad for it in task.parameters]
             length = torch.stack([gradient.norm() for gradient in gradients]).norm()
             for parameter, gradient in zip(task.parameters, gradients, strict=True):
-                parameter.add_(gradient * (RHO / (length + 1e-12)))
+                parameter.add_(gradient * (task.values.number("rho") / (length + 1e-12)))
         worst = task.encode(batch)
         terms = entropy_terms(compare(worst)[certain] / task.temperature)
         kept = terms[terms < threshold]
@@ -74,4 +72,10 @@ METHOD = Method(
     minimizes="entropy of the 40 % most certain, at a flat place",
     gives="cosines / tau",
     rates=Rates(v2t=3e-5, t2v=3e-5),
+    own=(
+        Parameter("certain", SHARE, 0.4, "share of a batch that counts as certain", "released code"),
+        Parameter(
+            "rho", Range(0, 1e6), 0.05, "radius in which the worst weights are looked for", "Niu et al., Sec. 4.1"
+        ),
+    ),
 )

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from perturbations.tta.methods.registry import Method, Rates
+from perturbations.base.bounds import whole
+from perturbations.tta.methods.registry import RELIABLE, Method, Rates
+from perturbations.tta.parameters import Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from perturbations.tta.inputs import Batch
     from perturbations.tta.task import Task
-
-
-FILLING = 10  # batches that fill the memory
-SHARE = 0.3  # of a batch enters it
 
 
 def tcr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
@@ -29,7 +27,8 @@ def tcr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     items = task.gallery.features
     texts = unit(items) if task.direction == "v2t" else items.mean(1)
     gallery = texts
-    memory = PairMemory(largest_first=False)
+    memory = PairMemory(task.values.whole("memory"), largest_first=False)
+    filling, share, t = task.values.whole("filling"), task.values.number("share"), task.values.number("t")
     batch_index = 0
 
     def objective(features: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
@@ -37,15 +36,15 @@ def tcr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
         queries = features.mean(1) if task.direction == "v2t" else unit(features)
         nearest = gallery[similarities.detach().argmax(1)]
         entropies = entropy(queries @ nearest.T / task.temperature)
-        if step == 0 and batch_index < FILLING:
+        if step == 0 and batch_index < filling:
             with torch.no_grad():
                 spread = (queries - queries.mean(0)).norm(dim=-1) + (nearest - nearest.mean(0)).norm(dim=-1)
                 reliability = 2 * (queries - nearest).norm(dim=-1) - spread
-                memory.add(reliability, queries, nearest, entropies, fraction(SHARE, len(queries)))
+                memory.add(reliability, queries, nearest, entropies, fraction(share, len(queries)))
         robust = robust_entropy(entropies, memory.largest_entropy)
         if robust is None:
             return similarities, None
-        uniform = scatter(queries, queries.mean(0))
+        uniform = scatter(queries, queries.mean(0), t)
         steady = (gap(queries, nearest) - gap(memory.queries, memory.items)) ** 2
         return similarities, robust + uniform + steady
 
@@ -62,4 +61,14 @@ METHOD = Method(
     minimizes="noise-robust entropy + uniformity + steady gap",
     gives="cosines",
     rates=Rates(v2t=3e-4, t2v=3e-4),
+    own=(
+        *RELIABLE,
+        Parameter(
+            "filling",
+            whole(1, 1_000_000),
+            10,
+            "the first batches of a scenario, which fill the memory",
+            "released code",
+        ),
+    ),
 )

@@ -1,0 +1,50 @@
+"""The clock: when each frame of the clip is shown. The perturbed frames are shown at the same times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from perturbations.guides.registry import ClipShape, Facts, FactsRequest, Guide, GuideRecipe, GuideSettings
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+class ClockGuide(GuideRecipe):
+    """The kernel gets the times of the clip's frames."""
+
+    kind: Literal["clock"] = "clock"
+
+
+class ClockFacts(Facts):
+    """Empty: the clip's file has the times."""
+
+
+def settle(settings: GuideSettings) -> ClockGuide:
+    """There is nothing to choose."""
+    return ClockGuide()
+
+
+def find(request: FactsRequest) -> ClockFacts:
+    """Empty facts."""
+    return ClockFacts()
+
+
+def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> npt.NDArray[np.float64]:
+    """The time of each frame, in seconds, ascending; evenly spaced where a clip has no file."""
+    import numpy as np
+
+    return np.asarray(shape.times(), np.float64)
+
+
+GUIDE = Guide(
+    name="clock",
+    summary="the times of the clip's frames",
+    recipe=ClockGuide,
+    facts=ClockFacts,
+    settle=settle,
+    find=find,
+    make=make,
+    players=lambda recipe, row: "{}",
+)

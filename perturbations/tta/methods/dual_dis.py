@@ -1,0 +1,48 @@
+"""DualDIS of DBNorm (Wang et al., EMNLP 2023): the dynamic form of DualIS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from perturbations.base.bounds import whole
+from perturbations.tta.methods.dual_is import BANKS
+from perturbations.tta.methods.registry import Method
+from perturbations.tta.parameters import Parameter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from perturbations.tta.inputs import Batch
+    from perturbations.tta.task import Task
+
+
+def dual_dis(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+    """DualIS, each factor only for queries whose nearest item is among the k nearest of an entry of its bank.
+
+    Elsewhere the factor is the similarity itself. Cost as DualIS.
+    """
+    from perturbations.tta import dual
+
+    yield from dual.run(task, batches, dynamic=True)
+
+
+METHOD = Method(
+    name="dual_dis",
+    title="DualDIS",
+    paper="Wang et al., EMNLP 2023",
+    place=120,
+    run=dual_dis,
+    minimizes="nothing: dynamic inverted softmax over `bank=` and `gallery_bank=`",
+    gives="normalized scores",
+    by_default=False,
+    needs_bank=True,
+    takes_gallery_bank=True,
+    needs_one_vector=True,
+    own=(
+        *BANKS,
+        Parameter(
+            "k", whole(1, 1_000_000), 1, "nearest items of an entry of a bank that count as hubs", "released code"
+        ),
+    ),
+)

@@ -1,0 +1,49 @@
+"""Dual bank Sinkhorn normalization (DBSN; Pan et al., ACM MM 2025): Sinkhorn's scaling over banks, without queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from perturbations.tta.methods.registry import Method
+from perturbations.tta.methods.sinkhorn import TRANSPORT
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from perturbations.tta.inputs import Batch
+    from perturbations.tta.task import Task
+
+
+def dual_sinkhorn(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+    """S + tau log u, u the items' scaling between the bank's M queries and the gallery with the gallery bank's L items.
+
+    The gallery bank takes up the queries of the bank that no gallery item answers. O(iterations M (N_G + L)) time once,
+    O(M (N_G + L)) memory.
+    """
+    import torch
+
+    from perturbations.tta.gallery import Comparison
+    from perturbations.tta.rescoring import batch_by_batch, of_bank, potentials
+
+    compare = task.comparison()
+    others = Comparison(task.model, task.gallery_bank, task.timings, normalized=False)
+    sides = zip(of_bank(task, compare), of_bank(task, others), strict=True)
+    both = torch.cat([torch.cat(pair, 1) for pair in sides])
+    hubness = potentials(both, task.values.number("tau"), task.values.whole("iterations"))[: len(task.gallery)]
+    yield from batch_by_batch(task, batches, compare, lambda similarities: similarities + hubness)
+
+
+METHOD = Method(
+    name="dual_sinkhorn",
+    title="DBSN",
+    paper="Pan et al., ACM MM 2025",
+    place=140,
+    run=dual_sinkhorn,
+    minimizes="nothing: Sinkhorn's scaling over `bank=` and `gallery_bank=`",
+    gives="cosines less each item's hubness",
+    by_default=False,
+    needs_bank=True,
+    takes_gallery_bank=True,
+    own=TRANSPORT,
+)

@@ -1,0 +1,60 @@
+"""InvGC (Jian and Wang, Findings of EMNLP 2023): gallery items are moved away from what they are near to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from perturbations.base.bounds import SHARE, Range
+from perturbations.tta.methods.registry import Method
+from perturbations.tta.parameters import FLAG, Parameter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from perturbations.tta.inputs import Batch
+    from perturbations.tta.task import Task
+
+
+def invgc(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
+    """Cosines with the gallery after an inverse graph convolution with the gallery bank and with the bank.
+
+    The mean of the items convolved with either bank, each of length 1 (LocalAdj: with the nearest share of a bank
+    only). O((M + L) N_G D) time once, O(N_G D) memory.
+    """
+    from perturbations.tta.gallery import Comparison, Gallery
+    from perturbations.tta.losses import unit
+    from perturbations.tta.rescoring import batch_by_batch, convolved, vectors
+
+    assert task.bank is not None
+    values = task.values
+    share = values.number("share") if values.flag("local") else None
+    items = vectors(task.gallery)
+    moved = convolved(items, vectors(task.gallery_bank), values.number("rate_gallery"), share)
+    moved = unit(moved + convolved(items, vectors(task.bank), values.number("rate_query"), share))
+    gallery = Gallery(task.direction, moved if task.direction == "v2t" else moved[:, None])
+    compare = Comparison(task.model, gallery, task.timings, normalized=False)
+    yield from batch_by_batch(task, batches, compare, lambda similarities: similarities)
+
+
+_TUNED = "no published value: the paper tunes it per dataset"
+
+METHOD = Method(
+    name="invgc",
+    title="InvGC",
+    paper="Jian and Wang, Findings of EMNLP 2023",
+    place=150,
+    run=invgc,
+    minimizes="nothing: inverse graph convolution with `bank=` and `gallery_bank=`",
+    gives="cosines with the moved items",
+    by_default=False,
+    needs_bank=True,
+    takes_gallery_bank=True,
+    needs_one_vector=True,
+    own=(
+        Parameter("rate_gallery", Range(0, 1e4), 1.0, "r_g, how far items move from the gallery bank", _TUNED),
+        Parameter("rate_query", Range(0, 1e4), 1.0, "r_q, how far items move from the bank", _TUNED),
+        Parameter("local", FLAG, True, "LocalAdj: only an item's nearest entries of a bank count", "released code"),
+        Parameter("share", SHARE, 0.01, "LocalAdj's k, a share of the bank; at least one entry", "released code"),
+    ),
+)

@@ -1,0 +1,142 @@
+"""Similarities corrected for hubs, gallery items that are near to many queries. Nothing here changes a weight.
+
+Matrices are queries x gallery items. A bank's matrix is taken in parts of some rows, so that it need not be in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from perturbations.tta.gallery import Comparison, Gallery
+from perturbations.tta.hsm import sound
+from perturbations.tta.losses import unit
+
+if TYPE_CHECKING:
+    from perturbations.tta.inputs import Batch
+    from perturbations.tta.task import Task
+
+ROWS = 1024
+"""Rows of a matrix that are computed at once: 40 MiB of a gallery of 10,000 items."""
+
+_FEW = 64
+"""Queries of a bank that are compared at once: X-Pool keeps a vector per pair."""
+
+
+def after_all(task: Task, batches: Iterable[Batch], rescore: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
+    """The rescored similarities Q x N_G of all queries, in their batches; `rescore` may change its argument.
+
+    A query whose similarities are not finite keeps them: it must not destroy the scores of the others.
+    """
+    compare = task.comparison()
+    parts = [task.finish(task.score(batch, compare)) for batch in batches]
+    if not parts:
+        return
+    sizes = [len(part) for part in parts]
+    similarities = torch.cat(parts)
+    del parts
+    with task.timings.part("rerank"):
+        finite = similarities.isfinite().all(1)
+        if bool(finite.all()):
+            similarities = rescore(similarities)
+        elif bool(finite.any()):
+            similarities[finite] = rescore(similarities[finite])
+    task.timings.share(len(similarities))
+    yield from similarities.split(sizes)
+
+
+def batch_by_batch(
+    task: Task, batches: Iterable[Batch], compare: Comparison, rescore: Callable[[Tensor], Tensor]
+) -> Iterator[Tensor]:
+    """The rescored similarities of each batch, B x N_G, which depend on no other query."""
+    for batch in batches:
+        similarities = task.score(batch, compare)
+        with task.timings.part("rerank"):
+            similarities = rescore(similarities)
+        yield task.finish(similarities)
+
+
+def of_bank(task: Task, compare: Comparison) -> Iterator[Tensor]:
+    """Similarities of the bank's queries with the gallery, some rows at a time."""
+    assert task.bank is not None
+    with torch.no_grad():
+        for part in task.bank.features.split(_FEW if task.model.pooling is not None else ROWS):
+            yield sound(compare(part))
+
+
+def vectors(items: Gallery) -> Tensor:
+    """One vector of length 1 per item, N x D: a text's features, or the mean of a video's frames."""
+    return unit(items.features if items.direction == "v2t" else items.features.mean(1))
+
+
+def of_gallery_bank(task: Task) -> Iterator[Tensor]:
+    """Similarities of the gallery bank's items with the gallery's, some rows at a time."""
+    items = vectors(task.gallery).T
+    for part in vectors(task.gallery_bank).split(ROWS):
+        yield part @ items
+
+
+# --- inverted softmax ------------------------------------------------------------------------------------------------
+
+
+def log_mass(parts: Iterable[Tensor], beta: float) -> Tensor:
+    """log of the sum over all rows of exp(beta S), per gallery item: N_G."""
+    masses = [torch.logsumexp(beta * piece, 0) for part in parts for piece in part.split(ROWS)]
+    return torch.stack(masses).logsumexp(0)
+
+
+def nearest(parts: Iterable[Tensor], k: int) -> Tensor:
+    """The gallery items that are among the k nearest of some row, sorted."""
+    found = [part.topk(min(k, part.shape[1]), dim=1).indices.unique() for part in parts]
+    return torch.cat(found).unique()
+
+
+def activated(similarities: Tensor, normalized: Tensor, hubs: Tensor) -> Tensor:
+    """Normalized rows where a query's nearest item is one of `hubs`, the similarities themselves elsewhere."""
+    return torch.where(torch.isin(similarities.argmax(1), hubs)[:, None], normalized, similarities)
+
+
+# --- Sinkhorn --------------------------------------------------------------------------------------------------------
+
+
+def potentials(similarities: Tensor, tau: float, iterations: int) -> Tensor:
+    """tau log u of the items after some iterations of Sinkhorn's algorithm, N_G.
+
+    The kernel is exp((S - 1) / tau), both marginals are uniform, and an iteration scales rows (queries), then columns
+    (items). In logarithms, since the kernel leaves float32. O(iterations Q N_G) time, O(ROWS N_G) memory.
+    """
+    queries, items = similarities.shape
+    log_u = similarities.new_full((items,), -float(torch.tensor(float(items)).log()))
+    of_rows, of_columns = (-float(torch.tensor(float(count)).log()) for count in (queries, items))
+    for _ in range(iterations):
+        masses = []
+        for rows in similarities.split(ROWS):
+            kernel = (rows - 1) / tau
+            log_v = of_rows - torch.logsumexp(kernel + log_u, 1)
+            masses.append(torch.logsumexp(kernel.add_(log_v[:, None]), 0))
+        log_u = of_columns - torch.stack(masses).logsumexp(0)
+    return tau * log_u
+
+
+# --- inverse graph convolution ---------------------------------------------------------------------------------------
+
+
+def convolved(items: Tensor, others: Tensor, rate: float, share: float | None) -> Tensor:
+    """Items N x D of length 1, less what they share with others M x D of length 1.
+
+    With `share` (LocalAdj): less `rate` times the mean over the nearest share of the others, each times its cosine.
+    Without: less `rate` times the mean over all, each times its cosine less the mean cosine. O(N M D) time.
+    """
+    if share is None:
+        pulled = items @ (others.T @ others) - (items.mean(0) @ others.mean(0)) * others.sum(0)
+        return unit(items - rate * pulled / len(others))
+    count = max(1, int(share * len(others)))
+    moved = []
+    for rows in items.split(ROWS):
+        near = (rows @ others.T).topk(count, dim=1)
+        weights = rows.new_zeros(len(rows), len(others)).scatter_(1, near.indices, near.values)
+        moved.append(unit(rows - rate * (weights @ others) / count))
+    return torch.cat(moved)

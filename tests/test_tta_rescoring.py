@@ -1,0 +1,209 @@
+"""Methods on similarities: authors' recorded outputs, plain formulas, and what holds for all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from perturbations import tta
+from perturbations.base.errors import ConfigError
+from perturbations.tta.encoders import DualEncoder
+from perturbations.tta.methods import registry
+from perturbations.tta.methods.shot import information_loss
+from perturbations.tta.rescoring import potentials
+
+with np.load(Path(__file__).parent / "golden" / "rescoring.npz") as held:
+    RECORDED = {name: held[name].astype(np.float64) for name in held.files}
+RESCORING = [name for name, entry in registry.methods().items() if not entry.adapts and not entry.is_baseline]
+
+
+class Table(torch.nn.Module):
+    """An encoder of given features: a text is its row's number, a frame its features."""
+
+    def __init__(self, features: Any) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(2)
+        self.features = torch.as_tensor(features)
+
+    def model(self) -> DualEncoder:
+        return DualEncoder(
+            vision=self.norm,
+            text=self.norm,
+            encode_frames=lambda frames: frames[:, :, 0, 0],
+            encode_texts=lambda ids, mask: self.features[ids[:, 0]],
+            pooling=None,
+            modules=(self,),
+        )
+
+
+def scores(method: str, direction: str = "v2t", sizes: tuple[int, ...] = (5, 7), **options: Any) -> np.ndarray:
+    """The method's scores of the recorded queries, asked in batches of these sizes."""
+    features = {name: torch.as_tensor(options.pop(name, RECORDED[name])) for name in NAMES}
+    queries = features["queries"]
+    if direction == "v2t":
+        given = queries[:, None, None, None].expand(-1, 1, 3, 1, -1)
+    else:
+        given = torch.arange(len(queries))[:, None]
+    other = "t2v" if direction == "v2t" else "v2t"
+    if registry.method(method).needs_bank:
+        options["bank"] = gallery_of(other, features["bank"])
+    if registry.method(method).takes_gallery_bank:
+        options["gallery_bank"] = gallery_of(direction, features["gallery_bank"])
+    gallery = gallery_of(direction, features["gallery"])
+    batches = list(given.split(list(sizes)))
+    run = tta.adapt(Table(queries).model(), method, batches, gallery, direction=direction, **options)
+    return torch.cat(list(run)).numpy()
+
+
+NAMES = ("queries", "gallery", "bank", "gallery_bank")
+
+
+def gallery_of(direction: str, features: Any) -> tta.Gallery:
+    return tta.Gallery(direction, features if direction == "v2t" else features[:, None])
+
+
+# --- as the authors' code ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("direction", tta.DIRECTIONS)
+@pytest.mark.parametrize(
+    ("method", "recorded", "parameters"),
+    [
+        ("qbnorm", "qbnorm", {}),
+        ("qbnorm", "qbnorm_k2_beta5", {"k": 2, "beta": 5}),
+        ("qbnorm", "is_bank", {"dynamic": False}),
+        ("dual_is", "dual_is", {}),
+        ("dual_is", "dual_is_released", {"form": "released"}),
+        ("dual_dis", "dual_dis", {}),
+        ("dual_dis", "dual_dis_released", {"form": "released"}),
+        ("sinkhorn", "sinkhorn", {}),
+        ("dual_sinkhorn", "dual_sinkhorn", {}),
+        ("invgc", "invgc_local", {"share": 0.2}),
+        ("invgc", "invgc", {"local": False, "rate_gallery": 0.7, "rate_query": 2}),
+    ],
+)
+def test_as_recorded(method: str, recorded: str, parameters: dict[str, object], direction: str) -> None:
+    ours = scores(method, direction, parameters=parameters)
+    np.testing.assert_allclose(ours, RECORDED[recorded], rtol=1e-6, atol=1e-12)
+
+
+def test_inverted_softmax_is_the_recorded_one_as_cosines() -> None:
+    np.testing.assert_allclose(np.exp(20 * scores("inverted_softmax")), RECORDED["is_queries"], rtol=1e-6)
+
+
+# --- by their formulas ------------------------------------------------------------------------------------------------
+
+
+def cosines() -> np.ndarray:
+    return np.asarray(RECORDED["queries"] @ RECORDED["gallery"].T)
+
+
+def test_dsl_by_its_formula() -> None:
+    plain = cosines()
+    for scale in (100, 1000):
+        weights = np.exp(scale * (plain - plain.max(0)))
+        expected = plain * weights / weights.sum(0)
+        np.testing.assert_allclose(scores("dsl", parameters={"scale": scale}), expected, rtol=1e-4, atol=1e-12)
+
+
+def test_csls_by_its_formula() -> None:
+    plain, k = cosines(), 3
+    expected = np.empty_like(plain)
+    for query in range(len(plain)):
+        for item in range(plain.shape[1]):
+            near_items = sorted(plain[query])[-k:]
+            near_queries = sorted(plain[:, item])[-k:]
+            expected[query, item] = 2 * plain[query, item] - sum(near_items) / k - sum(near_queries) / k
+    np.testing.assert_allclose(scores("csls", parameters={"k": k}), expected, atol=1e-6)
+
+
+def test_shots_loss_by_its_formula() -> None:
+    logits = 3 * np.random.default_rng(0).normal(size=(6, 9))
+    logits[2, 4] = 30  # the only certain query
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    mean = p.mean(0)
+    expected = -(p * np.log(p)).sum(1).mean() + (mean * np.log(mean + 1e-5)).sum()
+    given = torch.as_tensor(logits)
+    assert float(information_loss(given, 1.0, 0.1)) == pytest.approx(expected)
+    certain = p.max(1) > 0.9
+    with_labels = expected + 0.1 * -np.log(p[certain].max(1)).mean()
+    assert certain.any()
+    assert float(information_loss(given, 0.9, 0.1)) == pytest.approx(with_labels)
+
+
+# --- what holds for all -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", RESCORING)
+def test_online_methods_depend_on_no_other_query(method: str) -> None:
+    """And a method declared to need all queries does depend on them, or the flag would be wrong."""
+    together = scores(method)[:5]
+    alone = scores(method, sizes=(5,), queries=RECORDED["queries"][:5])
+    assert np.allclose(together, alone, rtol=1e-9) is not registry.method(method).needs_all_queries
+
+
+@pytest.mark.parametrize("method", RESCORING)
+def test_a_broken_query_harms_no_other(method: str) -> None:
+    broken = RECORDED["queries"].copy()
+    broken[3] = np.nan
+    rest = np.delete(np.arange(len(broken)), 3)
+    ours, expected = scores(method, queries=broken), scores(method, sizes=(5, 6), queries=broken[rest])
+    np.testing.assert_allclose(ours[rest], expected, rtol=1e-9)
+    assert np.isnan(ours[3]).any()
+
+
+OTHER: dict[str, object] = {
+    "scale": 1000, "beta": 1.0, "dynamic": False, "beta_query": 20.0, "beta_gallery": 20.0, "form": "released",
+    "tau": 0.5, "iterations": 1, "rate_gallery": 0.0, "rate_query": 0.0, "local": False, "share": 0.3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [(method, parameter.name) for method in RESCORING for parameter in registry.parameters(method)]
+)
+def test_every_parameter_counts(method: str, name: str) -> None:
+    default = next(parameter.default for parameter in registry.parameters(method) if parameter.name == name)
+    plain, changed = scores(method), scores(method, parameters={name: OTHER.get(name, 2)})
+    assert not np.array_equal(plain, changed)
+    np.testing.assert_array_equal(plain, scores(method, parameters={name: default}))
+
+
+def test_without_a_gallery_bank_the_gallery_is_its_own() -> None:
+    features = torch.as_tensor(RECORDED["gallery"])
+    queries = torch.as_tensor(RECORDED["queries"])[:, None, None, None].expand(-1, 1, 3, 1, -1)
+    bank = tta.Gallery("t2v", torch.as_tensor(RECORDED["bank"])[:, None])
+    gallery = tta.Gallery("v2t", features)
+    model = Table(features).model()
+
+    def run(**options: Any) -> Any:
+        return next(tta.adapt(model, "dual_is", [queries], gallery, direction="v2t", bank=bank, **options))
+
+    assert torch.equal(run(), run(gallery_bank=gallery))
+    assert not torch.equal(run(), run(gallery_bank=tta.Gallery("v2t", features[:3])))
+
+
+def test_sinkhorn_keeps_its_digits_in_float32() -> None:
+    """exp((S - 1) / tau) leaves float32 below a similarity of 0; the logarithms do not."""
+    similarities = 2 * torch.rand(50, 40, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 1
+    exact, ours = potentials(similarities, 0.01, 10), potentials(similarities.float(), 0.01, 10)
+    assert bool(ours.isfinite().all())
+    assert float((exact - ours).abs().max()) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("dual_is", {"parameters": {"form": "released"}, "gallery_bank": RECORDED["gallery_bank"][:4]}, "4, and needs"),
+        ("dual_is", {"parameters": {"form": "released"}, "gallery_bank": RECORDED["gallery"]}, "40, and needs as many"),
+        ("dual_is", {"parameters": {"form": "both"}}, "form must be one of 'paper', 'released', not 'both'"),
+        ("csls", {"parameters": {"kk": 3, "k": 0}}, "'kk' is unknown; allowed: k; did .*; k must be a whole number"),
+    ],
+)
+def test_what_is_refused(method: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        scores(method, **options)
