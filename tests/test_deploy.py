@@ -20,6 +20,7 @@ from packaging.requirements import Requirement
 
 import hatch_build
 import perturbations
+import release
 from perturbations import read_manifest
 from perturbations.base import project
 from perturbations.cli.main import main
@@ -383,6 +384,26 @@ def test_the_files_that_describe_the_project_agree() -> None:
     offered = [name.rpartition(" ")[2] for name in declared["classifiers"] if re.search(r":: 3\.\d+$", name)]
     assert versions == offered
     assert "bash .ci/run" in [step.get("run") for step in ci["jobs"]["checks"]["steps"]]
+    # What `snakemake --report` needs, besides Snakemake.
+    reports = {Requirement(line) for line in metadata.requires("snakemake") or [] if 'extra == "reports"' in line}
+    ours = {Requirement(line).name for line in declared["dependencies"]}
+    assert {requirement.name for requirement in reports} == {"pygments"} <= ours
+
+
+def test_a_release_sets_the_version_everywhere() -> None:
+    names = ("perturbations/__init__.py", "CITATION.cff", "CHANGELOG.md")
+    before = {name: (REPOSITORY / name).read_text() for name in names}
+    before["CHANGELOG.md"] = "# Changelog\n\n## Unreleased\n\n- More.\n\n## 0.0.1 (2020-01-01)\n\n- Less.\n"
+    after = release.released(before, "9.1.0", "2031-02-03")
+    assert after["perturbations/__init__.py"].count('__version__ = "9.1.0"') == 1
+    citation = yaml.safe_load(after["CITATION.cff"])
+    assert (citation["version"], str(citation["date-released"])) == ("9.1.0", "2031-02-03")
+    assert "## Unreleased\n\n## 9.1.0 (2031-02-03)\n\n- More.\n\n## 0.0.1" in after["CHANGELOG.md"]
+    later = release.released({**after, "CHANGELOG.md": before["CHANGELOG.md"]}, "9.2.0", "2031-03-01")
+    assert later["CITATION.cff"].count("date-released") == 1
+    for texts, version in ((before, "9.1"), (before, "0.0.9"), (after, "9.2.0")):
+        with pytest.raises(SystemExit, match=r"release\.py: "):
+            release.released(texts, version, "2031-02-03")
 
 
 def test_the_container_s_files_exist() -> None:
@@ -393,6 +414,37 @@ def test_the_container_s_files_exist() -> None:
     wanted = set(re.findall(r"EXTRAS=([a-z,]+)", text)) - {""}
     extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {extra for choice in wanted for extra in choice.split(",")} <= set(extras)
+
+
+_APPTAINER = """#!/bin/sh
+[ "$1" = --version ] && exec echo "apptainer version 1.3.0"
+echo "$@" >> {log}
+while [ "$1" != bash ]; do shift; done
+PATH={image}:$PATH exec "$@"
+"""
+
+
+def test_jobs_run_in_the_image_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a stand-in for Apptainer, which writes down its words and runs what is asked of the image."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    perturb = Path(preloaded.command("perturb")[0])
+    (programs / "apptainer").write_text(_APPTAINER.format(log=tmp_path / "log", image=perturb.parent))
+    (programs / "apptainer").chmod(0o755)
+    (programs / "singularity").symlink_to("apptainer")
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(TINY))
+    command = (*preloaded.command("snakemake"), "--snakefile", perturbations.snakefile(), "--cores", "1", "--no-hooks")
+    command += ("--software-deployment-method", "apptainer", "manifests/demo/sources.parquet")
+    assert "set PERTURBATIONS_IMAGE to an image" in run(*command, folder=tmp_path, check=False)
+    (tmp_path / "my.sif").touch()
+    monkeypatch.setenv("PERTURBATIONS_IMAGE", str(tmp_path / "my.sif"))
+    run(*command, folder=tmp_path)
+    called = (tmp_path / "log").read_text()
+    assert (
+        len(re.findall(rf"^exec .*{tmp_path}/my\.sif bash -c .*perturb rule (?:sources|merge)", called, re.MULTILINE))
+        == 2
+    )
 
 
 # --- the command line ------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ puts the Snakefile's folder on Python's path, where the package's modules must n
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from perturbations.base.errors import ConfigError
@@ -34,6 +35,28 @@ def environment() -> dict[str, str]:
     place = folder()
     package = f"perturbations=={version('perturbations')}" if place == _INSTALLED else str(place)
     return {"PERTURBATIONS_PROJECT": str(place), "PERTURBATIONS_PACKAGE": package}
+
+
+def image() -> str:
+    """The container image of this version: of the variable PERTURBATIONS_IMAGE, or as CI publishes it.
+
+    Raises `ConfigError` where the variable is not set, and the package does not know its repository.
+    """
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    if given := os.environ.get("PERTURBATIONS_IMAGE"):
+        return given
+    try:
+        about = metadata("perturbations")
+        links = dict(link.split(", ", 1) for link in about.get_all("Project-URL") or [])
+    except PackageNotFoundError:
+        links = {}
+    _, host, repository = links.get("Repository", "").partition("https://github.com/")
+    if not host:
+        raise ConfigError(
+            "containers: set PERTURBATIONS_IMAGE to an image that envs/Containerfile made, such as /images/my.sif"
+        )
+    return f"docker://ghcr.io/{repository.lower()}:{about['Version']}"
 
 
 def installation(extra: str) -> str:

@@ -40,16 +40,22 @@ planned(paths.without_braces, "the working directory", Path.cwd())
 
 # Every value in a command is quoted (`{params.x:q}`; a list item by item). Values from config.yaml are passed through a
 # function, because Snakemake reads braces in a plain string of `params` as wildcards.
-# With conda, the command is in the rule's environment; otherwise it is next to the Python that runs Snakemake.
+# With conda, the command is in the rule's environment, with apptainer in the image; otherwise it is next to the Python that
+# runs Snakemake.
 COMMAND_PATH = ""
-if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
+DEPLOYED = workflow.deployment_settings.deployment_method
+if DeploymentMethod.APPTAINER in DEPLOYED:
+
+    container: planned(project.image)
+
+elif DeploymentMethod.CONDA in DEPLOYED:
+    os.environ.update(planned(project.environment) | os.environ)
+else:
     COMMAND_PATH = paths.shell_prefix(Path(sys.executable))
     # Snakemake starts itself as a module for jobs on other machines: not the `snakemake` of a stranger's folder.
     if os.environ.setdefault("PYTHONSAFEPATH", "jobs") == "jobs":
         COMMAND_PATH += "unset PYTHONSAFEPATH; "
     shell.prefix(COMMAND_PATH)
-else:
-    os.environ.update(planned(project.environment) | os.environ)
 
 # Below a module's `prefix`, jobs work in its folder, where all paths are as elsewhere.
 if PREFIX.parts:
