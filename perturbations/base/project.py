@@ -23,9 +23,9 @@ def folder() -> Path:
     raise ConfigError(f"{_PACKAGE} was installed without its workflow: install it from a wheel or a checkout")
 
 
-def snakefile() -> str:
-    """The path of the workflow's Snakefile, for `module` in a Snakefile of your own."""
-    return str(folder() / "workflow" / "Snakefile")
+def snakefile(name: str = "Snakefile") -> str:
+    """The path of the workflow, or of its `scenarios.smk`, for `module` or `include` in a Snakefile of your own."""
+    return str(folder() / "workflow" / name)
 
 
 def environment() -> dict[str, str]:

@@ -148,7 +148,7 @@ rule texts_manifest:
         page=report(
             layout.pattern("caption_page"),
             category="{suite}",
-            labels={"dataset": "{dataset}", "picture": "captions, before and after"},
+            labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "captions, before and after"},
         ),
     log:
         layout.at("log", job="{dataset}/{suite}/captions/manifest"),

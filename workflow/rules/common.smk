@@ -135,6 +135,17 @@ def say(line):
     print(line, file=sys.stderr)
 
 
+@cache
+def menu():
+    """Every target by its own name; the first is the default, `all`."""
+    every = targets.demo(CONFIG, plan_of), *targets.menu(CONFIG, plan_of, caption_shards)
+    return {target.name: target for target in every}
+
+
+# Where several modules make corpora, their reports name the folder.
+OF_FOLDER = {"folder": str(PREFIX)} if PREFIX.parts else {}
+
+
 def files_of(target):
     """An input function: the files of a target."""
 

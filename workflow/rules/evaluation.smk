@@ -220,7 +220,9 @@ rule report:
         pictures=lambda wildcards: evaluation_paths.report_pictures(CONFIG, reported()),
     output:
         report(
-            "manifests/report.html", category="evaluation", labels={"page": "tables and figures"}
+            "manifests/report.html",
+            category="evaluation",
+            labels={**OF_FOLDER, "page": "tables and figures"},
         ),
     log:
         "work/logs/report.log",
