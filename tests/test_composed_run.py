@@ -411,7 +411,7 @@ def runner() -> Any:
 
 def clip_features(*names: str) -> Any:
     """One direction per clip."""
-    from perturbations.composed.features import Features
+    from perturbations.evaluation.features import Features
 
     return Features(names, np.eye(8, dtype=np.float32)[["abcdefgh".index(name) for name in names]])
 
@@ -517,7 +517,7 @@ def test_galleries_that_the_dataset_brings_are_evaluated_first(runner: Any) -> N
 
 
 def test_features_come_back_from_their_file(tmp_path: Path, runner: Any) -> None:
-    from perturbations.composed import features as composed_features
+    from perturbations.evaluation import features as composed_features
 
     class Backbone:
         sha256 = "sum"

@@ -12,8 +12,8 @@ from perturbations.cli.main import main
 from perturbations.config import sections as config
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation import targets
 from perturbations.evaluation.protocols import registry
-from perturbations.plan import targets
 from perturbations.plan.sharding import Plan
 
 DATASETS = {"demo": {"adapter": "demo"}}

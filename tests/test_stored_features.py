@@ -14,7 +14,7 @@ import pytest
 from perturbations.base.errors import AnnotationError
 from perturbations.composed.records import ComposedQuery, PoolClip, Split
 from perturbations.evaluation import stored_features
-from perturbations.evaluation.stored_features import of_clips, of_texts
+from perturbations.evaluation.stored_features import Floats, StoredFeatures, of_clips, of_texts
 
 CLIPS, TEXTS = ("clip_name", "clip_embeddings"), ("text", "text_embeddings")
 
@@ -86,6 +86,10 @@ LAYOUTS = [as_csv, as_npy, as_npz, as_pt, as_safetensors]
     ],
     ids=["frames", "middle", "one vector", "one frame"],
 )
+def clips_of(features: StoredFeatures, wanted: Split) -> Floats:
+    return of_clips(features, wanted.rows_of, len(wanted.pool))
+
+
 def test_every_layout_gives_the_same_rows(
     tmp_path: Path,
     layout: Callable[[Path, np.ndarray], Path],
@@ -95,7 +99,7 @@ def test_every_layout_gives_the_same_rows(
 ) -> None:
     held = stored_features.read(layout(tmp_path, np.ascontiguousarray(values)), frames=frames)
     assert held.rows.dtype == np.float32
-    assert np.array_equal(of_clips(held, split()), expected)
+    assert np.array_equal(clips_of(held, split()), expected)
 
 
 def test_ids_may_be_in_a_safetensors_file_and_repeat_only_where_that_is_told(tmp_path: Path) -> None:
@@ -116,23 +120,23 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 def test_rows_are_found_by_name_and_not_by_order(tmp_path: Path) -> None:
     held = stored_features.read(as_npz(tmp_path, VALUES[:, 0]))
     turned = ["v_20_28", "v_40_48", "v_20_28", "v_0_8"]
-    assert np.array_equal(of_clips(held, split(turned)), VALUES[[1, 2, 3, 0], 0])
+    assert np.array_equal(clips_of(held, split(turned)), VALUES[[1, 2, 3, 0], 0])
     fewer = stored_features.StoredFeatures(held.path, ("more", *held.ids[:3]), held.rows)
-    assert np.array_equal(of_clips(fewer, split()), held.rows[[1, 2, 3, 2]])
+    assert np.array_equal(clips_of(fewer, split()), held.rows[[1, 2, 3, 2]])
 
 
 def test_rows_of_a_name_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
     held = stored_features.read(as_npz(tmp_path, VALUES[:, 0]))
     with pytest.raises(AnnotationError, match=r"x.npz has 2 rows of 'v_20_28' with different features"):
-        of_clips(held, split(NAMES[:3]))
+        clips_of(held, split(NAMES[:3]))
     held.rows[3] = held.rows[1] * 1.0001
-    assert np.array_equal(of_clips(held, split(NAMES[:3])), held.rows[:3])
+    assert np.array_equal(clips_of(held, split(NAMES[:3])), held.rows[:3])
 
 
 def test_missing_names_are_counted(tmp_path: Path) -> None:
     held = stored_features.read(as_npz(tmp_path, VALUES[:, 0]))
     with pytest.raises(AnnotationError, match=r"x.npz lacks 2 of 3 clips: 'w_1_2', 'w_3_4'"):
-        of_clips(held, split(["v_0_8", "w_1_2", "w_3_4"]))
+        clips_of(held, split(["v_0_8", "w_1_2", "w_3_4"]))
 
 
 def test_texts_are_found_by_themselves(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def _merge_texts(options: argparse.Namespace) -> int:
     from perturbations.captions import caption_page, corpus
     from perturbations.engine import merging
     from perturbations.engine.comparability import comparability
-    from perturbations.manifest import files, skipped
+    from perturbations.manifest import files, sets, skipped
     from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS
     from perturbations.plan.listed import RejectedItem, read, read_recipes
 
@@ -127,6 +127,7 @@ def _merge_texts(options: argparse.Namespace) -> int:
     recipes = digest(dict(read_recipes(options.recipes)))
     about |= {"adapter": options.adapter, "config_digest": recipes}
     about["comparability"] = comparability([], rows, adapter=options.adapter)
+    about |= sets.unrecorded(options.parts, TEXTS)
     files.write(options.output, TEXTS, rows, about)
     scenarios = len({(row.perturbation, row.severity) for row in rows})
     counted = list(logged(corpus.statistics(rows), scenarios, "perturbations counted"))

@@ -57,7 +57,9 @@ def _merge(options: argparse.Namespace) -> int:
     from perturbations.manifest.kinds import ANALYSES, SOURCES
 
     about = {**provenance(options.output), "dataset": options.dataset}
-    if options.kind == "sources":
+    kind = SOURCES if options.kind == "sources" else ANALYSES
+    about |= sets.unrecorded(options.parts, kind)
+    if kind is SOURCES:
         sources = merging.sources(options.dataset, options.shards, options.parts, options.rejected)
         files.write(options.output, SOURCES, sources, {**about, "set": sets.of_sources(sources).columns()})
     else:
@@ -82,6 +84,7 @@ def _merge_videos(options: argparse.Namespace) -> int:
     about = {**provenance(options.output), "dataset": options.dataset, "suite": options.suite, "set": members.columns()}
     about |= {"adapter": options.adapter, "config_digest": digest(dict(recipes))}
     about["comparability"] = comparability(rows, adapter=options.adapter)
+    about |= sets.unrecorded(options.parts, VIDEOS)
     files.write(options.output, VIDEOS, rows, about)
     text = card.card(registry.suite(options.suite), rows, members, about, captions=tuple(options.captions))
     storage.write_text(options.card, text)

@@ -89,9 +89,9 @@ def _written(split: Split, writer: str, device: str) -> Split:
 
 def _features(options: argparse.Namespace) -> int:
     need_models()
-    from perturbations.composed import features as composed_features
     from perturbations.composed import manifests
     from perturbations.evaluation import backbone
+    from perturbations.evaluation import features as composed_features
     from perturbations.manifest import sets
     from perturbations.manifest.kinds import SOURCES, VIDEOS
     from perturbations.plan import listed
@@ -117,11 +117,11 @@ def _features(options: argparse.Namespace) -> int:
 def _evaluate(options: argparse.Namespace) -> int:
     need_models()
     from perturbations.base.records import parse_record
-    from perturbations.composed import features as composed_features
     from perturbations.composed import manifests
     from perturbations.composed import runner as composed_runner
     from perturbations.composed.planning import Settings
     from perturbations.evaluation import backbone
+    from perturbations.evaluation import features as composed_features
     from perturbations.evaluation.planning import ModelSettings
     from perturbations.evaluation.rows import RANKS, RESULTS
     from perturbations.manifest import files, sets

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from perturbations.base.errors import ManifestError
 from perturbations.base.records import canonical, digest
 from perturbations.composed import scores as composed_scores
-from perturbations.composed.features import Features, Floats
 from perturbations.composed.manifests import names_of, restricted
 from perturbations.composed.planning import ComposedScenario, Settings
 from perturbations.composed.records import Split
 from perturbations.composed.scores import Model, Score, Setting
 from perturbations.evaluation import results
+from perturbations.evaluation.features import Features, Floats
 from perturbations.evaluation.planning import CLEAN
 from perturbations.evaluation.result_sets import RANDOM
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow

@@ -142,7 +142,8 @@ def _galleries(split: Split, names: Sequence[str] | None) -> list[str]:
 
 
 def _model(name: str, split: Split, clips: Path, texts: Path | None, words: Sequence[str], wanted: Wanted) -> Model:
-    of_clips = stored_features.of_clips(stored_features.read(clips, frames=wanted.frames), split)
+    held = stored_features.read(clips, frames=wanted.frames)
+    of_clips = stored_features.of_clips(held, split.rows_of, len(split.pool))
     if texts is None or not words:
         return Model(name, of_clips)
     held = stored_features.read(texts)

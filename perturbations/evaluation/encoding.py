@@ -13,7 +13,7 @@ import numpy as np
 from perturbations.base import storage
 from perturbations.base.errors import ManifestError
 from perturbations.base.readers import Reader
-from perturbations.composed import features as composed_features
+from perturbations.evaluation import features as composed_features
 from perturbations.evaluation import stored_features
 from perturbations.evaluation.backbone import Backbone
 from perturbations.evaluation.planning import CLEAN

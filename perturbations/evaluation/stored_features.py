@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from perturbations.base import storage
 from perturbations.base.checkpoints import library
 from perturbations.base.errors import AnnotationError, ConfigError, cut, first_line, short
-from perturbations.composed.records import Split
 from perturbations.datasets import readers
 
 Frames = Literal["mean", "middle"]
@@ -107,17 +106,17 @@ def write(path: Path, ids: Sequence[str], rows: Floats) -> None:
         np.savez(file, ids=np.asarray(ids, np.str_), features=np.asarray(rows, np.float32))
 
 
-def of_clips(features: StoredFeatures, split: Split) -> Floats:
-    """The features of each row of a split's pool, by name: float32, rows x D.
+def of_clips(features: StoredFeatures, rows_of: Mapping[str, Sequence[int]], size: int) -> Floats:
+    """The features of each row of a pool of `size` rows, whose rows `rows_of` gives by name: float32, size x D.
 
     Where a name has as many rows in the file as in the pool, they belong to each other in their order; else they must
     be equal. Names of the file that the pool lacks are left out. Raises `AnnotationError` naming what is missing.
     """
     held = _by_id(features)
-    missing = [name for name in split.rows_of if name not in held]
-    _refuse_missing(features.path, missing, len(split.rows_of), "clips")
-    chosen = np.empty(len(split.pool), np.int64)
-    for name, rows in split.rows_of.items():
+    missing = [name for name in rows_of if name not in held]
+    _refuse_missing(features.path, missing, len(rows_of), "clips")
+    chosen = np.empty(size, np.int64)
+    for name, rows in rows_of.items():
         own = held[name]
         if len(own) != len(rows):
             _check_equal(features, name, own)
