@@ -432,11 +432,6 @@ def test_graphs(finished: Project, view: str) -> None:
     assert "videos" in done.stdout
 
 
-def test_lint(finished: Project) -> None:
-    done = finished.snakemake("--lint")
-    assert "Congratulations" in done.stdout + done.stderr
-
-
 def test_the_menu(finished: Project) -> None:
     done = finished.snakemake("--list-target-rules")
     assert "mlvp_tiny" in done.stdout
@@ -449,10 +444,3 @@ def test_report(project: Project) -> None:
     assert "preview.png" in text
     assert "corpus.html" in text
     assert "What there is" in text, "it opens on a description"
-
-
-def test_the_default_target_is_the_demo(tmp_path: Path) -> None:
-    project = Project(tmp_path, yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
-    done = project.snakemake("--dry-run")
-    jobs = dict(line.split() for line in done.stdout.splitlines() if line.startswith(("all ", "videos ", "sources ")))
-    assert jobs == {"all": "1", "sources": "1", "videos": "60"}

@@ -45,7 +45,7 @@ ProtocolName = Annotated[
 
 def _with_parameters(schema: JsonDict) -> None:
     """Let the JSON schema list the parameters of each method."""
-    of_methods = {
+    of_methods: dict[str, Any] = {
         name: {
             "type": "object",
             "additionalProperties": False,
