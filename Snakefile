@@ -91,7 +91,9 @@ for TARGET in targets.menu(CONFIG, plan_of, caption_shards):
 
 onsuccess:
     list_failures()
+    write_index()
 
 
 onerror:
     list_failures()
+    write_index()

@@ -451,6 +451,13 @@ def test_report(project: Project) -> None:
     assert "What there is" in text, "it opens on a description"
 
 
+def test_a_run_ends_with_the_page_of_all_pages(finished: Project) -> None:
+    text = (finished.root / "manifests" / "index.html").read_text()
+    assert 'href="tiny/mlvp/corpus.html"' in text
+    assert 'href="../corpora/tiny/mlvp"' in text
+    assert "<code>snakemake mlvp_tiny</code>" in text
+
+
 def test_the_default_target_is_the_demo(tmp_path: Path) -> None:
     project = Project(tmp_path, yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
     done = project.snakemake("--dry-run")

@@ -42,9 +42,7 @@ def of_corpus(
         return "\n".join(["# Captions", "", "No caption is perturbed.", "", *notes]) + "\n"
     first = rows[0]
     lines = [f"# Captions of {shown.name(first.dataset)} under {shown.name(first.suite)}", ""]
-    lines += [
-        f"{len(rows):,} rows; variant {shown.name(first.variant)}, seed {first.seed}. Pairs are of the middle severity."
-    ]
+    lines += [f"{len(rows):,} rows; variant {shown.name(first.variant)}, seed {first.seed}."]
     lines += ["", *notes]
     return "\n".join([*lines, *described(rows, level=2)]) + "\n"
 
@@ -68,7 +66,7 @@ def described(rows: Iterable[TextRow], level: int) -> list[str]:
         for severity, members in sorted(by_severity.items()):
             lines.append(_counted(entry, severity, members))
         severities = sorted(by_severity)
-        lines += ["", *_pairs(by_severity[severities[len(severities) // 2]])]
+        lines += ["", *_pairs(by_severity[severities[len(severities) // 2]], severities)]
     return lines
 
 
@@ -110,10 +108,11 @@ def _number(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _pairs(rows: Sequence[TextRow]) -> list[str]:
-    """Up to ten changed captions, chosen by a hash of their ids."""
+def _pairs(rows: Sequence[TextRow], severities: Sequence[int]) -> list[str]:
+    """Up to ten changed captions of one severity, chosen by a hash of their ids."""
     changed = sorted((row for row in rows if row.changed), key=lambda row: digest(row.caption_id))[:PAIRS]
+    where = f" at severity {rows[0].severity}" if len(severities) > 1 else ""
     if not changed:
-        return ["No caption changed."]
-    lines = ["| before | after |", "|---|---|"]
+        return [f"No caption changed{where}."]
+    lines = [f"Examples{where}:", "", "| before | after |", "|---|---|"]
     return lines + [f"| {shown.markdown(row.source_text)} | {shown.markdown(row.text)} |" for row in changed]
