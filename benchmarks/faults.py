@@ -2,14 +2,16 @@
 
     python benchmarks/faults.py --faults 1000 --seed 0
 
-Faults are of manifests (rows lost, doubled, relabelled, every cell of every column edited, with the file's own hashes
-kept or computed anew), of sets (manifests deleted, swapped, damaged), and of files. Prints a table by class, and how
-many sound states were called wrong.
+Faults are of manifests (rows lost, doubled, relabelled, every cell of every column and every entry of the metadata
+edited, with the file's own hashes kept or computed anew), of sets (manifests and folders deleted, swapped, damaged), of
+pages, and of files. Prints a table by class: how many were found, and what `--repair` did of them. A repair is right
+where everything then equals the original to the byte, or where what was changed is untouched and still reported.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import shutil
 import subprocess
@@ -26,6 +28,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from perturbations import __version__
+from perturbations.engine import card
 from perturbations.manifest import files
 from perturbations.manifest.columns import Column, columns_of
 from perturbations.verify import run
@@ -79,10 +83,41 @@ def findings(root: Path, *, fast: bool) -> list[str]:
     before = Path.cwd()
     os.chdir(root)
     try:
-        options = run.Options(fast=fast, stall_limit_s=60)
+        options = run.Options(fast=fast, stall_limit_s=60, verdict=card.comparability, version=__version__)
         return [str(finding) for summary in run.verify([Path("manifests")], options) for finding in summary.findings]
     finally:
         os.chdir(before)
+
+
+Files = dict[str, bytes]
+
+
+def contents(root: Path) -> Files:
+    """Everything that a run wrote into a tree for people: manifests, pages, pictures, stored files."""
+    paths = [path for name in ("manifests", "corpora") for path in (root / name).rglob("*")]
+    files_there = (path for path in paths if path.is_file() and path.name != "run.html")
+    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).digest() for path in files_there}
+
+
+def repair(root: Path, sound: Files, *, fast: bool) -> tuple[bool, str]:
+    """Whether a fault of a tree was found, and what a repair did: "mended", "reported", or else "spread" and where."""
+    damaged = contents(root)
+    before = Path.cwd()
+    os.chdir(root)
+    try:
+        options = run.Options(fast=fast, repair=True, stall_limit_s=60, verdict=card.comparability, version=__version__)
+        found = [finding for summary in run.verify([Path("manifests")], options) for finding in summary.findings]
+    finally:
+        os.chdir(before)
+    after = contents(root)
+    names = {*sound, *after}
+    wrong = {name for name in names if after.get(name) != sound.get(name)}
+    spread = sorted(name for name in wrong if after.get(name) != damaged.get(name))
+    if spread:
+        return bool(found), f"spread to {', '.join(spread[:4])}"
+    if findings(root, fast=fast):
+        return bool(found), "reported"
+    return bool(found), "mended" if not wrong else f"not reported: {', '.join(sorted(wrong)[:4])}"
 
 
 # --- faults of manifests ---------------------------------------------------------------------------------------------
@@ -121,7 +156,9 @@ def write(path: Path, table: pa.Table, *, hashed: bool) -> None:
         return
     kind, about = files.kind_of(path), files.read_metadata(path)
     described = {**about, **files.describe(kind, table)}
-    files._write_table(path, kind, table, described)
+    if "metadata_sha256" in about:
+        described["metadata_sha256"] = files.metadata_sha256(described)
+    files._encode(table, described, path)
 
 
 def cell_faults(root: Path) -> Iterator[Fault]:
@@ -144,6 +181,33 @@ def _cell(path: Path, column: Column, hashed: bool) -> Callable[[Path, np.random
         if changed is None or changed.equals(table):
             return False
         write(root / path, changed, hashed=hashed)
+        return True
+
+    return inject
+
+
+_METADATA = ("comparability", "config_digest", "tools", "cpu_features", "package_version", "dataset", "set", "unknown")
+
+
+def metadata_faults(root: Path) -> Iterator[Fault]:
+    """One per manifest, entry of the metadata and way of writing it."""
+    for path in manifests(root):
+        for name in _METADATA:
+            if name != "unknown" and name not in files.read_metadata(path):
+                continue
+            for hashed in (False, True):
+                how = "hashes anew" if hashed else "hashes kept"
+                yield Fault(f"metadata, {how}", _metadata(path.relative_to(root), name, hashed))
+
+
+def _metadata(path: Path, name: str, hashed: bool) -> Callable[[Path, np.random.Generator], bool]:
+    def inject(root: Path, generator: np.random.Generator) -> bool:
+        about = files.read_metadata(root / path)
+        about[name] = {**about[name], "skipped": [], "listed": 9} if isinstance(about.get(name), dict) else "forged"
+        if hashed and "metadata_sha256" in about:
+            about["metadata_sha256"] = files.metadata_sha256(about)
+        table = pq.read_table(root / path)
+        files._encode(table, about, root / path)
         return True
 
     return inject
@@ -205,6 +269,19 @@ def file_faults(root: Path) -> Iterator[Fault]:
         yield Fault("manifest cut short", lambda at, generator, place=place: _cut(at / place))
         yield Fault("manifest with a byte changed", lambda at, generator, place=place: _flip(at / place, generator))
         yield Fault("manifest made a text", lambda at, generator, place=place: _overwrite(at / place))
+    for path in sorted(
+        path for path in (root / "manifests/tiny").rglob("*") if path.suffix in (".md", ".png", ".html")
+    ):
+        place = path.relative_to(root)
+        yield Fault("page or picture edited", lambda at, generator, place=place: _flip(at / place, generator))
+        yield Fault("page or picture deleted", lambda at, generator, place=place: _delete(at / place))
+    for path in sorted((root / "manifests/tiny").glob("*/videos.parquet")):
+        place = path.parent.relative_to(root)
+        yield Fault("suite deleted", lambda at, generator, place=place: _delete(at / place))
+    for place in (Path("corpora/tiny/other/fog/1/a.mp4"), Path("corpora/other/mlvp/fog/1/a.mp4")):
+        yield Fault("file of no suite", lambda at, generator, place=place: _plant(at / place))
+    if (root / "manifests/tiny/SHA256SUMS").is_file():
+        yield Fault("list deleted", lambda at, generator: _delete(at / "manifests/tiny/SHA256SUMS"))
     stored = sorted((root / "corpora").rglob("*.mp4"))
     for path in stored:
         place, other = path.relative_to(root), stored[(stored.index(path) + 1) % len(stored)].relative_to(root)
@@ -219,7 +296,7 @@ def file_faults(root: Path) -> Iterator[Fault]:
         )
         name = f".{path.stem}.part-0123456789ab.mp4"
         yield Fault("leftover", lambda at, generator, a=place, name=name: _copy(at / a, (at / a).with_name(name)))
-    for path in sorted((root / "work/tiny/videos").glob("*.mp4")):
+    for path in sorted({*(root / "work/tiny/videos").glob("*.mp4"), *(root / "videos").glob("[ab].mp4")}):
         place = path.relative_to(root)
         yield Fault("source deleted", lambda at, generator, place=place: _delete(at / place))
         yield Fault("source changed", lambda at, generator, place=place: _flip(at / place, generator))
@@ -227,7 +304,13 @@ def file_faults(root: Path) -> Iterator[Fault]:
 
 
 def _delete(path: Path) -> bool:
-    path.unlink()
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return True
+
+
+def _plant(path: Path) -> bool:
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"a stranger's")
     return True
 
 
@@ -273,21 +356,22 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--corpus", type=Path, help="a corpus that an earlier run made")
+    parser.add_argument("--fast", action="store_true", help="verify and repair without making anything again")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         sound = options.corpus or Path(folder) / "sound"
         if not sound.exists():
             make_corpus(sound)
-        for fast in (True, False):
+        for fast in (True,) if options.fast else (True, False):
             if alarms := findings(sound, fast=fast):
                 raise SystemExit("false alarms on a sound corpus:\n" + "\n".join(alarms[:20]))
         generator = np.random.default_rng(options.seed)
-        known = [*cell_faults(sound), *row_faults(sound), *file_faults(sound)]
+        known = [*cell_faults(sound), *metadata_faults(sound), *row_faults(sound), *file_faults(sound)]
         order = [
             int(place) for _ in range(-(-options.faults // len(known))) for place in generator.permutation(len(known))
         ]
+        original = contents(sound)
         results: dict[str, Counter[str]] = defaultdict(Counter)
-        missed = []
         start, done = time.monotonic(), 0
         for place in order:
             if done == options.faults:
@@ -301,14 +385,20 @@ def main() -> None:
             if not fault.inject(tree, generator):
                 continue
             done += 1
-            is_found = bool(findings(tree, fast=True)) or (fault.deep and bool(findings(tree, fast=False)))
-            results[fault.kind]["found" if is_found else "missed"] += 1
-            if not is_found:
-                missed.append(f"{fault.kind} (fault {place})")
-                print("missed:", missed[-1], flush=True)
+            is_fast = options.fast or not fault.deep or bool(findings(tree, fast=True))
+            is_found, outcome = repair(tree, original, fast=is_fast)
+            results[fault.kind].update(["found" if is_found else "missed", outcome.partition(" to ")[0]])
+            if not is_found or outcome not in ("mended", "reported"):
+                print(f"{fault.kind} (fault {place}): {'' if is_found else 'missed; '}{outcome}", flush=True)
         for kind in sorted(results):
-            print(f"| {kind} | {results[kind].total()} | {results[kind]['found']} |")
-        print(f"{done} faults of {len(results)} classes: {done - len(missed)} found; {time.monotonic() - start:.0f} s")
+            counts = results[kind]
+            total = counts["found"] + counts["missed"]
+            print(f"| {kind} | {total} | {counts['found']} | {counts['mended']} | {counts['reported']} |")
+        sums = sum(results.values(), Counter())
+        wrong = done - sums["mended"] - sums["reported"]
+        kept = f"{sums['mended']} mended, {sums['reported']} reported, {wrong} repaired wrongly"
+        print(f"{done} faults of {len(results)} classes: {sums['found']} found; {kept}")
+        print(f"{time.monotonic() - start:.0f} s")
 
 
 if __name__ == "__main__":

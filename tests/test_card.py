@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import clips
+import pytest
 
 from perturbations.engine import card
+from perturbations.engine.comparability import comparability, reasons
+from perturbations.evaluation.rows import ResultRow
 from perturbations.manifest import sets
-from perturbations.manifest.kinds import QUARANTINED, TextRow, VideoRow
+from perturbations.manifest.columns import columns_of
+from perturbations.manifest.kinds import COMPLETE, QUARANTINED, TextRow, VideoRow
 from perturbations.plan import captions, recipe
 from perturbations.suites import registry
-
-NUMBERS = "published numbers: "
 
 
 def video(key: str, severity: int = 3, variant: str | None = None, **more: Any) -> VideoRow:
@@ -23,46 +25,87 @@ def video(key: str, severity: int = 3, variant: str | None = None, **more: Any) 
     return clips.video_row(wanted)
 
 
-def text(key: str, backend: str = "offline", **more: Any) -> TextRow:
-    wanted = captions.make(registry.get(key), 1, backend=backend, **more)
+def text(key: str, backend: str = "offline", variant: str | None = None) -> TextRow:
+    wanted = captions.make(registry.get(key, variant), 1, backend=backend)
     return clips.text_row(wanted, source_text="a man sings", text="a man sinfs")
 
 
-def test_every_published_row_compares() -> None:
-    rows = [
-        video(form.key, severity, form.variant)
-        for entry in registry.perturbations(kind="video")
-        for form in entry.forms()
-        for severity in form.severities
-    ]
-    assert card.comparability(rows) == f"comparable with {NUMBERS}no stand-in for a model was used"
+def a_split(key: str, count: int = 1_000, **columns: Any) -> list[VideoRow]:
+    """A row of each clip of a split."""
+    row = replace(video(key), status=COMPLETE, **columns)
+    return [replace(row, item_id=f"video{number}") for number in range(count)]
 
 
-def test_stand_ins_calibrated_severities_and_own_parameters_do_not() -> None:
+def test_a_whole_published_split_compares_as_far_as_a_corpus_can() -> None:
+    of_hat_vtr = "comparable with published numbers of HAT-VTR, of the same model and weights"
+    assert comparability(a_split("mlvp/fog"), adapter="msrvtt") == of_hat_vtr
+    stored = a_split("msrvtt_p/jpeg", storage="video/released", storage_psnr_db=33.0)
+    assert comparability(stored, adapter="msrvtt").startswith("comparable with published numbers of MSRVTT-P")
+    released = text("mm_robustness/ocr", variant="released")
+    rows = [replace(released, caption_id=str(place)) for place in range(1_000)]
+    assert comparability([], rows, adapter="msrvtt") == of_hat_vtr
+
+
+@pytest.mark.parametrize(
+    ("rows", "adapter", "reason"),
+    [
+        (
+            a_split("mlvp/fog", 8),
+            "demo",
+            "retrieval with videos of mlvp was published for msrvtt, activitynet, lsmdc, ",
+        ),
+        (
+            a_split("mm_robustness/fog"),
+            "msrvtt",
+            "no retrieval with videos of mm_robustness was published, only with im",
+        ),
+        (a_split("transmission/packet_loss", 2), "msrvtt", "no retrieval with videos of transmission was published"),
+        (a_split("mlvp/fog", 999), "msrvtt", "999 clips, and the published split of msrvtt has 1,000"),
+        (
+            a_split("mlvp/fog") + a_split("mlvp/snow", 1, variant="paper"),
+            "msrvtt",
+            "the variant is paper; the authors'",
+        ),
+        (a_split("mlvp/fog", storage="video/compatible", storage_psnr_db=13.25), "msrvtt", "13.2 dB against the inten"),
+        (a_split("mlvp/fog", calibrated=True), "msrvtt", "severities are calibrated"),
+        (a_split("mlvp/fog", params='{"thickness": 9}'), "msrvtt", "parameters are not the published ones: fog"),
+        (
+            a_split("mlvp/fog", backend='{"style": {"backend": "offline"}}'),
+            "msrvtt",
+            "offline backends made fog (style)",
+        ),
+        (
+            [*a_split("mlvp/fog", 999), replace(video("mlvp/fog"), item_id="x", status="quarantined")],
+            "msrvtt",
+            "1 of 1,",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_differs_from_the_published_experiment_is_named(rows: list[VideoRow], adapter: str, reason: str) -> None:
+    verdict = comparability(rows, adapter=adapter)
+    assert verdict.startswith("not comparable with published numbers: ")
+    assert reason in verdict
+
+
+def test_all_reasons_stand_in_one_sentence() -> None:
+    assert comparability([], adapter="msrvtt").startswith("not comparable")
     frost = replace(video("mm_robustness/frost"), backend=json.dumps({"frost": {"backend": "offline"}}))
-    calibrated = replace(video("mlvp/fog"), calibrated=True)
-    own = video("mlvp/gaussian_noise", replaced={"sigma": 0.5})
-    same = video("mlvp/gaussian_noise", replaced=registry.get("mlvp/gaussian_noise").parameters(3))
-    prefix = "not comparable with published numbers: "
-    assert card.comparability([frost, same]) == f"{prefix}offline backends made frost (frost)"
-    assert card.comparability([calibrated]) == f"{prefix}severities are calibrated"
-    assert card.comparability([own, same]) == f"{prefix}parameters are not the published ones: gaussian_noise"
-    assert card.comparability([calibrated, frost, own]) == (
-        f"{prefix}offline backends made frost (frost); severities are calibrated; "
-        "parameters are not the published ones: gaussian_noise"
-    )
-
-
-def test_captions_count_too() -> None:
-    assert card.comparability([], [text("msrvtt_p/keyboard")]).startswith("comparable")
-    assert card.comparability([], [text("mm_robustness/synonym_replace", "pretrained")]).startswith("comparable")
-    verdict = card.comparability(
-        [video("mlvp/fog")], [text("msrvtt_p/back_trans"), text("mm_robustness/synonym_replace")]
-    )
+    own = video("mm_robustness/gaussian_noise", replaced={"sigma": 0.5})
+    verdict = comparability([replace(video("mm_robustness/fog"), calibrated=True), frost, own], adapter="folder")
     assert verdict == (
-        f"not comparable with {NUMBERS}offline backends made back_trans (translator), "
-        f"synonym_replace (similarity); offline, back_trans {registry.get('msrvtt_p/back_trans').not_comparable}"
+        "not comparable with published numbers: no retrieval with videos of mm_robustness was published, only with "
+        "images; the variant is paper; the authors' code makes these otherwise: fog, frost, gaussian_noise; offline "
+        "backends made frost (frost); severities are calibrated; parameters are not the published ones: gaussian_noise"
     )
+
+
+def test_offline_players_of_captions_are_named_with_what_they_change() -> None:
+    captions = [text("msrvtt_p/back_trans"), text("msrvtt_p/keyboard")]
+    assert (
+        f"offline backends made back_trans (translator); offline, back_trans "
+        f"{registry.get('msrvtt_p/back_trans').not_comparable}"
+    ) in comparability([], captions, adapter="msrvtt")
 
 
 def test_the_card_says_what_became_of_every_listed_clip() -> None:
@@ -92,5 +135,28 @@ def test_a_card_without_a_video_is_one() -> None:
     assert "0 of 2 listed clips complete; 2 missing" in text
 
 
-def test_a_card_of_nothing_does_not_call_it_comparable() -> None:
-    assert card.comparability([]).startswith("not comparable")
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({}, ""),
+        ({"dataset": "demo"}, "the dataset is demo, and the tables are of msrvtt"),
+        ({"queries": 998}, "998 queries, and the published split has 1000"),
+        ({"queries": 990, "missing_queries": 10}, "10 of 1,000 queries are missing"),
+        ({"backend": '{"retrieval": "demo_encoder"}'}, "the model is a small encoder that the workflow trained on "),
+        ({"backend": '{"corpus": "severities are calibrated"}'}, "severities are calibrated"),
+    ],
+)
+def test_a_result_names_why_it_does_not_compare(columns: dict[str, Any], reason: str) -> None:
+    @dataclass(frozen=True)
+    class Preset:
+        paper: str = "hat_vtr"
+        tables: tuple[str, ...] = ("1",)
+
+    plain = {
+        column.name: None if column.optional else column.words[0] if column.words else column.type()
+        for column in columns_of(ResultRow)
+    }
+    row = ResultRow(**{**plain, "dataset": "msrvtt", "queries": 1_000, "backend": "{}", **columns})
+    found = reasons(Preset(), row)
+    assert len(found) == bool(reason)
+    assert "".join(found).startswith(reason)

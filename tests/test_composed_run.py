@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from test_workflow import Project
 
 from perturbations import read_manifest
 from perturbations.base.errors import ConfigError, ManifestError
+from perturbations.cli.main import main
 from perturbations.composed import manifests, sources
 from perturbations.composed import paths as composed_paths
 from perturbations.composed import planning as composed
@@ -409,18 +411,18 @@ def runner() -> Any:
 
 def clip_features(*names: str) -> Any:
     """One direction per clip."""
-    from perturbations.composed.features import Features
+    from perturbations.evaluation.features import Features
 
     return Features(names, np.eye(8, dtype=np.float32)[["abcdefgh".index(name) for name in names]])
 
 
 def run(runner: Any, asked: Any = None, names: str = "abcdef", split: Split = SPLIT, **changed: Any) -> list[Any]:
     """The results where a query's words are the direction of the clip that they name last."""
-    shift = {"suite": "s", "perturbation": "p", "severity": 5, "variant": "paper"}
+    shift = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "variant": "paper"}
+    words = {"suite": "mm_robustness", "perturbation": "ocr", "severity": 2, "variant": "paper"}
     scenario = {
-        "perturbed": "nothing" if asked is None else "both",
         "clips": None if asked is None or asked.clips is None else shift,
-        "instructions": None if asked is None or asked.instructions is None else shift,
+        "instructions": None if asked is None or asked.instructions is None else words,
     }
     settings = composed.Settings.model_validate(
         {
@@ -435,6 +437,8 @@ def run(runner: Any, asked: Any = None, names: str = "abcdef", split: Split = SP
             "shortlist": 15,
             "first_stage": ("visual",),
             "scenarios": (scenario,),
+            "model_key": "tiny",
+            "setting": "qs",
             **changed,
         }
     )
@@ -443,7 +447,10 @@ def run(runner: Any, asked: Any = None, names: str = "abcdef", split: Split = SP
         return np.eye(8, dtype=np.float32)[["abcdefgh".index(line[-1]) for line in lines]]
 
     encoded = runner.Encoded(clip_features(*names), texts, "sum")
-    return list(runner.evaluate(settings, split, "data", encoded, lambda scenario: asked or runner.Queries()))
+    rows, ranks = runner.evaluate(settings, split, "data", encoded, lambda scenario: asked or runner.Queries())
+    counts = Counter((rank.model_key, rank.method) for rank in ranks)
+    assert counts == {(row.model_key, row.method): row.queries for row in rows if row.method != "random"}
+    return list(rows)
 
 
 PLAIN = replace(
@@ -456,58 +463,61 @@ PLAIN = replace(
 
 
 def test_every_way_in_every_gallery_beside_chance(runner: Any) -> None:
-    rows = {(row.gallery, row.strategy): row for row in run(runner, split=PLAIN)}
-    assert len(rows) == 8  # no words for tfcvr, which one query lacks
-    local, everywhere = rows["local_full", "text"], rows["global_distinct", "text"]
-    assert (local.queries, local.skipped, local.unanswerable, local.missing_queries) == (2, 1, 1, 0)
-    assert (everywhere.queries, everywhere.unanswerable) == (3, 1)  # as the released code counts
-    assert local.r1 == 50.0
-    assert local.r1_low <= local.r1 <= local.r1_high
-    assert everywhere.r1 == pytest.approx(100 / 3)
-    assert local.r5 is None
-    assert everywhere.r2 is None
-    assert local.chance_r1 == pytest.approx(100 * (1 / 3 + 2 / 3) / 2)
-    assert (local.gallery_mean, local.gallery_max) == (3.0, 3)
-    assert (local.words, local.average, local.first_stage, local.shortlist) == ("instruction", None, None, None)
-    two = rows["local_full", "two_stage"]
-    assert (two.first_stage, two.shortlist, two.first_model) == ("visual", 15, "clip4clip")
-    assert local.perturbed == "nothing"
+    rows = {(row.model_key, row.method): row for row in run(runner, split=PLAIN)}
+    # No words for tfcvr, which one query lacks.
+    assert {method for _, method in rows} == {
+        "random",
+        "text, instruction",
+        "visual",
+        "average unit, instruction",
+        "two_stage visual, instruction",
+    }
+    local, everywhere = rows["tiny@local_full", "text, instruction"], rows["tiny@global_distinct", "text, instruction"]
+    assert len(rows) == 10
+    assert (local.queries, local.missing_queries) == (2, 1)  # one has no target in its gallery
+    assert (everywhere.queries, everywhere.missing_queries) == (3, 0)  # as the released code counts
+    assert (local.recall_at_1, local.recall_at_2) == (50.0, 100.0)
+    assert everywhere.recall_at_1 == pytest.approx(100 / 3)
+    assert everywhere.recall_at_100 == pytest.approx(200 / 3)
+    assert rows["tiny@local_full", "random"].recall_at_1 == pytest.approx(100 * (1 / 3 + 2 / 3) / 2)
+    assert (local.gallery, local.gallery_mean) == (3, 3.0)
+    assert (local.direction, local.side, local.suite, local.severity) == ("composed", "none", "clean", 0)
+    assert json.loads(local.settings)["shortlist"] == 15
 
 
 def test_missing_clips_are_counted(runner: Any) -> None:
     rows = run(runner, names="bcdef", split=PLAIN)
-    assert {row.missing_queries for row in rows} == {1}
+    assert {row.model_key: row.missing_queries for row in rows} == {"tiny@local_full": 2, "tiny@global_distinct": 1}
     with pytest.raises(ManifestError, match="no query is left"):
         run(runner, names="f", split=PLAIN)
 
 
 def test_only_what_a_perturbation_changes_is_evaluated(runner: Any) -> None:
     clips = run(runner, runner.Queries(clips=clip_features("a", "c")), split=PLAIN)
-    assert {row.strategy for row in clips} == {"visual", "average", "two_stage"}
+    assert {row.method.split()[0] for row in clips} == {"visual", "average", "two_stage"}
     assert {row.missing_queries for row in clips} == {1}
-    assert {(row.suite, row.perturbation, row.severity, row.variant) for row in clips} == {("s", "p", 5, "paper")}
+    shown = {(row.side, row.suite, row.perturbation, row.severity, row.level) for row in clips}
+    assert shown == {("query", "mlvp", "fog", 5, "low")}
     words = run(runner, runner.Queries(instructions={"0": "to f", "1": "to d"}), split=PLAIN)
-    assert {row.strategy for row in words} == {"text", "average", "two_stage"}
-    text = next(row for row in words if (row.gallery, row.strategy) == ("local_full", "text"))
-    assert text.r1 == 50.0
-    assert (text.suite, text.text_perturbation) == (None, "p")
+    assert {row.method.split()[0] for row in words} == {"text,", "average", "two_stage"}
+    text = next(row for row in words if (row.model_key, row.method) == ("tiny@local_full", "text, instruction"))
+    assert (text.recall_at_1, text.suite, text.perturbation) == (50.0, "mm_robustness", "ocr")
     both = run(runner, runner.Queries(clips=clip_features("a"), instructions={"0": "to b", "1": "to d"}), split=PLAIN)
-    assert {row.strategy for row in both} == {"average", "two_stage"}
+    assert {row.method.split()[0] for row in both} == {"average", "two_stage"}
     assert {row.missing_queries for row in both} == {2}
+    assert {(row.perturbation, row.text_perturbation, row.text_severity) for row in both} == {
+        ("fog", "mm_robustness/ocr", 2)
+    }
 
 
 def test_galleries_that_the_dataset_brings_are_evaluated_first(runner: Any) -> None:
     split = replace(PLAIN, galleries=SPLIT.galleries)
-    assert list(dict.fromkeys(row.gallery for row in run(runner, split=split))) == [
-        "local_official",
-        "global_official",
-        "global_distinct",
-        "local_full",
-    ]
+    keys = dict.fromkeys(row.model_key.partition("@")[2] for row in run(runner, split=split))
+    assert list(keys) == ["local_official", "global_official", "local_full", "global_distinct"]
 
 
 def test_features_come_back_from_their_file(tmp_path: Path, runner: Any) -> None:
-    from perturbations.composed import features as composed_features
+    from perturbations.evaluation import features as composed_features
 
     class Backbone:
         sha256 = "sum"
@@ -541,15 +551,38 @@ def test_the_demo_is_evaluated_and_instructions_are_perturbed(tmp_path: Path) ->
     )
     project.snakemake("composed_drawn")
     results = read_manifest(tmp_path / "manifests/drawn/composed/results.parquet")
-    assert set(results["perturbed"]) == {"nothing", "instructions"}
+    assert set(results["suite"]) == {"clean", "mm_robustness"}
     assert set(results["queries"]) == {8 * 4}
-    assert set(results.loc[results["gallery"] == "local_full", "gallery_max"]) == {7}
-    assert set(results["gallery"]) == {*results.attrs["galleries"]} == {"local_full", "global_distinct"}
+    galleries = results["model_key"].str.partition("@")[2]
+    assert set(results.loc[galleries == "local_full", "gallery"]) == {7}
+    assert set(galleries) == {"local_full", "global_distinct"}
+    perturbed = results[results["side"] == "query"]
+    assert perturbed["clean_recall_at_1"].notna().all()
+    ranks = read_manifest(tmp_path / "manifests/drawn/composed/ranks.parquet")
+    assert len(ranks) == results.loc[results["method"] != "random", "queries"].sum()
     texts = read_manifest(tmp_path / "manifests/drawn/composed/mm_robustness/captions.parquet")
     assert set(texts["dataset"]) == {"drawn"}
     assert texts["changed"].any()
     verified = project.perturb("verify", "--fast", "manifests")
     assert verified.returncode == 0, verified.stdout
+    # Encoded and scored apart from the workflow, the same clips have the same ranks.
+    manifests_of = [str(tmp_path / "manifests/drawn" / name) for name in ("sources", "composed/mm_robustness/captions")]
+    model = ["--pretrained", str(tmp_path / "model"), "--num-frames", "2", "-o", str(tmp_path / "features")]
+    assert main(["encode", *(f"{path}.parquet" for path in manifests_of), *model]) == 0
+    assert len(np.load(tmp_path / "features/captions/mm_robustness/keyboard/5.npz")["ids"]) > 0
+    clips = str(tmp_path / "features/clips/clean.npz")
+    visual = [
+        "--split",
+        str(tmp_path / "manifests/drawn/composed"),
+        "--strategies",
+        "visual",
+        "--galleries",
+        "local_full",
+    ]
+    assert main(["score", clips, clips, "--direction", "composed", *visual, "-o", str(tmp_path / "scored")]) == 0
+    own = read_manifest(tmp_path / "scored/ranks.parquet").set_index("query_id")["rank"]
+    theirs = ranks[(ranks["method"] == "visual") & ranks["model_key"].str.endswith("@local_full")]
+    assert own.to_dict() == theirs.set_index("query_id")["rank"].to_dict()
     # With a suite of clips, their corpora and features are planned, and nothing that exists is made again.
     project.config["composed"] |= {"suites": ["mm_robustness"], "both": ["mm_robustness/keyboard"]}
     shown = project.snakemake("--dry-run", "--printshellcmds", "composed_drawn").stdout

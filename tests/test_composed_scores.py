@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perturbations import read_manifest
 from perturbations.base.errors import ConfigError
 from perturbations.cli import common
 from perturbations.cli.main import main
@@ -18,7 +18,7 @@ from perturbations.composed.audit import compare_galleries, compared
 from perturbations.composed.galleries import gallery
 from perturbations.composed.records import ComposedQuery, PoolClip, Split
 from perturbations.composed.scores import Model, Packed, Score, evaluate, settings
-from perturbations.composed.table import as_csv, as_text
+from perturbations.evaluation import stored_features
 
 POOL = tuple(PoolClip(name=f"v_{n}_{n + 8}", video_id="v", narration=f"narration {n}") for n in range(0, 80, 10))
 QUERIES = (
@@ -34,14 +34,10 @@ LOOKS = Model("looks", EYE + 0.1)
 READS = Model("reads", EYE, {"instruction": EYE[[1, 2, 7]], "gt": EYE[[1, 0, 2]]})
 
 
-def scored(
-    *models: Model, galleries: tuple[str, ...] = ("local_full",), **options: bool
-) -> dict[tuple[str, ...], Score]:
-    scores = evaluate(SPLIT, models, list(settings(models)), galleries, **options)
-    return {
-        (s.setting.strategy, s.setting.words, s.setting.average, s.setting.shortlist_strategy, s.gallery): s
-        for s in scores
-    }
+def scored(*models: Model, galleries: tuple[str, ...] = ("local_full",)) -> dict[tuple[str, str], Score]:
+    """The scores by method and gallery; the method of random orders is empty."""
+    scores = evaluate(SPLIT, models, list(settings(models)), galleries)
+    return {(score.setting.method if score.setting else "", score.gallery): score for score in scores}
 
 
 def test_settings_are_those_that_the_features_allow() -> None:
@@ -63,29 +59,32 @@ def test_settings_are_those_that_the_features_allow() -> None:
     }
 
 
-def test_recall_stands_beside_the_chance_of_the_same_queries() -> None:
+def test_queries_without_an_answer_are_misses_where_the_authors_count_them() -> None:
+    """The third query has itself as its only target."""
     scores = scored(READS, galleries=("local_full", "global_rows"))
-    score = scores["text", "instruction", "", "", "local_full"]
-    # The third query has itself as its only target: its gallery holds none, and it is a miss.
-    assert (score.queries, score.skipped, score.unanswerable) == (3, 0, 1)
-    assert score.recalls[1][0] == pytest.approx(100 * 2 / 3)
-    assert score.recalls[1][3] == pytest.approx(100 * (1 / 3 + 2 / 5 + 0) / 3)
-    assert score.places.tolist() == [1, 1, 0]
-    everywhere = scores["text", "gt", "", "", "global_rows"]
-    assert (list(everywhere.recalls), everywhere.max_size) == ([1, 5, 10], 7)
-
-
-def test_queries_without_an_answer_can_be_left_out() -> None:
-    score = scored(READS, answerable_only=True)["text", "instruction", "", "", "local_full"]
-    assert (score.queries, score.skipped, score.unanswerable) == (2, 1, 1)
-    assert score.recalls[1][0] == 100
-    assert score.places.tolist() == [1, 1, -1]
+    local, everywhere = scores["text, instruction", "local_full"], scores["text, instruction", "global_rows"]
+    assert (local.counted.tolist(), local.places.tolist()) == ([True, True, False], [1, 1, 0])
+    assert (everywhere.counted.tolist(), everywhere.places.tolist()[2]) == ([True] * 3, 0)
+    assert (local.mean_size, everywhere.mean_size) == (4, 7)
+    assert scores["", "local_full"].chances[1] == pytest.approx(100 * (1 / 3 + 2 / 5) / 2)
+    assert scores["", "local_full"].chances[100] == 100
+    assert scores["", "global_rows"].chances[100] == pytest.approx(200 / 3)
 
 
 def test_other_query_clips_may_be_asked_than_those_of_the_gallery() -> None:
     strange = replace(LOOKS, queries=EYE[[1, 0, 3]])
-    assert scored(strange)["visual", "", "", "", "local_full"].places.tolist() == [1, 1, 0]
-    assert scored(LOOKS)["visual", "", "", "", "local_full"].places.tolist() == [3, 4, 0]
+    assert scored(strange)["visual", "local_full"].places.tolist() == [1, 1, 0]
+    assert scored(LOOKS)["visual", "local_full"].places.tolist() == [3, 4, 0]
+
+
+def test_methods_are_named_by_what_is_compared() -> None:
+    assert {method for method, _ in scored(LOOKS, READS)} == {
+        "",
+        "visual",
+        *(f"{how}, {words}" for how in ("text", "average released", "average unit") for words in ("instruction", "gt")),
+        *(f"two_stage looks visual, {words}" for words in ("instruction", "gt")),
+    }
+    assert "two_stage visual, gt" in {method for method, _ in scored(READS)}
 
 
 def test_features_of_another_size_are_refused() -> None:
@@ -102,19 +101,6 @@ def test_packed_galleries_are_the_same_sets() -> None:
     assert packed.sizes.tolist() == [3, 0, 10, 2]
 
 
-def test_tables_hold_every_score() -> None:
-    scores = list(scored(LOOKS, READS, galleries=("local_full", "global_rows")).values())
-    text = as_text(scores)
-    assert "local_full: 3 queries, 0 left out, 1 without a target; 3.33 clips on average, at most 5" in text
-    assert "looks visual -> reads text, gt" in text
-    rows = list(csv.DictReader(as_csv(scores, {"frames": "mean"}).splitlines()))
-    assert len(rows) == len(scores)
-    assert {row["frames"] for row in rows} == {"mean"}
-    local = next(row for row in rows if row["gallery"] == "local_full" and row["words"] == "gt")
-    assert float(local["r2"]) > 0
-    assert (local["r5"], local["r10_chance"]) == ("", "")
-
-
 def test_a_gallery_that_the_dataset_brings_is_compared_in_words() -> None:
     released = list(gallery(SPLIT, "local_released"))
     same = compare_galleries(replace(SPLIT, galleries={"local_official": released}))
@@ -129,60 +115,95 @@ def test_a_gallery_that_the_dataset_brings_is_compared_in_words() -> None:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> list[str]:
+def files(tmp_path: Path) -> dict[str, str]:
     """The files of the command: annotations, and features of two models."""
     official.write(SPLIT, tmp_path)
-    names = np.array([clip.name for clip in POOL])
-    np.savez(tmp_path / "clips.npz", names=names, embeddings=EYE)
-    texts = np.array(["One.", "Two.", "None.", "n 1", "n 0", "n 2"])
-    np.savez(tmp_path / "texts.npz", names=texts, embeddings=EYE[:6])
-    return [str(tmp_path / name) for name in (official.ANNOTATIONS, "clips.npz", "texts.npz")]
+    texts = ["One.", "Two.", "None.", "n 1", "n 0", "n 2"]
+    stored_features.write(tmp_path / "clips.npz", [clip.name for clip in POOL], EYE)
+    stored_features.write(tmp_path / "texts.npz", texts, EYE[:6])
+    paths = {"SPLIT": official.ANNOTATIONS, "CLIPS": "clips.npz", "TEXTS": "texts.npz", "OUT": "out", "PAIRS": "p.csv"}
+    return {name: str(tmp_path / path) for name, path in paths.items()}
 
 
-def test_the_command_prints_and_writes_a_table(
-    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    annotations, clips, texts = files
-    arguments = ["composed-evaluate", annotations, "--gallery", "local_full", "--gallery", "global_rows"]
-    models = ["--model", "looks", clips, "--model", "reads", clips, texts]
-    assert main([*arguments, *models, "-o", str(tmp_path / "out.csv")]) == 0
-    shown = capsys.readouterr().out
-    assert "looks visual -> reads text, instruction" in shown
-    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
-    assert {row["gallery"] for row in rows} == {"local_full", "global_rows"}
+COMMAND = ["score", "TEXTS", "CLIPS", "--direction", "composed", "--output", "OUT"]
+
+
+def called(files: dict[str, str], *words: str) -> int:
+    return main([files.get(word, word) for word in (*COMMAND, *words)])
+
+
+def test_the_command_writes_results_ranks_and_a_page(files: dict[str, str], tmp_path: Path) -> None:
+    galleries = ["--galleries", "local_full", "global_rows"]
+    assert called(files, "--split", "SPLIT", *galleries, "--model", "reads", "--first-stage", "looks", "CLIPS") == 0
+    results = read_manifest(tmp_path / "out" / "results.parquet").set_index(["model_key", "method"])
+    rows = results.to_dict("index")
+    assert set(results["direction"]) == {"composed"}
+    assert {key for key, _ in results.index} == {
+        f"{model}@{gallery}" for model in ("reads", "looks") for gallery in galleries[1:]
+    }
     # The captions that TF-CVR needs are empty in these annotations.
-    assert {row["words"] for row in rows} == {"", "instruction", "gt"}
+    assert {method for _, method in results.index if method.startswith("two_stage")} == {
+        "two_stage looks visual, instruction",
+        "two_stage looks visual, gt",
+    }
+    row = rows["reads@global_rows", "text, gt"]
+    assert (row["queries"], row["missing_queries"], row["gallery"]) == (3, 0, 7)
+    chance = rows["reads@local_full", "random"]
+    assert 0 < chance["recall_at_1"] < chance["recall_at_2"] < chance["recall_at_3"]
+    ranks = read_manifest(tmp_path / "out" / "ranks.parquet")
+    own = ranks[(ranks["model_key"] == "reads@global_rows") & (ranks["method"] == "text, gt")]
+    assert own["rank"].le(1).mean() * 100 == pytest.approx(row["recall_at_1"])
+    assert "reads@local_full" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_perturbed_queries_are_scored_from_folders(files: dict[str, str], tmp_path: Path) -> None:
+    for folder, name, ids, rows in (
+        ("texts", "mm_robustness/ocr/2", ["000000", "000001"], EYE[[1, 2]]),
+        ("clips", "mlvp/fog/5", ["v_0_8", "v_10_18", "v_20_28"], EYE[[1, 0, 3]]),
+    ):
+        path = tmp_path / folder / f"{name}.npz"
+        path.parent.mkdir(parents=True)
+        stored_features.write(path, ids, rows)
+        (tmp_path / f"{folder}.npz").rename(tmp_path / folder / "clean.npz")
+    folders = {"TEXTS": str(tmp_path / "texts"), "CLIPS": str(tmp_path / "clips")}
+    assert called(files | folders, "--split", "SPLIT", "--galleries", "local_full") == 0
+    results = read_manifest(tmp_path / "out" / "results.parquet")
+    scenarios = results.groupby(["suite", "perturbation", "severity", "side"])["method"].agg(set).to_dict()
+    assert scenarios.keys() == {
+        ("clean", "clean", 0, "none"),
+        ("mlvp", "fog", 5, "query"),
+        ("mm_robustness", "ocr", 2, "query"),
+    }
+    assert "visual" in scenarios["mlvp", "fog", 5, "query"]
+    assert "visual" not in scenarios["mm_robustness", "ocr", 2, "query"]
+    fog = results[(results["perturbation"] == "fog") & (results["method"] == "visual")].iloc[0]
+    assert (fog["recall_at_1"], fog["queries"]) == (100, 2)
+    ocr = results[(results["perturbation"] == "ocr") & (results["method"] == "text, instruction")].iloc[0]
+    assert (ocr["recall_at_1"], ocr["queries"], ocr["missing_queries"]) == (100, 2, 1)
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("words", "message"),
     [
-        (["--gallery", "local"], "no gallery 'local'; choose of global_rows"),
-        (["--words", "tfcvr"], "--words tfcvr: some queries have none; the annotations have instruction, gt"),
-        (["--strategy", "text", "--model", "looks", "CLIPS"], "give one model or two, with names of their own"),
-        (["--model", "alone"], "give a name, a file of clips, and perhaps one of texts"),
-        (["--model", "other", "TEXTS"], "lacks 8 of 8 clips: 'v_0_8'"),
-        (["--model", "other", "CLIPS", "CLIPS"], "--words instruction: .* lacks 3 of 3 texts"),
+        ([], "--direction composed needs --split"),
+        (["--split", "SPLIT", "--relevant", "PAIRS"], "needs --split, which says what answers a query, and no --rele"),
+        (["--split", "SPLIT", "--galleries", "local"], "no gallery 'local'; choose of global_rows"),
+        (["--split", "SPLIT", "--words", "tfcvr"], "--words tfcvr: some queries have none; the annotations have"),
+        (["--split", "SPLIT", "--first-stage", "alone"], "give a name of its own, a file of clips, and perhaps one"),
+        (["--split", "SPLIT", "--first-stage", "x", "TEXTS"], "lacks 8 of 8 clips: 'v_0_8'"),
+        (["--split", "SPLIT", "--first-stage", "x", "CLIPS", "CLIPS"], "--words instruction: .* lacks 3 of 3 texts"),
     ],
 )
 def test_the_command_says_what_does_not_fit(
-    files: list[str], more: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    files: dict[str, str], words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    annotations, clips, texts = files
-    given = [{"CLIPS": clips, "TEXTS": texts}.get(argument, argument) for argument in more]
-    assert main(["composed-evaluate", annotations, "--model", "looks", clips, *given]) == 1
+    assert called(files, *words) == 1
     assert re.search(message, capsys.readouterr().err)
 
 
-def test_strategies_without_features_are_refused(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    annotations, clips, _ = files
-    assert main(["composed-evaluate", annotations, "--model", "looks", clips, "--strategy", "text"]) == 1
-    assert "nothing to evaluate" in capsys.readouterr().err
-
-
 def test_without_scipy_the_command_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], files: dict[str, str]
 ) -> None:
     monkeypatch.setattr(common, "find_spec", lambda name: None if name == "scipy" else object())
-    assert main(["composed-evaluate", str(tmp_path / "a.csv"), "--model", "clip", str(tmp_path / "a.npy")]) == 1
+    assert called(files, "--split", "SPLIT") == 1
     assert "scipy not installed; evaluations need them: sh envs/install.sh models" in capsys.readouterr().err

@@ -24,7 +24,7 @@ from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files
 from perturbations.manifest.kinds import CaptionRow, CompleteSource, SourceRow, TextRow
 from perturbations.plan import captions as caption_recipes
-from perturbations.plan import recipe
+from perturbations.plan import mixes, recipe
 from perturbations.suites import registry
 
 torch = pytest.importorskip("torch")
@@ -48,7 +48,7 @@ def parsed(**evaluated: Any) -> config.Config:
 
 def test_clean_queries_come_first_and_each_suite_at_severity_5() -> None:
     planned = evaluation.scenarios(parsed(), "demo")
-    assert planned[0] == evaluation.Scenario("v2t", "clean", "clean", "clean", 0)
+    assert planned[0] == evaluation.Scenario("v2t", "none", "clean", "clean", "clean", 0)
     of_videos = [scenario for scenario in planned if scenario.direction == "v2t" and scenario.suite == "mlvp"]
     assert [scenario.perturbation for scenario in of_videos] == [
         entry.name for entry in registry.perturbations("mlvp", "video")
@@ -75,24 +75,83 @@ def test_severities_that_are_not_made_fall_to_the_highest_below() -> None:
     assert {scenario.severity for scenario in planned if scenario.suite == "mlvp"} == {2, 4}
 
 
+def test_severities_by_category() -> None:
+    planned = evaluation.scenarios(parsed(severities={"character": 7, "word": [2], "high": [1, 4]}), "demo")
+    by_level: dict[str, set[int | None]] = {}
+    for scenario in planned:
+        by_level.setdefault(scenario.level, set()).add(scenario.severity)
+    assert (by_level["character"], by_level["word"], by_level["high"]) == ({7}, {2}, {1, 4})
+    assert (by_level["sentence"], by_level["low"], by_level["clean"]) == ({1}, {5}, {0})
+
+
+def test_a_suite_of_which_nothing_is_made_at_the_severities_is_refused() -> None:
+    raw = {**DEMO, "suites": {"mlvp": {"severities": [3, 5]}}, "evaluation": {"severities": [2]}}
+    with pytest.raises(ConfigError, match="nothing of mlvp is made there or below: its lowest severity is 3"):
+        evaluation.scenarios(config.parse(raw), "demo")
+
+
+def test_sides_perturb_the_modality_of_their_part() -> None:
+    raw = {"datasets": {"demo": {"adapter": "demo"}}, "suites": {"msrvtt_p": {"captions": {"perturbations": TEXTS}}}}
+    planned = evaluation.scenarios(config.parse({**raw, "evaluation": {"sides": ["query", "gallery", "both"]}}), "demo")
+    videos = {entry.name for entry in registry.perturbations("msrvtt_p", "video")}
+    for direction, of_queries, of_gallery in (("v2t", videos, set(TEXTS)), ("t2v", set(TEXTS), videos)):
+        own = [scenario for scenario in planned if scenario.direction == direction]
+        assert [scenario.side for scenario in own[:1]] == ["none"]
+        sides = {side: [scenario for scenario in own if scenario.side == side] for side in ("query", "gallery", "both")}
+        assert {scenario.perturbation for scenario in sides["query"]} == of_queries
+        assert {scenario.perturbation for scenario in sides["gallery"]} == of_gallery
+        pairs = {(scenario.perturbation, scenario.text_perturbation) for scenario in sides["both"]}
+        combined = registry.suite("msrvtt_p").combined
+        assert combined is not None
+        assert pairs == {(video, text) for video in combined.video for text in TEXTS}
+        assert {(scenario.severity, scenario.text_severity) for scenario in sides["both"]} == {(3, 1)}
+
+
+TEXTS = ["shuffle_order", "spelling_error"]
+
+
+def test_each_model_is_planned_by_its_own_options() -> None:
+    entries = [{"name": "Small", "num_frames": 4}, {"name": "fast", "setting": "qgs_cross", "precision": "bfloat16"}]
+    models = evaluation.models(parsed(models=entries, num_frames=6))
+    assert [key.rpartition("-")[0] for key in models] == ["small-qs", "fast-qgs_cross"]
+    small, fast = (own.evaluation for own in models.values())
+    assert (small.num_frames, small.precision, small.setting) == (4, "float32", "qs")
+    assert (fast.num_frames, fast.precision, fast.setting) == (6, "bfloat16", "qgs_cross")
+    alone = evaluation.models(parsed(models=entries[:1], num_frames=6))
+    assert list(alone) == list(models)[:1]  # another model in the list changes nothing of this one
+    (single,) = evaluation.models(parsed())
+    assert single == evaluation.model_key(parsed())
+
+
+def test_parameters_of_a_method_are_its_own() -> None:
+    job: evaluation.Job = ("v2t", "query", "mlvp", "low")
+    published = evaluation.settings(parsed(), "demo", job, "adapted")
+    wanted = parsed(parameters={"hatvtr": {"alpha": 50, "m": 0.5}})
+    changed = evaluation.settings(wanted, "demo", job, "adapted")
+    assert changed == {**published, "parameters": {"hatvtr": {"alpha": 50.0}}}  # m is as published
+    assert evaluation.settings(wanted, "demo", job, "none")["parameters"] == {}
+
+
 def test_jobs_hold_every_scenario_once() -> None:
     wanted = parsed(mixes=["mixed_severity", "mixed_types"], severities=[1, 5])
     jobs = evaluation.jobs(wanted, "demo")
     flat = [scenario for job in jobs.values() for scenario in job]
     assert sorted(map(str, flat)) == sorted(map(str, evaluation.scenarios(wanted, "demo")))
-    for (direction, suite, level), members in jobs.items():
-        assert {(scenario.direction, scenario.suite) for scenario in members} == {(direction, suite)}
+    for (direction, side, suite, level), members in jobs.items():
+        assert {(scenario.direction, scenario.side, scenario.suite) for scenario in members} == {
+            (direction, side, suite)
+        }
         assert level.replace("_", "").isalnum()
 
 
 def test_settings_of_a_job_nobody_asks_for() -> None:
-    with pytest.raises(ConfigError, match="t2v/mlvp/low"):
-        evaluation.settings(parsed(), "demo", ("t2v", "mlvp", "low"), "none")
+    with pytest.raises(ConfigError, match="t2v/query/mlvp/low"):
+        evaluation.settings(parsed(), "demo", ("t2v", "query", "mlvp", "low"), "none")
 
 
 @pytest.mark.parametrize(("key", "values"), [("device", ("cpu", "cuda")), ("reader", ("pyav", "decord"))])
 def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[str, str]) -> None:
-    job: evaluation.Job = ("v2t", "mlvp", "low")
+    job: evaluation.Job = ("v2t", "query", "mlvp", "low")
     first, second = (evaluation.settings(parsed(**{key: value}), "demo", job, "adapted") for value in values)
     assert first == second
 
@@ -110,6 +169,17 @@ def test_what_a_result_is_made_with_changes_no_settings(key: str, values: tuple[
         ({"methods": ["tcr", "hatvr"]}, "evaluation.methods.1: method 'hatvr' is unknown; .*; did you mean hatvtr"),
         ({"severities": []}, "evaluation.severities"),
         ({"seeds": [1, 1]}, "evaluation.seeds"),
+        ({"sides": ["both"]}, "evaluation.sides: `both` needs a suite that declares combinations: msrvtt_p"),
+        ({"sides": ["gallery"], "continual": True}, r"evaluation.continual: .* only be \[query\]"),
+        ({"severities": {"chars": 5}}, "evaluation.severities: unknown category 'chars'; known: .*character"),
+        ({"severities": {"word": 9}}, "evaluation.severities.word.0: .* less than or equal to 7, not 9"),
+        ({"models": [{"name": "a b"}]}, "evaluation.models.0.name"),
+        ({"models": [{"name": "a"}, {"name": "A"}]}, "evaluation.models: two of them have one name"),
+        ({"models": [{"name": "a"}], "pretrained": "clip"}, "evaluation.models: `pretrained`, .* single model"),
+        ({"models": [{"name": "a", "pooling": "xpool"}]}, "evaluation.models.0.checkpoint: `xpool` needs"),
+        ({"parameters": {"hatvtr": {"alhpa": 1}}}, "evaluation.parameters.hatvtr.alhpa"),
+        ({"parameters": {"none": {"lr": 1}}}, "evaluation.parameters.none.lr"),
+        ({"protocol": "hat_vtr_table_one"}, "evaluation.protocol: .* is unknown; did you mean hat_vtr_table_"),
     ],
 )
 def test_settings_that_cannot_be(wrong: dict[str, Any], message: str) -> None:
@@ -162,17 +232,22 @@ def perturbed_caption(caption_id: str, item_id: str, *, accepted: bool) -> TextR
     )
 
 
+def ids(rows: Sequence[scenarios.Item]) -> list[str]:
+    return [scenarios.id_of(row) for row in rows]
+
+
 def test_videos_ask_for_any_of_their_captions() -> None:
     sources = [source("b"), source("a"), bad_source("bad"), source("mute")]
     captions = [caption("b-1", "b"), caption("a-1", "a"), caption("b-0", "b"), caption("bad-0", "bad")]
-    asked = scenarios.of_videos([*sources, source("a2")], captions, sources)
+    asked = scenarios.retrieval("v2t", sources, captions, scenarios.Clean(sources, captions))
     assert asked.query_ids == ("a", "b")
-    assert asked.gallery_ids == ("a-1", "b-0", "b-1")
+    assert ids(asked.gallery) == ["a-1", "b-0", "b-1"]
     assert asked.relevant == ((0,), (1, 2))
-    assert asked.missing == 3
+    assert asked.missing == 2
 
 
-def test_captions_that_the_gate_refused_do_not_ask() -> None:
+def test_captions_that_the_gate_refused_neither_ask_nor_answer() -> None:
+    """And a query whose items all left the gallery is missing; captions that were never usable are missing too."""
     sources = [source("b"), source("a"), bad_source("bad")]
     captions = [
         perturbed_caption("1", "b", accepted=True),
@@ -180,16 +255,31 @@ def test_captions_that_the_gate_refused_do_not_ask() -> None:
         perturbed_caption("2", "bad", accepted=True),
         caption("3", "a"),
     ]
-    asked = scenarios.of_captions(captions, sources)
+    clean = scenarios.Clean(sources, [], rejected=4)
+    asked = scenarios.retrieval("t2v", sources, captions, clean)
     assert asked.query_ids == ("1", "3")
-    assert asked.gallery_ids == ("a", "b")
+    assert ids(asked.gallery) == ["a", "b"]
     assert asked.relevant == ((1,), (0,))
-    assert asked.missing == 2
+    assert asked.missing == 2 + 4
+    answering = scenarios.retrieval("v2t", sources, captions[:3], clean, "gallery")
+    assert (answering.query_ids, ids(answering.gallery), answering.missing) == (("b",), ["1"], 2)
+    assert not answering.is_perturbed("query")
+
+
+def test_perturbed_clips_that_are_quarantined_are_no_gallery() -> None:
+    sources = [source("a"), source("b")]
+    captions = [caption("1", "a"), caption("2", "b")]
+    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 3, seed=0, storage=recipe.Unstored())
+    rows = [clips.video_row(wanted, item_id=row.item_id) for row in sources]
+    perturbed = [replace(rows[0], status="quarantined", stage="video", error="no"), rows[1]]
+    asked = scenarios.retrieval("t2v", perturbed, captions, scenarios.Clean(sources, captions), "gallery")
+    assert (asked.query_ids, ids(asked.gallery), asked.relevant, asked.missing) == (("2",), ["b"], ((0,),), 1)
 
 
 def test_nobody_asks() -> None:
+    sources = [source("a")]
     with pytest.raises(ManifestError, match="no query is left"):
-        scenarios.of_videos([bad_source("a")], [caption("1", "a")], [source("a")])
+        scenarios.retrieval("v2t", [bad_source("a")], [caption("1", "a")], scenarios.Clean(sources, []))
 
 
 # --- what the model sees ---------------------------------------------------------------------------------------------
@@ -229,8 +319,12 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[CompleteSource]:
 CAPTIONS = [caption(name, name) for name in "abcde"]
 
 
-def job(direction: str, methods: Sequence[str], seeds: Sequence[int] = (42,)) -> dict[str, Any]:
-    clean = {"direction": direction, "suite": "clean", "level": "clean", "perturbation": "clean", "severity": 0}
+CLEAN = {"side": "none", "suite": "clean", "level": "clean", "perturbation": "clean", "severity": 0}
+OTHERS = {"text_perturbation": None, "text_severity": None, "mix": None, "share": None}
+
+
+def job(direction: str, methods: Sequence[str], seeds: Sequence[int] = (42,), **scenario: Any) -> dict[str, Any]:
+    own = {"dataset": "data", "direction": direction, **CLEAN, **OTHERS, **scenario}
     return {
         "model": "clip4clip",
         "pretrained": "clip",
@@ -242,27 +336,29 @@ def job(direction: str, methods: Sequence[str], seeds: Sequence[int] = (42,)) ->
         "batch_size": 2,
         "steps": 1,
         "precision": "float32",
-        "scenarios": [{"dataset": "data", **clean, "mix": None, "share": None}],
+        "scenarios": [own],
         "methods": list(methods),
+        "parameters": {},
     }
 
 
 def run(
-    settings: Mapping[str, Any], model: Path, rows: Sequence[CompleteSource], folder: Path, name: str = "journal"
+    settings: Mapping[str, Any],
+    model: Path,
+    rows: Sequence[CompleteSource],
+    folder: Path,
+    name: str = "journal",
+    perturbed: scenarios.Perturbed | None = None,
 ) -> tuple[list[ResultRow], list[RankRow], list[Picture]]:
     loaded = backbone.load(settings, str(model), None, "cpu")
-    gallery = folder / "gallery.safetensors"
-    galleries.write(gallery, loaded, rows, settings["num_frames"])
-    asking = rows if settings["scenarios"][0]["direction"] == "v2t" else CAPTIONS
-    return runner.evaluate(
-        settings,
-        loaded,
-        sources=rows,
-        captions=CAPTIONS,
-        asking=lambda scenario: (asking, "hash"),
-        gallery=gallery,
-        journal=folder / f"{name}.jsonl",
-    )
+    clean = scenarios.Clean(rows, CAPTIONS)
+    features: dict[evaluation.Modality, Any] = {}
+    for modality in evaluation.MODALITIES:
+        path = folder / f"{modality}.safetensors"
+        galleries.write(path, loaded, clean, modality, settings["num_frames"])
+        features[modality] = galleries.read(path, loaded, modality)
+    given = runner.Job(settings, loaded, galleries.CleanSide(clean, features), None)
+    return runner.evaluate(given, perturbed or (lambda scenario, modality: ([], "")), folder / f"{name}.jsonl")
 
 
 METHODS = tuple(name for name, entry in methods().items() if not entry.needs_bank)
@@ -278,11 +374,11 @@ def test_every_method_gives_a_row_and_a_rank_a_query(
     files.write(path, RESULTS, results)
     files.write(tmp_path / "ranks.parquet", RANKS, ranks)
     read, places = read_manifest(path), read_manifest(tmp_path / "ranks.parquet")
-    assert (read["r1"] <= read["r5"]).all()
+    assert (read["recall_at_1"] <= read["recall_at_5"]).all()
     assert (read["queries"] == 5).all()
     for _, row in read.iterrows():
         mine = places[(places["method"] == row["method"]) & (places["seed"] == row["seed"])]["rank"]
-        assert row["r1"] == pytest.approx(100 * (mine <= 1).mean())
+        assert row["recall_at_1"] == pytest.approx(100 * (mine <= 1).mean())
         assert row["mean_rank"] == pytest.approx(mine.mean())
         assert row["encode_ms_p50"] > 0
     assert len(pictures) == len(results)
@@ -298,7 +394,7 @@ def test_an_interrupted_job_goes_on_where_it_was(
     adapted = runner._similarities
 
     def counted(*arguments: Any) -> Any:
-        asked.append(arguments[2])
+        asked.append(arguments[3])
         if len(asked) == 3:
             raise KeyboardInterrupt
         return adapted(*arguments)
@@ -336,6 +432,65 @@ def test_clips_are_read_once_for_all_methods_and_give_the_ranks_of_each_method_a
     assert sorted(reads) == sorted(2 * [row.item_id for row in rows])  # once as queries, once as the gallery of t2v
     assert ranks == [rank for single in alone for rank in single[1]]
     assert [row.recipe_id for row in results] == [row.recipe_id for single in alone for row in single[0]]
+
+
+SWAPPED = {"side": "gallery", "suite": "mm_robustness", "level": "word", "perturbation": "word_swap", "severity": 3}
+
+
+def test_a_perturbed_gallery_is_encoded_once_and_its_clean_queries_not_again(
+    model: Path, rows: list[CompleteSource], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Perturbed captions that say what the clean ones do give the clean ranks, also to a method that adapts."""
+    same = [perturbed_caption(name, name, accepted=True) for name in "abcde"]
+    encode, encoded, reads = galleries.encoded, [], []
+    sampled = queries.sampled
+
+    def counted(given: Any, items: Sequence[Any], *arguments: Any) -> Any:
+        encoded.append([type(item).__name__ for item in items])
+        return encode(given, items, *arguments)
+
+    def read(row: CompleteSource, *arguments: Any) -> Any:
+        reads.append(row.item_id)
+        return sampled(row, *arguments)
+
+    names = ["none", "dsl", "tcr"]
+    _, clean_ranks, _ = run(job("v2t", names, [1, 2]), model, rows, tmp_path, "clean")
+    with monkeypatch.context() as patched:
+        patched.setattr(galleries, "encoded", counted)
+        patched.setattr(queries, "sampled", read)
+        given = job("v2t", names, [1, 2], **SWAPPED)
+        results, ranks, _ = run(given, model, rows, tmp_path, "gallery", lambda scenario, modality: (same, modality))
+    assert encoded == [["CompleteSource"] * 5, ["CaptionRow"] * 5, ["TextRow"] * 5]
+    assert sorted(reads) == sorted(2 * [row.item_id for row in rows])  # for the clean side, and for the pixels of TCR
+    assert [row.rank for row in ranks] == [row.rank for row in clean_ranks]
+    assert {(row.side, row.manifest_sha256) for row in results} == {("gallery", "captions")}
+    assert [row.encode_ms_p50 is None for row in results] == [True] * 4 + [False] * 2
+    assert {row.updates + row.empty for row in results if row.method == "tcr"} == {3}
+
+
+@pytest.mark.parametrize("direction", ["v2t", "t2v"])
+def test_both_sides_of_a_combination_are_perturbed(
+    direction: str, model: Path, rows: list[CompleteSource], tmp_path: Path
+) -> None:
+    wanted = recipe.make(registry.get("msrvtt_p/jumble"), 3, seed=0, storage=recipe.Unstored())
+    videos = [
+        replace(
+            mixes._clean_row(0.2, clips.video_row(wanted, item_id=row.item_id), row), perturbation="jumble", severity=3
+        )
+        for row in rows
+    ]
+    texts = [perturbed_caption(name, name, accepted=name != "c") for name in "abcde"]
+    scenario = {"side": "both", "suite": "msrvtt_p", "level": "temporal", "perturbation": "jumble", "severity": 3}
+    given = job(direction, ["none"], **scenario, text_perturbation="word_swap", text_severity=3)
+    held = {"clips": videos, "captions": texts}
+    results, ranks, _ = run(
+        given, model, rows, tmp_path, perturbed=lambda scenario, modality: (held[modality], modality)
+    )
+    (row,) = results
+    assert (row.queries, row.missing_queries, row.manifest_sha256) == (4, 1, "clips captions")
+    assert row.gallery == (4 if direction == "v2t" else 5)
+    assert (row.text_perturbation, row.text_severity) == ("word_swap", 3)
+    assert {rank.query_id for rank in ranks} == set("abde")
 
 
 # --- through the workflow --------------------------------------------------------------------------------------------
@@ -410,7 +565,7 @@ def test_with_another_reader_nothing_is_run_again(evaluated: Project) -> None:
 
 def test_another_method_runs_alone(evaluated: Project) -> None:
     """The journals hold what was run before."""
-    journal = folder_of(evaluated, "work/tiny/evaluation") / "v2t/mlvp/low/adapted.jsonl"
+    journal = folder_of(evaluated, "work/tiny/evaluation") / "v2t/query/mlvp/low/adapted.jsonl"
     before = journal.read_text().splitlines()
     with_one_more = {**evaluated.config["evaluation"], "methods": ["tcr", "qbnorm", "dsl"]}
     changed = Project(evaluated.root, {**evaluated.config, "evaluation": with_one_more})

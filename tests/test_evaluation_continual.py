@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,12 @@ import tiny_models
 from test_evaluation import CAPTIONS, job, parsed
 
 from perturbations import tta
-from perturbations.evaluation import backbone, galleries, queries, runner
+from perturbations.evaluation import backbone, galleries, queries, runner, scenarios
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation.rows import ResultRow
-from perturbations.manifest.kinds import CompleteSource
+from perturbations.manifest.kinds import CompleteSource, MixRow
+from perturbations.plan import mixes, recipe
+from perturbations.suites import registry
 from perturbations.tta.methods.registry import methods
 
 METHODS = tuple(name for name, entry in methods().items() if not entry.needs_bank)
@@ -43,10 +45,11 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> backbone.Backbone:
     return backbone.load(job("v2t", ["none"]), str(folder), None, "cpu")  # type: ignore[arg-type]
 
 
-def continual_job(wanted: Sequence[str], scenarios: str = "12", setting: str = "qs_continual") -> dict[str, Any]:
+def continual_job(wanted: Sequence[str], names: str = "12", setting: str = "qs_continual") -> dict[str, Any]:
     settings = job("v2t", wanted)
     scenario = settings["scenarios"][0]
-    named = [{**scenario, "perturbation": name} for name in scenarios]
+    mixed = {"side": "query", "suite": "mlvp", "severity": None, "mix": "mixed_types"}
+    named = [{**scenario, **mixed, "perturbation": name, "share": float(name)} for name in names]
     return {**settings, "setting": setting, "scenarios": named}
 
 
@@ -54,15 +57,17 @@ def run(
     settings: dict[str, Any], loaded: backbone.Backbone, rows: Sequence[CompleteSource], journal: Path
 ) -> list[ResultRow]:
     """Scenario "1" asks all clips, others the first three."""
-    return runner.evaluate(
-        settings,  # type: ignore[arg-type]
-        loaded,
-        sources=rows,
-        captions=CAPTIONS,
-        asking=lambda scenario: (rows if scenario["perturbation"] == "1" else rows[:3], "hash"),
-        gallery=None,
-        journal=journal,
-    )[0]
+    clean = scenarios.Clean(rows, CAPTIONS)
+    captions = galleries.encoded(loaded, CAPTIONS, 3)
+    given = runner.Job(settings, loaded, galleries.CleanSide(clean, {"captions": captions}), None)  # type: ignore[arg-type]
+    return runner.evaluate(given, lambda scenario, _: (asking(rows, scenario), "hash"), journal)[0]
+
+
+def asking(rows: Sequence[CompleteSource], scenario: Mapping[str, Any]) -> list[MixRow]:
+    wanted = recipe.make(registry.get("mlvp/gaussian_noise"), 1, seed=0, storage=recipe.Unstored())
+    chosen = rows if scenario["perturbation"] == "1" else rows[:3]
+    likes = [clips.video_row(wanted, item_id=row.item_id) for row in chosen]
+    return [mixes._clean_row(scenario["share"], like, row) for like, row in zip(likes, chosen, strict=True)]
 
 
 class Seen:
@@ -72,10 +77,10 @@ class Seen:
         self.runs: list[tuple[str, np.ndarray]] = []
         compute = runner._similarities
 
-        def kept(given: Any, asking: Any, method: str, state: Any) -> np.ndarray:
+        def kept(given: Any, batches: Any, queries: int, method: str, state: Any) -> np.ndarray:
             if len(self.runs) == stop_at:
                 raise KeyboardInterrupt
-            self.runs.append((method, compute(given, asking, method, state)))
+            self.runs.append((method, compute(given, batches, queries, method, state)))
             return self.runs[-1][1]
 
         monkeypatch.setattr(runner, "_similarities", kept)
@@ -103,7 +108,7 @@ def test_the_second_scenario_goes_on_where_the_first_ended(
     if method in ADAPTING:
         asked = [queries.Clips(rows, 3, loaded.images, tmp_path).batch(slice(part, part + 2)) for part in (0, 2, 4)]
         stream = [*asked, asked[0], tta.ByteFrames(asked[1].values[:1], asked[1].mean, asked[1].std)]
-        gallery = galleries.of_captions(loaded, CAPTIONS)
+        gallery = galleries.encoded(loaded, CAPTIONS, 3)
         whole = torch.cat(list(tta.adapt(loaded.model, method, stream, gallery, direction="v2t", steps=1)))
         assert np.array_equal(whole[5:].numpy(), second)
         # Counts and times are each scenario's own: three batches, then two.
@@ -129,8 +134,8 @@ def test_an_interrupted_job_starts_again_with_its_first_scenario(
         assert seen.methods == ["tent", "tent"]
         assert run(settings, loaded, rows, journal) == again
         assert len(seen.runs) == 2
-    figures = [(row.recipe_id, row.r1, row.mean_rank, row.updates) for row in whole]
-    assert [(row.recipe_id, row.r1, row.mean_rank, row.updates) for row in again] == figures
+    figures = [(row.recipe_id, row.recall_at_1, row.mean_rank, row.updates) for row in whole]
+    assert [(row.recipe_id, row.recall_at_1, row.mean_rank, row.updates) for row in again] == figures
 
 
 def test_what_was_asked_before_is_part_of_a_run(
@@ -153,5 +158,5 @@ def test_the_setting_is_part_of_the_key_and_of_the_rows() -> None:
     reset, continual = parsed(), parsed(continual=True)
     a, b = (evaluation.model_key(wanted) for wanted in (reset, continual))
     assert a.replace("-qs-", "-qs_continual-")[:-8] == b[:-8]
-    settings = evaluation.settings(continual, "demo", ("v2t", "mlvp", "low"), evaluation.ADAPTED)
+    settings = evaluation.settings(continual, "demo", ("v2t", "query", "mlvp", "low"), evaluation.ADAPTED)
     assert (settings["setting"], settings["model_key"]) == ("qs_continual", b)

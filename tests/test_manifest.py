@@ -139,7 +139,8 @@ def test_numbers_are_kept(value: float, tmp_path: Path) -> None:
 def test_metadata_comes_back(tmp_path: Path) -> None:
     files.write(tmp_path / "a.parquet", CAPTIONS, [], {"root": "..", "tools": {"x": "1"}, "é": [1, 2]})
     described = files.read_metadata(tmp_path / "a.parquet")
-    assert {len(described.pop(name)) for name in ("keys_sha256", "content_sha256")} == {64}
+    hashes = ("keys_sha256", "content_sha256", "metadata_sha256")
+    assert {len(described.pop(name)) for name in hashes} == {64}
     assert described == {
         "kind": "captions",
         "schema_version": files.SCHEMA_VERSION,

@@ -60,7 +60,8 @@ def test_ranks_by_hand() -> None:
     assert [recall_at_k(similarities, range(4), k) for k in (1, 2, 3, 4, 9)] == [25, 50, 75, 100, 100]
     result = summary(similarities, [0, 1, 2, 3])
     assert result == {
-        "r1": 25, "r5": 100, "r10": 100, "r50": 100, "r100": 100, "median_rank": 2.5, "mean_rank": 2.5, "rsum": 225,
+        "recall_at_1": 25, "recall_at_5": 100, "recall_at_10": 100, "recall_at_50": 100, "recall_at_100": 100,
+        "median_rank": 2.5, "mean_rank": 2.5, "rsum": 225,
     }  # fmt: skip
 
 
@@ -278,7 +279,7 @@ def _results() -> pd.DataFrame:
     rows: list[tuple[str, str, int, float]] = [("none", "clean", 0, 40.0), ("tcr", "clean", 0, 50.0)]
     rows += [("none", "fog", 1, 30.0), ("none", "fog", 2, 10.0), ("none", "snow", 1, 40.0), ("none", "snow", 2, 20.0)]
     rows += [("tcr", "fog", 1, 50.0), ("new", "fog", 1, 1.0)]
-    return pd.DataFrame(rows, columns=["method", "perturbation", "severity", "r1"]).assign(dataset="d")
+    return pd.DataFrame(rows, columns=["method", "perturbation", "severity", "recall_at_1"]).assign(dataset="d")
 
 
 def test_each_method_is_compared_with_its_own_clean_result() -> None:
@@ -303,10 +304,21 @@ def test_severities_first_then_perturbations() -> None:
     assert aggregate(uneven, ["method"]).iloc[0]["gamma_r_mean"] == pytest.approx(0.75)
 
 
+def test_the_clean_result_is_that_of_the_same_queries() -> None:
+    """One of eight captions was rejected: recall over the other seven "rises" unless clean is of these seven too."""
+    rows = _results().assign(queries=[8] * len(_results()))
+    rows.loc[2, "queries"] = 7
+    assert np.isnan(robustness_scores(rows)["gamma_r"].iloc[0])
+    known = robustness_scores(rows.assign(clean_recall_at_1=[None, None, 60.0, *[None] * (len(rows) - 3)]))
+    assert known["gamma_r"].tolist()[:2] == [0.5, 0.25]
+    sums = rows.assign(rsum=rows["recall_at_1"] * 2, clean_recall_at_1=20.0, clean_recall_at_5=40.0)
+    assert robustness_scores(sums.assign(clean_recall_at_10=60.0), "rsum")["mmi"].iloc[0] == 0.5
+
+
 def test_clean_results_that_disagree_are_an_error() -> None:
     twice = pd.concat([_results(), _results().iloc[:1]])
     assert len(robustness_scores(twice)) == 6
-    twice.iloc[-1, twice.columns.get_loc("r1")] = 41.0
+    twice.iloc[-1, twice.columns.get_loc("recall_at_1")] = 41.0
     with pytest.raises(ValueError, match="two different clean results .* 'none'"):
         robustness_scores(twice)
     with pytest.raises(ValueError, match="no column severity"):

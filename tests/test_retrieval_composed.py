@@ -20,8 +20,6 @@ from perturbations.retrieval.composed import (
     STRATEGIES,
     Strategy,
     chance,
-    composed_recall,
-    places_by_gallery,
 )
 
 ARC = np.linspace(0, np.pi / 2, 20)
@@ -34,8 +32,9 @@ def features() -> dict[str, Any]:
 
 
 def places(strategy: Strategy, targets: list[list[int]], **more: Any) -> list[int]:
-    given = {**features(), "candidates": [range(1, 20)], "targets": targets, **more}
-    return composed_places(strategy, **given).tolist()
+    given = {**features(), "targets": targets, **more}
+    candidates = given.pop("candidates", [range(1, 20)])
+    return composed_places(strategy, {"": candidates}, **given)[""].tolist()
 
 
 @pytest.mark.parametrize(("strategy", "order"), [("text", [4]), ("visual", [1, 2, 3]), ("average", [2])])
@@ -59,8 +58,11 @@ def test_queries_with_fewer_than_two_candidates_are_skipped() -> None:
 def test_ties_and_repeated_rows_count_against_the_model() -> None:
     same = np.ones((4, 2))
     given = {"gallery": same, "visual": same[:1], "targets": [[1]]}
-    assert composed_places("visual", candidates=[[0, 1, 2, 3]], **given).tolist() == [4]
-    assert composed_places("visual", candidates=[[0, 1, 0, 0]], **given).tolist() == [4]
+    galleries = {"once": [[0, 1, 2, 3]], "repeated": [[0, 1, 0, 0]]}
+    assert {name: row.tolist() for name, row in composed_places("visual", galleries, **given).items()} == {
+        "once": [4],
+        "repeated": [4],
+    }
 
 
 def test_released_average_weighs_features_by_their_length() -> None:
@@ -97,7 +99,8 @@ def test_places_are_those_of_a_plain_sort(data: st.DataObject) -> None:
     order = sorted(candidates, key=lambda clip: (-scores[clip], clip in targets))
     expected = next((place for place, clip in enumerate(order, start=1) if clip in targets), 0)
     close = {round(float(score), 5) for score in scores[candidates]}
-    result = composed_places("visual", gallery=gallery, visual=query, candidates=[candidates], targets=[targets])
+    galleries = {"own": [candidates]}
+    result = composed_places("visual", galleries, gallery=gallery, visual=query, targets=[targets])["own"]
     if len(close) == len(candidates):  # without near ties, whose order is the arithmetic's
         assert result.tolist() == [expected]
     assert (result[0] == 0) == (expected == 0)
@@ -131,26 +134,6 @@ def test_unknown_choices_are_refused() -> None:
         places("best", [[1]])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least one clip"):
         places("two_stage", [[1]], shortlist=0)
-
-
-def test_recall_counts_misses_and_leaves_skipped_queries_out() -> None:
-    result = composed_recall([1, 2, 3, 0, -1], LOCAL_KS)
-    assert (result["r1"], result["r2"], result["r3"]) == (25, 50, 75)
-    assert (result["queries"], result["skipped"]) == (4, 1)
-    assert result["r1_low"] <= 25 <= result["r1_high"]
-    assert np.isnan(composed_recall([-1])["r1"])
-    with pytest.raises(ValueError, match="a row of integers"):
-        composed_recall([0.5])
-
-
-def test_intervals_are_those_of_drawing_queries_again() -> None:
-    known = np.array([1] * 30 + [9] * 70)
-    result = composed_recall(known, [1])
-    drawn = np.random.default_rng(1).choice(known == 1, (20_000, 100)).mean(axis=1)
-    assert [result["r1_low"], result["r1_high"]] == pytest.approx(100 * np.quantile(drawn, [0.025, 0.975]), abs=1.01)
-    assert composed_recall(known, [1]) == result
-    full = composed_recall(np.ones(10, int), [1])
-    assert (full["r1_low"], full["r1_high"]) == (100, 100)
 
 
 def test_chance_is_what_random_orders_give() -> None:
@@ -209,12 +192,12 @@ def test_places_equal_the_reference_code(golden_inputs: Any, reference: Path) ->
             options |= {"shortlist": settings["neighbors"]}
             strategy = "two_stage"
         cases = golden["cases"][case]
-        places = places_by_gallery(strategy, {name: galleries[name] for name in cases}, **options)  # type: ignore[arg-type]
+        places = composed_places(strategy, {name: galleries[name] for name in cases}, **options)  # type: ignore[arg-type]
         for name, published in cases.items():
             result = places[name]
             assert np.mean(result == expected[f"{case}__{name}"]) >= 0.999, (case, name)
-            recall = composed_recall(result, GLOBAL_KS if name.startswith("global") else LOCAL_KS)
-            assert recall["queries"] == published["queries"]
-            for key in published:
-                if key in recall:
-                    assert recall[key] == pytest.approx(published[key], abs=0.05)
+            counted = result[result >= 0]
+            assert len(counted) == published["queries"]
+            for k in GLOBAL_KS if name.startswith("global") else LOCAL_KS:
+                hits = np.mean((counted >= 1) & (counted <= k))
+                assert 100 * hits == pytest.approx(published[f"r{k}"], abs=0.05)

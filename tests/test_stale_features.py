@@ -11,9 +11,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from perturbations.base.errors import ManifestError
-from perturbations.composed import features as composed_features
-from perturbations.composed.features import Features
+from perturbations.evaluation import features as composed_features
 from perturbations.evaluation import galleries
+from perturbations.evaluation.features import Features
 from perturbations.tta.gallery import Gallery
 
 

@@ -253,6 +253,7 @@ def test_what_is_skipped_is_in_the_manifest_and_on_the_page_and_no_problem(proje
     left_out = [Skipped("back_trans", (1,), "no `apertium`"), Skipped("tense", (1,), "no `apertium`")]
     merged = project.perturb(
         *("rule", "merge-texts", "--dataset", "tiny", "--captions", "work/tiny/captions", "--config-digest", "x"),
+        *("--adapter", "folder"),
         *("--parts", "work/tiny/msrvtt_p/captions", "--recipes", "work/tiny/msrvtt_p/captions/recipes.jsonl"),
         *("--rejected", "work/tiny/rejected_captions.jsonl"),
         *("--skipped", skipped.as_json(left_out), "--output", f"{folder}/captions.parquet"),

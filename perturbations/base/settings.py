@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from perturbations.base.bounds import SEEDS
 from perturbations.base.errors import cut, short
 
 ABSOLUTE = {"paths": "absolute"}
@@ -86,6 +87,9 @@ ModelName = Annotated[str, AfterValidator(_model)]
 
 Whole = Annotated[int, Field(strict=True)]
 """A whole number, and no value that only converts to one: no text, no bool, no 3.0."""
+
+Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
+Seed = Annotated[int, Field(strict=True, ge=SEEDS.low, le=SEEDS.high)]
 
 AnySeverity = Annotated[Whole, Field(ge=1, le=7)]
 

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
 
-from perturbations.base import confinement
+from perturbations.base import confinement, sums
 from perturbations.base.errors import OutputError
+from perturbations.base.sums import STORE_VARIABLE as STORE_VARIABLE
 
 # Errors of the place that is written to, not of the data.
 OUTPUT_ERRNOS = {
@@ -36,8 +37,7 @@ OUTPUT_ERRNOS = {
     errno.EMFILE,
     errno.ENFILE,
 }
-STORE_VARIABLE = "PERTURB_STORE"
-"""The environment variable of jobs of a run in an object store: the folder in which Snakemake was started."""
+_SMALL = 1 << 16
 
 
 def in_store() -> bool:
@@ -122,7 +122,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path` (same extension) and rename it to `path` when the block ends well.
 
     After an error or an interruption `path` is as it was. Raises `OutputError` when the system refuses to write, or
-    where a folder is a link out of the working directory.
+    where a folder is a link out of the working directory. A file below `manifests/` is entered in its list
+    (`perturbations.base.sums`).
     """
     confinement.check_written(path)
     temporary = temporary_path(path)
@@ -130,7 +131,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary
-            os.replace(temporary, path)
+            with sums.entered(path, temporary):
+                os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -234,9 +236,13 @@ def write_text_if_changed(path: Path, text: str) -> bool:
     return True
 
 
-def sha256(path: Path) -> str:
+def sha256(path: Path | str) -> str:
     """Hex SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
+    with open(path, "rb", buffering=0) as file:
+        start = file.read(_SMALL)  # of a small file all: `file_digest` takes 0.1 ms to begin
+        if len(start) < _SMALL:
+            return hashlib.sha256(start + file.read()).hexdigest()
+        file.seek(0)
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -36,6 +36,7 @@ def add(commands: Commands) -> None:
 
 
 def _verify(options: argparse.Namespace) -> int:
+    from perturbations import __version__
     from perturbations.exports.writing.folder import MARKER
     from perturbations.verify import run
 
@@ -45,7 +46,11 @@ def _verify(options: argparse.Namespace) -> int:
             "what is missing or changed"
         )
     settings = run.Options(
-        jobs=options.jobs, stall_limit_s=options.stall_limit, fast=options.fast, repair=options.repair
+        jobs=options.jobs,
+        stall_limit_s=options.stall_limit,
+        fast=options.fast,
+        repair=options.repair,
+        version=__version__,
     )
     after = dataclasses.replace(settings, fast=True, repair=False)
     if options.json:

@@ -37,6 +37,7 @@ def add(commands: Commands) -> None:
 
     parser = add_command(commands, "merge-texts", _merge_texts, "merge perturbed captions, and write their statistics")
     parser.add_argument("--dataset", required=True)
+    parser.add_argument("--adapter", required=True, help="the dataset's adapter")
     parser.add_argument("--captions", type=Path, required=True, help="folder of the shards' list files")
     parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, PERTURBATION/SEVERITY/SHARD")
     parser.add_argument("--recipes", type=Path, required=True, help="the recipes of all scenarios, JSON")
@@ -112,8 +113,9 @@ def _merge_texts(options: argparse.Namespace) -> int:
     from perturbations.base import storage
     from perturbations.base.progress import logged
     from perturbations.captions import caption_page, corpus
-    from perturbations.engine import card, merging
-    from perturbations.manifest import files, skipped
+    from perturbations.engine import merging
+    from perturbations.engine.comparability import comparability
+    from perturbations.manifest import files, sets, skipped
     from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS
     from perturbations.plan.listed import RejectedItem, read
 
@@ -122,7 +124,9 @@ def _merge_texts(options: argparse.Namespace) -> int:
     left_out = skipped.parse(options.skipped)
     described = {**listed.columns(), "skipped": skipped.columns(left_out)}
     about = {**provenance(options.output), "dataset": options.dataset, "set": described}
-    about |= {"config_digest": options.config_digest, "comparability": card.comparability([], rows)}
+    about |= {"adapter": options.adapter, "config_digest": options.config_digest}
+    about["comparability"] = comparability([], rows, adapter=options.adapter)
+    about |= sets.unrecorded(options.parts, TEXTS)
     files.write(options.output, TEXTS, rows, about)
     scenarios = len({(row.perturbation, row.severity) for row in rows})
     counted = list(logged(corpus.statistics(rows), scenarios, "perturbations counted"))
@@ -132,7 +136,7 @@ def _merge_texts(options: argparse.Namespace) -> int:
 
 
 def _combine(options: argparse.Namespace) -> int:
-    from perturbations.engine import card
+    from perturbations.engine.comparability import comparability
     from perturbations.manifest import files, sets, skipped
     from perturbations.manifest.kinds import MULTIMODAL, TEXTS, VIDEOS
     from perturbations.plan import mixes
@@ -144,7 +148,8 @@ def _combine(options: argparse.Namespace) -> int:
     combined = registry.suite(described["suite"]).combined
     rows = [] if combined is None else list(mixes.multimodal(videos, texts, combined))
     about = {name: described[name] for name in ("dataset", "suite", "set")}
-    about |= {**provenance(options.output), "comparability": card.comparability(videos, texts)}
+    about |= provenance(options.output)
+    about["comparability"] = comparability(videos, texts, adapter=str(described.get("adapter", "")))
     if combined is not None:
         entries = skipped.of_manifest(files.read_metadata(options.texts))
         left_out = [entry for entry in entries if entry.perturbation in combined.text]

@@ -24,6 +24,7 @@ def add(commands: Commands) -> None:
 
     parser = add_command(commands, "merge-videos", _merge_videos, "merge the parts of a corpus, and write its card")
     parser.add_argument("--dataset", required=True)
+    parser.add_argument("--adapter", required=True, help="the dataset's adapter")
     parser.add_argument("--suite", required=True)
     parser.add_argument("--shards", type=Path, required=True, help="folder of the shards' list files")
     parser.add_argument("--parts", type=Path, required=True, help="folder of the parts, PERTURBATION/SEVERITY/SHARD")
@@ -56,7 +57,9 @@ def _merge(options: argparse.Namespace) -> int:
     from perturbations.manifest.kinds import ANALYSES, SOURCES
 
     about = {**provenance(options.output), "dataset": options.dataset}
-    if options.kind == "sources":
+    kind = SOURCES if options.kind == "sources" else ANALYSES
+    about |= sets.unrecorded(options.parts, kind)
+    if kind is SOURCES:
         sources = merging.sources(options.dataset, options.shards, options.parts, options.rejected)
         files.write(options.output, SOURCES, sources, {**about, "set": sets.of_sources(sources).columns()})
     else:
@@ -68,6 +71,7 @@ def _merge(options: argparse.Namespace) -> int:
 def _merge_videos(options: argparse.Namespace) -> int:
     from perturbations.base import storage
     from perturbations.engine import card, merging
+    from perturbations.engine.comparability import comparability
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import QUARANTINE, SOURCES, VIDEOS
     from perturbations.plan import listed
@@ -78,7 +82,9 @@ def _merge_videos(options: argparse.Namespace) -> int:
     rows = merging.videos(sources, options.shards, options.parts, recipes)
     members = sets.of_corpus(sources, rows, len(recipes))
     about = {**provenance(options.output), "dataset": options.dataset, "suite": options.suite, "set": members.columns()}
-    about |= {"config_digest": options.config_digest, "comparability": card.comparability(rows)}
+    about |= {"adapter": options.adapter, "config_digest": options.config_digest}
+    about["comparability"] = comparability(rows, adapter=options.adapter)
+    about |= sets.unrecorded(options.parts, VIDEOS)
     files.write(options.output, VIDEOS, rows, about)
     text = card.card(registry.suite(options.suite), rows, members, about, captions=tuple(options.captions))
     storage.write_text(options.card, text)
@@ -87,7 +93,7 @@ def _merge_videos(options: argparse.Namespace) -> int:
 
 
 def _mix(options: argparse.Namespace) -> int:
-    from perturbations.engine import card
+    from perturbations.engine.comparability import comparability
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import MIXES, SOURCES, VIDEOS
     from perturbations.plan import mixes
@@ -96,7 +102,7 @@ def _mix(options: argparse.Namespace) -> int:
     sources = sets.read_part(options.sources, SOURCES)
     described = files.read_metadata(options.videos)
     about = {name: described[name] for name in ("dataset", "suite", "set")}
-    about["comparability"] = card.comparability(videos)
+    about["comparability"] = comparability(videos, adapter=str(described.get("adapter", "")))
     files.write(options.severities, MIXES, mixes.mixed_severity(videos), {**provenance(options.severities), **about})
     files.write(options.types, MIXES, mixes.mixed_types(videos, sources), {**provenance(options.types), **about})
     return 0

@@ -1,4 +1,4 @@
-"""The commands of rules about composed retrieval: composed-split, -features, -scenarios, -results."""
+"""The commands of rules about composed retrieval: composed-split, -features, -scenarios."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perturbations.cli.arguments import Commands, add_command, add_model
 from perturbations.cli.common import need_models, provenance
 
 if TYPE_CHECKING:
-    from perturbations.composed.planning import ScenarioSettings
+    from perturbations.composed.planning import ComposedScenario
     from perturbations.composed.records import Split
     from perturbations.composed.runner import Queries
 
@@ -43,11 +43,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--queries", type=Path, help="features of perturbed query clips")
     parser.add_argument("--texts", type=Path, help="the folder of the parts of perturbed instructions")
     parser.add_argument("--output", type=Path, required=True)
-
-    parser = add_command(commands, "composed-results", _results, "merge the results of composed retrieval")
-    parser.add_argument("--parts", nargs="+", type=Path, required=True)
-    parser.add_argument("--split", type=Path, required=True, help="the folder of the split's manifests")
-    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--ranks", type=Path, required=True)
 
 
 def _split(options: argparse.Namespace) -> int:
@@ -93,9 +89,9 @@ def _written(split: Split, writer: str, device: str) -> Split:
 
 def _features(options: argparse.Namespace) -> int:
     need_models()
-    from perturbations.composed import features as composed_features
     from perturbations.composed import manifests
     from perturbations.evaluation import backbone
+    from perturbations.evaluation import features as composed_features
     from perturbations.manifest import sets
     from perturbations.manifest.kinds import SOURCES, VIDEOS
     from perturbations.plan import listed
@@ -121,13 +117,13 @@ def _features(options: argparse.Namespace) -> int:
 def _evaluate(options: argparse.Namespace) -> int:
     need_models()
     from perturbations.base.records import parse_record
-    from perturbations.composed import features as composed_features
     from perturbations.composed import manifests
     from perturbations.composed import runner as composed_runner
     from perturbations.composed.planning import Settings
-    from perturbations.composed.rows import COMPOSED_RESULTS
     from perturbations.evaluation import backbone
+    from perturbations.evaluation import features as composed_features
     from perturbations.evaluation.planning import ModelSettings
+    from perturbations.evaluation.rows import RANKS, RESULTS
     from perturbations.manifest import files, sets
     from perturbations.manifest.kinds import TEXTS
     from perturbations.plan.paths import COMPOSED_SHARD
@@ -143,7 +139,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     split, dataset = manifests.read(options.split)
     shifted = {} if options.queries is None else composed_features.read(options.queries, loaded.sha256)
 
-    def asking(scenario: ScenarioSettings) -> Queries:
+    def asking(scenario: ComposedScenario) -> Queries:
         clips, instructions = scenario.clips, scenario.instructions
         rows = []
         if instructions is not None:
@@ -160,17 +156,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         lambda texts: composed_features.of_texts(loaded, texts),
         loaded.sha256,
     )
-    rows = composed_runner.evaluate(settings, split, dataset, encoded, asking)
-    files.write(options.output, COMPOSED_RESULTS, rows)
-    return 0
-
-
-def _results(options: argparse.Namespace) -> int:
-    from perturbations.composed.rows import COMPOSED_RESULTS
-    from perturbations.manifest import files, sets
-
-    described = files.read_metadata(options.split / "queries.parquet")
-    about = {name: described[name] for name in ("dataset", "deduplicate", "galleries", "odd", "sources", "official")}
-    rows = [row for part in options.parts for row in sets.read_part(part, COMPOSED_RESULTS)]
-    files.write(options.output, COMPOSED_RESULTS, rows, {**provenance(options.output), **about})
+    rows, ranks = composed_runner.evaluate(settings, split, dataset, encoded, asking)
+    files.write(options.output, RESULTS, rows)
+    files.write(options.ranks, RANKS, ranks)
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from perturbations.composed import manifests
 from perturbations.composed import planning as composed
@@ -137,4 +137,18 @@ def targets(config: configuration.Config, dataset: str) -> list[str]:
         for suite in composed.text_suites(config, dataset)
         for name in ("captions", "caption_statistics")
     ]
-    return [*split_files(dataset), *perturbed, f"{folder(dataset)}/results.parquet"]
+    return [*split_files(dataset), *perturbed, *results(dataset)]
+
+
+def results(dataset: str) -> list[str]:
+    """The manifests of the results of composed retrieval, and of their ranks."""
+    return [f"{folder(dataset)}/{name}.parquet" for name in ("results", "ranks")]
+
+
+def reported(config: configuration.Config, requested: Collection[str] = ()) -> list[str]:
+    """The datasets whose results are on the page: those that exist, and those made in the same run (`requested`)."""
+    return [
+        dataset
+        for dataset in config.datasets
+        if f"composed_{dataset}" in requested or all(config.at(path).exists() for path in results(dataset))
+    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Literal
 
 from perturbations.base.errors import ConfigError
@@ -23,8 +22,7 @@ CLEAN: Job = (evaluation.CLEAN, evaluation.CLEAN)
 """The job of all scenarios whose query clips are clean."""
 
 
-@dataclass(frozen=True)
-class Shift:
+class Shift(Record):
     """A perturbation of one half of the queries."""
 
     suite: str
@@ -43,8 +41,7 @@ class Shift:
         return f"{self.perturbation}/{self.severity}"
 
 
-@dataclass(frozen=True)
-class Scenario:
+class ComposedScenario(Record):
     """What is perturbed: the queries' clips, their instructions, both, or nothing. The gallery is clean."""
 
     clips: Shift | None = None
@@ -84,7 +81,7 @@ def can(config: configuration.Config) -> list[str]:
     return [name for name, dataset in config.datasets.items() if source_of(dataset.adapter) is not None]
 
 
-def scenarios(config: configuration.Config, dataset: str) -> list[Scenario]:
+def scenarios(config: configuration.Config, dataset: str) -> list[ComposedScenario]:
     """Every scenario that the configuration asks for: nothing perturbed, clips, instructions, both."""
     wanted = config.composed
     own = config.evaluation.suites if config.evaluation.suites is not None else tuple(config.suites)
@@ -106,16 +103,16 @@ def scenarios(config: configuration.Config, dataset: str) -> list[Scenario]:
         if f"{suite}/{shift.perturbation}" == key
     ]
     return [
-        Scenario(),
-        *(Scenario(clips=shift) for shift in clips),
-        *(Scenario(instructions=shift) for shift in texts),
-        *(Scenario(clips=shift, instructions=text) for shift in clips for text in added),
+        ComposedScenario(),
+        *(ComposedScenario(clips=shift) for shift in clips),
+        *(ComposedScenario(instructions=shift) for shift in texts),
+        *(ComposedScenario(clips=shift, instructions=text) for shift in clips for text in added),
     ]
 
 
 def _shifts(config: configuration.Config, suite: str, available: Sequence[tuple[str, int]]) -> Iterator[Shift]:
     for name, severity in evaluation.nearest(available, config.composed.severities):
-        yield Shift(suite, name, severity, config.suites[suite].variant)
+        yield Shift(suite=suite, perturbation=name, severity=severity, variant=config.suites[suite].variant)
 
 
 def of_instructions(config: configuration.Config, dataset: str, suite: str) -> list[tuple[str, int]]:
@@ -131,15 +128,15 @@ def text_suites(config: configuration.Config, dataset: str) -> list[str]:
     return list(dict.fromkeys(shift.suite for shift in shifts if shift is not None))
 
 
-def jobs(config: configuration.Config, dataset: str) -> dict[Job, list[Scenario]]:
+def jobs(config: configuration.Config, dataset: str) -> dict[Job, list[ComposedScenario]]:
     """The scenarios of each job."""
-    by_job: dict[Job, list[Scenario]] = {}
+    by_job: dict[Job, list[ComposedScenario]] = {}
     for scenario in scenarios(config, dataset):
         by_job.setdefault(scenario.job, []).append(scenario)
     return by_job
 
 
-def members(config: configuration.Config, dataset: str, job: Job) -> list[Scenario]:
+def members(config: configuration.Config, dataset: str, job: Job) -> list[ComposedScenario]:
     """The scenarios of a job. Raises `ConfigError` for a job that the configuration does not ask for."""
     scenarios = jobs(config, dataset).get(job)
     if scenarios is None:
@@ -177,23 +174,6 @@ def split_settings(config: configuration.Config, dataset: str) -> str:
     return settings.text
 
 
-class ShiftSettings(Record):
-    """A `Shift`, in a job's settings."""
-
-    suite: str
-    perturbation: str
-    severity: int
-    variant: str
-
-
-class ScenarioSettings(Record):
-    """A `Scenario`, in a job's settings."""
-
-    perturbed: What
-    clips: ShiftSettings | None = None
-    instructions: ShiftSettings | None = None
-
-
 class Settings(Record):
     """Everything that a job's results depend on, besides its inputs. The device is not included."""
 
@@ -210,7 +190,9 @@ class Settings(Record):
     average: tuple[Literal["released", "unit"], ...]
     shortlist: int
     first_stage: tuple[Literal["text", "visual", "average"], ...]
-    scenarios: tuple[ScenarioSettings, ...]
+    scenarios: tuple[ComposedScenario, ...]
+    model_key: str
+    setting: str
 
 
 def settings(config: configuration.Config, dataset: str, job: Job, files: str | None = None) -> str:
@@ -219,7 +201,6 @@ def settings(config: configuration.Config, dataset: str, job: Job, files: str | 
     Raises `ConfigError` for a job that the configuration does not ask for.
     """
     wanted = config.composed
-    scenarios = tuple(_scenario_settings(scenario) for scenario in members(config, dataset, job))
     return Settings(
         **evaluation.model_settings(config, files),
         frames=wanted.frames,
@@ -230,17 +211,10 @@ def settings(config: configuration.Config, dataset: str, job: Job, files: str | 
         average=wanted.average,
         shortlist=wanted.shortlist,
         first_stage=wanted.first_stage,
-        scenarios=scenarios,
+        scenarios=tuple(members(config, dataset, job)),
+        model_key=evaluation.model_key(config),
+        setting=evaluation.setting(config),
     ).text
-
-
-def _scenario_settings(scenario: Scenario) -> ScenarioSettings:
-    def of(shift: Shift | None) -> ShiftSettings | None:
-        return None if shift is None else ShiftSettings(**asdict(shift))
-
-    return ScenarioSettings(
-        perturbed=scenario.perturbed, clips=of(scenario.clips), instructions=of(scenario.instructions)
-    )
 
 
 def feature_settings(config: configuration.Config, files: str | None = None) -> str:

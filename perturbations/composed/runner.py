@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perturbations.base.errors import ManifestError
-from perturbations.base.records import canonical
+from perturbations.base.records import canonical, digest
 from perturbations.composed import scores as composed_scores
-from perturbations.composed.features import Features, Floats
 from perturbations.composed.manifests import names_of, restricted
-from perturbations.composed.planning import ScenarioSettings, Settings
+from perturbations.composed.planning import ComposedScenario, Settings
 from perturbations.composed.records import Split
-from perturbations.composed.rows import COMPOSED_RESULTS, ComposedResultRow
 from perturbations.composed.scores import Model, Score, Setting
 from perturbations.evaluation import results
+from perturbations.evaluation.features import Features, Floats
+from perturbations.evaluation.planning import CLEAN
+from perturbations.evaluation.result_sets import RANDOM
+from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest.columns import row_from
 from perturbations.manifest.kinds import ClipRow, TextRow
+from perturbations.retrieval.composed import AVERAGES, NOT_RETRIEVED, SHORTLIST, Average, Half, Strategy
+from perturbations.suites import registry
 
 log = logging.getLogger("perturbations")
-
-AS_RELEASED = ("global_rows", "global_distinct", "local_released", "global_official", "local_official")
-"""Galleries in which a query without any target is a miss, as in the authors' code; in others it is left out."""
 
 Encode = Callable[[Sequence[str]], Floats]
 """Texts -> their features, texts x D."""
@@ -60,14 +62,17 @@ class Queries:
     rows: Sequence[ClipRow | TextRow] = ()
 
 
+Results = tuple[list[ResultRow], list[RankRow]]
+
+
 def evaluate(
     settings: Settings,
     split: Split,
     dataset: str,
     encoded: Encoded,
-    asking: Callable[[ScenarioSettings], Queries],
-) -> Iterator[ComposedResultRow]:
-    """The rows of a job's results.
+    asking: Callable[[ComposedScenario], Queries],
+) -> Results:
+    """The rows of a job's results and ranks.
 
     Args:
         settings: of `perturbations.composed.planning.settings`.
@@ -80,7 +85,8 @@ def evaluate(
     instructions are.
     Raises `ManifestError` where no query is left.
     """
-    tools = canonical(results.tools())
+    rows: list[ResultRow] = []
+    ranks: list[RankRow] = []
     for scenario in settings.scenarios:
         queries = asking(scenario)
         ids = frozenset(query.query_id for query in split.queries if _is_asked(query.query_id, query.clip, queries))
@@ -88,73 +94,154 @@ def evaluate(
         log.info("%s: %d of %d queries", _name(scenario), len(part.queries), len(split.queries))
         if not part.queries:
             raise ManifestError(f"{_name(scenario)}: no query is left: clips are quarantined, or words not accepted")
-        shared = {
-            **_perturbed(scenario),
-            "dataset": dataset,
-            "model": settings.model,
-            "frames": settings.frames,
-            "num_frames": settings.num_frames if settings.frames == "mean" else 1,
-            "missing_queries": len(split.queries) - len(part.queries),
-            "backend": canonical(results.backends(settings.pretrained, queries.rows)),
-            "settings": settings.model_copy(update={"scenarios": ()}).text,
-            "checkpoint_sha256": encoded.checkpoint,
-            "tools": tools,
-        }
         model = _model(settings, part, encoded, queries, scenario)
-        for score in _scores(settings, part, names_of(split, settings.galleries), model, scenario):
-            yield row_from(COMPOSED_RESULTS, {**shared, **_measured(score, settings.shortlist)})
-
-
-def _scores(
-    settings: Settings, split: Split, names: Sequence[str], model: Model, scenario: ScenarioSettings
-) -> Iterator[Score]:
-    """The scores of a scenario in every gallery of `names`; unanswerable queries count in the released galleries."""
-    wanted = [
-        setting
-        for setting in composed_scores.settings(
+        own_rows, own_ranks = scenario_rows(
+            part,
             [model],
-            strategies=settings.strategies,
-            words=settings.words,
-            averages=settings.average,
-            shortlist_strategies=settings.first_stage,
-        )
-        if _is_affected(setting, scenario)
-    ]
-    for as_released in (True, False):
-        galleries = [name for name in names if (name in AS_RELEASED) is as_released]
-        if galleries:
-            yield from composed_scores.evaluate(
-                split,
-                [model],
-                wanted,
-                galleries,
+            scenario,
+            Ways(
+                galleries=names_of(split, settings.galleries),
+                strategies=settings.strategies,
+                words=settings.words,
+                averages=settings.average,
+                first_stage=settings.first_stage,
                 deduplicate=settings.deduplicate,
-                answerable_only=not as_released,
                 shortlist=settings.shortlist,
-            )
+            ),
+            keys={settings.model: settings.model_key},
+            shared={
+                "dataset": dataset,
+                "setting": settings.setting,
+                "backend": canonical(results.backends(settings.pretrained, queries.rows)),
+                "checkpoint_sha256": encoded.checkpoint,
+                "tools": canonical(results.tools()),
+            },
+            how=settings.model_dump(
+                mode="json", include={"pretrained", "num_frames", "frames", "deduplicate", "shortlist", "files"}
+            ),
+            listed=len(split.queries),
+        )
+        rows += own_rows
+        ranks += own_ranks
+    return rows, ranks
 
 
-def _measured(score: Score, shortlist: int) -> dict[str, object]:
-    """The columns that a score fills."""
-    setting = score.setting
-    columns: dict[str, object] = {
-        "gallery": score.gallery,
-        "deduplicated": score.deduplicate,
-        "strategy": setting.strategy,
-        "words": setting.words or None,
-        "average": setting.average or None,
-        "first_stage": setting.shortlist_strategy or None,
-        "first_model": setting.shortlist_model or None,
-        "shortlist": shortlist if setting.shortlist_strategy else None,
-        "queries": score.queries,
-        "skipped": score.skipped,
-        "unanswerable": score.unanswerable,
-        "gallery_mean": score.mean_size,
-        "gallery_max": score.max_size,
-    }
-    for k, (recall, low, high, chance) in score.recalls.items():
-        columns |= {f"r{k}": recall, f"r{k}_low": low, f"r{k}_high": high, f"chance_r{k}": chance}
-    return columns
+@dataclass(frozen=True, kw_only=True)
+class Ways:
+    """The ways to use queries: `composed_scores.settings` and `composed_scores.evaluate` say what each is."""
+
+    galleries: Sequence[str]
+    strategies: Sequence[Strategy]
+    words: Sequence[str]
+    averages: Sequence[Average] = AVERAGES
+    first_stage: Sequence[Half] = ("visual",)
+    deduplicate: bool = False
+    shortlist: int = SHORTLIST
+
+
+def scenario_rows(
+    split: Split,
+    models: Sequence[Model],
+    scenario: ComposedScenario,
+    ways: Ways,
+    *,
+    keys: Mapping[str, str],
+    shared: Mapping[str, object],
+    how: Mapping[str, object],
+    listed: int,
+) -> Results:
+    """Results and ranks of a scenario: a gallery's name follows the model's key, and a setting is a method.
+
+    Args:
+        split: the queries that are asked, and the pool.
+        models: features; of two the first makes shortlists.
+        scenario: what is perturbed.
+        ways: which settings and galleries.
+        keys: the key of each model, by its name.
+        shared: the columns that all rows share.
+        how: the settings that all rows share.
+        listed: queries of the whole split; those that do not count are missing.
+
+    Random orders have a row beside each model where nothing is perturbed, and no ranks. A query whose targets were not
+    retrieved ranks behind the whole pool, and behind 100.
+    """
+    settings = composed_scores.settings(
+        models,
+        strategies=ways.strategies,
+        words=ways.words,
+        averages=ways.averages,
+        shortlist_strategies=ways.first_stage,
+    )
+    scores = composed_scores.evaluate(
+        split,
+        models,
+        [setting for setting in settings if _is_affected(setting, scenario)],
+        ways.galleries,
+        deduplicate=ways.deduplicate,
+        shortlist=ways.shortlist,
+    )
+    columns = {**shared, **_columns(scenario), "direction": "composed", "seed": 0}
+    behind = max(len(split.pool), composed_scores.KS[-1]) + 1
+    rows: list[ResultRow] = []
+    ranks: list[RankRow] = []
+    for score in scores:
+        if not score.counted.any():
+            log.warning("%s: no query counts in any gallery", score.gallery)
+        elif score.setting is not None:
+            own = {**columns, **_named(score.setting.model, keys, score), "method": score.setting.method}
+            places = np.where(score.places == NOT_RETRIEVED, behind, score.places)
+            rows.append(_row(score, own, how, listed, places[score.counted]))
+            ids = (query.query_id for query in split.queries)
+            ranks += [
+                row_from(RANKS, {**own, "query_id": query, "rank": int(place)})
+                for query, place, counted in zip(ids, places, score.counted, strict=True)
+                if counted
+            ]
+        elif scenario.perturbed == "nothing":
+            for name in keys:
+                own = {**columns, **_named(name, keys, score), "method": RANDOM}
+                rows.append(_row(score, own, how, listed, None))
+    return rows, ranks
+
+
+def _named(model: str, keys: Mapping[str, str], score: Score) -> dict[str, str]:
+    """The columns that name a model in a gallery: results of one file differ in them."""
+    return {"model": f"{model}@{score.gallery}", "model_key": f"{keys[model]}@{score.gallery}"}
+
+
+def _row(
+    score: Score,
+    columns: Mapping[str, object],
+    how: Mapping[str, object],
+    listed: int,
+    places: NDArray[np.int64] | None,
+) -> ResultRow:
+    """The row of a score; without places, of random orders."""
+    if places is None:
+        recalls = dict(score.chances)
+        measured = {"median_rank": float("nan"), "mean_rank": float("nan")}
+    else:
+        recalls = {k: 100 * float(np.mean(places <= k)) for k in composed_scores.KS}
+        measured = {"median_rank": float(np.median(places)), "mean_rank": float(np.mean(places))}
+    settings = {**how, "gallery": score.gallery}
+    counted = int(score.counted.sum())
+    return row_from(
+        RESULTS,
+        {
+            **columns,
+            **measured,
+            **{f"recall_at_{k}": value for k, value in recalls.items()},
+            "rsum": recalls[1] + recalls[5] + recalls[10],
+            "queries": counted,
+            "missing_queries": listed - counted,
+            "gallery": round(score.mean_size),
+            "gallery_mean": score.mean_size,
+            "settings": canonical(settings),
+            "recipe_id": digest({**columns, **settings}),
+            **dict.fromkeys(("updates", "empty", "non_finite"), 0),
+            **dict.fromkeys(("queries_sha256", "manifest_sha256"), ""),
+        },
+    )
 
 
 def _is_asked(query_id: str, clip: str, queries: Queries) -> bool:
@@ -162,7 +249,7 @@ def _is_asked(query_id: str, clip: str, queries: Queries) -> bool:
     return has_clip and (queries.instructions is None or query_id in queries.instructions)
 
 
-def _model(settings: Settings, split: Split, encoded: Encoded, queries: Queries, scenario: ScenarioSettings) -> Model:
+def _model(settings: Settings, split: Split, encoded: Encoded, queries: Queries, scenario: ComposedScenario) -> Model:
     """The features of a scenario, for the rows and queries of a split."""
     texts: dict[str, Floats] = {}
     for words in settings.words if scenario.instructions is None else ("instruction",):
@@ -183,7 +270,7 @@ def _chosen(features: Features, names: Sequence[str]) -> Floats:
     return np.asarray(features.rows[[features.place[name] for name in names]], np.float32)
 
 
-def _is_affected(setting: Setting, scenario: ScenarioSettings) -> bool:
+def _is_affected(setting: Setting, scenario: ComposedScenario) -> bool:
     """Whether a scenario's perturbation changes the result."""
     halves = {setting.strategy, setting.shortlist_strategy}
     if setting.strategy == "two_stage":
@@ -192,15 +279,29 @@ def _is_affected(setting: Setting, scenario: ScenarioSettings) -> bool:
     return (scenario.clips is None or by_clip) and (scenario.instructions is None or by_words)
 
 
-def _perturbed(scenario: ScenarioSettings) -> dict[str, object]:
-    columns: dict[str, object] = {"perturbed": scenario.perturbed}
-    for prefix, shift in (("", scenario.clips), ("text_", scenario.instructions)):
-        if shift is not None:
-            columns |= {f"{prefix}{name}": value for name, value in shift.model_dump().items()}
+def _columns(scenario: ComposedScenario) -> dict[str, object]:
+    """The columns of a scenario: where clips and instructions are perturbed, the latter's have names of their own."""
+    shifts = [shift for shift in (scenario.clips, scenario.instructions) if shift is not None]
+    if not shifts:
+        return {"suite": CLEAN, "perturbation": CLEAN, "severity": 0, "level": CLEAN, "side": "none"}
+    first = shifts[0]
+    columns: dict[str, object] = {
+        "suite": first.suite,
+        "perturbation": first.perturbation,
+        "severity": first.severity,
+        "level": registry.get(f"{first.suite}/{first.perturbation}").level,
+        "side": "query",
+    }
+    if len(shifts) > 1:
+        second = shifts[1]
+        columns |= {
+            "text_perturbation": f"{second.suite}/{second.perturbation}",
+            "text_severity": second.severity,
+        }
     return columns
 
 
-def _name(scenario: ScenarioSettings) -> str:
+def _name(scenario: ComposedScenario) -> str:
     shifts = [shift for shift in (scenario.clips, scenario.instructions) if shift is not None]
     shown = " with ".join(f"{shift.suite}/{shift.perturbation} {shift.severity}" for shift in shifts)
     return f"composed, perturbed: {scenario.perturbed} {shown}".strip()

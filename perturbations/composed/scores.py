@@ -15,27 +15,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perturbations.base.errors import ConfigError
-from perturbations.composed.galleries import gallery, is_global, targets_in
+from perturbations.composed.galleries import gallery, targets_in
 from perturbations.composed.records import Split
 from perturbations.retrieval.composed import (
     AVERAGES,
     FEWEST,
-    GLOBAL_KS,
     HALVES,
-    LOCAL_KS,
     SHORTLIST,
-    SKIPPED,
     STRATEGIES,
     Average,
     Half,
     Strategy,
     chance,
-    composed_recall,
-    places_by_gallery,
+    composed_places,
 )
 
 Floats = NDArray[np.float32]
-Bits = NDArray[np.uint8]
+
+AS_RELEASED = ("global_rows", "global_distinct", "local_released", "global_official", "local_official")
+"""Galleries in which a query without any target is a miss, as in the authors' code; in others it is left out."""
+
+KS = (1, 2, 3, 5, 10, 50, 100)
+"""The k of results: EgoCVR's are 1, 5, 10 in global galleries and 1, 2, 3 in local ones."""
 
 WORDS = ("instruction", "tfcvr", "gt")
 """A query's words: its instruction, the changed caption of its clip (TF-CVR), or its target's narration."""
@@ -94,33 +95,33 @@ class Setting:
     shortlist_model: str = ""
     shortlist_strategy: Half | Literal[""] = ""
 
+    @property
+    def method(self) -> str:
+        """Its name in results: "text, instruction", "average released, tfcvr", "two_stage [first model] visual, gt"."""
+        first = self.shortlist_model if self.shortlist_model != self.model else ""
+        how = " ".join(part for part in (self.strategy, first, self.shortlist_strategy, self.average) if part)
+        return f"{how}, {self.words}" if self.words else how
+
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
     """A setting's result in a gallery.
 
     Attributes:
-        setting: what was compared.
+        setting: what was compared; None: nothing, galleries are ordered at random.
         gallery: the gallery's name.
-        deduplicate: whether distractors that show the query's or a target's moment were left out.
-        queries, skipped: how many were counted, and how many not: galleries of fewer than two clips, and with
-            `answerable_only` those without a target.
-        unanswerable: queries whose gallery holds none of their targets.
-        mean_size, max_size: of the galleries of the counted queries.
-        recalls: R@k in percent by k: value, lower and upper end of the 95 % interval, chance.
-        places: of each query's best target, as `composed_places` gives them.
+        counted: bool, one per query: galleries of at least two clips that hold a target, or that count without one.
+        mean_size: clips in the galleries of the counted queries.
+        places: of each query's best target, as `composed_places` gives them; of random orders empty.
+        chances: of random orders: R@k in percent by k; else empty.
     """
 
-    setting: Setting
+    setting: Setting | None
     gallery: str
-    deduplicate: bool
-    queries: int
-    skipped: int
-    unanswerable: int
+    counted: NDArray[np.bool_]
     mean_size: float
-    max_size: int
-    recalls: Mapping[int, tuple[float, float, float, float]]
     places: NDArray[np.int64]
+    chances: Mapping[int, float] = field(default_factory=dict)
 
 
 class Packed(Sequence[NDArray[np.int64]]):
@@ -197,18 +198,17 @@ def evaluate(
     galleries: Sequence[str],
     *,
     deduplicate: bool = False,
-    answerable_only: bool = False,
     shortlist: int = SHORTLIST,
 ) -> Iterator[Score]:
-    """The result of every setting in every gallery; scores are computed once per setting.
+    """The result of every setting in every gallery, beside random orders; scores are computed once per setting.
 
     Args:
         split: the queries and the pool.
         models: the features, by the names that settings use.
         wanted: see `settings`.
-        galleries: names, see `perturbations.composed.galleries`.
+        galleries: names, see `perturbations.composed.galleries`. A query without any target in its gallery is a miss
+            in those `AS_RELEASED`, as in the authors' code, and is left out of the others.
         deduplicate: leave out distractors that show the query's or a target's moment.
-        answerable_only: leave out queries whose gallery holds no target; else they are misses, as in EgoCVR's code.
         shortlist: how many clips the first of two stages keeps.
 
     Raises `ConfigError` for features of another number of rows, and ValueError for an unknown gallery.
@@ -217,20 +217,35 @@ def evaluate(
     for model in models:
         _check(split, model)
     targets = [targets_in(split, query) for query in split.queries]
+    size = len(split.pool)
     candidates = {
-        name: _candidates_of(
-            Packed(gallery(split, name, deduplicate=deduplicate), len(split.pool)),
-            targets,
-            is_global(name),
-            answerable_only,
-        )
-        for name in dict.fromkeys(galleries)
+        name: Packed(gallery(split, name, deduplicate=deduplicate), size) for name in dict.fromkeys(galleries)
     }
-    packed = {name: members.rows for name, members in candidates.items()}
+    counted = {}
+    for name, members in candidates.items():
+        held = (np.isin(rows, own).sum() for rows, own in zip(members, targets, strict=True))
+        present = np.fromiter(held, np.int64, len(members))
+        counted[name] = (members.sizes >= FEWEST) & ((present > 0) | (name in AS_RELEASED))
+        yield _random(name, counted[name], members.sizes, present)
     for setting in wanted:
-        places = _places(split, by_name, setting, packed, targets, shortlist)
+        places = _places(split, by_name, setting, candidates, targets, shortlist)
         for name, members in candidates.items():
-            yield _score(setting, name, members, places[name], deduplicate=deduplicate)
+            own = counted[name]
+            mean = float(members.sizes[own].mean()) if own.any() else float("nan")
+            yield Score(setting=setting, gallery=name, counted=own, mean_size=mean, places=places[name])
+
+
+def _random(name: str, counted: NDArray[np.bool_], sizes: NDArray[np.int64], present: NDArray[np.int64]) -> Score:
+    """The score of random orders over the counted queries."""
+    known, num_targets = sizes[counted].tolist(), present[counted].tolist()
+    return Score(
+        setting=None,
+        gallery=name,
+        counted=counted,
+        mean_size=float(np.mean(known)) if known else float("nan"),
+        places=np.empty(0, np.int64),
+        chances={k: chance(known, num_targets, k) if known else float("nan") for k in KS},
+    )
 
 
 def _places(
@@ -243,7 +258,7 @@ def _places(
 ) -> dict[str, NDArray[np.int64]]:
     model = models[setting.model]
     first = models[setting.shortlist_model or setting.model]
-    return places_by_gallery(
+    return composed_places(
         setting.strategy,
         galleries,
         gallery=model.clips,
@@ -256,61 +271,6 @@ def _places(
         filter_visual=first.visual(split) if setting.shortlist_strategy in ("visual", "average") else None,
         filter_text=first.texts.get(setting.words),
         filter_strategy=setting.shortlist_strategy or "visual",
-    )
-
-
-@dataclass(frozen=True)
-class _Candidates:
-    """A gallery, and what is the same for every setting.
-
-    Attributes:
-        rows: each query's candidates.
-        counted: which queries count.
-        unanswerable: how many galleries that could be ranked hold no target.
-        chances: R@k of random orders over the counted queries, by k.
-    """
-
-    rows: Packed
-    counted: NDArray[np.bool_]
-    unanswerable: int
-    chances: Mapping[int, float]
-
-
-def _candidates_of(
-    rows: Packed, targets: Sequence[Sequence[int]], everywhere: bool, answerable_only: bool
-) -> _Candidates:
-    held = (np.isin(members, own).sum() for members, own in zip(rows, targets, strict=True))
-    present = np.fromiter(held, np.int64, len(rows))
-    rankable = rows.sizes >= FEWEST
-    counted = rankable & (present > 0) if answerable_only else rankable
-    sizes, num_targets = rows.sizes[counted].tolist(), present[counted].tolist()
-    chances = {
-        k: chance(sizes, num_targets, k) if sizes else float("nan") for k in (GLOBAL_KS if everywhere else LOCAL_KS)
-    }
-    return _Candidates(rows, counted, int((rankable & (present == 0)).sum()), chances)
-
-
-def _score(
-    setting: Setting, name: str, candidates: _Candidates, places: NDArray[np.int64], *, deduplicate: bool
-) -> Score:
-    """The recall of the places, beside chance over the same queries."""
-    places = np.where(candidates.counted, places, SKIPPED)
-    recall = composed_recall(places, list(candidates.chances))
-    sizes = candidates.rows.sizes[candidates.counted]
-    return Score(
-        setting=setting,
-        gallery=name,
-        deduplicate=deduplicate,
-        queries=int(candidates.counted.sum()),
-        skipped=int((~candidates.counted).sum()),
-        unanswerable=candidates.unanswerable,
-        mean_size=float(sizes.mean()) if sizes.size else float("nan"),
-        max_size=int(sizes.max(initial=0)),
-        recalls={
-            k: (recall[f"r{k}"], recall[f"r{k}_low"], recall[f"r{k}_high"], random)
-            for k, random in candidates.chances.items()
-        },
-        places=places,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, field_validator
 
@@ -10,9 +10,11 @@ from perturbations.base.errors import short
 from perturbations.base.settings import AnySeverity, ModelName, Strict, Whole, distinct
 from perturbations.composed import galleries
 from perturbations.config import advice
-from perturbations.config import sections as configuration
-from perturbations.config.problems import Problem, not_configured
+from perturbations.config.problems import Problem, is_known, not_configured
 from perturbations.suites import registry
+
+if TYPE_CHECKING:
+    from perturbations.config import sections as configuration
 
 Value = TypeVar("Value")
 
@@ -113,13 +115,9 @@ def problems_of(config: configuration.Config) -> list[Problem]:
     problems = not_configured("composed", suites, config.suites)
     for index, key in enumerate(wanted.both):
         suite, _, name = key.partition("/")
-        known = [entry.name for entry in registry.perturbations(suite, "text")] if _is_known(suite, config) else []
+        known = [entry.name for entry in registry.perturbations(suite, "text")] if is_known(suite, config) else []
         if name not in known:
             text = f"{short(key)} is no perturbation of captions of one of `suites`, as suite/name"
             text += advice.did_you_mean(key, (f"{suite}/{other}" for other in known))
             problems.append(Problem(("composed", "both"), text, (str(index),)))
     return problems
-
-
-def _is_known(suite: str, config: configuration.Config) -> bool:
-    return suite in config.suites and suite in registry.suites()

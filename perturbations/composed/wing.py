@@ -8,11 +8,11 @@ WING = Wing(
     section="section:Composed",
     problems="section:problems_of",
     rows="rows:KINDS",
-    commands={"composed retrieval, from features": ("command",)},
     jobs=("jobs",),
     targets="targets:menu",
     rules=("composed",),
     offers={
+        "score_composed": "score_command:score",
         "readiness": "readiness:problems",
         "work": "readiness:work",
         "instructions": "planning:of_instructions",

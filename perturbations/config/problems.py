@@ -66,7 +66,8 @@ def raise_all(problems: Iterable[Problem], what: str = "", places: Places = NOWH
         ) from None
 
 
-def _unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
+def unknown(value: str, known: Iterable[str], what: str = "unknown") -> str:
+    """The message about a name that is not among the known ones, with the nearest of them."""
     names = list(known)
     hint = "; `all` stands without brackets" if value == "all" else advice.did_you_mean(value, names)
     return f"{what} {short(value)}; known: {', '.join(names) or 'none'}{hint}"
@@ -158,7 +159,7 @@ def _of_suite(key: Key, wanted: Suite, entries: Sequence[registry.Perturbation],
 def _unknown_names(key: Key, wanted: str | Sequence[str], known: Iterable[str]) -> list[Problem]:
     names = [] if isinstance(wanted, str) else list(wanted)
     known = list(known)
-    return [Problem(key, _unknown(name, known), (str(index),)) for index, name in enumerate(names) if name not in known]
+    return [Problem(key, unknown(name, known), (str(index),)) for index, name in enumerate(names) if name not in known]
 
 
 def _of_parameters(
@@ -171,7 +172,7 @@ def _of_parameters(
     for name, by_severity in replaced.items():
         own = (*key, name)
         if name not in known:
-            problems.append(Problem(key, _unknown(name, known), (name,)))
+            problems.append(Problem(key, unknown(name, known), (name,)))
             continue
         if selected != "all" and name not in selected and known.keys() >= set(selected):
             text = f"not made: `perturbations` lists {cut(', '.join(selected)) or 'nothing'}; add it, or leave this out"
@@ -190,6 +191,11 @@ def _of_parameters(
                     hint = advice.number_of(text_value)
                 problems.append(Problem((*own, str(severity), parameter), text + hint))
     return problems
+
+
+def is_known(suite: str, config: Config) -> bool:
+    """Whether a suite is configured, and there."""
+    return suite in config.suites and suite in registry.suites()
 
 
 def not_configured(
@@ -224,7 +230,7 @@ def of_backends(config: Config) -> list[Problem]:
     problems = []
     for name, dataset in config.datasets.items():
         if dataset.donors is not None and dataset.donors not in config.datasets:
-            text = _unknown(dataset.donors, config.datasets, "unknown dataset")
+            text = unknown(dataset.donors, config.datasets, "unknown dataset")
             problems.append(Problem(("datasets", name, "donors"), text))
     for suite, wanted in config.suites.items():
         if suite not in registry.suites() or wanted.variant not in registry.suite(suite).variants:

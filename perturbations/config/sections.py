@@ -15,12 +15,12 @@ from pydantic import (
     ValidationError,
     create_model,
     field_validator,
+    model_validator,
 )
 from pydantic.config import JsonDict
 
 from perturbations.base import limits, settings, wings
-from perturbations.base.bounds import SEEDS
-from perturbations.base.settings import MOST_ITEMS, AnySeverity, KeySeverity, Strict, Whole, distinct
+from perturbations.base.settings import MOST_ITEMS, AnySeverity, Device, KeySeverity, Seed, Strict, Whole, distinct
 from perturbations.config import problems
 from perturbations.config.places import NOWHERE, Places
 from perturbations.config.problems import Problem
@@ -39,9 +39,6 @@ else:
 Severity = Annotated[Whole, Field(ge=1, le=5)]
 
 _KeySeverity = Annotated[KeySeverity, Field(le=5)]
-
-Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]{1,3})?)$")]
-Seed = Annotated[int, Field(strict=True, ge=SEEDS.low, le=SEEDS.high)]
 
 
 class CaptionBackend(Strict):
@@ -222,6 +219,14 @@ class _Config(Strict):
         """Where its keys stand, for messages about what a key names."""
         return self._places
 
+    @model_validator(mode="before")
+    @classmethod
+    def _as_wings_complete_it(cls, raw: object) -> object:
+        """What a wing's section implies for others, such as a published protocol; written keys replace it."""
+        for complete in wings.offered("complete"):
+            raw = complete(raw)
+        return raw
+
     @field_validator("suites", mode="before")
     @classmethod
     def _all_of_a_suite(cls, suites: object) -> object:
@@ -245,6 +250,10 @@ class _Config(Strict):
 
         def __getattr__(self, name: str) -> Any:
             """The section of a wing."""
+
+    def with_section(self, name: str, section: Strict) -> Config:
+        """The same configuration with another section of a wing."""
+        return self.model_copy(update={name: section})
 
     def max_quarantine_of(self, dataset: str) -> int:
         """How many items of `dataset` may fail."""

@@ -9,48 +9,9 @@ from collections.abc import Mapping, Sequence
 from perturbations.base import shown
 from perturbations.engine.guided import offline_roles
 from perturbations.manifest import layout
-from perturbations.manifest.kinds import COMPLETE, TextRow, VideoRow
+from perturbations.manifest.kinds import COMPLETE, VideoRow
 from perturbations.manifest.sets import Listed
-from perturbations.models import registry as models
-from perturbations.plan import recipe
 from perturbations.suites import registry
-
-
-def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = ()) -> str:
-    """Whether results on these rows, of videos or captions, are comparable with published ones, in one sentence."""
-    pairs = {(row.perturbation, role) for row in videos for role in offline_roles(row.backend)}
-    for text in {row.recipe for row in texts}:
-        parsed = recipe.parse_text(text)
-        offline = (role for role in registry.get(parsed.key).makers if parsed.players.get(role) in models.stand_ins())
-        pairs |= {(parsed.perturbation, role) for role in offline}
-    limits = {
-        row.perturbation: entry.not_comparable
-        for row in texts
-        if (entry := registry.get(f"{row.suite}/{row.perturbation}")).not_comparable
-        and row.perturbation in {name for name, _ in pairs}
-    }
-    rows: list[VideoRow | TextRow] = [*videos, *texts]
-    if not rows:
-        return "not comparable with anything: nothing was made"
-    calibrated = any(row.calibrated for row in videos)
-    scenarios = {
-        (row.suite, row.perturbation, row.severity, row.variant, row.params): row
-        for row in rows
-        if not (isinstance(row, VideoRow) and row.calibrated)
-    }
-    own = {row.perturbation for row in scenarios.values() if not recipe.is_published(row)}
-    reasons = []
-    if pairs:
-        listed = ", ".join(f"{shown.name(name)} ({shown.name(role)})" for name, role in sorted(pairs))
-        reasons.append(f"offline backends made {listed}")
-    reasons += [f"offline, {shown.name(name)} {limit}" for name, limit in sorted(limits.items())]
-    if calibrated:
-        reasons.append("severities are calibrated")
-    if own:
-        reasons.append(f"parameters are not the published ones: {', '.join(sorted(own))}")
-    if reasons:
-        return f"not comparable with published numbers: {'; '.join(reasons)}"
-    return "comparable with published numbers: no stand-in for a model was used"
 
 
 def card(
@@ -96,7 +57,7 @@ def card(
             f"{_loss(complete)}",
         ]
     lines += [
-        f"- {comparability(rows)}",
+        f"- {about.get('comparability', '')}",
         f"- made by perturbations {shown.name(about.get('package_version'))}; "
         f"configuration {shown.name(about.get('config_digest'))}",
         "",

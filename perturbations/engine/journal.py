@@ -1,7 +1,8 @@
 """The finished items of a shard: one JSON line per item, written when it is finished, so that a killed job can resume.
 
 A line keeps only what was measured of an item. Everything else is computed again, so that the row of a resumed item
-equals the row of an uninterrupted one.
+equals the row of an uninterrupted one. A line also has a hash of the columns that were measured: one of a version that
+measured others is not used, and its item is made again.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from pydantic import ConfigDict, ValidationError
 
 from perturbations.base import jsontext, storage
-from perturbations.base.records import DIGEST_LENGTH, Record
+from perturbations.base.records import DIGEST_LENGTH, Record, digest
 from perturbations.guides.registry import Analysed
 
 log = logging.getLogger("perturbations")
@@ -92,15 +94,27 @@ class Journal(Generic[Finished]):
             file.write(b"\n" * torn + _line(recipe_id, finished).encode())
 
     def _whole_lines(self, path: Path, recipe_ids: Collection[str]) -> Iterator[tuple[str, Finished]]:
+        others = 0
         for line in jsontext.lines(path):
             # The id comes first, so that other shards' lines need not be parsed.
-            recipe_id = line[:DIGEST_LENGTH]
+            recipe_id, text = line[:DIGEST_LENGTH], line[DIGEST_LENGTH:]
             if recipe_id in recipe_ids:
+                columns, start, text = text.partition("{")
+                if columns != _columns(self._record):
+                    others += 1
+                    continue
                 try:
-                    yield recipe_id, self._record.model_validate_json(line[DIGEST_LENGTH:])
+                    yield recipe_id, self._record.model_validate_json(start + text)
                 except (ValidationError, RecursionError):
                     log.warning("a line of %s is cut short or damaged: its item is made again", path)
+        if others:
+            log.warning("%d lines of %s are of another version or damaged: their items are made again", others, path)
 
 
 def _line(recipe_id: str, finished: Measured | Analysed) -> str:
-    return f"{recipe_id}{finished.model_dump_json(exclude_none=True)}\n"
+    return f"{recipe_id}{_columns(type(finished))}{finished.model_dump_json(exclude_none=True)}\n"
+
+
+@cache
+def _columns(record: type[Measured] | type[Analysed]) -> str:
+    return digest({name: str(field.annotation) for name, field in record.model_fields.items()})[:8]

@@ -14,7 +14,7 @@ from perturbations.base import storage
 from perturbations.base.checkpoints import Checkpoint, find_checkpoint, library, load_model, read_config, read_weights
 from perturbations.base.errors import ConfigError, first_line
 from perturbations.base.records import digest
-from perturbations.evaluation import openai_names
+from perturbations.evaluation import frozen, openai_names
 from perturbations.evaluation.backbones import registry as backbones
 from perturbations.evaluation.planning import Direction, ModelSettings
 from perturbations.evaluation.processors import Images, Texts, read_images, read_texts, two_texts
@@ -62,7 +62,10 @@ def load(settings: ModelSettings, folder: str, checkpoint: Path | None, device: 
     longest, are read last.
     """
     _check_device(device)
-    pretrained = find_checkpoint(folder, settings["revision"])
+    local = Path(folder).expanduser()
+    pretrained = None if frozen.is_frozen(local) else find_checkpoint(folder, settings["revision"])
+    if pretrained is None or frozen.is_frozen(pretrained.folder):
+        return _load_frozen(settings, local if pretrained is None else pretrained.folder, checkpoint, device)
     config_class = _model_class(pretrained).config_class
     assert config_class is not None  # only the abstract classes of transformers have none
     try:
@@ -81,6 +84,14 @@ def load(settings: ModelSettings, folder: str, checkpoint: Path | None, device: 
     model = load_encoder(settings["model"], folder, checkpoint=checkpoint, revision=settings["revision"], device=device)
     weights = [checkpoint] if checkpoint is not None else sorted(pretrained.folder.glob("*.safetensors"))
     return Backbone(model, texts, images, digest([storage.sha256(path) for path in weights]), num_frames)
+
+
+def _load_frozen(settings: ModelSettings, folder: Path, checkpoint: Path | None, device: str) -> Backbone:
+    """A model of sentence-transformers: its own pooling alone, and its own weights."""
+    if settings["model"] != "clip4clip" or checkpoint is not None:
+        raise ConfigError(f"{folder} is a frozen encoder of sentence-transformers: model: clip4clip, and no checkpoint")
+    model, texts, images = frozen.load(folder, device)
+    return Backbone(model, texts, images, digest([storage.sha256(path) for path in frozen.weights(folder)]))
 
 
 def check(backbone: Backbone) -> dict[str, object]:

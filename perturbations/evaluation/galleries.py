@@ -1,8 +1,12 @@
-"""Galleries of an evaluation: the clean clips or captions of a dataset, encoded once."""
+"""Features of clips and captions that do not adapt: the clean side of a dataset, encoded once per model, and galleries.
+
+A perturbed gallery is encoded once per scenario, by the model as it is: adaptation methods change the query encoder.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +16,12 @@ from perturbations.base import storage
 from perturbations.base.checkpoints import library
 from perturbations.base.errors import ManifestError
 from perturbations.base.readers import Reader
-from perturbations.evaluation import queries
+from perturbations.evaluation import queries, scenarios
 from perturbations.evaluation.backbone import Backbone
-from perturbations.evaluation.planning import Direction
+from perturbations.evaluation.planning import Modality
 from perturbations.evaluation.processors import check_distinct
-from perturbations.evaluation.scenarios import texts_of
-from perturbations.manifest.kinds import CaptionRow, CompleteSource, SourceRow
+from perturbations.evaluation.scenarios import Clean, Item, Retrieval
+from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, TextRow
 from perturbations.tta import encode_gallery
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch
@@ -27,11 +31,15 @@ _ANEW = "delete it and run snakemake again"
 REPLACED = "they were replaced during the run; run snakemake again, which encodes with the new ones"
 
 
-def of_clips(backbone: Backbone, sources: Sequence[SourceRow], num_frames: int, reader: Reader = "pyav") -> Gallery:
-    """The features of every complete clip, sorted by item id; the clips are read and encoded in parts."""
-    clips = sorted((row for row in sources if isinstance(row, CompleteSource)), key=lambda row: row.item_id)
+def encoded(backbone: Backbone, rows: Sequence[Item], num_frames: int, reader: Reader = "pyav") -> Gallery:
+    """The features of clips or of captions, in their order; clips are read and encoded in parts."""
+    texts = [row.text for row in rows if isinstance(row, CaptionRow | TextRow)]
+    if texts:
+        check_distinct(backbone.texts, texts)
+        return encode_gallery(backbone.model, backbone.tokens(texts), "v2t")
+    clips = [row for row in rows if isinstance(row, ClipRow | CompleteSource)]
 
-    def read(row: CompleteSource) -> NDArray[np.uint8]:
+    def read(row: ClipRow | CompleteSource) -> NDArray[np.uint8]:
         return backbone.images.resized(queries.sampled(row, num_frames, reader))
 
     def parts() -> Iterator[Batch]:
@@ -42,54 +50,59 @@ def of_clips(backbone: Backbone, sources: Sequence[SourceRow], num_frames: int, 
     return encode_gallery(backbone.model, queries.fed(parts(), backbone.model.device), "t2v")
 
 
-def of_captions(backbone: Backbone, captions: Sequence[CaptionRow]) -> Gallery:
-    """The captions' features, in their order."""
-    texts = [row.text for row in captions]
-    check_distinct(backbone.texts, texts)
-    return encode_gallery(backbone.model, backbone.tokens(texts), "v2t")
-
-
 def write(
-    path: Path, backbone: Backbone, sources: Sequence[SourceRow], num_frames: int, reader: Reader = "pyav"
+    path: Path, backbone: Backbone, clean: Clean, modality: Modality, num_frames: int, reader: Reader = "pyav"
 ) -> None:
-    """Encode a dataset's clean clips, once for all scenarios of captions."""
-    gallery = of_clips(backbone, sources, num_frames, reader)
+    """Encode a dataset's clean clips or captions, once for all scenarios of a model."""
+    rows: Sequence[Item]
+    if modality == "clips":
+        rows = scenarios.clips_of(clean.sources, clean)
+    else:
+        rows = scenarios.captions_of(clean.captions, clean)
+    if not rows:
+        raise ManifestError(f"no {modality} to encode: every clip is quarantined, or none has a caption")
+    features = encoded(backbone, rows, num_frames, reader).features
     with storage.atomic_path(path) as temporary:
         library("safetensors.torch", package="safetensors").save_file(
-            {"features": gallery.features.cpu()}, temporary, metadata={"checkpoint": backbone.sha256}
+            {"features": features.cpu()}, temporary, metadata={"checkpoint": backbone.sha256}
         )
 
 
-def read(path: Path, backbone: Backbone) -> Gallery:
-    """A gallery that `write` wrote, on the model's device. Raises `ManifestError` for one of other weights."""
+def read(path: Path, backbone: Backbone, modality: Modality) -> Gallery:
+    """Features that `write` wrote, on the model's device. Raises `ManifestError` for those of other weights."""
     try:
         with library("safetensors").safe_open(path, framework="pt") as file:
             features, checkpoint = file.get_tensor("features"), (file.metadata() or {}).get("checkpoint")
     except (OSError, KeyError, library("safetensors").SafetensorError) as error:
-        raise ManifestError(f"{path} holds no encoded clips ({error}); {_ANEW}") from error
+        raise ManifestError(f"{path} holds no encoded {modality} ({error}); {_ANEW}") from error
     if checkpoint != backbone.sha256:  # planning notices weights that were replaced before
         raise ManifestError(f"{path} was encoded with other weights than the model has now: {REPLACED}")
-    return Gallery("t2v", features.to(backbone.model.device))
+    return Gallery("t2v" if modality == "clips" else "v2t", features.to(backbone.model.device))
 
 
-def clean(
-    direction: Direction,
-    backbone: Backbone,
-    captions: Sequence[CaptionRow],
-    sources: Sequence[SourceRow],
-    gallery: Path | None,
-) -> Gallery:
-    """The gallery of a dataset's scenarios: its captions (v2t), or the clips that `write` wrote to `gallery` (t2v)."""
-    if direction == "v2t":
-        return of_captions(backbone, texts_of(captions, sources)[1])
-    assert gallery is not None
-    return read(gallery, backbone)
+@dataclass(frozen=True)
+class CleanSide:
+    """The encoded clean clips and captions of a dataset, as far as a job needs them.
 
+    Attributes:
+        rows: the dataset as it is.
+        features: what `read` gives for each modality.
+    """
 
-def bank(
-    direction: Direction, backbone: Backbone, captions: Sequence[CaptionRow], gallery: Path | None
-) -> Gallery | None:
-    """The bank of training queries: the clips in the file `gallery` (v2t) or captions (t2v); None without them."""
-    if direction == "v2t":
-        return None if gallery is None else read(gallery, backbone)
-    return of_captions(backbone, captions) if captions else None
+    rows: Clean
+    features: dict[Modality, Gallery]
+
+    def gallery(self, task: Retrieval) -> Gallery:
+        """The clean gallery of a retrieval: every usable item of the dataset."""
+        return self.features["captions" if task.direction == "v2t" else "clips"]
+
+    def queries(self, task: Retrieval) -> Gallery | None:
+        """The features of a retrieval's clean queries; None where they are perturbed or were not encoded."""
+        modality: Modality = "clips" if task.direction == "v2t" else "captions"
+        if task.is_perturbed("query") or modality not in self.features:
+            return None
+        rows = scenarios.clips_of(self.rows.sources, self.rows) if modality == "clips" else None
+        known = rows if rows is not None else scenarios.captions_of(self.rows.captions, self.rows)
+        places = {scenarios.id_of(row): place for place, row in enumerate(known)}
+        held = self.features[modality]
+        return Gallery(held.direction, held.features[[places[query] for query in task.query_ids]])

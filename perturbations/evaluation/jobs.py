@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ from perturbations.cli.arguments import Commands, add_command, add_model
 from perturbations.cli.common import need_models, provenance
 
 if TYPE_CHECKING:
-    from perturbations.evaluation.scenarios import Query
+    from perturbations.evaluation.planning import Modality, ScenarioSettings
+    from perturbations.evaluation.scenarios import Candidate, Clean
     from perturbations.manifest.kinds import SourceRow
 
 
@@ -23,14 +25,10 @@ def add(commands: Commands) -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--output", type=Path, required=True, help="the model's folder")
 
-    parser = add_command(
-        commands,
-        "encode-gallery",
-        _encode_gallery,
-        "encode a dataset's clean clips, the gallery for caption queries",
-    )
+    parser = add_command(commands, "encode-gallery", _encode_gallery, "encode a dataset's clean clips or captions")
     add_model(parser)
     parser.add_argument("--sources", type=Path, required=True)
+    parser.add_argument("--captions", type=Path, help="encode these captions; default: the clips")
     parser.add_argument("--output", type=Path, required=True, help="a .safetensors")
 
     parser = add_command(commands, "check-model", _check_model, "check that a model's parts fit each other")
@@ -41,20 +39,23 @@ def add(commands: Commands) -> None:
     add_model(parser)
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--captions", type=Path, required=True)
-    parser.add_argument(
-        "--parts", type=Path, help="the folder of the parts that hold the perturbed queries; default: clean queries"
-    )
-    parser.add_argument("--shards", type=Path, help="the folder of the shards' lists")
+    parser.add_argument("--rejected", type=int, default=0, help="how many listed captions are not usable")
+    parser.add_argument("--parts", type=Path, help="the folder of the parts that hold perturbed clips")
+    parser.add_argument("--shards", type=Path, help="the folder of their shards' lists")
+    parser.add_argument("--text-parts", type=Path, help="the folder of the parts that hold perturbed captions")
+    parser.add_argument("--text-shards", type=Path, help="the folder of their shards' lists")
     parser.add_argument("--mixes", type=Path, help="the folder of the mixed manifests")
-    parser.add_argument("--gallery", type=Path, help="t2v: the encoded clips")
-    parser.add_argument("--bank-captions", type=Path, help="methods with a bank, t2v: its captions")
-    parser.add_argument("--bank-gallery", type=Path, help="methods with a bank, v2t: its encoded clips")
+    parser.add_argument("--encoded-clips", type=Path, help="the clean clips, encoded")
+    parser.add_argument("--encoded-captions", type=Path, help="the clean captions, encoded")
+    parser.add_argument("--bank", type=Path, help="methods with a bank: its encoded clips (v2t) or captions (t2v)")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=Path, required=True)
     parser.add_argument("--pictures", type=Path, required=True, help="the data of the report's pictures, .json")
 
     parser = add_command(commands, "merge-results", _merge_results, "merge the scenarios of an evaluation")
     parser.add_argument("--skipped", default="[]", help="the perturbations of captions that cannot be made, JSON")
+    parser.add_argument("--protocol", help="the published protocol that the configuration follows")
+    parser.add_argument("--replaced", default="[]", help="the protocol's keys that have other values, JSON")
     parser.add_argument("--parts", nargs="+", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=Path, required=True)
@@ -71,15 +72,24 @@ def _train_encoder(options: argparse.Namespace) -> int:
 def _encode_gallery(options: argparse.Namespace) -> int:
     need_models()
     from perturbations.evaluation import backbone, galleries
-    from perturbations.manifest import sets
-    from perturbations.manifest.kinds import SOURCES
 
     settings = json.loads(options.settings)
     loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
-    rows = sets.read_part(options.sources, SOURCES)
-    _check_any_complete(options.sources, rows)
-    galleries.write(options.output, loaded, rows, settings["num_frames"], options.reader)
+    clean = _clean(options.sources, options.captions)
+    modality: Modality = "clips" if options.captions is None else "captions"
+    galleries.write(options.output, loaded, clean, modality, settings["num_frames"], options.reader)
     return 0
+
+
+def _clean(sources: Path, captions: Path | None, rejected: int = 0) -> Clean:
+    """The rows of a dataset as it is."""
+    from perturbations.evaluation.scenarios import Clean
+    from perturbations.manifest import sets
+    from perturbations.manifest.kinds import CAPTIONS, SOURCES
+
+    rows = sets.read_part(sources, SOURCES)
+    _check_any_complete(sources, rows)
+    return Clean(rows, [] if captions is None else sets.read_part(captions, CAPTIONS), rejected)
 
 
 def _check_any_complete(path: Path, rows: Sequence[SourceRow]) -> None:
@@ -102,43 +112,37 @@ def _evaluate(options: argparse.Namespace) -> int:
     need_models()
     from perturbations.base import storage
     from perturbations.base.records import digest
-    from perturbations.evaluation import backbone, pictures, results, runner
-    from perturbations.evaluation.planning import ScenarioSettings
+    from perturbations.evaluation import backbone, galleries, pictures, results, runner
     from perturbations.evaluation.rows import RANKS, RESULTS
     from perturbations.manifest import files, sets
-    from perturbations.manifest.kinds import CAPTIONS, SOURCES
     from perturbations.plan import listed
 
-    shards = [] if options.shards is None else listed.shards(options.shards)
+    folders = {"clips": options.parts, "captions": options.text_parts}
+    lists = {"clips": options.shards, "captions": options.text_shards}
+    shards = {name: [] if folder is None else listed.shards(folder) for name, folder in lists.items()}
 
-    def asking(scenario: ScenarioSettings) -> tuple[list[Query], str]:
+    def perturbed(scenario: ScenarioSettings, modality: Modality) -> tuple[list[Candidate], str]:
         if scenario["mix"] is not None:
             parts = [options.mixes / f"{scenario['mix']}.parquet"]
-        elif options.parts is not None:
-            folder = options.parts / scenario["perturbation"] / str(scenario["severity"])
-            parts = [folder / f"{shard}.parquet" for shard in shards]
         else:
-            parts = [options.sources if scenario["direction"] == "v2t" else options.captions]
+            name, severity = scenario["perturbation"], scenario["severity"]
+            if modality == "captions" and scenario["text_perturbation"] is not None:
+                name, severity = scenario["text_perturbation"], scenario["text_severity"]
+            folder = folders[modality] / name / str(severity)
+            parts = [folder / f"{shard}.parquet" for shard in shards[modality]]
         rows = [row for part in parts for row in sets.read_part(part, files.kind_of(part))]
         return rows, digest(list(map(storage.sha256, parts)))
 
     settings = json.loads(options.settings)
     journal = options.output.with_suffix(".jsonl")
-    sources = sets.read_part(options.sources, SOURCES)
-    _check_any_complete(options.sources, sources)
-    rows, ranks, drawn = runner.evaluate(
-        settings,
-        backbone.load(settings, options.pretrained, options.checkpoint, options.device),
-        sources=sources,
-        captions=sets.read_part(options.captions, CAPTIONS),
-        asking=asking,
-        gallery=options.gallery,
-        bank_captions=sets.read_part(options.bank_captions, CAPTIONS) if options.bank_captions else (),
-        bank_gallery=options.bank_gallery,
-        journal=journal,
-        journals=results.other_journals(journal),
-        reader=options.reader,
-    )
+    clean = _clean(options.sources, options.captions, options.rejected)
+    loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
+    encoded: dict[Modality, Path | None] = {"clips": options.encoded_clips, "captions": options.encoded_captions}
+    features = {name: galleries.read(path, loaded, name) for name, path in encoded.items() if path is not None}
+    asks: Modality = "clips" if settings["scenarios"][0]["direction"] == "v2t" else "captions"
+    bank = None if options.bank is None else galleries.read(options.bank, loaded, asks)
+    job = runner.Job(settings, loaded, galleries.CleanSide(clean, features), bank, options.reader)
+    rows, ranks, drawn = runner.evaluate(job, perturbed, journal, results.other_journals(journal))
     files.write(options.output, RESULTS, rows)
     files.write(options.ranks, RANKS, ranks)
     pictures.write(options.pictures, drawn)
@@ -150,11 +154,16 @@ def _merge_results(options: argparse.Namespace) -> int:
     from perturbations.evaluation.rows import RANKS, RESULTS
     from perturbations.manifest import files, sets, skipped
 
-    about = {**provenance(options.output), "set": {"skipped": skipped.columns(skipped.parse(options.skipped))}}
-    rows = [row for part in options.parts for row in sets.read_part(part, RESULTS)]
-    results.check(rows)
-    files.write(options.output, RESULTS, rows, about)
+    about: dict[str, object] = {"set": {"skipped": skipped.columns(skipped.parse(options.skipped))}}
+    if options.protocol is not None:
+        about["protocol"] = {"name": options.protocol, "replaced": json.loads(options.replaced)}
+    about = {**provenance(options.output), **about}
     ranks = [path.with_suffix(".ranks.parquet") for path in options.parts]
+    rows = [row for part in options.parts for row in sets.read_part(part, RESULTS)]
+    rows = [replace(row, protocol=options.protocol) for row in rows]
+    results.check(rows)
+    rows = results.with_clean(rows, (row for path in ranks for row in sets.read_part(path, RANKS)))
+    files.write(options.output, RESULTS, rows, about)
     sets.check_parts(ranks, RANKS)
     files.concatenate(ranks, options.ranks, RANKS, about)
     return 0

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perturbations.base.errors import ConfigError
+from perturbations.base.records import canonical
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation.protocols import registry as protocols
 from perturbations.manifest.skipped import as_json
 from perturbations.plan import captions, listed
 from perturbations.plan.paths import CaptionShards, Inputs, Plans, options, without_braces
@@ -87,9 +89,15 @@ def model_options(config: configuration.Config) -> list[str]:
     return [f"--pretrained={wanted.pretrained or DEMO_ENCODER}", *checkpoint]
 
 
-def gallery(config: configuration.Config, dataset: str) -> str:
-    """The clean clips of a dataset, encoded by the configured model."""
-    return f"{parts_folder(config, dataset)}/gallery.safetensors"
+def encoded(config: configuration.Config, dataset: str, modality: str) -> str:
+    """The clean clips or captions of a dataset, encoded by the configured model."""
+    return f"{parts_folder(config, dataset)}/{modality}.safetensors"
+
+
+def encoded_inputs(dataset: str, modality: str) -> Inputs:
+    """The manifests that the clean clips or captions of a dataset are read from."""
+    named: Inputs = {"sources": f"manifests/{dataset}/sources.parquet"}
+    return named | ({"captions": f"manifests/{dataset}/captions.parquet"} if modality == "captions" else {})
 
 
 def inputs(
@@ -100,56 +108,58 @@ def inputs(
     plans: Plans,
     caption_shards: CaptionShards,
 ) -> Inputs:
-    """The inputs of a job: the model, the queries, the gallery and the bank. Raises `ConfigError`."""
-    direction, suite, _ = job
+    """The inputs of a job: the model, the clean side, what is perturbed, and the bank. Raises `ConfigError`."""
+    direction, side, suite, _ = job
     scenarios = evaluation.jobs(config, dataset).get(job)
     if scenarios is None:
         raise ConfigError(f"config.yaml asks for no evaluation {'/'.join(job)} of {dataset}")
-    perturbed = [scenario for scenario in scenarios if scenario.suite != evaluation.CLEAN and scenario.mix is None]
     mixes = {scenario.mix for scenario in scenarios if scenario.mix is not None}
-    folder = query_parts(dataset, direction, suite)
     named: Inputs = {
-        "sources": f"manifests/{dataset}/sources.parquet",
-        "captions": f"manifests/{dataset}/captions.parquet",
+        **encoded_inputs(dataset, "captions"),
         **loaded_inputs(config),
-        "parts": [
-            f"{folder}/{scenario.perturbation}/{scenario.severity}/{shard}.parquet"
-            for scenario in perturbed
-            for shard in (caption_shards(dataset) if direction == "t2v" else plans(dataset).shards)
-        ],
+        "clips": [],
+        "texts": [],
         "mixes": sorted(f"manifests/{dataset}/{suite}/{mix}.parquet" for mix in mixes),
     }
-    if direction == "t2v":
-        named["gallery"] = gallery(config, dataset)
-    return named | bank_inputs(config, direction, group)
-
-
-def bank_inputs(config: configuration.Config, direction: str, group: str) -> Inputs:
-    """The training queries of a method that needs them."""
+    plain = [scenario for scenario in scenarios if scenario.mix is None]
+    if evaluation.perturbs("clips", direction, side):
+        parts = dict.fromkeys(f"{scenario.perturbation}/{scenario.severity}" for scenario in plain)
+        shards = plans(dataset).shards if parts else ()
+        named["clips"] = [f"work/{dataset}/{suite}/{part}/{shard}.parquet" for part in parts for shard in shards]
+    if evaluation.perturbs("captions", direction, side):
+        parts = dict.fromkeys(
+            f"{scenario.text_perturbation or scenario.perturbation}/{scenario.text_severity or scenario.severity}"
+            for scenario in plain
+        )
+        named["texts"] = [
+            f"work/{dataset}/{suite}/captions/{part}/{shard}.parquet"
+            for part in parts
+            for shard in caption_shards(dataset)
+        ]
+    clean = [name for name in evaluation.MODALITIES if not evaluation.perturbs(name, direction, side)]
+    asks = "clips" if direction == "v2t" else "captions"
+    if side == "none":  # clean queries are encoded as perturbed ones are, so that their time is measured
+        clean.remove(asks)
+    named["encoded"] = [encoded(config, dataset, name) for name in clean]
     bank = config.evaluation.bank
-    if bank is None or not evaluation.needs_bank(config, group):
-        return {}
-    if direction == "t2v":
-        return {"bank_captions": f"manifests/{bank}/captions.parquet"}
-    return {"bank_gallery": gallery(config, bank)}
+    if bank is not None and evaluation.needs_bank(config, group):
+        named["bank"] = encoded(config, bank, asks)
+    return named
 
 
-def query_parts(dataset: str, direction: str, suite: str) -> str:
-    """The folder of the parts that hold a suite's perturbed queries."""
-    return f"work/{dataset}/{suite}/captions" if direction == "t2v" else f"work/{dataset}/{suite}"
-
-
-def query_options(dataset: str, job: Sequence[str], named: Mapping[str, str | Sequence[str]]) -> list[str]:
-    """The options that tell a job where its queries, gallery and bank are; `named` holds the job's inputs by name."""
-    direction, suite, _ = job
+def asking_options(dataset: str, job: Sequence[str], named: Mapping[str, str | Sequence[str]]) -> list[str]:
+    """The options that tell a job where its perturbed rows are; `named` holds the job's inputs by name."""
+    suite = job[2]
     places: Inputs = {}
-    if named["parts"]:
-        places["parts"] = query_parts(dataset, direction, suite)
-        places["shards"] = f"work/{dataset}/{'captions' if direction == 't2v' else 'shards'}"
+    if named["clips"]:
+        places |= {"parts": f"work/{dataset}/{suite}", "shards": f"work/{dataset}/shards"}
+    if named["texts"]:
+        places |= {"text-parts": f"work/{dataset}/{suite}/captions", "text-shards": f"work/{dataset}/captions"}
     if named["mixes"]:
         places["mixes"] = f"manifests/{dataset}/{suite}"
-    optional = {name: named[name] for name in ("gallery", "bank_captions", "bank_gallery") if name in named}
-    return options({**places, **optional})
+    for path in named["encoded"]:
+        places[f"encoded-{Path(path).stem}"] = path
+    return options({**places, **({"bank": named["bank"]} if "bank" in named else {})})
 
 
 def gpus(config: configuration.Config) -> int:
@@ -200,14 +210,14 @@ _TARGETS = {"adaptation": "tta_{}", "evaluation": "evaluate_{}"}
 """The targets that make each of `KINDS`."""
 
 
-def reported(config: configuration.Config, requested: Collection[str] = ()) -> list[Reported]:
+def reported(config: configuration.Config, requested: Collection[str] = (), *, others: bool = False) -> list[Reported]:
     """The results that the report shows.
 
     These are the results that exist now, of every model, and those that are made in the same run as the report
     (`requested`: names of targets, or files). Of a dataset and model that have both kinds it is the adaptation. Without
-    any results, it is the adaptation of the first dataset.
+    any results, and without `others` on the page, it is the adaptation of the first dataset.
     """
-    configured = evaluation.model_key(config)
+    configured = list(evaluation.models(config))
     shown = []
     for dataset in config.datasets:
         kinds: dict[str, str] = {}
@@ -215,11 +225,14 @@ def reported(config: configuration.Config, requested: Collection[str] = ()) -> l
             kinds |= {
                 path.parent.name: kind for path in config.at(f"manifests/{dataset}/{kind}").glob("*/results.parquet")
             }
-            own = Reported(dataset, kind, configured)
-            if _TARGETS[kind].format(dataset) in requested or str(config.at(own.results)) in requested:
-                kinds[configured] = kind
+            for key in configured:
+                own = Reported(dataset, kind, key)
+                if _TARGETS[kind].format(dataset) in requested or str(config.at(own.results)) in requested:
+                    kinds[key] = kind
         shown += [Reported(dataset, kind, model_key) for model_key, kind in sorted(kinds.items())]
-    return shown or [Reported(next(iter(config.datasets)), "adaptation", configured)]
+    if shown or others:
+        return shown
+    return [Reported(next(iter(config.datasets)), "adaptation", key) for key in configured]
 
 
 def report_results(shown: Sequence[Reported]) -> list[str]:
@@ -236,14 +249,23 @@ def report_ranks(config: configuration.Config, shown: Sequence[Reported]) -> lis
 
 
 def report_pictures(config: configuration.Config, shown: Sequence[Reported]) -> list[str]:
-    """The files from which the report draws its pictures: of other models those that exist."""
+    """The files from which the report draws its pictures: of models that are not configured those that exist."""
+    configured = evaluation.models(config)
     files = []
     for entry in shown:
-        if entry.model_key == evaluation.model_key(config):
-            files += result_parts(config, entry.dataset, entry.kind, "pictures.json")
+        if entry.model_key in configured:
+            files += result_parts(configured[entry.model_key], entry.dataset, entry.kind, "pictures.json")
             continue
         folder = Path(f"work/{entry.dataset}/evaluation/{entry.model_key}")
         there = config.at(folder)
-        pictures = [path for group in groups(entry.kind) for path in there.glob(f"*/*/*/{group}.pictures.json")]
+        pictures = [path for group in groups(entry.kind) for path in there.glob(f"*/*/*/*/{group}.pictures.json")]
         files += sorted(str(folder / path.relative_to(there)) for path in pictures)
     return files
+
+
+def protocol_options(config: configuration.Config) -> list[str]:
+    """The options that tell the merging of results which protocol the configuration follows, and where it does not."""
+    name = config.evaluation.protocol
+    if name is None:
+        return []
+    return [f"--protocol={name}", f"--replaced={canonical(protocols.replaced(name, config.model_dump(mode='json')))}"]

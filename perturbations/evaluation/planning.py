@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict, cast
 
 from perturbations.base.errors import ConfigError
 from perturbations.base.records import digest
@@ -20,42 +20,63 @@ CLEAN = "clean"
 MIXED = "mixed"
 
 Direction = Literal["v2t", "t2v"]
+Side = Literal["none", "query", "gallery", "both"]
+Modality = Literal["clips", "captions"]
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Which queries are asked.
+    """One retrieval: who asks whom, and what is perturbed.
 
     Attributes:
         direction: "v2t", queries are videos, or "t2v", queries are captions.
-        suite: whose perturbation; "clean" for queries as they are.
-        level: the perturbation's category in its suite; "clean" or "mixed" where it has none.
+        side: what is perturbed: the queries, the gallery, or "both"; "none" where nothing is.
+        suite: whose perturbation; "clean" where nothing is perturbed.
+        level: the perturbation's category in its suite (of "both" the video's); "clean" or "mixed" where it has none.
         perturbation: its name; "clean", or "all" where the videos' perturbations differ.
-        severity: 0 for clean queries, None where the videos' severities differ.
+        severity: 0 where nothing is perturbed, None where the videos' severities differ.
+        text_perturbation, text_severity: of "both": those of the captions; the others are then the videos'.
         mix: "mixed_severity", "mixed_types", or None.
         share: mixed_types: the part of the videos that is perturbed.
     """
 
     direction: Direction
+    side: Side
     suite: str
     level: str
     perturbation: str
     severity: int | None
+    text_perturbation: str | None = None
+    text_severity: int | None = None
     mix: str | None = None
     share: float | None = None
 
 
-Job = tuple[Direction, str, str]
-"""Direction, suite and level: scenarios that one job runs, so that a model is loaded once for all of them."""
+Job = tuple[Direction, Side, str, str]
+"""Direction, side, suite and level: scenarios that one job runs, so that a model is loaded once for all of them."""
+
+
+MODALITIES: tuple[Modality, ...] = ("clips", "captions")
+"""What is perturbed or clean; the clean ones are encoded once per model."""
+
+
+def perturbs(modality: Modality, direction: str, side: str) -> bool:
+    """Whether scenarios of a direction and a side have perturbed clips, or perturbed captions."""
+    asks = (direction == "v2t") == (modality == "clips")
+    return side == "both" or side == ("query" if asks else "gallery")
 
 
 def scenarios(config: configuration.Config, dataset: str) -> list[Scenario]:
-    """Every scenario that the configuration asks for: clean queries first, then each suite's perturbations in order."""
+    """Every scenario that the configuration asks for: clean ones first, then by side, suite and perturbation.
+
+    Raises `ConfigError` for a suite of which nothing is made at the configured severities.
+    """
     planned: list[Scenario] = []
     for direction in config.evaluation.directions:
-        planned.append(Scenario(direction, CLEAN, CLEAN, CLEAN, 0))
-        for suite in _suites(config):
-            planned += _of_videos(config, suite) if direction == "v2t" else _of_captions(config, dataset, suite)
+        planned.append(Scenario(direction, "none", CLEAN, CLEAN, CLEAN, 0))
+        for side in config.evaluation.sides:
+            for suite in _suites(config):
+                planned += _of_suite(config, dataset, suite, direction, side)
     return planned
 
 
@@ -65,15 +86,18 @@ def _suites(config: configuration.Config) -> tuple[str, ...]:
 
 
 def caption_suites(config: configuration.Config) -> tuple[str, ...]:
-    """The suites whose perturbed captions are asked."""
-    return _suites(config) if "t2v" in config.evaluation.directions else ()
+    """The suites whose perturbed captions are queries or the gallery."""
+    wanted = config.evaluation
+    used = any(perturbs("captions", direction, side) for direction in wanted.directions for side in wanted.sides)
+    return _suites(config) if used else ()
 
 
 def jobs(config: configuration.Config, dataset: str) -> dict[Job, list[Scenario]]:
     """The scenarios of each job."""
     by_job: dict[Job, list[Scenario]] = {}
     for scenario in scenarios(config, dataset):
-        by_job.setdefault((scenario.direction, scenario.suite, file_name(scenario.level)), []).append(scenario)
+        job = (scenario.direction, scenario.side, scenario.suite, file_name(scenario.level))
+        by_job.setdefault(job, []).append(scenario)
     return by_job
 
 
@@ -82,26 +106,56 @@ def file_name(level: str) -> str:
     return "".join(letter if letter.isalnum() else "_" for letter in level.lower())
 
 
-def _of_videos(config: configuration.Config, suite: str) -> Iterator[Scenario]:
-    available = recipe.scenarios(config, suite)
-    yield from _at_severities("v2t", config, suite, available)
-    if "mixed_severity" in config.evaluation.mixes:
+def _of_suite(
+    config: configuration.Config, dataset: str, suite: str, direction: Direction, side: Side
+) -> Iterator[Scenario]:
+    if side == "both":
+        yield from _combined(config, dataset, suite, direction)
+        return
+    videos = perturbs("clips", direction, side)
+    available = recipe.scenarios(config, suite) if videos else captions.scenarios(config, dataset, suite)
+    chosen = list(_at_severities(config, suite, available))
+    if available and not chosen:
+        lowest = min(severity for _, severity in available)
+        text = (
+            f"evaluation.severities: nothing of {suite} is made there or below: its lowest severity is {lowest} "
+            f"(suites.{suite})"
+        )
+        raise ConfigError(config.places.before("evaluation.severities", text))
+    for name, severity in chosen:
+        yield Scenario(direction, side, suite, _level(suite, name), name, severity)
+    if videos and "mixed_severity" in config.evaluation.mixes:
         for name in dict.fromkeys(name for name, _ in available):
-            yield Scenario("v2t", suite, MIXED, name, None, "mixed_severity")
-    if "mixed_types" in config.evaluation.mixes:
+            yield Scenario(direction, side, suite, MIXED, name, None, mix="mixed_severity")
+    if videos and "mixed_types" in config.evaluation.mixes:
         for share in SHARES:
-            yield Scenario("v2t", suite, MIXED, "all", None, "mixed_types", share)
+            yield Scenario(direction, side, suite, MIXED, "all", None, mix="mixed_types", share=share)
 
 
-def _of_captions(config: configuration.Config, dataset: str, suite: str) -> Iterator[Scenario]:
-    yield from _at_severities("t2v", config, suite, captions.scenarios(config, dataset, suite))
+def _combined(config: configuration.Config, dataset: str, suite: str, direction: Direction) -> Iterator[Scenario]:
+    """The combinations that a suite declares, as far as its videos and captions are made."""
+    combined = registry.suite(suite).combined
+    if combined is None:
+        return
+    videos = [name for name, severity in recipe.scenarios(config, suite) if severity == combined.severity]
+    texts = dict(captions.scenarios(config, dataset, suite))
+    for name in combined.video:
+        for text in combined.text:
+            if name in videos and text in texts:
+                place = _level(suite, name), name, combined.severity
+                yield Scenario(direction, "both", suite, *place, text, texts[text])
+
+
+def _level(suite: str, name: str) -> str:
+    return registry.get(f"{suite}/{name}").level
 
 
 def _at_severities(
-    direction: Direction, config: configuration.Config, suite: str, available: Sequence[tuple[str, int]]
-) -> Iterator[Scenario]:
-    for name, severity in nearest(available, config.evaluation.severities):
-        yield Scenario(direction, suite, registry.get(f"{suite}/{name}").level, name, severity)
+    config: configuration.Config, suite: str, available: Sequence[tuple[str, int]]
+) -> Iterator[tuple[str, int]]:
+    for name in dict.fromkeys(name for name, _ in available):
+        own = [pair for pair in available if pair[0] == name]
+        yield from nearest(own, config.evaluation.severities_of(_level(suite, name)))
 
 
 def nearest(available: Sequence[tuple[str, int]], wanted: Sequence[int]) -> Iterator[tuple[str, int]]:
@@ -142,10 +196,13 @@ class ScenarioSettings(TypedDict):
 
     dataset: str
     direction: Direction
+    side: Side
     suite: str
     level: str
     perturbation: str
     severity: int | None
+    text_perturbation: str | None
+    text_severity: int | None
     mix: str | None
     share: float | None
 
@@ -161,6 +218,7 @@ class Settings(ModelSettings):
     precision: str
     scenarios: Sequence[ScenarioSettings]
     methods: Sequence[str]
+    parameters: Mapping[str, Mapping[str, bool | int | float | str]]
 
 
 def model_settings(config: configuration.Config, files: str | None = None) -> ModelSettings:
@@ -184,6 +242,15 @@ def setting(config: configuration.Config) -> str:
     return config.evaluation.setting + (CONTINUAL if config.evaluation.continual else "")
 
 
+def models(config: configuration.Config) -> dict[str, configuration.Config]:
+    """The configuration of each model alone, by the model's key. Everything about one model is planned from its own."""
+    entries = config.evaluation.models
+    if not entries:
+        return {model_key(config): config}
+    alone = [config.with_section("evaluation", config.evaluation.of_model(entry)) for entry in entries]
+    return {model_key(own): own for own in alone}
+
+
 _READABLE = 64
 """The most letters of a key before its hash: the names of a folder and a file can be very long."""
 
@@ -191,13 +258,14 @@ _READABLE = 64
 def model_key(config: configuration.Config) -> str:
     """The name of a configured model in paths, rows and tables: "clip4clip-clip-vit-base-patch32-qs-1a2b3c4d".
 
-    The readable part names the pooling, the pretrained model, the checkpoint and the setting; the hash tells apart what
-    the readable part does not: the whole path of the checkpoint, the revision, and the number of frames.
+    The readable part is its name, or names the pooling, the pretrained model and the checkpoint; then the setting. The
+    hash tells apart what the readable part does not: the whole path of the checkpoint, the revision, and the number of
+    frames. The configuration is of one model (`models`).
     """
     wanted = config.evaluation
     pretrained = Path(wanted.pretrained).name if wanted.pretrained else "demo_encoder"
     checkpoint = [f"{wanted.checkpoint.parent.name}-{wanted.checkpoint.stem}"] if wanted.checkpoint else []
-    readable = "-".join([wanted.model, pretrained, *checkpoint])
+    readable = wanted.models[0].name if wanted.models else "-".join([wanted.model, pretrained, *checkpoint])
     slug = re.sub(r"[^a-z0-9_]+", "-", readable.lower()).strip("-")[:_READABLE].strip("-")
     of_checkpoint = str(wanted.checkpoint) if wanted.checkpoint else None
     identity = {**model_settings(config), "checkpoint": of_checkpoint, "setting": setting(config)}
@@ -221,19 +289,15 @@ def settings(config: configuration.Config, dataset: str, job: Job, group: str, f
         "batch_size": wanted.batch_size,
         "steps": wanted.steps,
         "precision": wanted.precision,
-        "scenarios": [_scenario_settings(dataset, scenario) for scenario in members],
+        "scenarios": [cast(ScenarioSettings, {"dataset": dataset, **asdict(scenario)}) for scenario in members],
         "methods": methods(config, group),
+        "parameters": _parameters(config, group),
     }
 
 
-def _scenario_settings(dataset: str, scenario: Scenario) -> ScenarioSettings:
-    return {
-        "dataset": dataset,
-        "direction": scenario.direction,
-        "suite": scenario.suite,
-        "level": scenario.level,
-        "perturbation": scenario.perturbation,
-        "severity": scenario.severity,
-        "mix": scenario.mix,
-        "share": scenario.share,
-    }
+def _parameters(config: configuration.Config, group: str) -> dict[str, dict[str, bool | int | float | str]]:
+    """The parameters of each method that differ from the published ones."""
+    wanted = config.evaluation.parameters
+    names = [name for name in methods(config, group) if name in wanted]
+    changed = {name: methods_shelf.validated(name, wanted[name]) for name in names}
+    return {name: values for name, values in changed.items() if values}

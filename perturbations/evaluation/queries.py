@@ -19,7 +19,7 @@ from perturbations.base import storage
 from perturbations.base.progress import logged
 from perturbations.base.readers import Reader
 from perturbations.evaluation.processors import Images, check_distinct
-from perturbations.evaluation.scenarios import Query
+from perturbations.evaluation.scenarios import Item
 from perturbations.manifest.kinds import CaptionRow, ClipRow, CompleteSource, TextRow
 from perturbations.media.clip import uniform_indices
 from perturbations.tta.inputs import Batch, ByteFrames
@@ -62,6 +62,10 @@ class Clips:
         return self._images.batch(np.asarray(self._pixels[part]))
 
 
+Asked = Clips | list[str]
+"""The queries of a scenario: frames of clips, or captions."""
+
+
 def readers() -> ThreadPoolExecutor:
     """A pool with as many threads as torch may use, because the model (and a GPU) waits while clips are read."""
     return ThreadPoolExecutor(torch.get_num_threads())
@@ -75,9 +79,7 @@ def sampled(row: ClipRow | CompleteSource, num_frames: int, reader: Reader = "py
     return open_clip(row, uniform_indices(num_frames, row.frame_count), reader)
 
 
-def of_rows(
-    rows: Sequence[Query], num_frames: int, backbone: Backbone, folder: Path, reader: Reader = "pyav"
-) -> Clips | list[str]:
+def of_rows(rows: Sequence[Item], num_frames: int, backbone: Backbone, folder: Path, reader: Reader = "pyav") -> Asked:
     """The rows of one direction as queries: captions, or clips with their frames in `folder`."""
     clips = [row for row in rows if isinstance(row, ClipRow | CompleteSource)]
     if clips:
@@ -87,12 +89,12 @@ def of_rows(
     return texts
 
 
-def batches(queries: Clips | list[str], size: int, backbone: Backbone) -> Iterator[Batch]:
+def batches(queries: Asked, size: int, backbone: Backbone) -> Iterator[Batch]:
     """The queries in their order, `size` per batch; the last batch may be shorter."""
     return fed(_batches(queries, size, backbone), backbone.model.device)
 
 
-def _batches(queries: Clips | list[str], size: int, backbone: Backbone) -> Iterator[Batch]:
+def _batches(queries: Asked, size: int, backbone: Backbone) -> Iterator[Batch]:
     for start in range(0, len(queries), size):
         part = slice(start, start + size)
         yield queries.batch(part) if isinstance(queries, Clips) else backbone.tokens(queries[part])
@@ -120,7 +122,7 @@ def ahead(items: Iterator[T], count: int = 2) -> Iterator[T]:
             thread.shutdown(cancel_futures=True)  # nothing is made for a reader that has left
 
 
-def identity(row: Query) -> list[str | None]:
+def identity(row: Item) -> list[str | None]:
     """The identity of a query: of its frames, and of its text."""
     if isinstance(row, CaptionRow):
         return [None, row.text]

@@ -23,14 +23,17 @@ def problems(config: configuration.Config, rules: Collection[str], local: bool) 
     wanted = config.evaluation
     if local:
         yield from needs.missing_libraries(LIBRARIES, "evaluations")
-        yield from needs.of_device("evaluation.device", wanted.device)
         if wanted.reader == "decord" and find_spec("decord") is None:
             yield "evaluation.reader: decord is not installed: `pip install decord`, or take the reader pyav"
-    if wanted.pretrained is not None:
-        lacking = list(needs.of_weights("evaluation.pretrained", wanted.pretrained, tokenizer=True, weights=False))
-        yield from lacking or _of_backbone("evaluation.pretrained", wanted.pretrained)
-    if wanted.checkpoint is not None and not wanted.checkpoint.is_file():
-        yield f"evaluation.checkpoint: no such file: {wanted.checkpoint}"
+    for key, own in wanted.each_model():
+        if local:
+            yield from needs.of_device(f"{key}device", own.device)
+        if own.pretrained is not None:
+            of_backbone = f"{key}{'backbone' if wanted.models else 'pretrained'}"
+            lacking = list(needs.of_weights(of_backbone, own.pretrained, tokenizer=True, weights=False))
+            yield from lacking or _of_backbone(of_backbone, own.pretrained)
+        if own.checkpoint is not None and not own.checkpoint.is_file():
+            yield f"{key}checkpoint: no such file: {own.checkpoint}"
 
 
 def _of_backbone(key: str, name: str) -> Iterator[str]:

@@ -1,11 +1,34 @@
-"""Results of many models in one table: no two rows may be of the same run, and a key must be of one model."""
+"""Results of many models in one table: which run a row is of, what may stand together, and the clean counterpart."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
 
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.rows import ResultRow
+from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioColumns
+
+RECALLS = (1, 5, 10)
+"""The k of the columns `clean_recall_at_<k>`."""
+
+RANDOM = "random"
+"""The method of rows that give chance: galleries in random order, whose recall is exact, without ranks."""
+
+_RUN = tuple(column.name for column in fields(ScenarioColumns) if column.name != "model")
+_CLEAN_RUN = ("dataset", "model_key", "direction", "method", "seed")
+
+Run = tuple[object, ...]
+
+
+def run_of(row: ScenarioColumns) -> Run:
+    """What identifies the run of a row of results or ranks: dataset, scenario, model, method and seed."""
+    return tuple(getattr(row, name) for name in _RUN)
+
+
+def _clean_run_of(row: ScenarioColumns) -> Run:
+    """What a run shares with its clean counterpart."""
+    return tuple(getattr(row, name) for name in _CLEAN_RUN)
 
 
 def check(rows: Iterable[ResultRow]) -> None:
@@ -14,13 +37,10 @@ def check(rows: Iterable[ResultRow]) -> None:
     Raises `ManifestError` when a run (dataset, model, scenario, method, seed) has two rows, or when the rows of one
     model on one dataset have different weights or settings.
     """
-    runs: set[tuple[object, ...]] = set()
+    runs: set[Run] = set()
     models: dict[tuple[str, str], tuple[str, str]] = {}
     for row in rows:
-        run = (
-            *(row.dataset, row.model_key, row.direction, row.suite, row.perturbation),
-            *(row.severity, row.mix, row.share, row.method, row.seed),
-        )
+        run = run_of(row)
         if run in runs:
             raise ManifestError(
                 f"the results hold the run {_name(row)} twice: give each manifest of results once, and of a dataset "
@@ -36,7 +56,45 @@ def check(rows: Iterable[ResultRow]) -> None:
             )
 
 
+def with_clean(rows: Sequence[ResultRow], ranks: Iterable[RankRow]) -> list[ResultRow]:
+    """The rows with `clean_recall_at_<k>`: the clean result of the same method and seed over the same queries.
+
+    Args:
+        rows: of whole evaluations: clean runs and perturbed ones.
+        ranks: the rows of ranks of these runs; they are read once, and only where a run has fewer queries than its
+            clean counterpart.
+
+    The columns stay empty where the clean run is not there, or lacks a query.
+    """
+    clean = {_clean_run_of(row): row for row in rows if row.suite == "clean"}
+    queries: dict[Run, list[str]] = {
+        run_of(row): [] for row in rows if (own := clean.get(_clean_run_of(row))) and own.queries != row.queries
+    }
+    places: dict[Run, dict[str, int]] = defaultdict(dict)
+    for rank in ranks if queries else ():
+        if rank.suite == "clean":
+            places[_clean_run_of(rank)][rank.query_id] = rank.rank
+        elif (run := run_of(rank)) in queries:
+            queries[run].append(rank.query_id)
+    return [_with_clean(row, clean.get(_clean_run_of(row)), queries.get(run_of(row)), places) for row in rows]
+
+
+def _with_clean(
+    row: ResultRow, clean: ResultRow | None, queries: Sequence[str] | None, places: dict[Run, dict[str, int]]
+) -> ResultRow:
+    if clean is None:
+        return row
+    if queries is None:
+        return replace(row, **{f"clean_recall_at_{k}": getattr(clean, f"recall_at_{k}") for k in RECALLS})
+    known = places.get(_clean_run_of(row), {})
+    if not queries or not known.keys() >= set(queries):
+        return row
+    hits = {k: sum(known[query] <= k for query in queries) for k in RECALLS}
+    return replace(row, **{f"clean_recall_at_{k}": 100 * hits[k] / len(queries) for k in RECALLS})
+
+
 def _name(row: ResultRow) -> str:
     severity = row.severity if row.mix is None else f"{row.mix} {row.share if row.share is not None else ''}".strip()
-    scenario = f"{row.direction} {row.suite}/{row.perturbation} {severity}"
+    caption = f" + {row.text_perturbation} {row.text_severity}" if row.text_perturbation else ""
+    scenario = f"{row.direction} {row.side} {row.suite}/{row.perturbation} {severity}{caption}"
     return f"{row.dataset}, {row.model_key}, {scenario}, {row.method}, seed {row.seed}"

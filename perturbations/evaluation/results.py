@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +15,13 @@ from perturbations import retrieval
 from perturbations.base import jsontext, storage
 from perturbations.base.checkpoints import library
 from perturbations.base.records import Record, canonical
+from perturbations.engine.comparability import differences
 from perturbations.evaluation.planning import ScenarioSettings, Settings
 from perturbations.evaluation.rows import ResultRow
-from perturbations.evaluation.scenarios import Query, Retrieval
+from perturbations.evaluation.scenarios import Item, Retrieval
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.plan.recipe import is_published
-from perturbations.tta.recording import Counts, Timings
+from perturbations.tta.recording import Counts
 
 _HEATMAP = 32
 """The number of queries and of gallery items whose similarities are kept for the report's heatmap."""
@@ -93,7 +94,7 @@ def finished(
     queries_sha256: str,
     checkpoint_sha256: str,
     counts: Counts,
-    timings: Timings,
+    timings: Mapping[str, float],
 ) -> FinishedRun:
     """The record of a run, from its similarities (queries x gallery), its counts and its timings."""
     ranks = retrieval.ranks(similarities, task.relevant)
@@ -102,7 +103,7 @@ def finished(
     figures = {
         **retrieval.summary_of_ranks(ranks),
         **{f"hub_{name.removeprefix('hub_')}": value for name, value in hubness.items()},
-        **timings.summary(),
+        **timings,
     }
     row = ResultRow(
         **scenario,
@@ -111,18 +112,18 @@ def finished(
         method=method,
         seed=seed,
         setting=settings["setting"],
-        queries=len(task.query_ids),
+        queries=len(task.queries),
         missing_queries=task.missing,
-        gallery=len(task.gallery_ids),
+        gallery=len(task.gallery),
         **{name: float(value) for name, value in figures.items()},
         updates=counts.updates,
         empty=counts.empty,
         non_finite=counts.non_finite,
-        backend=canonical(backends(settings["pretrained"], task.rows)),
+        backend=canonical(backends(settings["pretrained"], (*task.queries, *task.gallery))),
         queries_sha256=queries_sha256,
         manifest_sha256="",
         checkpoint_sha256=checkpoint_sha256,
-        settings=canonical(shared_settings(settings)),
+        settings="",
         tools="",
         recipe_id=key,
     )
@@ -141,8 +142,8 @@ def shared_settings(settings: Settings) -> dict[str, object]:
     return {name: value for name, value in settings.items() if name not in ("methods", "seeds", "scenarios")}
 
 
-def backends(pretrained: str | None, rows: Sequence[Query]) -> dict[str, str]:
-    """The backend of each model's role, in queries and retrieval, and a note on severities that are not published."""
+def backends(pretrained: str | None, rows: Sequence[Item]) -> dict[str, str]:
+    """The backend of each model's role, in queries and retrieval, and how the rows differ from published ones."""
     players = {"retrieval": "pretrained" if pretrained else "demo_encoder"}
     perturbed = [row for row in rows if isinstance(row, ClipRow | TextRow) and row.params]
     for backend in sorted({row.backend for row in perturbed if row.backend}):
@@ -154,6 +155,9 @@ def backends(pretrained: str | None, rows: Sequence[Query]) -> dict[str, str]:
         players["severities"] = "calibrated"
     elif not all(map(is_published, perturbed)):
         players["severities"] = "own parameters"
+    videos = [row for row in perturbed if isinstance(row, ClipRow)]
+    if told := differences(videos, [row for row in perturbed if isinstance(row, TextRow)]):
+        players["corpus"] = "; ".join(told)
     return dict(sorted(players.items()))
 
 

@@ -7,18 +7,28 @@ from typing import Literal
 
 from perturbations.manifest.kind import Kind
 
+Side = Literal["none", "query", "gallery", "both"]
+"""What is perturbed: nothing (clean results), the queries, the gallery, or both."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioColumns:
-    """Which queries were asked, of which model, by which method."""
+    """Which retrieval was run, of which model, by which method.
+
+    `perturbation` and `severity` are those of the one perturbed modality; of side "both" those of the videos, and
+    `text_perturbation` and `text_severity` those of the captions.
+    """
 
     dataset: str
     suite: str
     perturbation: str
     severity: int | None = None
+    text_perturbation: str | None = None
+    text_severity: int | None = None
     mix: str | None = None
     share: float | None = None
-    direction: Literal["v2t", "t2v"]
+    direction: Literal["v2t", "t2v", "composed"]
+    side: Side
     model: str
     model_key: str
     method: str
@@ -27,18 +37,27 @@ class ScenarioColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultRow(ScenarioColumns):
-    """One scenario, method and seed of an evaluation."""
+    """One scenario, method and seed of an evaluation.
 
+    `clean_recall_at_<k>` is the clean result of the same method and seed over the same queries: those that this
+    scenario has ranks of. `protocol` names the preset that the configuration follows.
+    Of composed retrieval galleries differ in size: `gallery_mean` is their mean, `gallery` the nearest whole number.
+    """
+
+    protocol: str | None = None
     level: str
     setting: str
     queries: int
     missing_queries: int
     gallery: int
-    r1: float
-    r5: float
-    r10: float
-    r50: float
-    r100: float
+    recall_at_1: float
+    recall_at_5: float
+    recall_at_10: float
+    recall_at_50: float
+    recall_at_100: float
+    clean_recall_at_1: float | None = None
+    clean_recall_at_5: float | None = None
+    clean_recall_at_10: float | None = None
     rsum: float
     median_rank: float
     mean_rank: float
@@ -67,6 +86,9 @@ class ResultRow(ScenarioColumns):
     checkpoint_sha256: str
     tools: str
     recipe_id: str
+    recall_at_2: float | None = None
+    recall_at_3: float | None = None
+    gallery_mean: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +99,10 @@ class RankRow(ScenarioColumns):
     rank: int
 
 
-_SCENARIO_KEY = ("direction", "suite", "mix", "share", "perturbation", "severity", "model", "method", "seed")
-RESULTS = Kind("results", ResultRow, _SCENARIO_KEY)
+_SCENARIO_KEY = (
+    *("direction", "side", "suite", "mix", "share", "perturbation", "severity", "text_perturbation", "text_severity"),
+    *("model", "method", "seed"),
+)
+RESULTS = Kind("results", ResultRow, _SCENARIO_KEY, renamed={f"r{k}": f"recall_at_{k}" for k in (1, 5, 10, 50, 100)})
 RANKS = Kind("ranks", RankRow, (*_SCENARIO_KEY, "query_id"))
 KINDS = (RESULTS, RANKS)

@@ -1,7 +1,7 @@
 """The runs of a job: every scenario with every method and seed.
 
-A scenario sends perturbed queries, videos (v2t) or captions (t2v), to a clean gallery. Finished runs are kept in a
-journal, so that an interrupted job resumes where it stopped.
+A scenario's queries, its gallery or both are perturbed. Methods adapt the encoder of the queries; a perturbed gallery
+is encoded once, by the model as it is. Finished runs are kept in a journal, so that an interrupted job resumes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import logging
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -24,12 +25,12 @@ from perturbations.base.readers import Reader
 from perturbations.base.records import canonical, digest
 from perturbations.evaluation import galleries, queries, results, scenarios
 from perturbations.evaluation.backbone import Backbone
+from perturbations.evaluation.galleries import CleanSide
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.planning import CONTINUAL, ScenarioSettings, Settings
 from perturbations.evaluation.results import FinishedRun
 from perturbations.evaluation.rows import RankRow, ResultRow, ScenarioColumns
-from perturbations.evaluation.scenarios import Asking, Retrieval
-from perturbations.manifest.kinds import CaptionRow, SourceRow
+from perturbations.evaluation.scenarios import Perturbed, Retrieval
 from perturbations.tta import adapt
 from perturbations.tta.gallery import Gallery
 from perturbations.tta.inputs import Batch
@@ -42,53 +43,29 @@ log = logging.getLogger("perturbations")
 
 @dataclass(frozen=True)
 class Job:
-    """What the runs of a job share: the settings, the model, the clean gallery and the bank of training queries."""
+    """What the runs of a job share: the settings, the model, the clean side and the bank of training queries."""
 
     settings: Settings
     backbone: Backbone
-    gallery: Gallery
+    clean: CleanSide
     bank: Gallery | None
     reader: Reader = "pyav"
 
 
 def evaluate(
-    settings: Settings,
-    backbone: Backbone,
-    *,
-    sources: Sequence[SourceRow],
-    captions: Sequence[CaptionRow],
-    asking: Asking,
-    gallery: Path | None,
-    bank_captions: Sequence[CaptionRow] = (),
-    bank_gallery: Path | None = None,
-    journal: Path,
-    journals: Sequence[Path] = (),
-    reader: Reader = "pyav",
+    job: Job, perturbed: Perturbed, journal: Path, journals: Sequence[Path] = ()
 ) -> tuple[list[ResultRow], list[RankRow], list[Picture]]:
     """Run a job's scenarios; returns the rows of results, the rows of ranks, and the data of the report's pictures.
 
     Args:
-        settings: of `perturbations.evaluation.planning.settings`.
-        backbone: the model.
-        sources, captions: the rows of the dataset's clean clips and captions.
-        asking: returns a scenario's rows, from a `videos`, `mixes`, `sources` or (perturbed) captions manifest.
-        gallery: t2v: a file that `galleries.write` wrote.
-        bank_captions, bank_gallery: the bank of training queries: captions (t2v) or clips (v2t).
+        job: with the settings of `perturbations.evaluation.planning.settings`.
+        perturbed: returns the rows of a scenario's perturbed clips or captions.
         journal: the file of finished runs.
         journals: of other jobs on the same scenarios, whose runs are not repeated.
-        reader: of `open_clip`; it changes no result.
 
     Raises:
         ManifestError: no query is left.
     """
-    direction = settings["scenarios"][0]["direction"]
-    job = Job(
-        settings,
-        backbone,
-        galleries.clean(direction, backbone, captions, sources, gallery),
-        galleries.bank(direction, backbone, bank_captions, bank_gallery),
-        reader,
-    )
     rows: list[ResultRow] = []
     ranks: list[RankRow] = []
     pictures: list[Picture] = []
@@ -97,23 +74,45 @@ def evaluate(
         done = {**results.runs_of(other), **done}
 
     def retrieval_of(scenario: ScenarioSettings) -> tuple[Retrieval, str]:
-        candidates, manifest_sha256 = asking(scenario)
-        return scenarios.of_scenario(scenario, candidates, captions, sources), manifest_sha256
+        return scenarios.of_scenario(scenario, perturbed, job.clean.rows)
 
-    if _is_continual(settings):
-        _forget_beginnings(job, (retrieval_of(scenario)[0] for scenario in settings["scenarios"]), done)
+    if _is_continual(job.settings):
+        _forget_beginnings(job, (retrieval_of(scenario)[0] for scenario in job.settings["scenarios"]), done)
     chain = _Chain()
-    for scenario in settings["scenarios"]:
-        retrieval, manifest_sha256 = retrieval_of(scenario)
-        log.info("%s", scenarios.name_of(scenario))
-        for run in _runs(job, scenario, retrieval, journal, done, chain):
-            row = replace(run.row, manifest_sha256=manifest_sha256, tools=canonical(results.tools()))
-            columns = {column.name: getattr(row, column.name) for column in fields(ScenarioColumns)}
-            rows.append(row)
-            pairs = zip(run.query_ids, run.ranks, strict=True)
-            ranks += [RankRow(**columns, query_id=query_id, rank=rank) for query_id, rank in pairs]
-            pictures.append(Picture(**columns, occurrence=run.occurrence, heatmap=run.heatmap))
+    described = {"settings": canonical(results.shared_settings(job.settings)), "tools": canonical(results.tools())}
+    with ExitStack() as stack:
+        asked = _Asked(job, stack)
+        for scenario in job.settings["scenarios"]:
+            task, manifest_sha256 = retrieval_of(scenario)
+            log.info("%s", scenarios.name_of(scenario))
+            for run in _runs(job, scenario, task, asked, journal, done, chain):
+                row = replace(run.row, manifest_sha256=manifest_sha256, **described)
+                columns = {column.name: getattr(row, column.name) for column in fields(ScenarioColumns)}
+                rows.append(row)
+                pairs = zip(run.query_ids, run.ranks, strict=True)
+                ranks += [RankRow(**columns, query_id=query_id, rank=rank) for query_id, rank in pairs]
+                pictures.append(Picture(**columns, occurrence=run.occurrence, heatmap=run.heatmap))
     return rows, ranks, pictures
+
+
+class _Asked:
+    """The queries of the last scenario as the model's input; the next scenario may have the same ones."""
+
+    def __init__(self, job: Job, stack: ExitStack) -> None:
+        self._job = job
+        self._stack = stack
+        self._sha256 = ""
+        self._queries: queries.Asked = []
+
+    def of(self, task: Retrieval, sha256: str) -> queries.Asked:
+        """The queries of a scenario, whose hash is `sha256`."""
+        if sha256 != self._sha256:
+            self._stack.close()  # the frames of the last scenario
+            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="perturb-")))
+            num_frames = self._job.settings["num_frames"]
+            self._queries = queries.of_rows(task.queries, num_frames, self._job.backbone, folder, self._job.reader)
+            self._sha256 = sha256
+        return self._queries
 
 
 Run = tuple[str, int]
@@ -160,23 +159,25 @@ def _forget_beginnings(job: Job, retrievals: Iterable[Retrieval], done: dict[str
                 del done[key]
 
 
-def _keys(job: Job, scenario: ScenarioSettings, retrieval: Retrieval, chain: _Chain) -> dict[Run, str]:
+def _keys(job: Job, scenario: ScenarioSettings, task: Retrieval, chain: _Chain) -> dict[Run, str]:
     """The key of each run of a scenario: a hash of all that determines its result."""
     determined_by = {
         **results.shared_settings(job.settings),
         "scenario": scenario,
-        "queries": _queries_sha256(retrieval),
-        "ids": retrieval.query_ids,
-        "relevant": retrieval.relevant,
-        "gallery": [retrieval.gallery_ids, _sum(job.gallery)],
+        "queries": _sha256_of(task.queries),
+        "ids": task.query_ids,
+        "relevant": task.relevant,
+        "gallery": [tuple(map(scenarios.id_of, task.gallery)), _sha256_of(task.gallery)],
         "checkpoint": job.backbone.sha256,
         "tools": results.tools(),
     }
+    del determined_by["parameters"]  # each method's own, below
     keys = {}
     for method in job.settings["methods"]:
         bank = _sum(job.bank) if methods.method(method).needs_bank else None
         for seed in job.settings["seeds"]:
             of_run: dict[str, object] = {**determined_by, "method": method, "seed": seed, "bank": bank}
+            of_run |= {"parameters": own} if (own := job.settings["parameters"].get(method)) else {}
             if _continues(job, method):
                 of_run["after"] = chain.keys.get((method, seed))
             keys[method, seed] = digest(of_run)
@@ -184,52 +185,86 @@ def _keys(job: Job, scenario: ScenarioSettings, retrieval: Retrieval, chain: _Ch
     return keys
 
 
-def _queries_sha256(retrieval: Retrieval) -> str:
-    return digest([queries.identity(row) for row in retrieval.rows])
+def _sha256_of(rows: Sequence[scenarios.Item]) -> str:
+    return digest([queries.identity(row) for row in rows])
 
 
 def _runs(
     job: Job,
     scenario: ScenarioSettings,
-    retrieval: Retrieval,
+    task: Retrieval,
+    asked: _Asked,
     journal: Path,
     done: dict[str, FinishedRun],
     chain: _Chain,
 ) -> Iterator[FinishedRun]:
     """The runs of a scenario; runs of the journal are not repeated."""
-    queries_sha256 = _queries_sha256(retrieval)
-    with tempfile.TemporaryDirectory(prefix="perturb-") as folder:
-        asking: queries.Clips | list[str] | None = None
-        unadapted = Unadapted()
-        for (method, seed), key in _keys(job, scenario, retrieval, chain).items():
-            if key not in done:
-                if asking is None:
-                    num_frames = job.settings["num_frames"]
-                    asking = queries.of_rows(retrieval.rows, num_frames, job.backbone, Path(folder), job.reader)
-                state = _state(job, (method, seed), unadapted, chain)
-                done[key] = results.finished(
-                    job.settings,
-                    scenario,
-                    retrieval,
-                    _similarities(job, asking, method, state),
-                    method=method,
-                    seed=seed,
-                    key=key,
-                    queries_sha256=queries_sha256,
-                    checkpoint_sha256=job.backbone.sha256,
-                    counts=state.counts,
-                    timings=state.timings,
-                )
-                results.append(journal, done[key])
-                log.info("%s: R@1 %.1f %%", methods.title_of(method), done[key].row.r1)
-            yield done[key]
+    queries_sha256 = _sha256_of(task.queries)
+    gallery: Gallery | None = None
+    encoded = _encoded_queries(job, task)
+    unadapted = Unadapted() if encoded is None else _as_unadapted(job, encoded)
+    for (method, seed), key in _keys(job, scenario, task, chain).items():
+        if key not in done:
+            if gallery is None:
+                gallery = _gallery(job, task)
+            # What only compares known features needs no pixels and no tokens.
+            known = encoded is not None and not methods.method(method).adapts
+            batches = _nothing(job, task) if known else _batches(job, asked.of(task, queries_sha256))
+            state = _state(job, (method, seed), gallery, unadapted, chain)
+            similarities = _similarities(job, batches, len(task.queries), method, state)
+            timings = state.timings.summary()
+            done[key] = results.finished(
+                job.settings,
+                scenario,
+                task,
+                similarities,
+                method=method,
+                seed=seed,
+                key=key,
+                queries_sha256=queries_sha256,
+                checkpoint_sha256=job.backbone.sha256,
+                counts=state.counts,
+                # Of features that were encoded before, the time is not known here.
+                timings={} if known else timings,
+            )
+            results.append(journal, done[key])
+            log.info("%s: R@1 %.1f %%", methods.title_of(method), done[key].row.recall_at_1)
+        yield done[key]
+
+
+def _gallery(job: Job, task: Retrieval) -> Gallery:
+    """The features of a scenario's gallery: those of the clean side, or of perturbed items, encoded now."""
+    if not task.is_perturbed("gallery"):
+        return job.clean.gallery(task)
+    return galleries.encoded(job.backbone, task.gallery, job.settings["num_frames"], job.reader)
+
+
+def _encoded_queries(job: Job, task: Retrieval) -> Gallery | None:
+    """The features of clean queries that ask a perturbed gallery, which the clean side holds."""
+    exact = job.settings["precision"] == "float32"  # the clean side is encoded in it
+    return job.clean.queries(task) if task.is_perturbed("gallery") and exact else None
+
+
+def _as_unadapted(job: Job, encoded: Gallery) -> Unadapted:
+    """Known features of the queries, as if each batch had been encoded by the model as it is."""
+    parts = encoded.features.split(job.settings["batch_size"])
+    return Unadapted({(seed, place): (part, []) for seed in job.settings["seeds"] for place, part in enumerate(parts)})
+
+
+def _nothing(job: Job, task: Retrieval) -> Iterator[Batch]:
+    """An empty batch for each batch of queries whose features are known."""
+    return iter([()] * -(-len(task.queries) // job.settings["batch_size"]))
+
+
+def _batches(job: Job, asked: queries.Asked) -> Iterator[Batch]:
+    return queries.batches(asked, job.settings["batch_size"], job.backbone)
 
 
 def _sum(gallery: Gallery | None) -> str | None:
     return None if gallery is None else storage.sha256_of(gallery.features.cpu().numpy().tobytes())
 
 
-def _state(job: Job, run: Run, unadapted: Unadapted, chain: _Chain) -> _State:
+def _state(job: Job, run: Run, gallery: Gallery, unadapted: Unadapted, chain: _Chain) -> _State:
     """The state of a run before a scenario: new, or, in the continual setting, as the scenario before left it."""
     if run in chain.states:
         state = chain.states[run]
@@ -242,9 +277,10 @@ def _state(job: Job, run: Run, unadapted: Unadapted, chain: _Chain) -> _State:
         adapt,
         job.backbone.model,
         method,
-        gallery=job.gallery,
-        direction=job.gallery.direction,
+        gallery=gallery,
+        direction=gallery.direction,
         steps=job.settings["steps"],
+        parameters=job.settings["parameters"].get(method),
         seed=seed,
         precision=job.settings["precision"],
         bank=job.bank if methods.method(method).needs_bank else None,
@@ -258,9 +294,9 @@ def _state(job: Job, run: Run, unadapted: Unadapted, chain: _Chain) -> _State:
     return chain.states[run]
 
 
-def _similarities(job: Job, asking: queries.Clips | list[str], method: str, state: _State) -> NDArray[np.float32]:
+def _similarities(job: Job, batches: Iterator[Batch], queries: int, method: str, state: _State) -> NDArray[np.float32]:
     """The similarities of all queries of a scenario with the gallery, queries x gallery."""
-    size = job.settings["batch_size"]
-    parts = state.ask(queries.batches(asking, size, job.backbone))
-    shown = logged(parts, -(-len(asking) // size), f"batches of {methods.title_of(method)}")
+    shown = logged(
+        state.ask(batches), -(-queries // job.settings["batch_size"]), f"batches of {methods.title_of(method)}"
+    )
     return np.concatenate([part.float().cpu().numpy() for part in shown])

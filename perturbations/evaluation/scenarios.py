@@ -1,4 +1,4 @@
-"""The queries of one scenario, its clean gallery, and the relevant gallery items per query."""
+"""The retrieval of one scenario: queries, gallery, and the relevant gallery items per query."""
 
 from __future__ import annotations
 
@@ -7,120 +7,139 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perturbations.base.errors import ManifestError
-from perturbations.evaluation.planning import CLEAN, ScenarioSettings
+from perturbations.evaluation.planning import Direction, Modality, ScenarioSettings, perturbs
 from perturbations.manifest.kinds import COMPLETE, CaptionRow, ClipRow, CompleteSource, MixRow, SourceRow, TextRow
 
-Query = ClipRow | CompleteSource | CaptionRow | TextRow
-"""A query: a perturbed or clean clip, or a perturbed or clean caption."""
+Item = ClipRow | CompleteSource | CaptionRow | TextRow
+"""A query or an item of the gallery: a perturbed or clean clip, or a perturbed or clean caption."""
 
 Candidate = ClipRow | SourceRow | CaptionRow | TextRow
-"""A row of a manifest of queries; its status and the scenario decide whether it becomes a query."""
+"""A row of a manifest; its status and the scenario decide whether it becomes a query or a part of the gallery."""
 
-Asking = Callable[[ScenarioSettings], tuple[Sequence[Candidate], str]]
-"""Returns the rows of a scenario, and the hash of their manifests."""
+Perturbed = Callable[[ScenarioSettings, Modality], tuple[Sequence[Candidate], str]]
+"""Returns the rows from which a scenario's perturbed clips or captions are taken, and the hash of their manifests."""
+
+
+@dataclass(frozen=True)
+class Clean:
+    """The rows of a dataset as it is.
+
+    Attributes:
+        sources: of all listed clips.
+        captions: of all usable captions.
+        rejected: how many listed captions are not usable.
+    """
+
+    sources: Sequence[SourceRow]
+    captions: Sequence[CaptionRow]
+    rejected: int = 0
 
 
 @dataclass(frozen=True)
 class Retrieval:
-    """Queries, a gallery, and the places of the relevant gallery items per query."""
+    """Queries, a gallery, and the places of the relevant gallery items per query.
 
-    query_ids: tuple[str, ...]
-    gallery_ids: tuple[str, ...]
+    Attributes:
+        direction, side: of the scenario.
+        queries, gallery: rows, sorted by their ids.
+        relevant: per query the places of its items in the gallery.
+        missing: listed queries that are left out: quarantined, not accepted, or without a relevant item.
+    """
+
+    direction: Direction
+    side: str
+    queries: tuple[Item, ...]
+    gallery: tuple[Item, ...]
     relevant: tuple[tuple[int, ...], ...]
-    rows: tuple[Query, ...]  # of the queries, in their order
-    missing: int  # rows that are no queries: quarantined, not accepted, or without a relevant item
+    missing: int
+
+    @property
+    def query_ids(self) -> tuple[str, ...]:
+        """The ids of the queries."""
+        return tuple(map(id_of, self.queries))
+
+    def is_perturbed(self, part: str) -> bool:
+        """Whether the "query" part or the "gallery" part is perturbed."""
+        return self.side in (part, "both")
 
 
-def of_videos(
-    videos: Sequence[ClipRow | SourceRow], captions: Sequence[CaptionRow], sources: Sequence[SourceRow]
+def id_of(row: Item) -> str:
+    """The id of a clip, or of a caption."""
+    return row.caption_id if isinstance(row, CaptionRow | TextRow) else row.item_id
+
+
+def clips_of(rows: Sequence[Candidate], clean: Clean) -> list[ClipRow | CompleteSource]:
+    """The usable clips among rows, by id: complete, of a complete source."""
+    complete = {row.item_id for row in clean.sources if row.status == COMPLETE}
+    known = (row for row in rows if isinstance(row, ClipRow | CompleteSource) and row.status == COMPLETE)
+    return sorted((row for row in known if row.item_id in complete), key=lambda row: row.item_id)
+
+
+def captions_of(rows: Sequence[Candidate], clean: Clean) -> list[CaptionRow | TextRow]:
+    """The usable captions among rows, by id: accepted by the gate, of a complete source."""
+    complete = {row.item_id for row in clean.sources if row.status == COMPLETE}
+    known = (row for row in rows if isinstance(row, CaptionRow | TextRow) and row.item_id in complete)
+    return sorted((row for row in known if isinstance(row, CaptionRow) or row.accepted), key=lambda row: row.caption_id)
+
+
+def retrieval(
+    direction: Direction, clips: Sequence[Candidate], captions: Sequence[Candidate], clean: Clean, side: str = "none"
 ) -> Retrieval:
-    """Videos as queries for their captions. The gallery holds the captions of every complete clip.
+    """Clips that ask for their captions (v2t), or captions that ask for their clips (t2v).
+
+    `clips` and `captions` are the rows of manifests, perturbed or clean. What cannot be used is in neither part, and a
+    query whose items are all left out of the gallery is left out too.
 
     Raises `ManifestError` when no query is left.
     """
-    of_item, texts = texts_of(captions, sources)
-    complete = [row for row in videos if isinstance(row, ClipRow | CompleteSource) and row.status == COMPLETE]
-    queries = sorted((row for row in complete if of_item[row.item_id]), key=lambda row: row.item_id)
-    return _retrieval(
-        [row.item_id for row in queries],
-        [row.caption_id for row in texts],
-        [of_item[row.item_id] for row in queries],
-        queries,
-        len(videos) - len(queries),
-    )
-
-
-def texts_of(
-    captions: Sequence[CaptionRow], sources: Sequence[SourceRow]
-) -> tuple[dict[str, list[int]], list[CaptionRow]]:
-    """The captions of complete clips in the gallery's order, and per clip the places of its captions."""
-    complete = {row.item_id for row in sources if row.status == COMPLETE}
-    texts = sorted((row for row in captions if row.item_id in complete), key=lambda row: row.caption_id)
-    of_item = defaultdict(list)
-    for place, row in enumerate(texts):
-        of_item[row.item_id].append(place)
-    return of_item, texts
-
-
-def of_captions(captions: Sequence[CaptionRow | TextRow], sources: Sequence[SourceRow]) -> Retrieval:
-    """Captions as queries for their clips. The gallery holds every complete clip; rejected captions are left out.
-
-    Raises `ManifestError` when no query is left.
-    """
-    clips = sorted((row for row in sources if row.status == COMPLETE), key=lambda row: row.item_id)
-    places = {row.item_id: place for place, row in enumerate(clips)}
-    passed = [row for row in captions if row.item_id in places and not (isinstance(row, TextRow) and not row.accepted)]
-    queries = sorted(passed, key=lambda row: row.caption_id)
-    return _retrieval(
-        [row.caption_id for row in queries],
-        [row.item_id for row in clips],
-        [[places[row.item_id]] for row in queries],
-        queries,
-        len(captions) - len(queries),
-    )
-
-
-def _retrieval(
-    query_ids: Sequence[str],
-    gallery_ids: Sequence[str],
-    relevant: Sequence[Sequence[int]],
-    rows: Sequence[Query],
-    missing: int,
-) -> Retrieval:
-    if not query_ids:
+    videos, texts = clips_of(clips, clean), captions_of(captions, clean)
+    queries: Sequence[Item] = videos if direction == "v2t" else texts
+    gallery: Sequence[Item] = texts if direction == "v2t" else videos
+    places = defaultdict(list)
+    for place, row in enumerate(gallery):
+        places[row.item_id].append(place)
+    asked = [row for row in queries if row.item_id in places]
+    if not asked:
         raise ManifestError("no query is left: every clip is quarantined, or none has a caption")
-    return Retrieval(tuple(query_ids), tuple(gallery_ids), tuple(map(tuple, relevant)), tuple(rows), missing)
+    listed = len(clips) if direction == "v2t" else len(captions) + clean.rejected
+    relevant = tuple(tuple(places[row.item_id]) for row in asked)
+    return Retrieval(direction, side, tuple(asked), tuple(gallery), relevant, listed - len(asked))
 
 
-def of_scenario(
-    scenario: ScenarioSettings,
-    rows: Sequence[Candidate],
-    captions: Sequence[CaptionRow],
-    sources: Sequence[SourceRow],
-) -> Retrieval:
-    """The retrieval of a scenario; `rows` are those of its manifests.
+def of_scenario(scenario: ScenarioSettings, perturbed: Perturbed, clean: Clean) -> tuple[Retrieval, str]:
+    """The retrieval of a scenario, and the hash of the manifests of what it perturbs.
 
     Raises `ManifestError` when no query is left.
     """
-    chosen = [row for row in rows if _is_asked(row, scenario)]
-    if scenario["direction"] == "v2t":
-        return of_videos([row for row in chosen if isinstance(row, ClipRow | SourceRow)], captions, sources)
-    return of_captions([row for row in chosen if isinstance(row, CaptionRow | TextRow)], sources)
+    rows: dict[str, Sequence[Candidate]] = {"clips": clean.sources, "captions": clean.captions}
+    hashes = []
+    for modality in ("clips", "captions"):
+        if perturbs(modality, scenario["direction"], scenario["side"]):
+            candidates, sha256 = perturbed(scenario, modality)
+            rows[modality] = [row for row in candidates if _is_of(row, scenario)]
+            hashes.append(sha256)
+    task = retrieval(scenario["direction"], rows["clips"], rows["captions"], clean, scenario["side"])
+    return task, " ".join(hashes)
 
 
 def name_of(scenario: ScenarioSettings) -> str:
-    """A readable name: "v2t mlvp/fog 5"."""
+    """A readable name: "v2t query mlvp/fog 5"."""
     severity = (
         scenario["severity"] if scenario["mix"] is None else f"{scenario['mix']} {scenario['share'] or ''}".strip()
     )
-    return f"{scenario['direction']} {scenario['suite']}/{scenario['perturbation']} {severity}"
+    caption = f" + {scenario['text_perturbation']}" if scenario["text_perturbation"] else ""
+    return (
+        f"{scenario['direction']} {scenario['side']} {scenario['suite']}/{scenario['perturbation']} {severity}{caption}"
+    )
 
 
-def _is_asked(row: Candidate, scenario: ScenarioSettings) -> bool:
-    if scenario["suite"] == CLEAN:
-        return True
+def _is_of(row: Candidate, scenario: ScenarioSettings) -> bool:
+    """Whether a perturbed row belongs to a scenario."""
     if isinstance(row, MixRow) and scenario["mix"] == "mixed_types":
         return bool(row.share == scenario["share"])
+    if isinstance(row, TextRow) and scenario["text_perturbation"] is not None:
+        wanted = scenario["text_perturbation"], scenario["text_severity"]
+        return (row.perturbation, row.severity) == wanted
     if not isinstance(row, ClipRow | TextRow) or row.perturbation != scenario["perturbation"]:
         return False
     return scenario["mix"] is not None or row.severity == scenario["severity"]

@@ -1,20 +1,24 @@
-"""The section `evaluation` of `config.yaml`: the model, the queries and the adaptation methods."""
+"""The section `evaluation` of `config.yaml`: which retrieval is run, of which models, and how they adapt."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema, field_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, field_validator
+from pydantic.config import JsonDict
 
-from perturbations.base.errors import ConfigError, cut, short
+from perturbations.base.errors import ConfigError
 from perturbations.base.readers import Reader
-from perturbations.base.settings import AnySeverity, ModelName, Strict, Whole, distinct
-from perturbations.config import sections as configuration
-from perturbations.config.problems import Problem, not_among, not_configured, problem
-from perturbations.config.sections import Device, Seed
+from perturbations.base.settings import AnySeverity, Device, ModelName, Seed, Strict, Whole, distinct
+from perturbations.evaluation.protocols import registry as protocols
 from perturbations.tta.methods import registry as methods
+
+Side = Literal["query", "gallery", "both"]
+Mix = Literal["mixed_severity", "mixed_types"]
+Pooling = Literal["clip4clip", "xpool"]
+Setting = Literal["qs", "qgs_cross", "qgs_zero_shot"]
+Precision = Literal["float32", "tf32", "bfloat16"]
 
 
 def _known_method(name: str) -> str:
@@ -24,17 +28,98 @@ def _known_method(name: str) -> str:
         raise ValueError(str(error)) from None
 
 
+def _known_protocol(name: str) -> str:
+    try:
+        return protocols.protocol(name).name
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
 MethodName = Annotated[
     str, AfterValidator(_known_method), WithJsonSchema({"type": "string", "enum": list(methods.methods())})
 ]
+ProtocolName = Annotated[
+    str, AfterValidator(_known_protocol), WithJsonSchema({"type": "string", "enum": list(protocols.protocols())})
+]
+
+
+def _with_parameters(schema: JsonDict) -> None:
+    """Let the JSON schema list the parameters of each method."""
+    of_methods = {
+        name: {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {parameter.name: parameter.schema for parameter in method.parameters},
+        }
+        for name, method in methods.methods().items()
+        if method.parameters
+    }
+    for key in ("propertyNames", "additionalProperties"):
+        schema.pop(key, None)
+    schema.update({"properties": of_methods, "additionalProperties": False})
+
+
 _NEED_BANK = [name for name, method in methods.methods().items() if method.needs_bank]
-Mix = Literal["mixed_severity", "mixed_types"]
+
+
+Severities = Annotated[tuple[AnySeverity, ...], Field(min_length=1)]
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _form_of(value: Any) -> str:
+    return _PER_CATEGORY if isinstance(value, dict) else _LIST
+
+
+_LIST, _PER_CATEGORY = "tuple[severities]", "tuple[categories]"
+"""Tags that messages leave out, as they do pydantic's own of tuples."""
+
+_OfCategory = Annotated[
+    Severities,
+    BeforeValidator(_as_list),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}, "minItems": 1}]}),
+]
+_AnySeverities = Annotated[
+    Annotated[Severities, Tag(_LIST)] | Annotated[dict[str, _OfCategory], Tag(_PER_CATEGORY)],
+    Discriminator(_form_of),
+]
+
+OTHERS = (5,)
+"""The severities of categories that `severities` does not name."""
+
+
+class EvaluatedModel(Strict):
+    """One of several models; what it leaves out is as in the section around it."""
+
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64, description="its name in tables and in paths"
+    )
+    backbone: ModelName | None = Field(
+        None, description="a model of transformers: its name or its folder; the default is the demo's small encoder"
+    )
+    revision: str | None = Field(None, description="its commit")
+    checkpoint: Path | None = Field(None, description="fine-tuned weights; xpool needs them")
+    pooling: Pooling = Field("clip4clip", description="how frames are pooled")
+    setting: Setting | None = Field(None, description="what it was trained on, as `evaluation.setting`")
+    device: Device | None = Field(None, description="cpu, cuda, cuda:1, mps")
+    precision: Precision | None = Field(None, description="of the query encoder's matrix products")
+    num_frames: Annotated[Whole, Field(ge=1, le=4096)] | None = Field(None, description="frames per clip")
 
 
 class Evaluation(Strict):
-    """Who is asked, and how it adapts."""
+    """Which retrieval is run, of which models, and how they adapt."""
 
-    model: Literal["clip4clip", "xpool"] = Field("clip4clip", description="how frames are pooled")
+    protocol: ProtocolName | None = Field(
+        None,
+        description="a published protocol (`perturb list protocols`), which sets the keys of this section and of "
+        "`suites`; keys that are written beside it replace its own, and the page says which",
+    )
+    models: tuple[EvaluatedModel, ...] = Field(
+        (), description="several models in one run; without it the one of `model`, `pretrained` and `checkpoint`"
+    )
+    model: Pooling = Field("clip4clip", description="how frames are pooled")
     pretrained: ModelName | None = Field(
         None,
         description="a CLIP or BLIP model of transformers: its name or its folder; the default is the small encoder "
@@ -42,28 +127,41 @@ class Evaluation(Strict):
     )
     revision: str | None = Field(None, description="its commit")
     checkpoint: Path | None = Field(None, description="fine-tuned weights as X-Pool publishes them; xpool needs them")
-    setting: Literal["qs", "qgs_cross", "qgs_zero_shot"] = Field(
+    setting: Setting = Field(
         "qs",
         description="qs: the model knows the dataset, queries are perturbed; qgs_cross: it was trained on another "
-        "dataset; qgs_zero_shot: on none. In the last two unperturbed queries are asked too, and alone if no suite is",
+        "dataset; qgs_zero_shot: on none. In the last two unperturbed queries are run too, and alone if no suite is",
     )
     continual: bool = Field(
         False,
         description="true: a method keeps what it learned from one scenario of a job to the next, in their order; "
-        "false: it starts anew in each",
+        "false: it starts again in each",
     )
     directions: tuple[Literal["v2t", "t2v"], ...] = Field(
         ("v2t", "t2v"), min_length=1, description="v2t: videos ask for captions; t2v: captions ask for videos"
     )
-    suites: tuple[str, ...] | None = Field(None, description="whose perturbations; the default is all of `suites`")
-    severities: tuple[AnySeverity, ...] = Field(
-        (5,), min_length=1, description="where a perturbation is not made at one of them: at the highest below it"
+    sides: tuple[Side, ...] = Field(
+        ("query",),
+        min_length=1,
+        description="what is perturbed: query; gallery, all of it at one perturbation and severity; both: the "
+        "combinations that a suite declares (msrvtt_p)",
     )
-    mixes: tuple[Mix, ...] = Field((), description="mixed manifests to ask too, v2t")
+    suites: tuple[str, ...] | None = Field(None, description="whose perturbations; the default is all of `suites`")
+    severities: _AnySeverities = Field(
+        OTHERS,
+        description="a list, or per category: {character: 7, word: 2, sentence: 1}, 5 for those that are not named. "
+        "Where a perturbation is not made at one of them: at the highest below it",
+    )
+    mixes: tuple[Mix, ...] = Field((), description="mixed manifests of videos to run too")
     methods: tuple[MethodName, ...] = Field(
         methods.defaults(),
         min_length=1,
         description=f"how it adapts, beside `{methods.baseline().name}`, which is always run",
+    )
+    parameters: dict[MethodName, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="values that replace the published ones: method -> parameter -> value (`perturb list methods`)",
+        json_schema_extra=_with_parameters,
     )
     bank: str | None = Field(
         None, description=f"{', '.join(_NEED_BANK)}: the dataset whose captions (t2v) or videos (v2t) are its bank"
@@ -74,37 +172,33 @@ class Evaluation(Strict):
     steps: Whole = Field(3, ge=1, le=10_000, description="of the optimizer, per batch")
     device: Device = Field("cpu", description="cpu, cuda, cuda:1, mps")
     reader: Reader = Field("pyav", description="what decodes clips: pyav, decord; the frames are the same")
-    precision: Literal["float32", "tf32", "bfloat16"] = Field(
+    precision: Precision = Field(
         "float32", description="of the query encoder's matrix products; tf32 on an NVIDIA GPU alone"
     )
     jobs_per_gpu: Whole = Field(1, ge=1, le=100, description="jobs that share one GPU; it never changes a result")
 
-    @field_validator("directions", "suites", "severities", "mixes", "methods", "seeds")
+    @field_validator("directions", "sides", "suites", "severities", "mixes", "methods", "seeds")
     @classmethod
     def _once(cls, value: Any) -> Any:
         return value if value is None else distinct(value)
 
+    def severities_of(self, category: str) -> tuple[int, ...]:
+        """The severities of a category's perturbations."""
+        if isinstance(self.severities, dict):
+            return self.severities.get(category, OTHERS)
+        return self.severities
 
-def problems_of(config: configuration.Config) -> list[Problem]:
-    """What an evaluation asks for that is not configured, or not there."""
-    wanted = config.evaluation
-    problems = not_configured("evaluation", {"suites": wanted.suites}, config.suites)
-    if wanted.bank is None:
-        problems += [
-            problem("evaluation.bank", f"the method `{name}` needs a bank: a dataset of training queries")
-            for name in wanted.methods
-            if methods.method(name).needs_bank
-        ]
-    if wanted.bank is not None and wanted.bank not in config.datasets:
-        problems.append(problem("evaluation.bank", not_among(wanted.bank, "datasets", config.datasets)))
-    if wanted.precision == "tf32" and not wanted.device.startswith("cuda"):
-        text = f"tf32 needs an NVIDIA GPU, and `device` is {short(wanted.device)}"
-        problems.append(problem("evaluation.precision", text))
-    if wanted.model == "xpool" and wanted.checkpoint is None:
-        text = "`xpool` needs the weights of its pooling: a published X-Pool checkpoint"
-        problems.append(problem("evaluation.checkpoint", text))
-    if wanted.pretrained is None and (wanted.checkpoint is not None or wanted.revision is not None):
-        problems.append(problem("evaluation.pretrained", "weights are given, but not the model they are for"))
-    if wanted.checkpoint is not None and not os.path.isfile(wanted.checkpoint):
-        problems.append(problem("evaluation.checkpoint", f"no such file: {cut(str(wanted.checkpoint))}"))
-    return problems
+    def of_model(self, entry: EvaluatedModel) -> Evaluation:
+        """This section with one model of the list as its only one; `models` keeps that entry, for its name."""
+        own = {name: value for name, value in entry if value is not None and name in _SHARED}
+        weights = {"pretrained": entry.backbone, "revision": entry.revision, "checkpoint": entry.checkpoint}
+        return self.model_copy(update={**weights, "model": entry.pooling, **own, "models": (entry,)})
+
+    def each_model(self) -> list[tuple[str, Evaluation]]:
+        """The section with each model alone, after where its keys stand: "evaluation." or "evaluation.models.0."."""
+        alone = [(f"evaluation.models.{place}.", self.of_model(entry)) for place, entry in enumerate(self.models)]
+        return alone or [("evaluation.", self)]
+
+
+_SHARED = ("setting", "device", "precision", "num_frames")
+"""Keys of a model that it takes from the section where it leaves them out."""

@@ -34,4 +34,18 @@ def backbones() -> list[tuple[str, dict[str, object]]]:
     return [(f"{entry.source}; for example {entry.example}", asdict(entry)) for entry in registry.backbones().values()]
 
 
-SHELVES = {"methods": methods, "backbones": backbones}
+def protocols() -> list[tuple[str, dict[str, object]]]:
+    """The line of each published protocol, with what the user must bring, and the same as JSON."""
+    from perturbations.evaluation.protocols import registry
+
+    titles = {name: entry.title for name, entry in registry.papers().items()}
+    return [
+        (
+            f"{entry.summary}; needs {', '.join(f'{key} ({what})' for key, what in entry.needs.items()) or 'nothing'}",
+            {**asdict(entry), "title": titles[entry.paper]},
+        )
+        for entry in registry.protocols().values()
+    ]
+
+
+SHELVES = {"methods": methods, "backbones": backbones, "protocols": protocols}

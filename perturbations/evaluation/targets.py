@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
+from perturbations.base.errors import ConfigError
 from perturbations.config import sections as configuration
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation.protocols import registry as protocols
 from perturbations.plan.paths import CaptionShards, Plans
 from perturbations.plan.targets import Target, Work, skipped_lines
 
@@ -23,12 +26,31 @@ def menu(config: configuration.Config, plans: Plans, caption_shards: CaptionShar
 
 
 def results(config: configuration.Config, dataset: str, kind: str, plans: Plans) -> Work:
-    """The results of one dataset, without (`evaluation`) or with (`adaptation`) adapting."""
+    """The results of every model on a dataset, without (`evaluation`) or with (`adaptation`) adapting.
+
+    Raises `ConfigError` where a dataset other than the demo's lacks what the configured protocol needs.
+    """
     plans(dataset)
-    scenarios = len(evaluation.scenarios(config, dataset))
+    models = evaluation.models(config)
+    protocol = config.evaluation.protocol
+    if protocol is not None and config.datasets[dataset].adapter != "demo":
+        lacking = [
+            line
+            for own in models.values()
+            for line in protocols.lacking(protocol, own.evaluation.model_dump(mode="json"))
+        ]
+        if lacking:
+            raise ConfigError(
+                "\n".join(dict.fromkeys(config.places.before("evaluation.protocol", line) for line in lacking))
+            )
+    scenarios = Counter(scenario.side for scenario in evaluation.scenarios(config, dataset))
     methods = sum(len(evaluation.methods(config, group)) for group in evaluation_paths.groups(kind))
-    runs = scenarios * methods * len(config.evaluation.seeds)
-    sizes = [f"{kind} on {dataset}: {scenarios} scenarios x {methods} methods = {runs:,} runs"]
+    runs = scenarios.total() * methods * len(config.evaluation.seeds) * len(models)
+    sides = ", ".join(f"{count} {'clean' if side == 'none' else side}" for side, count in scenarios.items())
+    several = f" x {len(models)} models" if len(models) > 1 else ""
+    sizes = [
+        f"{kind} on {dataset}: {scenarios.total()} scenarios ({sides}) x {methods} methods{several} = {runs:,} runs"
+    ]
     sizes += [line for suite in evaluation.caption_suites(config) for line in skipped_lines(config, suite, dataset)]
-    folder = evaluation_paths.results_folder(config, dataset, kind)
-    return Work([f"{folder}/{name}.parquet" for name in ("results", "ranks")], tuple(sizes))
+    folders = [evaluation_paths.results_folder(own, dataset, kind) for own in models.values()]
+    return Work([f"{folder}/{name}.parquet" for folder in folders for name in ("results", "ranks")], tuple(sizes))

@@ -14,34 +14,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from perturbations.base import jsontext, locking, storage
+from perturbations.base import jsontext, locking, storage, sums
 from perturbations.base.errors import ManifestError
 from perturbations.manifest import locations, sizes
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import KINDS, SOURCE_STORAGE, SOURCES, TEXTS, Kind, Row
+from perturbations.manifest.schemas import column_problem, completed
+from perturbations.manifest.schemas import schema_of as schema_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA_VERSION = 5
 
+METADATA_HASH = "metadata_sha256"
+UNRECORDED = "unrecorded"
+"""In metadata: the columns that parts of earlier versions did not have."""
+LISTED = "listed_in"
+
 About = Mapping[str, object]
 """The metadata of a manifest's file."""
 Cell = str | float | None
 """A path, or None or NaN without one."""
-
-_TYPES = {
-    str: pa.string(),
-    int: pa.int64(),
-    float: pa.float64(),
-    bool: pa.bool_(),
-    tuple: pa.list_(pa.float32()),
-}
-
-
-def schema_of(kind: Kind[Row]) -> pa.Schema:
-    """The Parquet schema of a kind, derived from the type of its rows."""
-    return pa.schema([pa.field(column.name, _TYPES[column.type]) for column in columns_of(kind.row)])
 
 
 def write(path: Path, kind: Kind[Row], rows: Iterable[Row], about: About | None = None) -> None:
@@ -80,8 +74,29 @@ def concatenate(parts: Sequence[Path], output: Path, kind: Kind[Row], about: Abo
 
 def _write_table(path: Path, kind: Kind[Row], table: pa.Table, about: About | None) -> None:
     described = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **(about or {}), **describe(kind, table)}
+    described.pop(LISTED, None)
+    if sums.is_listed(path):
+        described[LISTED] = sums.NAME
     with storage.atomic_path(path) as temporary:
-        _encode(table, described, temporary)
+        _encode(table, {**described, METADATA_HASH: metadata_sha256(described)}, temporary)
+
+
+def metadata_sha256(about: About) -> str:
+    """A hash of all that a manifest says of itself, the hash of its cells among it."""
+    rest = {name: value for name, value in about.items() if name != METADATA_HASH}
+    return storage.sha256_of(json.dumps(rest, sort_keys=True).encode())
+
+
+def as_written(path: Path, kind: Kind[Row], rows: Iterable[Row], about: About) -> bytes:
+    """The file of other rows or other metadata, in the form that the stored file has: its columns and its hashes.
+
+    So that a repaired manifest of an earlier version equals the file that this version wrote.
+    """
+    table = table_of(kind, rows).select(columns_in(path))
+    described = {**about, **describe(kind, table)}
+    if METADATA_HASH in about:
+        described[METADATA_HASH] = metadata_sha256(described)
+    return _encoded(table, described, empty_group=False)
 
 
 def _encode(
@@ -93,20 +108,28 @@ def _encode(
             writer.write_table(table)
 
 
-def changed_parts(path: Path, kind: Kind[Row], rows: Sequence[Row]) -> list[str]:
+def changed_parts(path: Path, kind: Kind[Row], rows: Sequence[Row], *, is_listed: bool = False) -> list[str]:
     """The parts of a manifest that differ from what `write` writes for these rows.
 
     These are names of counts and hashes, or "bytes" where only the bytes differ and pyarrow's version is the same: a
-    changed byte may be in the statistics by which readers skip rows, where no cell shows it.
+    changed byte may be in the statistics by which readers skip rows, where no cell shows it. Where the file `is_listed`
+    with the hash that it has, its bytes are not written again to compare them.
     """
-    about, table = read_metadata(path), table_of(kind, rows)
+    about, table = read_metadata(path), table_of(kind, rows).select(columns_in(path))
     names = [name for name, value in describe(kind, table).items() if about.get(name) != value]
-    tools = about.get("tools")
-    if not names and isinstance(tools, dict) and tools.get("pyarrow") == pa.__version__:
+    if METADATA_HASH in about and not names and about[METADATA_HASH] != metadata_sha256(about):
+        names.append("metadata")
+    if not names and not is_listed and is_reproducible(about):
         # Earlier versions wrote a row group where there is no row.
         written = [_encoded(table, about, empty_group=group) for group in {False, not table.num_rows}]
         names += [] if path.read_bytes() in written else ["bytes"]
     return names
+
+
+def is_reproducible(about: About) -> bool:
+    """Whether this machine's pyarrow wrote the manifest, so that the same rows and metadata give the same bytes."""
+    tools = about.get("tools")
+    return isinstance(tools, dict) and tools.get("pyarrow") == pa.__version__
 
 
 def _encoded(table: pa.Table, about: About, *, empty_group: bool) -> bytes:
@@ -168,10 +191,10 @@ def check(path: Path, kind: Kind[Row]) -> None:
 
 
 def _checked(path: Path, kind: Kind[Row]) -> pa.Table:
-    table = _read_table(path, kind)
+    table = _stored_table(path, kind)
     if _sha256_of(table, table.column_names) != _described(path, table.schema).get("content_sha256"):
         raise ManifestError(f"{path} was changed after it was written: its content hash is another")
-    return table
+    return completed(table, kind)
 
 
 def rows_as_stored(path: Path, kind: Kind[Row]) -> list[Row]:
@@ -319,20 +342,48 @@ def _described(path: Path, schema: pa.Schema) -> dict[str, Any]:
         raise ManifestError(f"{path} does not describe itself as manifests do: {error}") from error
     if described.get("schema_version") != SCHEMA_VERSION:
         raise ManifestError(
-            f"{path} has schema version {described.get('schema_version')}, this package reads {SCHEMA_VERSION}"
+            f"{path} has schema version {described.get('schema_version')}, this package reads {SCHEMA_VERSION}; "
+            f"{_way(described)}"
         )
     return described
 
 
+def columns_in(path: Path) -> list[str]:
+    """The columns that a manifest's file has. One of an earlier version may lack some that may be empty."""
+    return list(_read_schema(path).names)
+
+
+def unrecorded(paths: Iterable[Path], kind: Kind[Any]) -> list[str]:
+    """The columns that at least one manifest of the kind lacks, or says that its parts lacked."""
+    known = set(schema_of(kind).names)
+    absent: set[str] = set()
+    for path in paths:
+        try:
+            schema = _read_schema(path)
+            described = _described(path, schema)
+        except ManifestError:
+            continue  # a part of a run before, which nothing reads
+        if described.get("kind") == kind.name:
+            of_parts = described.get(UNRECORDED, [])
+            absent |= known - set(schema.names)
+            absent |= {name for name in of_parts if name in known} if isinstance(of_parts, list) else set()
+    return sorted(absent)
+
+
 def _read_table(path: Path, kind: Kind[Row]) -> pa.Table:
+    return completed(_stored_table(path, kind), kind)
+
+
+def _stored_table(path: Path, kind: Kind[Row]) -> pa.Table:
     with _opened(path) as file:
         schema = file.schema_arrow
         described = _described(path, schema)
         if described.get("kind") != kind.name:
             raise ManifestError(f"{path} is a manifest of {described.get('kind')}, not of {kind.name}")
-        expected = schema_of(kind)
-        if not schema.remove_metadata().equals(expected):
-            raise ManifestError(f"{path} does not have the columns of {kind.name} manifests: {expected.names}")
+        if problem := column_problem(kind, schema):
+            raise ManifestError(
+                f"{path} does not have the columns of {kind.name} manifests: {problem}; {_way(described)}"
+            )
         try:
             sizes.check(path, file.metadata)
             table = sizes.read(path, schema)
@@ -340,3 +391,8 @@ def _read_table(path: Path, kind: Kind[Row]) -> pa.Table:
             return table
         except (OSError, ValueError, pa.ArrowException) as error:
             raise ManifestError(f"{path} cannot be read: {error}; {_ANEW}") from error
+
+
+def _way(described: About) -> str:
+    made = str(described.get("package_version", "of an unknown version"))[:80]
+    return f"it was written by perturbations {made}: open it with that version, or delete it and run snakemake again"

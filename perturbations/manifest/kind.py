@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
 Status = Literal["complete", "quarantined", "missing"]
@@ -20,12 +21,14 @@ class Kind(Generic[Row]):
         row: the type of its rows.
         key: the columns that identify a row and order them.
         complete: the type of its complete rows, where those have more columns filled.
+        renamed: columns that an earlier version wrote under other names: that name -> today's.
     """
 
     name: str
     row: type[Row]
     key: tuple[str, ...]
     complete: type[Row] | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def type_of(self, status: object) -> type[Row]:
         """The type of a row of that status."""

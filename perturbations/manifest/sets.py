@@ -171,6 +171,12 @@ def check_parts(parts: Iterable[Path], kind: Kind[Row]) -> None:
             raise ManifestError(f"{error}{_removed(path)}") from None
 
 
+def unrecorded(folder: Path, kind: Kind[Row]) -> dict[str, object]:
+    """For the metadata of merged parts: the columns that parts of earlier versions lack, if any."""
+    columns = files.unrecorded(folder.rglob("*.parquet"), kind)
+    return {files.UNRECORDED: columns} if columns else {}
+
+
 def merge(parts: Mapping[Path, Collection[object]], kind: Kind[Row], key: Sequence[str]) -> list[Row]:
     """All rows of several parts; each part must hold exactly the rows of its keys.
 

@@ -6,15 +6,15 @@ Needs NumPy and SciPy (robustness tables: pandas); similarities may be NumPy arr
 from __future__ import annotations
 
 from perturbations.retrieval.bootstrap import draws, interval, resampled_recall
-from perturbations.retrieval.composed import composed_places, composed_recall
+from perturbations.retrieval.composed import composed_places
 from perturbations.retrieval.hubs import hubness, hubness_of, k_occurrence
 from perturbations.retrieval.metrics import ranks, recall_at_k, summary, summary_of_ranks
 from perturbations.retrieval.robustness import aggregate, gamma_a, gamma_r, mmi, robustness_scores
+from perturbations.retrieval.scoring import score
 
 __all__ = [
     "aggregate",
     "composed_places",
-    "composed_recall",
     "draws",
     "gamma_a",
     "gamma_r",
@@ -27,6 +27,7 @@ __all__ = [
     "recall_at_k",
     "resampled_recall",
     "robustness_scores",
+    "score",
     "summary",
     "summary_of_ranks",
 ]

@@ -73,8 +73,13 @@ def interval(samples: Samples) -> tuple[Samples, Samples]:
 def share_interval(share: float, queries: int) -> tuple[float, float]:
     """The interval of the share of queries that are hits, for a single run, without drawing.
 
-    To draw n queries again and count the hits is to draw from a binomial distribution, whose quantiles are known.
+    To draw n queries again and count the hits is to draw from a binomial distribution, whose quantiles are known. Where
+    no query is a hit, or every one, that distribution is a point: there it is Clopper's and Pearson's exact interval
+    (Biometrika 26, 1934).
     """
+    if share in (0, 1):
+        far = 1 - TAILS[0] ** (1 / queries)
+        return (0.0, far) if share == 0 else (1 - far, 1.0)
     from scipy import stats  # here, because most users of this package would wait a second for nothing
 
     low, high = stats.binom.ppf(TAILS, queries, share) / queries

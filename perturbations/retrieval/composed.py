@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from perturbations.retrieval.arrays import Values, as_array
-from perturbations.retrieval.bootstrap import share_interval
+from perturbations.retrieval.arrays import Values
+from perturbations.retrieval.scoring import feature_rows
 
 Half = Literal["text", "visual", "average"]
 Strategy = Literal["text", "visual", "average", "two_stage"]
@@ -35,61 +35,6 @@ Floats = NDArray[np.float32]
 
 def composed_places(
     strategy: Strategy,
-    *,
-    gallery: Values,
-    candidates: Sequence[Values],
-    targets: Sequence[Sequence[int]],
-    visual: Values | None = None,
-    text: Values | None = None,
-    average: Average = "released",
-    shortlist: int = SHORTLIST,
-    filter_gallery: Values | None = None,
-    filter_visual: Values | None = None,
-    filter_text: Values | None = None,
-    filter_strategy: Half = "visual",
-) -> NDArray[np.int64]:
-    """The place of each query's best target among its candidates, int64 (queries,).
-
-    A place counts from 1. It is 0 where no target was retrieved: none is among the candidates, or all are outside of
-    the shortlist; and -1 where a query has fewer than two candidates and is skipped, as the released code does.
-
-    Args:
-        strategy: "text" and "visual" compare one half of the query; "average" the mean of both; "two_stage" keeps the
-            `shortlist` candidates that `filter_strategy` ranks first, and ranks those by the text.
-        gallery: features of the clips, N x D, as stored: all comparisons are by cosine.
-        candidates: each query's gallery, positions in `gallery`. A position may repeat, and then counts as often.
-        targets: each query's targets, positions in `gallery`; the best one counts.
-        visual, text: features of the queries' clips and words, queries x D.
-        average: "released" adds the clip's features as stored to the words' of unit length, as the authors' code
-            does, so that long features outweigh the words; "unit" brings both to unit length first.
-        shortlist: how many candidates the first stage keeps.
-        filter_gallery, filter_visual, filter_text: the first stage's features, where another model makes the
-            shortlist; default: those of the second stage.
-        filter_strategy: which half of the query the first stage compares.
-
-    Scores are float32, as the released code computes them. Ties are broken against the model.
-    Raises ValueError for an unknown strategy, missing features, values that are not finite, positions outside of the
-    gallery, or shapes that do not fit.
-    """
-    places = places_by_gallery(
-        strategy,
-        {"": candidates},
-        gallery=gallery,
-        targets=targets,
-        visual=visual,
-        text=text,
-        average=average,
-        shortlist=shortlist,
-        filter_gallery=filter_gallery,
-        filter_visual=filter_visual,
-        filter_text=filter_text,
-        filter_strategy=filter_strategy,
-    )
-    return places[""]
-
-
-def places_by_gallery(
-    strategy: Strategy,
     galleries: Mapping[str, Sequence[Values]],
     *,
     gallery: Values,
@@ -103,9 +48,29 @@ def places_by_gallery(
     filter_text: Values | None = None,
     filter_strategy: Half = "visual",
 ) -> dict[str, NDArray[np.int64]]:
-    """`composed_places` in several galleries at once, by their names: the scores are computed once for all of them.
+    """The place of each query's best target among its candidates, int64 (queries,), by gallery.
 
-    `galleries` holds the candidates of each query, by gallery; the other arguments are those of `composed_places`.
+    A place counts from 1. It is 0 where no target was retrieved: none is among the candidates, or all are outside of
+    the shortlist; and -1 where a query has fewer than two candidates and is skipped, as the released code does.
+
+    Args:
+        strategy: "text" and "visual" compare one half of the query; "average" the mean of both; "two_stage" keeps the
+            `shortlist` candidates that `filter_strategy` ranks first, and ranks those by the text.
+        galleries: each query's candidates, positions in `gallery`, by the galleries' names: scores are computed once
+            for all of them. A position may repeat, and then counts as often.
+        gallery: features of the clips, N x D, as stored: all comparisons are by cosine.
+        targets: each query's targets, positions in `gallery`; the best one counts.
+        visual, text: features of the queries' clips and words, queries x D.
+        average: "released" adds the clip's features as stored to the words' of unit length, as the authors' code
+            does, so that long features outweigh the words; "unit" brings both to unit length first.
+        shortlist: how many candidates the first stage keeps.
+        filter_gallery, filter_visual, filter_text: the first stage's features, where another model makes the
+            shortlist; default: those of the second stage.
+        filter_strategy: which half of the query the first stage compares.
+
+    Scores are float32, as the released code computes them. Ties are broken against the model.
+    Raises ValueError for an unknown strategy, missing features, values that are not finite, positions outside of the
+    gallery, or shapes that do not fit.
     """
     _check_choices(strategy, filter_strategy, average, shortlist)
     for candidates in galleries.values():
@@ -162,27 +127,6 @@ def _shortlisted(
     return np.concatenate([best, equal[: size - len(best)]])
 
 
-def composed_recall(places: Values, ks: Sequence[int] = GLOBAL_KS) -> dict[str, float]:
-    """Recall in percent of the places that `composed_places` gives, with 95 % bootstrap intervals over queries.
-
-    Returns `r<k>`, `r<k>_low` and `r<k>_high` for each k (NaN where no query is left), `queries`, how many were
-    counted, and `skipped`. A query without a retrieved target is a miss for every k.
-    """
-    known = as_array(places)
-    if known.ndim != 1 or known.dtype.kind not in "iu" or (known.size and known.min() < SKIPPED):
-        raise ValueError("places are a row of integers: -1 for a skipped query, 0 for one without a retrieved target")
-    counted = known[known != SKIPPED]
-    result: dict[str, float] = {}
-    for k in ks:
-        if not counted.size:
-            result |= dict.fromkeys((f"r{k}", f"r{k}_low", f"r{k}_high"), float("nan"))
-            continue
-        share = float(np.mean((counted >= 1) & (counted <= k)))
-        low, high = share_interval(share, counted.size)
-        result |= {f"r{k}": 100 * share, f"r{k}_low": 100 * low, f"r{k}_high": 100 * high}
-    return result | {"queries": int(counted.size), "skipped": int(known.size - counted.size)}
-
-
 def chance(sizes: Sequence[int], num_targets: Sequence[int], k: int) -> float:
     """R@k of random orders, in percent: the mean over queries of the chance that a target is among the first k.
 
@@ -202,13 +146,13 @@ class _Compared:
     def __init__(
         self, half: Half, gallery: Values, visual: Values | None, text: Values | None, average: Average, queries: int
     ) -> None:
-        stored = _features(gallery, "the gallery")
+        stored = feature_rows(gallery, "the gallery")
         parts: dict[str, Floats] = {}
         for name, values in (("visual", visual), ("text", text)):
             if half in (name, "average"):
                 if values is None:
                     raise ValueError(f"the strategy {half!r} needs the queries' {name} features")
-                parts[name] = _features(values, f"the queries' {name} features")
+                parts[name] = feature_rows(values, f"the queries' {name} features")
                 if parts[name].shape != (queries, stored.shape[1]):
                     raise ValueError(
                         f"the queries' {name} features are {parts[name].shape}; expected {(queries, stored.shape[1])}"
@@ -233,15 +177,6 @@ def _check_choices(strategy: str, filter_strategy: str, average: str, shortlist:
             raise ValueError(f"no strategy {value!r}; choose one of {', '.join(allowed)}")
     if shortlist < 1:
         raise ValueError(f"a shortlist has at least one clip, not {shortlist}")
-
-
-def _features(values: Values, name: str) -> Floats:
-    rows = as_array(values)
-    if rows.ndim != 2 or rows.dtype.kind not in "fiu":
-        raise ValueError(f"{name} must be numbers, one row each, not {rows.dtype} {rows.shape}")
-    if not np.isfinite(rows).all():
-        raise ValueError(f"{name} hold NaN or infinity")
-    return np.asarray(rows, np.float32)
 
 
 def _unit(rows: Floats) -> Floats:

@@ -60,8 +60,8 @@ def ranks(similarities: Values, relevant: Relevant) -> NDArray[np.int64]:
 def summary(similarities: Values, relevant: Relevant) -> dict[str, float]:
     """Every metric of one retrieval that the papers' tables report. Arguments and errors as in `recall_at_k`.
 
-    Returns `r1`, `r5`, `r10`, `r50`, `r100` in percent, `median_rank` and `mean_rank` (1 is perfect), and `rsum`,
-    which is r1 + r5 + r10 (0 to 300).
+    Returns `recall_at_1`, `_5`, `_10`, `_50`, `_100` in percent, `median_rank` and `mean_rank` (1 is perfect), and
+    `rsum`, the sum of recall at 1, 5 and 10 (0 to 300).
     """
     return summary_of_ranks(ranks(similarities, relevant))
 
@@ -71,10 +71,10 @@ def summary_of_ranks(ranks: Values) -> dict[str, float]:
     known = as_array(ranks)
     if known.ndim != 1 or not known.size or known.min() < 1:
         raise ValueError("ranks are a row of integers from 1 on, one for each query, and at least one")
-    result = {f"r{k}": _recall(known, k) for k in RECALLS}
+    result = {f"recall_at_{k}": _recall(known, k) for k in RECALLS}
     result["median_rank"] = float(np.median(known))
     result["mean_rank"] = float(np.mean(known))
-    result["rsum"] = result["r1"] + result["r5"] + result["r10"]
+    result["rsum"] = sum(result[f"recall_at_{k}"] for k in RECALLS[:3])
     return result
 
 

@@ -47,11 +47,12 @@ def mmi(clean: ArrayLike, perturbed: ArrayLike) -> Score:
     return score
 
 
-def robustness_scores(results: pd.DataFrame, metric: str = "r1") -> pd.DataFrame:
-    """The perturbed rows of `results` with `clean`, `gamma_a`, `gamma_r` and `mmi` of `metric`, a percentage.
+def robustness_scores(results: pd.DataFrame, metric: str = "recall_at_1") -> pd.DataFrame:
+    """The perturbed rows of `results` with `clean`, `gamma_a`, `gamma_r` and `mmi` of `metric`, a percentage or "rsum".
 
-    A row's clean result is the row of severity 0 with the same dataset, setting, direction, model, method and seed (as
-    far as `results` has these columns). Without a clean result the scores are NaN: another method's does not count.
+    A row's clean result is that of the same queries: its own column `clean_<metric>`, or, where that is not there, the
+    row of severity 0 with the same dataset, setting, direction, model, method and seed (as far as `results` has these
+    columns) if that has as many queries. Otherwise the scores are NaN: another method's clean result does not count.
 
     Raises ValueError where a column is missing or a scenario has two clean results.
     """
@@ -59,13 +60,20 @@ def robustness_scores(results: pd.DataFrame, metric: str = "r1") -> pd.DataFrame
     if missing:
         raise ValueError(f"the results have no column {', '.join(sorted(missing))}; there are {list(results.columns)}")
     same = [name for name in _SAME if name in results.columns]
+    counts = ["queries"] if "queries" in results.columns else []
     clean = results[results["severity"] == 0]
     # Each suite of a dataset may hold the same clean run.
-    clean = clean[[*same, metric]].drop_duplicates().rename(columns={metric: "clean"})
+    clean = clean[[*same, metric, *counts]].drop_duplicates()
+    clean = clean.rename(columns={metric: "clean", "queries": "clean_queries"})
     if clean.duplicated(same).any():
         twice = clean[clean.duplicated(same)].iloc[0][same].to_dict()
         raise ValueError(f"two different clean results ({metric}) for {twice}; keep one")
     scored = results[results["severity"] != 0].merge(clean, on=same, how="left")
+    if counts:
+        scored["clean"] = scored["clean"].where(scored["queries"] == scored.pop("clean_queries"))
+    own = [f"clean_recall_at_{k}" for k in (1, 5, 10)] if metric == "rsum" else [f"clean_{metric}"]
+    if set(own) <= set(scored.columns):
+        scored["clean"] = scored[own].astype(float).sum(axis=1, skipna=False).fillna(scored["clean"])
     return scored.assign(
         gamma_a=gamma_a(scored["clean"], scored[metric]),
         gamma_r=gamma_r(scored["clean"], scored[metric]),
@@ -77,10 +85,10 @@ def aggregate(
     scored: pd.DataFrame,
     by: Sequence[str],
     *,
-    over: Sequence[str] = ("suite", "perturbation"),
+    over: Sequence[str] = ("side", "suite", "perturbation", "text_perturbation"),
     scores: Sequence[str] = SCORES,
 ) -> pd.DataFrame:
-    """Mean and standard deviation of `scores` over perturbations, per group of `by`.
+    """Mean of `scores` over perturbations, and their deviation over perturbations and severities, per group of `by`.
 
     As in MSRVTT-P, Sec. 4.3: a perturbation's score is the mean over its severities (and seeds); a group's score is the
     mean over its perturbations. Sigma, which the paper does not define, is the sample deviation (divided by n - 1) over
@@ -98,12 +106,14 @@ def aggregate(
     import pandas as pd
 
     each = [name for name in over if name in scored.columns and name not in by]
+    strengths = [name for name in ("severity", "text_severity") if name in scored.columns and name not in by]
     names = list(scores)
-    of_cell = scored.groupby([*by, *each, "severity"], sort=False, dropna=False)[names].mean()
-    of_perturbation = scored.groupby([*by, *each], sort=False, dropna=False)[names].mean()
-    own = list(range(len(by)))
-    groups = of_perturbation.groupby(level=own, sort=False, dropna=False)
-    deviation = of_cell.groupby(level=own, sort=False, dropna=False).std(ddof=1).add_suffix("_std")
-    table = pd.concat([groups.mean().add_suffix("_mean"), deviation], axis=1)
+    cells = scored.groupby([*by, *each, *strengths], sort=False, dropna=False)[names].mean()
+    of_group = list(range(len(by)))
+    of_perturbation = cells.groupby(level=[*of_group, *range(len(by), len(by) + len(each))], sort=False, dropna=False)
+    groups = of_perturbation.mean().groupby(level=of_group, sort=False, dropna=False)
+    deviation = cells.groupby(level=of_group, sort=False, dropna=False).std(ddof=1).add_suffix("_std")
+    mean = groups.mean().add_suffix("_mean")
+    table = pd.concat([mean, deviation], axis=1)
     table = table[[f"{name}_{what}" for name in names for what in ("mean", "std")]]
     return table.assign(perturbations=groups.size()).reset_index()

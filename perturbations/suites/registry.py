@@ -348,7 +348,9 @@ class Suite:
 @cache
 def suites() -> dict[str, Suite]:
     """Every suite by its name: what the files of `perturbations.suites` declare as `SUITE`."""
-    return shelf.named("suite", shelf.things("perturbations.suites", "SUITE", Suite, ("kernels", "strengths")))
+    return shelf.named(
+        "suite", shelf.things("perturbations.suites", "SUITE", Suite, ("kernels", "published", "strengths"))
+    )
 
 
 def suite(name: str) -> Suite:

@@ -76,6 +76,9 @@ def adapt(
     values = Values(declared.parameters, registry.validated(method, parameters or {}))
     lr = _rate(declared, direction, values)
     _check_inputs(declared, direction, gallery, bank, gallery_bank)
+    if declared.adapts and model.frozen:
+        others = ", ".join(name for name, entry in registry.methods().items() if not entry.adapts)
+        raise ConfigError(f"{declared.name} adapts weights, and this encoder is frozen; methods for it: {others}")
     if declared.needs_one_vector and model.pooling is not None:
         raise ConfigError(f"{declared.name} needs one vector per video, and X-Pool pools frames for each text")
     task_of = partial(Task, model, steps=steps, lr=lr, values=values, seed=seed, counts=counts or Counts())

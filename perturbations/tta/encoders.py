@@ -29,6 +29,7 @@ class DualEncoder:
         encode_texts: token ids B x L (int64) and attention mask B x L (or None) -> features B x D.
         pooling: X-Pool's, or None for the mean over frames.
         modules: all modules with weights or modes that the functions above use.
+        frozen: whether gradients do not reach the weights, so that no method can adapt them.
     """
 
     vision: nn.Module
@@ -37,6 +38,7 @@ class DualEncoder:
     encode_texts: Callable[[Tensor, Tensor | None], Tensor]
     pooling: XPool | None
     modules: tuple[nn.Module, ...]
+    frozen: bool = False
 
     @property
     def device(self) -> torch.device:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import COMPLETE, CompleteSource, SourceRow, VideoRow
 from perturbations.plan.listed import ListedClip
 from perturbations.plan.recipe import parse
-from perturbations.verify.findings import differences
+from perturbations.verify.findings import as_recorded, differences
 
 _MEASURED = {
     "stored_frames",
@@ -44,7 +45,10 @@ class Task:
         root: the corpus's root.
         fast: whether to compare only the file's hash, and render nothing.
         repair: whether to make the file again where it is missing or wrong.
+        rewrite: whether the row may change in a repair; otherwise only a file that equals the row's is put back.
         same_tools: whether the same library versions made the file, so that it can be made again bit by bit.
+        refused: why the file's folder leaves the corpus; "" where it does not.
+        unrecorded: columns that the version which made the row did not have.
     """
 
     row: VideoRow | None
@@ -52,7 +56,10 @@ class Task:
     root: Path
     fast: bool
     repair: bool
+    rewrite: bool
     same_tools: bool
+    refused: str = ""
+    unrecorded: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -64,12 +71,16 @@ class Checked:
         corrected: the correct row; None where it is not known.
         remark: why the row could not be verified completely; it is not a problem of the row.
         mended: whether the file was made again.
+        damaged: whether a repair renders the file.
+        guessed: whether the row is only correct if its source was not changed since.
     """
 
     problems: tuple[str, ...]
     corrected: VideoRow | SourceRow | None
     remark: str = ""
     mended: bool = False
+    damaged: bool = False
+    guessed: bool = False
 
 
 def check_video(task: Task, tick: Tick) -> Checked:
@@ -79,33 +90,30 @@ def check_video(task: Task, tick: Tick) -> Checked:
         return _check_incomplete(task, row, tick)
     problems = [] if row is not None else ["the row is missing"]
     damage = _file_damage(task, row)
-    remark = ""
-    try:
-        source = source_of(locations.located(expected, task.root))
-    except (MediaError, ManifestError) as error:
-        source, remark = None, f"cannot be rendered again: {error}"
     corrected = None if row is None else _with_measured(expected, row)
-    mended = False
-    recipe = parse(expected.recipe)
-    blocked = task.expected.path is not None and (task.root / task.expected.path).is_dir()
-    if source is not None and task.repair and (damage or row is None) and not blocked:
+    source, remark, mended = None, "", False
+    is_rendered = task.repair or not task.fast
+    if is_rendered:
         try:
-            measured = pipeline.produce(recipe, source, _target(task), tick)
-            corrected, mended = rows.complete_video(expected, measured), True
+            source = source_of(locations.located(expected, task.root))
+        except (MediaError, ManifestError) as error:
+            remark = f"cannot be rendered again: {error}"
+    blocked = damage is not None and expected.path is not None and (task.root / expected.path).is_dir()
+    is_damaged = damage is not None or row is None
+    if source is not None and not blocked and (task.repair if is_damaged else not task.fast):
+        try:
+            measured, mended = _made_again(task, source, tick, is_damaged=is_damaged)
+            corrected = rows.complete_video(expected, measured)
         except (MediaError, ManifestError, OutputError) as error:
             # A folder that cannot be written to must not prevent the repair of the others.
-            problems.append(f"it cannot be made again: {error}")
-    elif source is not None and not task.fast and not damage and not blocked:
-        try:
-            corrected = rows.complete_video(expected, _measured_again(task, source, tick))
-        except MediaError as error:
-            problems.append(f"made again, it differs: {error}")
-    elif source is None and not task.fast and not damage and row is not None:
+            problems.append(f"it cannot be made again: {error}" if is_damaged else f"made again, it differs: {error}")
+    elif is_rendered and source is None and not task.fast and not damage and row is not None:
         problems += _frames_differ(task, row, tick)
     problems += [damage] if damage else []
     if row is not None and corrected is not None:
+        corrected = as_recorded(corrected, row, task.unrecorded)
         problems += differences(row, corrected)
-    return Checked(tuple(problems), corrected, remark, mended)
+    return Checked(tuple(problems), corrected, remark, mended, damaged=is_damaged)
 
 
 def _with_measured(expected: VideoRow, row: VideoRow) -> VideoRow:
@@ -114,8 +122,7 @@ def _with_measured(expected: VideoRow, row: VideoRow) -> VideoRow:
     names = set(_MEASURED)
     names |= {"frame_count", "duration_s"} if entry.method == "temporal" or entry.shape else set()
     names |= {"width", "height"} if entry.shape else set()
-    corrected = replace(expected, **{name: getattr(row, name) for name in names})
-    return replace(corrected, stage=None, error=None)
+    return replace(expected, **{name: getattr(row, name) for name in names}, stage=None, error=None)
 
 
 def _target(task: Task) -> Path:
@@ -126,17 +133,22 @@ def _file_damage(task: Task, row: VideoRow | None) -> str | None:
     """The problem of the stored file, judged by its size and hash; None where there is none."""
     if task.expected.path is None:
         return None
-    try:
-        path = locations.confined(task.root, task.expected.path)
-    except ManifestError as error:
-        return str(error)
-    if path.is_dir():
-        return _directory(path, task.repair)
-    if not path.is_file():
+    path = f"{task.root}/{task.expected.path}"
+    problem = task.refused
+    if not problem and os.path.islink(path):
+        try:
+            locations.confined(task.root, task.expected.path)
+        except ManifestError as error:
+            problem = str(error)
+    if problem:
+        return problem
+    if os.path.isdir(path):
+        return _directory(Path(path), task.repair)
+    if not os.path.isfile(path):
         return f"the file is missing: {path}"
     if row is None:
         return None
-    if path.stat().st_size != row.bytes or storage.sha256(path) != row.sha256:
+    if os.path.getsize(path) != row.bytes or storage.sha256(path) != row.sha256:
         return f"the file is not the one that the row describes: {path}"
     return None
 
@@ -151,14 +163,34 @@ def _directory(path: Path, repair: bool) -> str:
     return f"there is a folder in the file's place: {path}"
 
 
-def _measured_again(task: Task, source: Source, tick: Tick) -> Measured:
-    """Make an entry again in a scratch folder; where other tools made it, compare its frames with rendered ones."""
+def _made_again(task: Task, source: Source, tick: Tick, *, is_damaged: bool) -> tuple[Measured, bool]:
+    """What is measured of an entry that is made again, and whether its file was replaced by it.
+
+    Where other tools made an intact file, its frames are compared with rendered ones. Raises `MediaError`, and
+    `ManifestError` where the new file would change a row that may not change.
+    """
     recipe = parse(task.expected.recipe)
-    if not task.same_tools:
-        return pipeline.measure(recipe, source, _target(task), tick)
-    with storage.scratch_directory() as folder:
-        target = Path(folder) / f"again{pipeline.extension(recipe) or ''}"
-        return pipeline.produce(recipe, source, target, tick)
+    if not is_damaged and not task.same_tools:
+        return pipeline.measure(recipe, source, _target(task), tick), False
+    if not task.repair or task.expected.path is None:
+        with storage.scratch_directory() as folder:
+            return pipeline.produce(
+                recipe, source, Path(folder) / f"again{pipeline.extension(recipe) or ''}", tick
+            ), False
+    target = _target(task)
+    temporary = storage.temporary_path(target)
+    with storage.output_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            measured = pipeline.produce(recipe, source, temporary, tick)
+            if not task.rewrite and (task.row is None or measured.sha256 != task.row.sha256):
+                raise ManifestError("the new file is not the one that the row describes, and the row may be right")
+            is_other = not target.is_file() or storage.sha256(target) != measured.sha256
+            if is_other:
+                os.replace(temporary, target)
+            return measured, is_other
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def _frames_differ(task: Task, row: VideoRow, tick: Tick) -> list[str]:
@@ -183,7 +215,7 @@ def _check_incomplete(task: Task, row: VideoRow, tick: Tick) -> Checked:
         f"{name} is empty in a row that is {row.status}" for name in ("stage", "error") if not getattr(row, name)
     ]
     expected = replace(task.expected, path=None, status=row.status, stage=row.stage, error=row.error)
-    problems += differences(row, expected, _MEASURED)
+    problems += differences(row, as_recorded(expected, row, task.unrecorded), _MEASURED)
     if task.expected.path is not None and (task.root / task.expected.path).exists():
         problems.append(f"there is a file of a row that is {row.status}: {task.expected.path}")
     if task.fast or row.stage != "video":
@@ -198,7 +230,7 @@ def _check_incomplete(task: Task, row: VideoRow, tick: Tick) -> Checked:
     return Checked((*problems, f"it is {row.status}, but can be made: `perturb retry` asks for it again"), None)
 
 
-def check_source(row: SourceRow, root: Path, fast: bool, tick: Tick) -> Checked:
+def check_source(row: SourceRow, root: Path, fast: bool, tick: Tick, unrecorded: Collection[str] = ()) -> Checked:
     """Verify a row of a sources manifest and its video."""
     if not isinstance(row, CompleteSource):
         return _check_unused(row, root, fast, tick)
@@ -206,10 +238,12 @@ def check_source(row: SourceRow, root: Path, fast: bool, tick: Tick) -> Checked:
     path = Path(locations.located(row, root).path)
     if not path.is_file():
         return Checked((*problems, f"the file is missing: {path}"), None)
-    if path.stat().st_size != row.bytes or storage.sha256(path) != row.sha256:
-        return Checked((*problems, f"the file is not the one that the row describes: {path}"), None)
+    size, digest = path.stat().st_size, row.sha256
+    if size != row.bytes or (digest := storage.sha256(path)) != row.sha256:
+        problems.append(f"the file is not the one that the row describes: {path}")
+    is_other = (size, digest) != (row.bytes, row.sha256)
     if fast:
-        return Checked(tuple(problems), None)
+        return Checked(tuple(problems), replace(row, bytes=size, sha256=digest), guessed=is_other)
     listed = ListedClip(
         item_id=row.item_id,
         source_video_id=row.source_video_id or "",
@@ -224,7 +258,8 @@ def check_source(row: SourceRow, root: Path, fast: bool, tick: Tick) -> Checked:
         )
     except MediaError as error:
         return Checked((*problems, f"it cannot be decoded: {error}"), None)
-    return Checked((*problems, *differences(row, again)), again)
+    again = as_recorded(again, row, unrecorded)
+    return Checked((*problems, *([] if is_other else differences(row, again))), again, guessed=is_other)
 
 
 def _check_unused(row: SourceRow, root: Path, fast: bool, tick: Tick) -> Checked:

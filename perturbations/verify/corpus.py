@@ -9,8 +9,10 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from perturbations.base import storage
 from perturbations.base.errors import ConfigError, ManifestError, MediaError
-from perturbations.engine import guided, rows, shards
+from perturbations.base.tools import tool_versions
+from perturbations.engine import guided, pipeline, rows
 from perturbations.engine.source import Cut, Cuts, parse_cut
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import Known
@@ -35,6 +37,7 @@ class Corpus:
         neighbour = tree.neighbour(self.dataset_folder / "sources.parquet", SOURCES)
         self.sources: list[SourceRow] | None = None if neighbour is None else neighbour.rows
         self.findings: list[Finding] = []
+        self._folders: dict[str, str] = {}
         self.recipes = self._current_recipes()
 
     def _current_recipes(self) -> dict[Scenario, VideoRecipe]:
@@ -91,8 +94,10 @@ class Corpus:
         folder = self.dataset_folder
         return folder.parent.name if folder.name == "whole" else folder.name
 
-    def tasks(self, *, fast: bool, repair: bool, same_tools: bool) -> list[Task]:
+    def tasks(self, *, fast: bool, repair: bool, rewrite: bool) -> list[Task]:
         """Every existing or missing row, with its expected content. Unexpected rows become findings."""
+        tools, unrecorded = tool_versions(), self.manifest.unrecorded
+        same_tools = all(self.manifest.part("tools").get(name) == version for name, version in tools.items())
         held: dict[tuple[str, Scenario], VideoRow] = {}
         for stored in self.rows:
             held.setdefault((stored.item_id, (stored.perturbation, stored.severity)), stored)
@@ -111,10 +116,25 @@ class Corpus:
                     if row is None or row.status == COMPLETE:
                         self.findings.append(Finding(self.manifest.path, subject, str(error)))
                     continue
-                tasks.append(Task(row, expected, self.manifest.root, fast, repair, same_tools))
+                refused = "" if expected.path is None else self._refused(expected.path)
+                tasks.append(
+                    Task(row, expected, self.manifest.root, fast, repair, rewrite, same_tools, refused, unrecorded)
+                )
         for stranger in held.values():
             self._find(stranger, "the row is unexpected: its clip is not listed as complete")
         return tasks
+
+    def _refused(self, path: str) -> str:
+        """Why a stored file's path leaves the corpus; "" where it does not, as long as the file itself is no link."""
+        folder, _, name = path.rpartition("/")
+        place = folder if folder and name not in ("", ".", "..") and "\0" not in name else path
+        if place not in self._folders:
+            try:
+                locations.confined(self.manifest.root, place)
+                self._folders[place] = ""
+            except ManifestError as error:
+                self._folders[place] = str(error)
+        return self._folders[place]
 
     def _sources_of_rows(self) -> dict[str, CompleteSource]:
         """The clips that are perturbed: from the sources manifest, or, without it, from the rows."""
@@ -134,13 +154,13 @@ class Corpus:
         cuts = self._cuts() if recipe.whole_videos else None
         collection = self._collection()
         kind = guides.get(recipe.guide.kind) if recipe.guide else None
+        suffix = pipeline.extension(recipe)
+        folder = f"corpora/{collection}/{recipe.suite}/{recipe.perturbation}/{recipe.severity}"
 
         def expected(source: CompleteSource, row: VideoRow | None) -> VideoRow:
             path = None if row is None else row.path
             if collection is not None:
-                folder = Path("corpora", collection, recipe.suite, recipe.perturbation, str(recipe.severity))
-                target = shards.target_of(recipe, folder, source.item_id)
-                path = target.as_posix() if target else None
+                path = f"{folder}/{storage.file_stem(source.item_id)}{suffix}" if suffix else None
             cut = self._cut(source, row, cuts) if recipe.whole_videos else None
             if known is not None:
                 return rows.expected_video(recipe, source, path, known, cut)

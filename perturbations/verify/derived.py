@@ -103,7 +103,7 @@ def check_derived(manifest: Manifest[object], expected: Sequence[object]) -> lis
             for row in expected
             if isinstance(row, TextStatisticsRow)
         ]
-    return compared(manifest.path, manifest.kind, manifest.rows, expected)
+    return compared(manifest.path, manifest.kind, manifest.rows, expected, manifest.unrecorded)
 
 
 def _with_meteor(row: TextStatisticsRow, meteor: float | None) -> TextStatisticsRow:

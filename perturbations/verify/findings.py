@@ -6,8 +6,9 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import Kind, Row
@@ -53,12 +54,20 @@ def values(row: object, names: Sequence[str]) -> tuple[object, ...]:
 
 def differences(row: object, expected: object, ignored: Collection[str] = ()) -> list[str]:
     """The cells of a row that differ from the expected row, in words."""
+    if row == expected:
+        return []
     problems = []
     for column in columns_of(type(expected)):
         held, wanted = getattr(row, column.name), getattr(expected, column.name)
         if column.name not in ignored and not _is_same(column.name, held, wanted):
             problems.append(f"{column.name} is {_short(held)}, and should be {_short(wanted)}")
     return problems
+
+
+def as_recorded(expected: Row, row: Row, unrecorded: Collection[str]) -> Row:
+    """The expected row, less what the version that made `row` did not record."""
+    empty = {name: None for name in unrecorded if getattr(row, name) is None}
+    return replace(cast("Any", expected), **empty) if empty else expected
 
 
 def _is_same(name: str, held: object, wanted: object) -> bool:
@@ -86,7 +95,9 @@ def _short(value: object) -> str:
     return json.dumps(value, default=str, ensure_ascii=False)[:80]
 
 
-def compared(place: Path, kind: Kind[Row], rows: Iterable[Row], expected: Iterable[Row]) -> list[Finding]:
+def compared(
+    place: Path, kind: Kind[Row], rows: Iterable[Row], expected: Iterable[Row], unrecorded: Collection[str] = ()
+) -> list[Finding]:
     """The differences between a manifest's rows and the expected rows: missing, duplicate, unexpected, changed rows."""
     held: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
@@ -98,7 +109,8 @@ def compared(place: Path, kind: Kind[Row], rows: Iterable[Row], expected: Iterab
         if not members:
             findings.append(Finding(place, subject, "the row is missing"))
             continue
-        findings += [Finding(place, subject, problem) for problem in differences(members[0], wanted)]
+        recorded = as_recorded(wanted, members[0], unrecorded)
+        findings += [Finding(place, subject, problem) for problem in differences(members[0], recorded)]
         findings += [Finding(place, subject, "the row is there twice")] * (len(members) > 1)
     return findings + [
         Finding(place, name_of(members[0], kind.key), "the row is unexpected") for members in held.values()

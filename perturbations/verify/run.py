@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from perturbations.base import wings
+from perturbations.base import storage, sums, wings
 from perturbations.base.errors import ManifestError, OutputError, UnknownPerturbationError
-from perturbations.base.tools import tool_versions
+from perturbations.base.progress import no_tick
 from perturbations.engine import supervise
 from perturbations.manifest import files, machine, sets, skipped
 from perturbations.manifest.kinds import (
@@ -30,13 +30,11 @@ from perturbations.manifest.kinds import (
     SourceRow,
     VideoRow,
 )
-from perturbations.verify import clips, derived, tree
+from perturbations.verify import clips, derived, repair, tree
 from perturbations.verify.clips import Checked, Task
 from perturbations.verify.corpus import Corpus
 from perturbations.verify.findings import Finding, name_of
 from perturbations.verify.tree import Manifest, Tree
-
-_SLICE = 16
 
 
 @dataclass(frozen=True)
@@ -48,12 +46,14 @@ class Options:
         stall_limit_s: seconds without progress after which a clip fails.
         fast: whether to compare hashes and membership only.
         repair: whether to repair what is wrong.
+        version: of this package, whose words of comparability are compared; empty: none are.
     """
 
     jobs: int = 1
     stall_limit_s: float = 120.0
     fast: bool = False
     repair: bool = False
+    version: str = ""
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Summary:
         remarks: the number of rows that could not be verified completely, by reason; these are no problems of the rows.
         notes: what the manifest leaves out, and why; no problems.
         mended: number of repaired rows or files.
-        trusting: whether rows keep measured cells that were not measured again.
+        guessed: whether a source's file or its row was changed, and its expected row is that of the file.
         is_manifest: False for a folder.
     """
 
@@ -79,7 +79,7 @@ class Summary:
     remarks: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     mended: int = 0
-    trusting: bool = False
+    guessed: bool = False
     is_manifest: bool = True
 
 
@@ -89,22 +89,22 @@ def verify(paths: Sequence[Path], options: Options) -> Iterator[Summary]:
     Raises `ManifestError` where there is no manifest.
     """
     looked_at = tree.read(paths)
-    order = {SOURCES.name: 0, "captions": 1, "analyses": 2, VIDEOS.name: 3, "texts": 3}
-    for manifest in sorted(looked_at.chosen, key=lambda manifest: order.get(manifest.kind.name, 4)):
-        summary = Summary(manifest.path, len(manifest.rows))
-        try:
-            _verify(looked_at, manifest, options, summary)
-        except (LookupError, TypeError, ValueError, UnknownPerturbationError) as error:
-            # The expected rows cannot be computed where the rows of other manifests contradict each other.
-            problem = f"its rows and its neighbours' do not fit together: {type(error).__name__}: {error}"
-            summary.findings.append(Finding(manifest.path, "", problem))
-        except OutputError as error:  # what was found is told, and the other manifests are verified
-            summary.findings.append(Finding(manifest.path, "", f"it cannot be repaired: {error}"))
-        summary.findings = list(dict.fromkeys(summary.findings))
+    looked_at.version = options.version
+    sound: dict[Path, bool] = {}
+    for manifest in sorted(looked_at.chosen, key=lambda manifest: _ORDER.get(manifest.kind.name, 4)):
+        unsound = cache(partial(_unsound_parent, looked_at, manifest, sound))
+        rewrite = options.repair and unsound() is None
+        summary, corrected = _verified(looked_at, manifest, options, rewrite=rewrite)
+        sound[manifest.path] = not summary.findings
+        if options.repair and summary.findings:
+            _repair(looked_at, manifest, corrected, summary, unsound)
+            again = looked_at.at(manifest.path)
+            after = replace(options, fast=True, repair=False)
+            sound[manifest.path] = again is not None and not _verified(looked_at, again, after)[0].findings
         yield summary
     damaged: dict[Path, list[Finding]] = defaultdict(list)
     strangers: dict[Path, list[Finding]] = defaultdict(list)
-    for finding in dict.fromkeys([*looked_at.findings, *tree.strangers(looked_at)]):
+    for finding in dict.fromkeys([*looked_at.findings, *tree.listed(looked_at), *tree.strangers(looked_at)]):
         is_stranger = finding.problem in (tree.LEFTOVER, tree.UNNAMED)
         by_place = strangers if is_stranger else damaged
         by_place[finding.place.parent if is_stranger else finding.place].append(finding)
@@ -123,11 +123,46 @@ def _checks_of_wings() -> dict[str, Callable[[Tree, Manifest[Any]], Iterator[Fin
     return {kind: check for checks in wings.offered("checks") for kind, check in checks.items()}
 
 
-def _verify(looked_at: Tree, manifest: Manifest[object], options: Options, summary: Summary) -> None:
+_ORDER = {SOURCES.name: 0, "composed_queries": 0, "captions": 1, "analyses": 2, VIDEOS.name: 3, "texts": 3}
+
+
+def _unsound_parent(looked_at: Tree, manifest: Manifest[object], sound: dict[Path, bool]) -> Path | None:
+    """A manifest that the rows of another follow from, and that has a finding; None where all are sound."""
+    for path in repair.parents(manifest):
+        if path not in sound:  # it is not among those to verify
+            parent = looked_at.at(path)
+            findings = [] if parent is None else _verified(looked_at, parent, Options(fast=True))[0].findings
+            sound[path] = parent is not None and not findings
+        if not sound[path]:
+            return path
+    return None
+
+
+def _verified(
+    looked_at: Tree, manifest: Manifest[object], options: Options, *, rewrite: bool = False
+) -> tuple[Summary, Sequence[object] | None]:
+    """The findings of a manifest, and its expected rows, as far as they are known."""
+    summary = Summary(manifest.path, len(manifest.rows))
+    corrected = None
+    try:
+        corrected = _verify(looked_at, manifest, options, summary, rewrite=rewrite)
+    except (LookupError, TypeError, ValueError, UnknownPerturbationError) as error:
+        # The expected rows cannot be computed where the rows of other manifests contradict each other.
+        problem = f"its rows and its neighbours' do not fit together: {type(error).__name__}: {error}"
+        summary.findings.append(Finding(manifest.path, "", problem))
+    except OutputError as error:  # what was found is reported, and the other manifests are verified
+        summary.findings.append(Finding(manifest.path, "", f"it cannot be repaired: {error}"))
+    summary.findings = list(dict.fromkeys(summary.findings))
+    return summary, corrected
+
+
+def _verify(
+    looked_at: Tree, manifest: Manifest[object], options: Options, summary: Summary, *, rewrite: bool
+) -> Sequence[object] | None:
     summary.incomplete = sum(getattr(row, "status", COMPLETE) != COMPLETE for row in manifest.rows)
     corrected: Sequence[object] | None = None
     if (videos := manifest.of(VIDEOS)) is not None:
-        corrected = _verify_videos(looked_at, videos, options, summary)
+        corrected = _verify_videos(looked_at, videos, options, summary, rewrite=rewrite)
     elif (sources := manifest.of(SOURCES)) is not None:
         corrected = _verify_sources(sources, options, summary)
     elif (listed := manifest.of(CAPTIONS)) is not None:
@@ -144,55 +179,63 @@ def _verify(looked_at: Tree, manifest: Manifest[object], options: Options, summa
         corrected = derived.expected_rows(looked_at, manifest)
         if corrected is not None:
             summary.findings += derived.check_derived(manifest, corrected)
-    summary.findings += _as_written(manifest)
+    summary.findings += _as_written(looked_at, manifest)
+    summary.notes += _unrecorded(manifest)
     try:
         summary.notes += skipped.sentences(skipped.of_manifest(manifest.about))
     except ManifestError as error:
         summary.findings.append(Finding(manifest.path, "", str(error)))
-    if options.repair and summary.findings and corrected is not None:
-        if summary.trusting and not _as_before(manifest, corrected):
-            summary.findings.append(Finding(manifest.path, "", _UNTRACED))
-            return
-        _write_again(looked_at, manifest, corrected)
+    return corrected
+
+
+def _as_written(looked_at: Tree, manifest: Manifest[object]) -> Iterator[Finding]:
+    """Findings where a manifest's metadata, counts and hashes differ from its rows, or its file from the list."""
+    listed, stored = sums.recorded(manifest.path), storage.sha256(manifest.path)
+    names = files.changed_parts(manifest.path, manifest.kind, manifest.rows, is_listed=listed == stored)
+    if names:
+        yield Finding(manifest.path, "", f"it was changed after it was written: {', '.join(names)} differ")
+    expected = repair.metadata(looked_at, manifest, manifest.rows)
+    for name in ("dataset", "comparability"):
+        said, wanted = manifest.about.get(name), expected.get(name)
+        if said != wanted:
+            problem = f"its metadata says {name} {said!r:.200}, and its rows give {wanted!r:.200}"
+            yield Finding(manifest.path, "", problem)
+    if listed is None and files.LISTED in manifest.about:
+        problem = f"{sums.list_of(manifest.path) or sums.NAME} does not list it: {repair.way(manifest.path)}"
+        yield Finding(manifest.path, "", problem)
+    elif listed not in (None, stored):
+        yield Finding(manifest.path, "", f"it is not the file that {sums.list_of(manifest.path)} lists")
+
+
+def _unrecorded(manifest: Manifest[object]) -> list[str]:
+    """What the version that made a manifest did not record, in words."""
+    parts = [f"the column '{name}'" for name in manifest.unrecorded]
+    parts += [] if files.METADATA_HASH in manifest.about else ["a hash of its metadata"]
+    parts += [] if files.LISTED in manifest.about else ["its file and pages in a list"]
+    version = manifest.about.get("package_version", "of an unknown version")
+    return [f"perturbations {version}, which made it, did not record {', '.join(parts)}"] if parts else []
+
+
+def _repair(
+    looked_at: Tree,
+    manifest: Manifest[object],
+    corrected: Sequence[object] | None,
+    summary: Summary,
+    unsound: Callable[[], Path | None],
+) -> None:
+    """Write a manifest again where that is safe; otherwise a finding says why not, and what to do."""
+    rows = manifest.rows if corrected is None else corrected
+    try:
+        about = repair.metadata(looked_at, manifest, rows)
+        is_derived = corrected is not None and not summary.guessed
+        is_written, reason = repair.write(manifest, rows, about, derived=is_derived, unsound=unsound)
+    except OutputError as error:
+        is_written, reason = False, f"it cannot be repaired: {error}"
+    summary.mended += is_written
+    if is_written:
         looked_at.forget(manifest.path)
-        summary.mended += 1
-
-
-_UNTRACED = (
-    "it is not repaired: a cell was changed that only measuring again tells; run `perturb verify --repair` without "
-    "--fast, or delete the manifest and run snakemake"
-)
-
-
-def _as_before(manifest: Manifest[object], rows: Sequence[object]) -> bool:
-    """Whether rows have no unknown change: the manifest's cells are as they were written, or will be.
-
-    To write a changed cell with a new hash would hide the change for ever.
-    """
-    name = "content_sha256"
-    recorded = manifest.about.get(name)
-    tables = (files.table_of(manifest.kind, manifest.rows), files.table_of(manifest.kind, rows))
-    return any(files.describe(manifest.kind, table)[name] == recorded for table in tables)
-
-
-def _as_written(manifest: Manifest[object]) -> list[Finding]:
-    """A finding where a manifest's counts and hashes differ from its rows."""
-    names = files.changed_parts(manifest.path, manifest.kind, manifest.rows)
-    problem = f"it was changed after it was written: {', '.join(names)} differ"
-    return [Finding(manifest.path, "", problem)] if names else []
-
-
-def _write_again(looked_at: Tree, manifest: Manifest[object], rows: Sequence[object]) -> None:
-    """Write a manifest with its expected rows; a row that is not known stays a finding."""
-    about = {name: value for name, value in manifest.about.items() if name not in ("statuses", "rows")}
-    if manifest.kind.name == SOURCES.name:
-        about["set"] = sets.of_sources([row for row in rows if isinstance(row, SourceRow)]).columns()
-    sources = looked_at.neighbour(manifest.path.parent.parent / "sources.parquet", SOURCES)
-    if manifest.kind.name == VIDEOS.name and sources is not None:
-        videos = [row for row in rows if isinstance(row, VideoRow)]
-        scenarios = len({(row.perturbation, row.severity) for row in videos})
-        about["set"] = sets.of_corpus(sources.rows, videos, scenarios).columns()
-    files.write(manifest.path, manifest.kind, rows, about)
+    elif reason:
+        summary.findings.append(Finding(manifest.path, "", reason))
 
 
 def _verify_sources(manifest: Manifest[SourceRow], options: Options, summary: Summary) -> list[SourceRow] | None:
@@ -201,12 +244,14 @@ def _verify_sources(manifest: Manifest[SourceRow], options: Options, summary: Su
     if manifest.about.get("set") != listed:
         problem = f"its metadata says {manifest.about.get('set')}, but its rows give {listed}"
         summary.findings.append(Finding(manifest.path, "", problem))
-    check = partial(_check_source, root=manifest.root, fast=options.fast)
+    unrecorded = manifest.unrecorded
     corrected = []
-    for row, checked in _checked(check, manifest.rows, options):
+    for row, checked in _checked(
+        partial(_check_source, root=manifest.root, unrecorded=unrecorded), manifest.rows, options
+    ):
         for problem in checked.problems:
             summary.findings.append(Finding(manifest.path, name_of(row, manifest.kind.key), problem))
-        summary.trusting |= options.fast or checked.corrected is None
+        summary.guessed |= checked.guessed
         corrected.append(checked.corrected if isinstance(checked.corrected, SourceRow) else row)
     distinct = {row.item_id: row for row in corrected}
     # A listed item whose row is lost cannot be restored here: only planning can list it again.
@@ -215,21 +260,18 @@ def _verify_sources(manifest: Manifest[SourceRow], options: Options, summary: Su
 
 
 def _verify_videos(
-    looked_at: Tree, manifest: Manifest[VideoRow], options: Options, summary: Summary
+    looked_at: Tree, manifest: Manifest[VideoRow], options: Options, summary: Summary, *, rewrite: bool
 ) -> Sequence[object] | None:
     corpus = Corpus(looked_at, manifest)
     corpus.check_set()
-    tools = tool_versions()
-    same_tools = all(manifest.part("tools").get(name) == version for name, version in tools.items())
-    tasks = corpus.tasks(fast=options.fast, repair=options.repair, same_tools=same_tools)
+    tasks = corpus.tasks(fast=options.fast, repair=options.repair, rewrite=rewrite)
     corrected = []
-    for task, checked in _checked(clips.check_video, tasks, options):
+    for task, checked in _checked(_check_video, tasks, options):
         subject = name_of(task.expected, manifest.kind.key)
         summary.findings += [Finding(manifest.path, subject, problem) for problem in checked.problems]
         if checked.remark:
             summary.remarks[checked.remark] = summary.remarks.get(checked.remark, 0) + 1
         summary.mended += checked.mended
-        summary.trusting |= not checked.mended and (options.fast or bool(checked.remark) or checked.corrected is None)
         row = checked.corrected or task.row
         if row is not None:
             corrected.append(row)
@@ -240,38 +282,69 @@ def _verify_videos(
     return corrected if len(corrected) == len(tasks) and corpus.sources is not None else None
 
 
-def _check_source(row: SourceRow, tick: supervise.Tick, *, root: Path, fast: bool) -> Checked:
-    return clips.check_source(row, root, fast, tick)
+def _check_source(
+    row: SourceRow, tick: supervise.Tick, hashes: bool, *, root: Path, unrecorded: Sequence[str]
+) -> Checked:
+    return clips.check_source(row, root, hashes, tick, unrecorded)
+
+
+def _check_video(task: Task, tick: supervise.Tick, hashes: bool) -> Checked:
+    return clips.check_video(replace(task, fast=True, repair=False) if hashes else task, tick)
 
 
 Item = TypeVar("Item", Task, SourceRow)
-Check = Callable[[Item, supervise.Tick], Checked]
+Check = Callable[[Item, supervise.Tick, bool], Checked]
+"""Checks an item; only its hashes where the last argument is true."""
 
 
 def _checked(check: Check[Item], items: Sequence[Item], options: Options) -> Iterator[tuple[Item, Checked]]:
-    slices = [items[start : start + _SLICE] for start in range(0, len(items), _SLICE)]
-    if options.jobs == 1:
+    """Each item with the result of its check. Only what decodes or renders runs in processes of its own."""
+    checked: list[Checked | None] = [None] * len(items)
+    if options.fast:
+        checked = list(_in_slices(partial(_hashes, check), items, options.jobs, 512))
+    rest = [
+        place
+        for place, done in enumerate(checked)
+        if done is None or (options.repair and done.damaged and not isinstance(items[place], SourceRow))
+    ]
+    supervised = partial(_supervised, check, options.stall_limit_s)
+    for place, done in zip(
+        rest, _in_slices(supervised, [items[place] for place in rest], options.jobs, 16), strict=True
+    ):
+        checked[place] = done
+    yield from zip(items, (done for done in checked if done is not None), strict=True)
+
+
+def _in_slices(
+    work: Callable[[Sequence[Item]], list[Checked]], items: Sequence[Item], jobs: int, size: int
+) -> Iterator[Checked]:
+    slices = [items[start : start + size] for start in range(0, len(items), size)]
+    if jobs == 1 or len(slices) < 2:
         for part in slices:
-            yield from zip(part, _check_slice(check, part, options.stall_limit_s), strict=True)
+            yield from work(part)
         return
-    with ProcessPoolExecutor(options.jobs) as pool:
-        checked = pool.map(partial(_check_slice, check, stall_limit_s=options.stall_limit_s), slices)
-        for part, results in zip(slices, checked, strict=True):
-            yield from zip(part, results, strict=True)
+    with ProcessPoolExecutor(jobs) as pool:
+        for results in pool.map(work, slices):
+            yield from results
+
+
+def _readable(check: Check[Item], hashes: bool, item: Item, tick: supervise.Tick) -> Checked:
+    """Check an item; a file that may not be read is a finding, and the others are checked."""
+    try:
+        return check(item, tick, hashes)
+    except PermissionError as error:
+        return Checked((f"a file cannot be read: {error.filename or error}: permission denied",), None)
+
+
+def _hashes(check: Check[Item], items: Sequence[Item]) -> list[Checked]:
+    return [_readable(check, True, item, no_tick) for item in items]
 
 
 def _named(item: Task | SourceRow) -> str:
     return repr((item.expected if isinstance(item, Task) else item).item_id)
 
 
-def _readable(check: Check[Item], item: Item, tick: supervise.Tick) -> Checked:
-    """Check an item; a file that may not be read is a finding, and the others are checked."""
-    try:
-        return check(item, tick)
-    except PermissionError as error:
-        return Checked((f"a file cannot be read: {error.filename or error}: permission denied",), None)
-
-
-def _check_slice(check: Check[Item], items: Sequence[Item], stall_limit_s: float) -> list[Checked]:
-    outcomes = supervise.run(partial(_readable, check), items, stall_limit_s=stall_limit_s, name=_named)
+def _supervised(check: Check[Item], stall_limit_s: float, items: Sequence[Item]) -> list[Checked]:
+    work = partial(_readable, check, False)
+    outcomes = supervise.run(work, items, stall_limit_s=stall_limit_s, name=_named)
     return [outcome.result or Checked((outcome.error or "",), None) for outcome in outcomes]

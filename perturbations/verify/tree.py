@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
-from perturbations.base import storage
+from perturbations.base import storage, sums
 from perturbations.base.errors import ManifestError
 from perturbations.guides import registry as guides
 from perturbations.manifest import files, locations
@@ -55,7 +56,7 @@ _COMPOSED_FILES = {
     "qrels": QRELS.name,
     "galleries": "galleries",
     "pool": "pool",
-    "results": "composed_results",
+    **_RESULT_FILES,
 }
 _COMPOSED_FOLDER = "composed"
 _RESULT_FOLDERS = ("evaluation", "adaptation")
@@ -111,6 +112,11 @@ class Manifest(Generic[RowType]):
         """The folder that the rows' paths are relative to. Raises `ManifestError`."""
         return locations.root_of(self.path, self.about)
 
+    @cached_property
+    def unrecorded(self) -> list[str]:
+        """The columns that the version which made it, or some of its rows, did not have. Raises `ManifestError`."""
+        return files.unrecorded([self.path], self.kind)
+
     def of(self, kind: Kind[Row]) -> Manifest[Row] | None:
         """This manifest, when it is of the kind; None otherwise."""
         return cast("Manifest[Row]", self) if self.kind.name == kind.name else None
@@ -121,6 +127,8 @@ class Tree:
     """The manifests to verify, and their neighbours, from which their expected rows follow."""
 
     chosen: list[Manifest[object]]
+    folders: list[Path] = field(default_factory=list)
+    version: str = ""
     findings: list[Finding] = field(default_factory=list)
     _known: dict[Path, Manifest[object] | None] = field(default_factory=dict)
 
@@ -133,6 +141,13 @@ class Tree:
             except ManifestError:
                 self._known[path] = None
         return cast("Manifest[Row] | None", self._known[path])
+
+    def at(self, path: Path) -> Manifest[object] | None:
+        """The manifest at a path, of any kind; None where it does not exist or cannot be read."""
+        try:
+            return self.neighbour(path, files.kind_of(path))
+        except ManifestError:
+            return None
 
     def forget(self, path: Path) -> None:
         """Forget a repaired manifest, so that it is read again."""
@@ -158,6 +173,7 @@ def read(paths: Sequence[Path]) -> Tree:
         for candidate in candidates:
             _add(tree, candidate, strict=not path.is_dir())
         if path.is_dir():
+            tree.folders.append(path)
             tree.findings += _absent(path)
     if not tree.chosen and not tree.findings:
         raise ManifestError(f"no manifest in {', '.join(map(str, paths))}: make a corpus first, or name a Parquet file")
@@ -200,13 +216,13 @@ def _absent(folder: Path) -> Iterator[Finding]:
     """Missing manifests, where files that are always made together with them exist."""
     for place in sorted({path.parent for path in folder.rglob("*") if path.is_file()} | {folder}):
         present = {path.stem for path in place.glob("*.parquet")}
-        is_paired = place.name in registry.suites() or _holds_results(place)
+        is_paired = place.name in (*registry.suites(), _COMPOSED_FOLDER) or _holds_results(place)
         wanted = {sibling for name in present for sibling in _SIBLINGS.get(name, ()) if is_paired}
         if place.name in registry.suites() and (place / "preview.png").is_file():
             is_whole = place.parent.name == "whole"
             wanted |= {"videos", "quarantine"} | (set() if is_whole else {"mixed_severity", "mixed_types"})
         if place.name == _COMPOSED_FOLDER and present:
-            wanted |= {*_COMPOSED_FILES} - {"results"}
+            wanted |= {*_COMPOSED_FILES} - {*_RESULT_FILES}
         for name in sorted(wanted - present):
             yield Finding(place / f"{name}.parquet", "", "the manifest is missing")
         if place.name in registry.suites() and present:
@@ -226,9 +242,36 @@ def _missing(dataset: Path, names: Sequence[str]) -> Iterator[Finding]:
             yield Finding(dataset / f"{name}.parquet", "", "the manifest is missing")
 
 
+def listed(tree: Tree) -> Iterator[Finding]:
+    """The files that a run wrote below the named folders, pages and pictures among them, and that are gone or changed.
+
+    Manifests that exist are not among them: they are verified each by itself.
+    """
+    known = {finding.place for finding in tree.findings}
+    for folder in tree.folders:
+        lists = {*folder.rglob(sums.NAME)} | {path for path in [sums.list_of(folder / sums.NAME)] if path is not None}
+        for listing in sorted(lists):
+            for name, digest in sums.read(listing).items():
+                path = listing.parent / name
+                if ".." in Path(name).parts or not path.is_relative_to(folder) or path in known:
+                    continue
+                way = f"`snakemake --cores 1 {shlex.quote(from_root(path))}`"
+                if not path.is_file():
+                    problem = f"it was made, and is missing: {way} makes it again; or delete its line in {listing}"
+                    yield Finding(path, "", problem)
+                elif path.suffix != ".parquet" and storage.sha256(path) != digest:
+                    yield Finding(path, "", f"it was changed after it was written: delete it, and {way} makes it again")
+
+
+def from_root(path: Path) -> str:
+    """A path below `manifests` as Snakemake's targets name it."""
+    parts = Path(os.path.abspath(path)).parts
+    return "/".join(parts[len(parts) - 1 - parts[::-1].index("manifests") :]) if "manifests" in parts else str(path)
+
+
 def strangers(tree: Tree) -> list[Finding]:
-    """The files in the folders of corpora that no row names."""
-    named: dict[Path, set[Path]] = {}
+    """The files in the folders of corpora that no row names, also in those of suites without a manifest."""
+    named: dict[Path, set[str]] = {}
     findings = []
     for chosen in tree.chosen:
         manifest = chosen.of(VIDEOS)
@@ -241,15 +284,34 @@ def strangers(tree: Tree) -> list[Finding]:
         except ManifestError as error:
             findings.append(Finding(manifest.path, "", str(error)))
             continue
-        named_by_rows = (Path(row.path) for row in manifest.rows if row.path is not None)
-        paths = {manifest.root / path for path in named_by_rows if ".." not in path.parts}
-        named.setdefault(folder, set()).update(paths)
-    for folder, paths in named.items():
-        for path in sorted(folder.rglob("*")):
-            if (path.is_file() or path.is_symlink()) and path not in paths:
-                problem = LEFTOVER if storage.is_leftover(path) else UNNAMED
-                findings.append(Finding(path, "", problem))
+        paths = (row.path for row in manifest.rows if row.path is not None)
+        named.setdefault(folder, set()).update(os.path.normpath(f"{manifest.root}/{path}") for path in paths)
+    own = (_corpora_of(folder) for folder in tree.folders)
+    names = set().union(*named.values())
+    there = {path for folder in {*named, *own} if folder is not None for path in _files_below(folder)}
+    for path in sorted(there - names):
+        problem = LEFTOVER if storage.is_leftover(Path(path)) else UNNAMED
+        findings.append(Finding(Path(path), "", problem))
     return findings
+
+
+def _files_below(folder: Path) -> Iterator[str]:
+    for place, folders, names in os.walk(folder):
+        links = (name for name in folders if os.path.islink(os.path.join(place, name)))
+        yield from (os.path.join(place, name) for name in (*names, *links))
+
+
+def _corpora_of(folder: Path) -> Path | None:
+    """The folder of all corpora whose manifests lie below a folder; None for one that is not of a workflow."""
+    parts = Path(os.path.abspath(folder)).parts
+    if "manifests" not in parts:
+        return None
+    top = len(parts) - 1 - parts[::-1].index("manifests")
+    try:
+        own = locations.confined(Path(*parts[:top]), "/".join(["corpora", *parts[top + 1 :]]))
+    except ManifestError:
+        return None  # behind a link to elsewhere, where nothing is looked for
+    return own if own.is_dir() else None
 
 
 def _collection_of(path: Path) -> Path | None:

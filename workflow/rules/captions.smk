@@ -166,6 +166,7 @@ rule texts_manifest:
         captions=layout.folder("caption_list"),
         parts=layout.folder("text_recipes"),
         dataset=dataset_of,
+        adapter=lambda wildcards: CONFIG.datasets[dataset_of(wildcards)].adapter,
         config_digest=lambda wildcards: recipe.config_digest(CONFIG, dataset_of(wildcards)),
         # A function, because Snakemake reads braces in a plain string as wildcards.
         skipped=lambda wildcards: paths.text_skipped(CONFIG, wildcards.dataset, wildcards.suite),
@@ -173,7 +174,7 @@ rule texts_manifest:
         "writing the perturbed captions of {wildcards.suite} on {wildcards.dataset}"
     shell:
         command(
-            "perturb rule merge-texts --dataset {params.dataset:q} --captions {params.captions:q}"
+            "perturb rule merge-texts --dataset {params.dataset:q} --adapter {params.adapter:q} --captions {params.captions:q}"
             " --parts {params.parts:q} --recipes {input.recipes:q}"
             " --rejected {input.rejected:q} --skipped {params.skipped:q}"
             " --config-digest {params.config_digest:q} --output {output.texts:q} --statistics {output.statistics:q} --page {output.page:q} 2> {log:q}"

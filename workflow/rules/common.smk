@@ -116,6 +116,14 @@ def scenario_recipe(collection, suite, perturbation, severity):
 TARGETS = {}
 
 
+# Functions of wings that give further files of results for one page: of "results", "ranks".
+FURTHER_RESULTS = []
+
+
+def requested_targets():
+    return [TARGETS.get(name, name) for name in workflow.dag_settings.targets]
+
+
 @cache
 def say(line):
     print(line, file=sys.stderr)

@@ -3,6 +3,24 @@ from perturbations.composed import paths as composed_paths
 from perturbations.composed import planning as composed
 from perturbations.evaluation import model_files
 from perturbations.evaluation import paths as evaluation_paths
+from perturbations.evaluation import planning as evaluation
+
+# The configuration of the first model alone, with which composed retrieval is made.
+FIRST_MODEL = next(iter(evaluation.models(CONFIG).values()))
+
+
+@cache
+def first_model_files_sha256():
+    return planned(model_files.sha256, FIRST_MODEL)
+
+
+@cache
+def composed_reported(kind):
+    datasets = composed_paths.reported(CONFIG, requested_targets())
+    return [f"{composed_paths.folder(dataset)}/{kind}.parquet" for dataset in datasets]
+
+
+FURTHER_RESULTS.append(composed_reported)
 
 
 def composed_job_of(wildcards):
@@ -12,7 +30,7 @@ def composed_job_of(wildcards):
 # `texts_manifest`, as the captions of the collection <dataset>/composed.
 rule composed_split:
     input:
-        lambda wildcards: planned(composed_paths.annotation_files, CONFIG, wildcards.dataset),
+        lambda wildcards: planned(composed_paths.annotation_files, FIRST_MODEL, wildcards.dataset),
         packs=lambda wildcards: in_store("refuse", "composed retrieval"),
     output:
         queries="manifests/{dataset}/composed/queries.parquet",
@@ -32,13 +50,13 @@ rule composed_split:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(
-            composed_paths.split_memory_mib(CONFIG), attempt
+            composed_paths.split_memory_mib(FIRST_MODEL), attempt
         ),
-        runtime=composed_paths.split_minutes(CONFIG),
-        gpu=composed_paths.split_gpus(CONFIG),
-        device=lambda wildcards: composed_paths.split_device(CONFIG),
+        runtime=composed_paths.split_minutes(FIRST_MODEL),
+        gpu=composed_paths.split_gpus(FIRST_MODEL),
+        device=lambda wildcards: composed_paths.split_device(FIRST_MODEL),
     params:
-        settings=lambda wildcards: planned(composed.split_settings, CONFIG, wildcards.dataset),
+        settings=lambda wildcards: planned(composed.split_settings, FIRST_MODEL, wildcards.dataset),
         folder=lambda wildcards: composed_paths.folder(wildcards.dataset),
     message:
         "making the composed queries of {wildcards.dataset}"
@@ -51,7 +69,7 @@ rule composed_split:
 
 rule composed_clips:
     input:
-        unpack(lambda wildcards: planned(evaluation_paths.model_inputs, CONFIG)),
+        unpack(lambda wildcards: planned(evaluation_paths.model_inputs, FIRST_MODEL)),
         sources="manifests/{dataset}/sources.parquet",
         packs=lambda wildcards: in_store("refuse", "composed retrieval"),
     output:
@@ -62,17 +80,19 @@ rule composed_clips:
         "work/benchmarks/{dataset}/composed/features.tsv"
     conda:
         "../../envs/perturb.yaml"
-    threads: evaluation_paths.readers(CONFIG)
+    threads: evaluation_paths.readers(FIRST_MODEL)
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(6000, attempt),
         runtime=480,
-        gpu=evaluation_paths.gpus(CONFIG),
-        gpu_share=evaluation_paths.gpu_share(CONFIG),
-        device=lambda wildcards: CONFIG.evaluation.device,
-        reader=lambda wildcards: CONFIG.evaluation.reader,
+        gpu=evaluation_paths.gpus(FIRST_MODEL),
+        gpu_share=evaluation_paths.gpu_share(FIRST_MODEL),
+        device=lambda wildcards: FIRST_MODEL.evaluation.device,
+        reader=lambda wildcards: FIRST_MODEL.evaluation.reader,
     params:
-        settings=lambda wildcards: composed.feature_settings(CONFIG, model_files_sha256()),
-        model=lambda wildcards: evaluation_paths.model_options(CONFIG),
+        settings=lambda wildcards: composed.feature_settings(
+            FIRST_MODEL, first_model_files_sha256()
+        ),
+        model=lambda wildcards: evaluation_paths.model_options(FIRST_MODEL),
     message:
         "encoding the clips of {wildcards.dataset} for composed retrieval"
     shell:
@@ -87,7 +107,7 @@ rule composed_queries:
         unpack(
             lambda wildcards: planned(
                 composed_paths.feature_inputs,
-                CONFIG,
+                FIRST_MODEL,
                 wildcards.dataset,
                 wildcards.suite,
                 wildcards.level,
@@ -105,19 +125,21 @@ rule composed_queries:
         suite="(?!clean)[a-z][a-z0-9_]*",
     conda:
         "../../envs/perturb.yaml"
-    threads: evaluation_paths.readers(CONFIG)
+    threads: evaluation_paths.readers(FIRST_MODEL)
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(6000, attempt),
         runtime=1440,
-        gpu=evaluation_paths.gpus(CONFIG),
-        gpu_share=evaluation_paths.gpu_share(CONFIG),
-        device=lambda wildcards: CONFIG.evaluation.device,
-        reader=lambda wildcards: CONFIG.evaluation.reader,
+        gpu=evaluation_paths.gpus(FIRST_MODEL),
+        gpu_share=evaluation_paths.gpu_share(FIRST_MODEL),
+        device=lambda wildcards: FIRST_MODEL.evaluation.device,
+        reader=lambda wildcards: FIRST_MODEL.evaluation.reader,
     params:
-        settings=lambda wildcards: composed.feature_settings(CONFIG, model_files_sha256()),
-        model=lambda wildcards: evaluation_paths.model_options(CONFIG),
+        settings=lambda wildcards: composed.feature_settings(
+            FIRST_MODEL, first_model_files_sha256()
+        ),
+        model=lambda wildcards: evaluation_paths.model_options(FIRST_MODEL),
         names=lambda wildcards: composed_paths.feature_names(
-            CONFIG, wildcards.dataset, wildcards.suite, wildcards.level
+            FIRST_MODEL, wildcards.dataset, wildcards.suite, wildcards.level
         ),
         split=lambda wildcards: composed_paths.folder(wildcards.dataset),
     message:
@@ -135,11 +157,12 @@ rule composed_evaluate:
     input:
         unpack(
             lambda wildcards: planned(
-                composed_paths.inputs, CONFIG, wildcards.dataset, composed_job_of(wildcards)
+                composed_paths.inputs, FIRST_MODEL, wildcards.dataset, composed_job_of(wildcards)
             )
         ),
     output:
-        "work/{dataset}/composed/results/{corpus}/{level}.parquet",
+        results="work/{dataset}/composed/results/{corpus}/{level}.parquet",
+        ranks="work/{dataset}/composed/results/{corpus}/{level}.ranks.parquet",
     log:
         "work/logs/{dataset}/composed/results/{corpus}/{level}.log",
     benchmark:
@@ -150,14 +173,14 @@ rule composed_evaluate:
     resources:
         mem_mb=lambda wildcards, attempt: paths.grown(4000, attempt),
         runtime=480,
-        gpu=evaluation_paths.gpus(CONFIG),
-        gpu_share=evaluation_paths.gpu_share(CONFIG),
-        device=lambda wildcards: CONFIG.evaluation.device,
+        gpu=evaluation_paths.gpus(FIRST_MODEL),
+        gpu_share=evaluation_paths.gpu_share(FIRST_MODEL),
+        device=lambda wildcards: FIRST_MODEL.evaluation.device,
     params:
         settings=lambda wildcards: composed.settings(
-            CONFIG, wildcards.dataset, composed_job_of(wildcards), model_files_sha256()
+            FIRST_MODEL, wildcards.dataset, composed_job_of(wildcards), first_model_files_sha256()
         ),
-        model=lambda wildcards: evaluation_paths.model_options(CONFIG),
+        model=lambda wildcards: evaluation_paths.model_options(FIRST_MODEL),
         asking=lambda wildcards, input: composed_paths.job_options(
             wildcards.dataset, dict(input.items())
         ),
@@ -167,16 +190,16 @@ rule composed_evaluate:
     shell:
         command(
             "perturb rule composed-scenarios --settings {params.settings:q} {params.model:q} --split {params.split:q}"
-            " {params.asking:q} --device {resources.device:q} --output {output:q} 2> {log:q}"
+            " {params.asking:q} --device {resources.device:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
         )
 
 
 rule composed_results:
     input:
-        parts=lambda wildcards: composed_paths.planned_parts(CONFIG, wildcards.dataset),
-        split=lambda wildcards: composed_paths.split_files(wildcards.dataset),
+        parts=lambda wildcards: composed_paths.planned_parts(FIRST_MODEL, wildcards.dataset),
     output:
-        "manifests/{dataset}/composed/results.parquet",
+        results="manifests/{dataset}/composed/results.parquet",
+        ranks="manifests/{dataset}/composed/ranks.parquet",
     log:
         "work/logs/{dataset}/composed/results.log",
     benchmark:
@@ -189,10 +212,11 @@ rule composed_results:
         mem_mb=2000,
         runtime=30,
     params:
-        folder=lambda wildcards: composed_paths.folder(wildcards.dataset),
+        protocol=lambda wildcards: evaluation_paths.protocol_options(CONFIG),
     message:
         "writing the results of composed retrieval on {wildcards.dataset}"
     shell:
         command(
-            "perturb rule composed-results --parts {input.parts:q} --split {params.folder:q} --output {output:q} 2> {log:q}"
+            "perturb rule merge-results --parts {input.parts:q} {params.protocol:q}"
+            " --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
         )

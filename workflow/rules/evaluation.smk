@@ -1,37 +1,53 @@
 # Retrieval on the corpora: without adaptation (evaluate_<dataset>) and with test-time adaptation (tta_<dataset>).
-# Paths hold the configured model's key, not a wildcard: another model's results are files that no rule makes.
 from perturbations.evaluation import model_files
 from perturbations.evaluation import paths as evaluation_paths
 from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation import sizes as evaluation_sizes
 
+# `model` is the key of a configured model; the results of other models are files that no rule makes.
+MODELS = evaluation.models(CONFIG)
+
 
 wildcard_constraints:
     direction="v2t|t2v",
+    side="none|query|gallery|both",
+    modality="|".join(evaluation.MODALITIES),
+    model="|".join(MODELS),
     group="|".join(evaluation.GROUPS),
     kind="|".join(evaluation_paths.KINDS),
 
 
+PARTS = "work/{dataset}/evaluation/{model}"
+RESULTS = "manifests/{dataset}/{kind}/{model}"
+JOB = "{direction}/{side}/{corpus}/{level}/{group}"
+
+
 @cache
-def model_files_sha256():
-    return planned(model_files.sha256, CONFIG)
+def model_files_sha256(model):
+    return planned(model_files.sha256, MODELS[model])
+
+
+def further_results(kind):
+    return [path for of_wing in FURTHER_RESULTS for path in of_wing(kind)]
 
 
 @cache
 def reported():
-    requested = [TARGETS.get(name, name) for name in workflow.dag_settings.targets]
-    return evaluation_paths.reported(CONFIG, requested)
+    others = bool(further_results("results"))
+    return evaluation_paths.reported(CONFIG, requested_targets(), others=others)
+
+
+def of_model(wildcards):
+    """The configuration of one model alone."""
+    return MODELS[wildcards.model]
 
 
 def job_of(wildcards):
-    return wildcards.direction, wildcards.corpus, wildcards.level
+    return wildcards.direction, wildcards.side, wildcards.corpus, wildcards.level
 
 
-MODEL_KEY = evaluation.model_key(CONFIG)
-PARTS = evaluation_paths.parts_folder(CONFIG, "{dataset}")
-RESULTS = evaluation_paths.results_folder(CONFIG, "{dataset}", "{kind}")
-LOGS = f"work/logs/{{dataset}}/evaluation/{MODEL_KEY}"
-BENCHMARKS = f"work/benchmarks/{{dataset}}/evaluation/{MODEL_KEY}"
+def arguments_of_job(wildcards):
+    return of_model(wildcards), wildcards.dataset, job_of(wildcards), wildcards.group
 
 
 rule demo_encoder:
@@ -62,29 +78,31 @@ rule demo_encoder:
 # Before all other jobs: a folder without its tokenizer would otherwise be found after hours, or never.
 rule check_model:
     input:
-        unpack(lambda wildcards: planned(evaluation_paths.model_inputs, CONFIG)),
+        unpack(lambda wildcards: planned(evaluation_paths.model_inputs, of_model(wildcards))),
         packs=lambda wildcards: in_store("refuse", "an evaluation"),
     output:
-        evaluation_paths.checked(CONFIG),
+        "work/models/{model}.json",
     log:
-        f"work/logs/models/{MODEL_KEY}.log",
+        "work/logs/models/{model}.log",
     benchmark:
-        f"work/benchmarks/models/{MODEL_KEY}.tsv"
+        "work/benchmarks/models/{model}.tsv"
     priority: 100
     conda:
         "../../envs/perturb.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: evaluation_sizes.model_memory_mb(CONFIG, attempt),
+        mem_mb=lambda wildcards, attempt: evaluation_sizes.model_memory_mb(
+            of_model(wildcards), attempt
+        ),
         runtime=30,
-        gpu=evaluation_paths.gpus(CONFIG),
-        gpu_share=evaluation_paths.gpu_share(CONFIG),
-        device=lambda wildcards: CONFIG.evaluation.device,
+        gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
+        gpu_share=lambda wildcards: evaluation_paths.gpu_share(of_model(wildcards)),
+        device=lambda wildcards: of_model(wildcards).evaluation.device,
     params:
         settings=lambda wildcards: recipe.canonical(
-            evaluation.model_settings(CONFIG, model_files_sha256())
+            evaluation.model_settings(of_model(wildcards), model_files_sha256(wildcards.model))
         ),
-        model=lambda wildcards: evaluation_paths.model_options(CONFIG),
+        model=lambda wildcards: evaluation_paths.model_options(of_model(wildcards)),
     message:
         "checking that the model's tokenizer, image processor and weights fit each other"
     shell:
@@ -96,38 +114,45 @@ rule check_model:
 
 rule gallery:
     input:
-        unpack(lambda wildcards: planned(evaluation_paths.loaded_inputs, CONFIG)),
-        sources="manifests/{dataset}/sources.parquet",
+        unpack(lambda wildcards: planned(evaluation_paths.loaded_inputs, of_model(wildcards))),
+        unpack(
+            lambda wildcards: evaluation_paths.encoded_inputs(
+                wildcards.dataset, wildcards.modality
+            )
+        ),
     output:
-        evaluation_paths.gallery(CONFIG, "{dataset}"),
+        f"{PARTS}/{{modality}}.safetensors",
     log:
-        f"{LOGS}/gallery.log",
+        "work/logs/{dataset}/evaluation/{model}/{modality}.log",
     benchmark:
-        f"{BENCHMARKS}/gallery.tsv"
+        "work/benchmarks/{dataset}/evaluation/{model}/{modality}.tsv"
     conda:
         "../../envs/perturb.yaml"
-    threads: evaluation_paths.readers(CONFIG)
+    threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
     resources:
         mem_mb=lambda wildcards, attempt: evaluation_sizes.gallery_memory_mb(
-            CONFIG, plan_of(wildcards.dataset), attempt
+            of_model(wildcards), plan_of(wildcards.dataset), attempt
         ),
         runtime=lambda wildcards, attempt: evaluation_sizes.gallery_minutes(
-            CONFIG, plan_of(wildcards.dataset), attempt
+            of_model(wildcards), plan_of(wildcards.dataset), attempt
         ),
-        gpu=evaluation_paths.gpus(CONFIG),
-        gpu_share=evaluation_paths.gpu_share(CONFIG),
-        device=lambda wildcards: CONFIG.evaluation.device,
+        gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
+        gpu_share=lambda wildcards: evaluation_paths.gpu_share(of_model(wildcards)),
+        device=lambda wildcards: of_model(wildcards).evaluation.device,
         reader=lambda wildcards: CONFIG.evaluation.reader,
     params:
         settings=lambda wildcards: recipe.canonical(
-            evaluation.model_settings(CONFIG, model_files_sha256())
+            evaluation.model_settings(of_model(wildcards), model_files_sha256(wildcards.model))
         ),
-        model=lambda wildcards: evaluation_paths.model_options(CONFIG),
+        model=lambda wildcards: evaluation_paths.model_options(of_model(wildcards)),
+        rows=lambda wildcards: paths.options(
+            evaluation_paths.encoded_inputs(wildcards.dataset, wildcards.modality)
+        ),
     message:
-        "encoding the clean clips of {wildcards.dataset}"
+        "encoding the clean {wildcards.modality} of {wildcards.dataset}"
     shell:
         command(
-            "perturb rule encode-gallery --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
+            "perturb rule encode-gallery --settings {params.settings:q} {params.model:q} {params.rows:q}"
             " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
         )
 
@@ -138,65 +163,52 @@ rule evaluate:
     input:
         unpack(
             lambda wildcards: planned(
-                evaluation_paths.inputs,
-                CONFIG,
-                wildcards.dataset,
-                job_of(wildcards),
-                wildcards.group,
-                plan_of,
-                caption_shards,
+                evaluation_paths.inputs, *arguments_of_job(wildcards), plan_of, caption_shards
             )
         ),
     output:
-        results=f"{PARTS}/{{direction}}/{{corpus}}/{{level}}/{{group}}.parquet",
-        ranks=f"{PARTS}/{{direction}}/{{corpus}}/{{level}}/{{group}}.ranks.parquet",
-        pictures=f"{PARTS}/{{direction}}/{{corpus}}/{{level}}/{{group}}.pictures.json",
+        results=f"{PARTS}/{JOB}.parquet",
+        ranks=f"{PARTS}/{JOB}.ranks.parquet",
+        pictures=f"{PARTS}/{JOB}.pictures.json",
     log:
-        f"{LOGS}/{{direction}}/{{corpus}}/{{level}}/{{group}}.log",
+        f"work/logs/{{dataset}}/evaluation/{{model}}/{JOB}.log",
     benchmark:
-        f"{BENCHMARKS}/{{direction}}/{{corpus}}/{{level}}/{{group}}.tsv"
+        f"work/benchmarks/{{dataset}}/evaluation/{{model}}/{JOB}.tsv"
     conda:
         "../../envs/perturb.yaml"
-    threads: evaluation_paths.readers(CONFIG)
+    threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
     resources:
         mem_mb=lambda wildcards, attempt: planned(
             evaluation_sizes.job_memory_mb,
-            CONFIG,
-            wildcards.dataset,
-            job_of(wildcards),
-            wildcards.group,
+            *arguments_of_job(wildcards),
             plan_of(wildcards.dataset),
             attempt,
         ),
         runtime=lambda wildcards, attempt: planned(
             evaluation_sizes.job_minutes,
-            CONFIG,
-            wildcards.dataset,
-            job_of(wildcards),
-            wildcards.group,
+            *arguments_of_job(wildcards),
             plan_of(wildcards.dataset),
             attempt,
         ),
-        gpu=evaluation_paths.gpus(CONFIG),
-        gpu_share=evaluation_paths.gpu_share(CONFIG),
-        device=lambda wildcards: CONFIG.evaluation.device,
+        gpu=lambda wildcards: evaluation_paths.gpus(of_model(wildcards)),
+        gpu_share=lambda wildcards: evaluation_paths.gpu_share(of_model(wildcards)),
+        device=lambda wildcards: of_model(wildcards).evaluation.device,
         reader=lambda wildcards: CONFIG.evaluation.reader,
     params:
         settings=lambda wildcards: recipe.canonical(
-            evaluation.settings(
-                CONFIG, wildcards.dataset, job_of(wildcards), wildcards.group, model_files_sha256()
-            )
+            evaluation.settings(*arguments_of_job(wildcards), model_files_sha256(wildcards.model))
         ),
-        model=lambda wildcards: evaluation_paths.model_options(CONFIG),
-        asking=lambda wildcards, input: evaluation_paths.query_options(
+        model=lambda wildcards: evaluation_paths.model_options(of_model(wildcards)),
+        rejected=lambda wildcards: plan_of(wildcards.dataset).rejected_captions,
+        asking=lambda wildcards, input: evaluation_paths.asking_options(
             wildcards.dataset, job_of(wildcards), dict(input.items())
         ),
     message:
-        "{wildcards.direction}, {wildcards.corpus}, {wildcards.level}: {wildcards.group}, on {wildcards.dataset}"
+        "{wildcards.model}, {wildcards.direction}, {wildcards.side}, {wildcards.corpus}, {wildcards.level}: {wildcards.group}, on {wildcards.dataset}"
     shell:
         command(
             "perturb rule evaluate --settings {params.settings:q} {params.model:q} --sources {input.sources:q}"
-            " --captions {input.captions:q} {params.asking:q} --device {resources.device:q} --reader {resources.reader:q}"
+            " --captions {input.captions:q} --rejected {params.rejected:q} {params.asking:q} --device {resources.device:q} --reader {resources.reader:q}"
             " --output {output.results:q} --ranks {output.ranks:q} --pictures {output.pictures:q} 2> {log:q}"
         )
 
@@ -204,15 +216,15 @@ rule evaluate:
 rule results:
     input:
         parts=lambda wildcards: planned(
-            evaluation_paths.planned_parts, CONFIG, wildcards.dataset, wildcards.kind
+            evaluation_paths.planned_parts, of_model(wildcards), wildcards.dataset, wildcards.kind
         ),
     output:
         results=f"{RESULTS}/results.parquet",
         ranks=f"{RESULTS}/ranks.parquet",
     log:
-        f"work/logs/{{dataset}}/{{kind}}/{MODEL_KEY}.log",
+        "work/logs/{dataset}/{kind}/{model}.log",
     benchmark:
-        f"work/benchmarks/{{dataset}}/{{kind}}/{MODEL_KEY}.tsv"
+        "work/benchmarks/{dataset}/{kind}/{model}.tsv"
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -222,18 +234,26 @@ rule results:
         runtime=30,
     params:
         skipped=lambda wildcards: evaluation_paths.skipped(CONFIG, wildcards.dataset),
+        protocol=lambda wildcards: evaluation_paths.protocol_options(CONFIG),
     message:
         "writing the results of {wildcards.dataset}"
     shell:
         command(
-            "perturb rule merge-results --parts {input.parts:q} --skipped {params.skipped:q} --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
+            "perturb rule merge-results --parts {input.parts:q} --skipped {params.skipped:q} {params.protocol:q}"
+            " --output {output.results:q} --ranks {output.ranks:q} 2> {log:q}"
         )
 
 
 rule report:
     input:
-        results=lambda wildcards: evaluation_paths.report_results(reported()),
-        ranks=lambda wildcards: evaluation_paths.report_ranks(CONFIG, reported()),
+        results=lambda wildcards: [
+            *evaluation_paths.report_results(reported()),
+            *further_results("results"),
+        ],
+        ranks=lambda wildcards: [
+            *evaluation_paths.report_ranks(CONFIG, reported()),
+            *further_results("ranks"),
+        ],
         pictures=lambda wildcards: evaluation_paths.report_pictures(CONFIG, reported()),
     output:
         report(

@@ -60,6 +60,7 @@ rule videos_manifest:
         shards=layout.folder("shard_list"),
         parts=layout.folder("video_recipes"),
         dataset=dataset_of,
+        adapter=lambda wildcards: CONFIG.datasets[dataset_of(wildcards)].adapter,
         config_digest=lambda wildcards: recipe.config_digest(CONFIG, dataset_of(wildcards)),
         # Their numbers, not their list: a corrected caption alone does not make the manifest again.
         captions=lambda wildcards: paths.caption_counts(plan_of(wildcards.dataset)),
@@ -67,7 +68,7 @@ rule videos_manifest:
         "writing the manifest of {wildcards.suite} on {wildcards.dataset}"
     shell:
         command(
-            "perturb rule merge-videos --dataset {params.dataset:q} --suite {wildcards.suite:q}"
+            "perturb rule merge-videos --dataset {params.dataset:q} --adapter {params.adapter:q} --suite {wildcards.suite:q}"
             " --shards {params.shards:q} --parts {params.parts:q}"
             " --recipes {input.recipes:q}"
             " --sources {input.sources:q} --quarantine {output.quarantine:q} --card {output.card:q}"

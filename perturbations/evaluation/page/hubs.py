@@ -9,28 +9,33 @@ import pandas as pd
 
 from perturbations.evaluation.page import figures
 from perturbations.evaluation.page.intervals import marks
+from perturbations.evaluation.page.overview import NEAR_ZERO
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
+    SIDES,
+    Folded,
     Panel,
     Part,
     Pictures,
     Plots,
     Row,
     Section,
+    Table,
     groups,
+    method_label,
     of_models,
+    online,
     plain_table,
     titled,
 )
-from perturbations.evaluation.page.views import Views
+from perturbations.evaluation.page.ranks import ScenarioKey, run_of
+from perturbations.evaluation.page.views import Shown, Views
 from perturbations.evaluation.pictures import Picture
 from perturbations.evaluation.rows import ResultRow
 from perturbations.manifest.columns import columns_of
 from perturbations.tta.methods import registry as methods
 
-_READING = (
-    "0 is a gallery whose items are retrieved equally often. Bold and underlined: lowest and second; no intervals."
-)
+_READING = "0: all items are retrieved equally often. Bold, underlined: nearest to 0, second; no intervals."
 
 
 def hubs(frame: pd.DataFrame, pictures: Sequence[Picture], views: Views) -> list[Section]:
@@ -59,24 +64,14 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture], views: Views) -> list
         shown = views.of(dataset, direction)
         histograms.append(Panel(shown, [plots]))
         maps.append(Panel(shown, [Pictures(caption, alt, figures.heatmaps(heat))]))
-    hubness = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
-    for (dataset, direction), of_dataset in groups(frame, "dataset", "direction"):
-        tables: list[Part] = []
-        for model, rows in of_models(of_dataset):
-            perturbed = rows[rows["suite"] != "clean"]
-            chosen = perturbed if len(perturbed) else rows
-            means = chosen.groupby("method", sort=False)[hubness].mean()
-            renamed = means.rename(columns=lambda name: name.removeprefix("hub_"))
-            what = "mean over perturbed scenarios" if len(perturbed) else "clean queries"
-            caption = f"{titled(dataset, model, DIRECTIONS[direction])}: hubness of the k-occurrence, k = 15, {what}"
-            formats = dict.fromkeys(renamed.columns, ".3f")
-            best = {
-                name: marks(renamed[name].tolist(), [None] * len(renamed), ".3f", lower=True)
-                for name in renamed.columns
-            }
-            table = plain_table(caption, renamed, formats, map(methods.title_of, renamed.index), best)
-            tables.append(table)
-        histograms.append(Panel(views.of(dataset, direction), [Row(tables)]))
+    for retrieval in views.retrievals:
+        for dataset in views.datasets:
+            rows = _of(frame, dataset, retrieval)
+            if len(rows):
+                tables: list[Part] = [Row([_means(own, model, dataset, retrieval) for model, own in of_models(rows)])]
+                each = [_each(own, model, dataset, retrieval) for model, own in of_models(rows)]
+                tables += [Folded("Hubness of each perturbation", each)] if retrieval.suite else []
+                histograms.append(Panel(views.of(dataset, *retrieval), tables))
     empty = ["No evaluation yet."]
     return [
         Section("hubness", "Hubness", [_READING] if histograms else empty, histograms),
@@ -84,9 +79,51 @@ def hubs(frame: pd.DataFrame, pictures: Sequence[Picture], views: Views) -> list
     ]
 
 
+def _of(frame: pd.DataFrame, dataset: str, retrieval: Shown) -> pd.DataFrame:
+    """The perturbed rows of a retrieval; the clean ones where nothing is perturbed."""
+    kept = (frame["dataset"] == dataset) & (frame["direction"] == retrieval.direction)
+    kept &= frame["side"] == retrieval.side
+    return frame[kept & (frame["suite"] == retrieval.suite)] if retrieval.suite else frame[kept]
+
+
+def _means(rows: pd.DataFrame, model: str, dataset: str, retrieval: Shown) -> Table:
+    """Every measure of hubness per method: the mean over a retrieval's scenarios and seeds."""
+    hubness = [column.name for column in columns_of(ResultRow) if column.name.startswith("hub_")]
+    means = rows.groupby("method", sort=False)[hubness].mean()
+    names = list(map(str, means.index))
+    marked = {
+        name.removeprefix("hub_"): marks(
+            online([abs(value) for value in means[name]] if name in NEAR_ZERO else means[name].tolist(), names),
+            [None] * len(means),
+            ".3f",
+            lower=True,
+        )
+        for name in hubness
+    }
+    renamed = means.rename(columns=lambda name: name.removeprefix("hub_"))
+    where = titled(dataset, model, DIRECTIONS[retrieval.direction], SIDES.get(retrieval.side, ""), retrieval.suite)
+    what = "mean over perturbed scenarios" if retrieval.suite else "clean queries"
+    caption = f"{where}: hubness of the k-occurrence, k = 15, {what}"
+    return plain_table(caption, renamed, dict.fromkeys(renamed.columns, ".3f"), map(method_label, names), marked)
+
+
+def _each(rows: pd.DataFrame, model: str, dataset: str, retrieval: Shown) -> Table:
+    """The skewness of the k-occurrence per perturbation and method: the mean over severities and seeds."""
+    names = rows["perturbation"] + rows["text_perturbation"].map(
+        lambda name: f" + {name}" if isinstance(name, str) else ""
+    )
+    table = rows.assign(name=names).pivot_table(
+        values="hub_skewness", index="name", columns="method", aggfunc="mean", sort=False
+    )
+    where = titled(dataset, model, DIRECTIONS[retrieval.direction], SIDES.get(retrieval.side, ""), retrieval.suite)
+    labelled = table.rename(columns=method_label)
+    caption = f"{where}: skewness of the k-occurrence, mean over severities and seeds"
+    return plain_table(caption, labelled, dict.fromkeys(labelled.columns, ".2f"), map(str, table.index), {})
+
+
 def _shown(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[tuple[str, str, str, str, list[Picture]]]:
     """The scenario of lowest R@1 per dataset, direction and model, with the pictures of each method's first seed."""
-    columns = ["dataset", "model_key", "direction", "suite", "perturbation", "severity", "mix", "share"]
+    columns = ["dataset", "model_key", "direction", *ScenarioKey._fields]
     drawn: dict[tuple[object, ...], list[Picture]] = {}
     for picture in pictures:
         drawn.setdefault(tuple(getattr(picture, name) for name in columns), []).append(picture)
@@ -94,18 +131,17 @@ def _shown(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[tuple[str, 
     unadapted = frame[(frame["method"] == methods.baseline().name) & frame["mix"].isna()]
     several = frame["model_key"].nunique() > 1
     for (dataset, direction, model_key), group in groups(unadapted, "dataset", "direction", "model_key"):
-        worst = group.sort_values(["r1", "suite", "perturbation", "severity"], kind="stable").iloc[0]
-        severity = int(worst["severity"])
-        key = (dataset, model_key, direction, worst["suite"], worst["perturbation"], severity, None, None)
+        worst = group.sort_values(["recall_at_1", "suite", "perturbation", "severity"], kind="stable").iloc[0]
+        scenario = run_of(worst.to_dict())[0]
         members: dict[str, Picture] = {}
-        for picture in drawn.get(key, ()):
+        for picture in drawn.get((dataset, model_key, direction, *scenario), ()):
             members.setdefault(picture.method, picture)
         ordered = [members[name] for name in sorted(members, key=methods.place_of)]
         if ordered:
             name = (
                 "clean"
-                if worst["suite"] == "clean"
-                else f"{worst['suite']}/{worst['perturbation']} at severity {severity}"
+                if scenario.suite == "clean"
+                else f"{SIDES[scenario.side]}, {scenario.suite}/{scenario.perturbation} at severity {scenario.severity}"
             )
             model = str(worst["model_name"]) if several else ""
             chosen.append((model, dataset, direction, name, ordered))

@@ -9,21 +9,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from perturbations.base import rng
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.page.parts import declared_by, groups, number
-from perturbations.evaluation.page.ranks import Group, Ranked, Run, run_of
-from perturbations.retrieval.bootstrap import Samples, draws, interval, resampled_recall
+from perturbations.evaluation.page.ranks import Group, Ranked, Run, ScenarioKey, run_of
+from perturbations.retrieval.bootstrap import Samples, draws, interval, resampled_recall, share_interval
 from perturbations.tta.methods import registry as methods_shelf
 
-RECALLS = {"r1": 1, "r5": 5, "r10": 10}
+RECALLS = {"recall_at_1": 1, "recall_at_5": 5, "recall_at_10": 10}
 _SEED = 0  # of the resamples; the same for all, so that models of one dataset are compared on the same draws
 _ROUNDING = 1e-6
 
-Scenario = tuple[Any, ...]
-"""Suite, perturbation, severity, mix, share; None where there is none."""
-CLEAN: Scenario = ("clean", "clean", 0, None, None)
+CLEAN = ScenarioKey("none", "clean", "clean", 0)
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,10 @@ class Column:
     """
 
     name: str
-    weights: tuple[tuple[Scenario, float], ...]
+    weights: tuple[tuple[ScenarioKey, float], ...]
+
+
+CLEAN_COLUMN = Column("clean", ((CLEAN, 1.0),))
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,12 @@ class Span:
         return not (self.low > 0 or self.high < 0)
 
 
-def mean_column(name: str, scenarios: Iterable[Scenario]) -> Column:
+def mean_column(name: str, scenarios: Iterable[ScenarioKey]) -> Column:
     """The mean over perturbations of each perturbation's mean over its severities (MSRVTT-P, Sec. 4.3)."""
-    by_perturbation: dict[tuple[Any, ...], list[Scenario]] = {}
+    by_perturbation: dict[tuple[str | None, ...], list[ScenarioKey]] = {}
     for scenario in scenarios:
-        by_perturbation.setdefault(scenario[:2], []).append(scenario)
+        key = scenario.suite, scenario.perturbation, scenario.text_perturbation
+        by_perturbation.setdefault(key, []).append(scenario)
     weights = [
         (scenario, 1 / (len(by_perturbation) * len(members)))
         for members in by_perturbation.values()
@@ -96,39 +99,90 @@ class Scores:
         self._values: dict[Run, Mapping[str, Any]] = {run_of(row): row for row in _records(rows)}
         self._seeds: dict[str, list[int]] = {}
         for run in self._values:
-            seeds = self._seeds.setdefault(str(run[5]), [])
-            seeds += [] if run[6] in seeds else [run[6]]
+            seeds = self._seeds.setdefault(run[1], [])
+            seeds += [] if run[2] in seeds else [run[2]]
         self._columns: dict[tuple[str, str, Column], Samples | None] = {}
 
-    def scenarios(self, suite: str) -> dict[str, list[Scenario]]:
-        """The scenarios of a suite that are no mixes, by category, in the paper's order."""
-        levels: dict[Scenario, str] = {}
-        for run, row in self._values.items():
-            if run[0] == suite and run[3] is None:
-                levels.setdefault(run[:5], str(row["level"]))
+    def scenarios(self, suite: str, side: str) -> dict[str, list[ScenarioKey]]:
+        """The scenarios of a suite and a side that are no mixes, by category, in the paper's order."""
+        levels: dict[ScenarioKey, str] = {}
+        for (scenario, _, _), row in self._values.items():
+            if (scenario.suite, scenario.side, scenario.mix) == (suite, side, None):
+                levels.setdefault(scenario, str(row["level"]))
         places = {entry.name: place for place, entry in enumerate(declared_by(suite))}
 
-        def place(scenario: Scenario) -> tuple[Any, ...]:
-            _, perturbation, severity, _, _ = scenario
-            return places.get(perturbation, len(places)), perturbation, -1 if severity is None else severity
+        def place(scenario: ScenarioKey) -> tuple[Any, ...]:
+            names = (scenario.perturbation, scenario.text_perturbation or "")
+            severity = -1 if scenario.severity is None else scenario.severity
+            return *((places.get(name, len(places)), name) for name in names), severity
 
-        by_level: dict[str, list[Scenario]] = {}
+        by_level: dict[str, list[ScenarioKey]] = {}
         for scenario in sorted(levels, key=place):
             by_level.setdefault(levels[scenario], []).append(scenario)
         return by_level
 
+    def counts(self, scenario: ScenarioKey) -> tuple[int, int, int] | None:
+        """The numbers of queries, of missing queries and of gallery items of a scenario; None where it was not run."""
+        rows = (row for (other, _, _), row in self._values.items() if other == scenario)
+        row = next(rows, None)
+        return None if row is None else (int(row["queries"]), int(row["missing_queries"]), int(row["gallery"]))
+
     def value(self, metric: str, method: str, column: Column) -> float:
         """The mean of a metric over a column's scenarios and all seeds; NaN where a run is missing."""
-        values = [self._value(metric, method, seed, column) for seed in self._seeds.get(method, ())]
+        values = self.seed_values(metric, method, column)
         return float(np.mean(values)) if values else float("nan")
 
     def _value(self, metric: str, method: str, seed: int, column: Column) -> float:
         total = 0.0
         for scenario, weight in column.weights:
-            row = self._values.get((*scenario, method, seed))
-            value = None if row is None else row[metric]
-            total += weight * (float("nan") if value is None else float(value))
+            total += weight * self._number((scenario, method, seed), metric)
         return total
+
+    def _number(self, run: Run, metric: str) -> float:
+        row = self._values.get(run)
+        value = None if row is None else row[metric]
+        return float("nan") if value is None else float(value)
+
+    def seed_values(self, metric: str, method: str, column: Column) -> list[float]:
+        """`value` of each seed."""
+        return [self._value(metric, method, seed, column) for seed in self._seeds.get(method, ())]
+
+    def pairs(self, metric: str, method: str, scenario: ScenarioKey) -> list[tuple[float, float]]:
+        """The clean result over the scenario's own queries, and the scenario's result, of each seed."""
+        runs = [(scenario, method, seed) for seed in self._seeds.get(method, ())]
+        return [(self._clean_number(run, metric), self._number(run, metric)) for run in runs]
+
+    def _clean_number(self, run: Run, metric: str) -> float:
+        """NaN where the clean result over these queries is not known."""
+        if metric == "rsum":
+            return sum(self._clean_number(run, own) for own in RECALLS)
+        known = self._number(run, f"clean_{metric}")
+        clean_run = CLEAN, run[1], run[2]
+        same = self._number(run, "queries") == self._number(clean_run, "queries")
+        return known if known == known or not same else self._number(clean_run, metric)
+
+    def pair_samples(self, metric: str, method: str, scenario: ScenarioKey) -> list[tuple[Samples, Samples]] | None:
+        """`pairs` in each resample; None without ranks."""
+        if metric not in self._recalls or self._ranked is None:
+            return None
+        result = []
+        for seed in self._seeds.get(method, ()):
+            place = self._ranked.runs.get((scenario, method, seed))
+            clean = self._clean_places.get((scenario, method, seed))
+            if place is None or clean is None:
+                return None
+            recalls = self._recalls[metric]
+            result.append((recalls[clean], recalls[place]))
+        return result or None
+
+    def own_span(self, metric: str, column: Column, samples: Samples | None) -> Span | None:
+        """The interval of a value; where every resample is 0 or every one is 100, the exact one of its queries."""
+        (span,) = spans_of([samples])
+        if span is None or metric not in RECALLS or span.low != span.high or span.low not in (0, 100):
+            return span
+        queries = min(counted[0] for scenario, _ in column.weights if (counted := self.counts(scenario)))
+        low, high = share_interval(span.low / 100, queries)
+        return Span(100 * low, 100 * high)
 
     def samples(self, metric: str, method: str, column: Column) -> Samples | None:
         """`value` in each resample; None where there are no ranks of a run, or the metric is not of recall."""
@@ -147,7 +201,7 @@ class Scores:
         for seed in self._seeds.get(method, ()):
             total = np.zeros(recalls.shape[1])
             for scenario, weight in column.weights:  # one by one: equal runs stay exactly equal
-                place = self._ranked.runs.get((*scenario, method, seed))
+                place = self._ranked.runs.get((scenario, method, seed))
                 if place is None:
                     return None
                 total += weight * recalls[place]
@@ -163,14 +217,47 @@ class Scores:
 
     @cached_property
     def _recalls(self) -> dict[str, Samples]:
+        """R@k in each resample: a row per run, then one per clean run over fewer queries (`_clean_places`)."""
         if self._ranked is None:
             return {}
         self._check(self._ranked)
-        ranks = self._ranked.ranks
+        ranks = np.concatenate([self._ranked.ranks, *self._fewer], axis=1) if self._fewer else self._ranked.ranks
         counts = draws(len(ranks), rng.generator(_SEED, self.dataset, self.direction, "report/bootstrap"))
         recalls = {metric: resampled_recall(counts, ranks, k) for metric, k in RECALLS.items()}
         recalls["rsum"] = sum(recalls.values(), np.zeros(()))
         return recalls
+
+    @cached_property
+    def _fewer(self) -> list[NDArray[np.uint8]]:
+        """The ranks of clean runs over the queries of a scenario that has fewer, as columns."""
+        return self._paired[1]
+
+    @cached_property
+    def _clean_places(self) -> dict[Run, int]:
+        """The row of `_recalls` that holds the clean result over a run's own queries."""
+        return self._paired[0]
+
+    @cached_property
+    def _paired(self) -> tuple[dict[Run, int], list[NDArray[np.uint8]]]:
+        places: dict[Run, int] = {}
+        fewer: list[NDArray[np.uint8]] = []
+        if self._ranked is None:
+            return places, fewer
+        ranks, known = self._ranked.ranks, {}
+        for run, place in self._ranked.runs.items():
+            clean = self._ranked.runs.get((CLEAN, run[1], run[2]))
+            if clean is None:
+                continue
+            there = ranks[:, place] > 0
+            if np.array_equal(there, ranks[:, clean] > 0):
+                places[run] = clean
+                continue
+            key = clean, there.tobytes()
+            if key not in known:
+                known[key] = ranks.shape[1] + len(fewer)
+                fewer.append(np.where(there, ranks[:, clean], 0).astype(np.uint8)[:, None])
+            places[run] = known[key]
+        return places, fewer
 
     def _check(self, ranked: Ranked) -> None:
         """Raise `ManifestError` where results and ranks are of different runs."""
@@ -180,10 +267,11 @@ class Scores:
             for run, place in ranked.runs.items():
                 row = self._values.get(run)
                 if row is not None and not abs(100 * hits[place] / queries[place] - float(row[metric])) < _ROUNDING:
+                    scenario = f"{run[0].side} {run[0].suite}/{run[0].perturbation}"
                     raise ManifestError(
                         f"ranks and results of {self.model_key} on {self.dataset} are of different runs: "
-                        f"{self.direction} {run[0]}/{run[1]}, {run[5]}, seed {run[6]}: {metric} is {row[metric]} in "
-                        f"the results and {100 * hits[place] / queries[place]} by its ranks. Run the evaluation again"
+                        f"{self.direction} {scenario}, {run[1]}, seed {run[2]}: {metric} is {row[metric]} in the "
+                        f"results and {100 * hits[place] / queries[place]} by its ranks. Run the evaluation again"
                     )
 
 
@@ -192,13 +280,16 @@ def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(names, values, strict=True)) for values in rows.itertuples(index=False, name=None)]
 
 
-def of(frame: pd.DataFrame, ranked: Mapping[Group, Ranked]) -> Iterator[list[Scores]]:
-    """The scores of each dataset and direction: a list over its models."""
-    for (dataset, direction), of_dataset in groups(frame, "dataset", "direction"):
-        yield [
-            Scores(rows, ranked.get((dataset, str(rows["model_key"].iloc[0]), direction)))
-            for _, rows in of_dataset.groupby("model_name", sort=True)
-        ]
+def of(frame: pd.DataFrame, ranked: Mapping[Group, Ranked]) -> Iterator[dict[str, list[Scores]]]:
+    """The scores of each dataset: by direction, a list over its models."""
+    for (_,), of_dataset in groups(frame, "dataset"):
+        yield {
+            direction: [
+                Scores(rows, ranked.get((str(rows["dataset"].iloc[0]), str(rows["model_key"].iloc[0]), direction)))
+                for _, rows in of_direction.groupby("model_name", sort=True)
+            ]
+            for (direction,), of_direction in groups(of_dataset, "direction")
+        }
 
 
 def marks(

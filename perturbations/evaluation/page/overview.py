@@ -1,25 +1,54 @@
-"""The report's first table: every method on clean queries, on each category of a suite, and on all of them."""
+"""The report's first tables: R@k of each retrieval; every method on clean queries, each category, and all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from perturbations.evaluation.page.intervals import CLEAN, Column, Scenario, Scores, Span, marks, mean_column, spans_of
-from perturbations.evaluation.page.parts import DIRECTIONS, Cell, Line, Panel, Part, Table, Text, number, titled
-from perturbations.evaluation.page.views import METRICS, Views
+from perturbations.evaluation.page.intervals import (
+    CLEAN,
+    CLEAN_COLUMN,
+    RECALLS,
+    Column,
+    Scores,
+    Span,
+    marks,
+    mean_column,
+    spans_of,
+)
+from perturbations.evaluation.page.parts import (
+    DIRECTIONS,
+    SIDES,
+    Cell,
+    Line,
+    Panel,
+    Part,
+    Table,
+    Text,
+    method_label,
+    number,
+    online,
+    titled,
+)
+from perturbations.evaluation.page.ranks import ScenarioKey
+from perturbations.evaluation.page.views import METRICS, Shown, Views
+from perturbations.retrieval.bootstrap import Samples
 from perturbations.tta.methods import registry as methods
 
 _FORMS = {"median_rank": ".1f", "hub_skewness": ".2f"}
 _NAMES = {"median_rank": "median rank", "hub_skewness": "Hubness (skewness of the k-occurrence)"}
 LOWER = ("median_rank", "hub_skewness")
 """The metrics of which the lowest value is the best."""
+ALL_FORMS = ("csv", "md", "tex")
+NEAR_ZERO = ("hub_skewness", "hub_truncated_skewness")
+"""The metrics of which the value nearest to 0 is the best."""
 
 WITH_INTERVALS = (
     "Small: change against {baseline}, and its 95 % interval (paired bootstrap over queries); of {baseline}, the "
     "interval of the value. Bold: best, its difference to every other method is off zero. ≈: best, and methods that "
     "are not separable from it. Underlined: second best."
 )
+TRANSDUCTIVE = "†: needs all queries at once, so it is neither marked nor compared with methods that answer each batch."
 WITHOUT_INTERVALS = "Small: change against {baseline}. Bold: best; underlined: second best; without intervals."
 
 
@@ -31,25 +60,77 @@ class _Model:
     columns: Sequence[Column | None]
 
 
+def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[Part]:
+    """What the page opens on: R@k of the model as it is for each direction, side and suite, clean and perturbed."""
+    models = [scores for of_direction in of_directions.values() for scores in of_direction]
+    dataset, several = models[0].dataset, len({scores.model for scores in models}) > 1
+    baseline = methods.baseline()
+    lines: list[Line] = []
+    for shown in views.retrievals:
+        for scores in of_directions.get(shown.direction, ()):
+            levels = scores.scenarios(shown.suite, shown.side) if shown.suite else {}
+            scenarios = [scenario for members in levels.values() for scenario in members]
+            columns = [mean_column("all", scenarios) if scenarios else None, CLEAN_COLUMN]
+            cells = [
+                Cell("" if column is None else number(scores.value(metric, baseline.name, column), ".1f"))
+                for column in columns
+                for metric in RECALLS
+            ]
+            name = titled(shown.name, scores.model if several else "")
+            lines.append(Line(name, [*cells, *_count_cells(scores, scenarios or [CLEAN])], views.choice(shown)))
+    heads = [Cell(METRICS[metric], first=place == 0) for place, metric in enumerate(RECALLS)]
+    head = [
+        [Cell("retrieval"), Cell("perturbed", span=3, first=True), Cell("clean", span=3, first=True), Cell("", span=2)],
+        [Cell(""), *heads, *heads, Cell("N", first=True), Cell("gallery")],
+    ]
+    caption = f"{dataset}, {baseline.title} (the model as it is): R@k by direction and perturbed side"
+    note = "The name of a row chooses it below. Perturbed: the mean over perturbations of each one's severities."
+    return [Panel(views.of(dataset), [Table(caption, head, lines, stacked=True, note=note, forms=ALL_FORMS)])]
+
+
+def _count_cells(scores: Scores, scenarios: Sequence[ScenarioKey]) -> list[Cell]:
+    counted = [own for scenario in scenarios if (own := scores.counts(scenario))]
+    return [Cell(_range(own[place] for own in counted)) for place in (0, 2)]
+
+
+def _range(values: Iterable[int]) -> str:
+    known = sorted(set(values))
+    return "" if not known else f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,}-{known[-1]:,}"
+
+
+def counted(models: Sequence[Scores], scenarios: Iterable[ScenarioKey]) -> str:
+    """How many queries were run and are missing, and the size of the gallery, over scenarios and models."""
+    known = [own for scores in models for scenario in scenarios if (own := scores.counts(scenario))]
+    if not known:
+        return ""
+    queries, missing, gallery = (_range(own[place] for own in known) for place in range(3))
+    text = f"N {queries}, missing {missing}, gallery {gallery}."
+    least = min(own[2] for own in known)
+    if least <= max(RECALLS.values()):
+        text += f" In a gallery of {least}, R@k is 100 for every model from k = {least} on."
+    return text
+
+
 def tables(models: Sequence[Scores], views: Views) -> list[Part]:
-    """The first table of each view of a dataset and direction, once per metric; models stand side by side."""
+    """The table of methods of each view of a dataset and direction, once per metric; models stand side by side."""
     first = models[0]
     parts: list[Part] = []
-    suites = [suite for direction, suite in views.queries if direction == first.direction]
-    for suite in suites:
-        shown = views.of(first.dataset, first.direction, suite)
-        scenarios = [scores.scenarios(suite) if suite else {} for scores in models]
+    for retrieval in views.retrievals:
+        if retrieval.direction != first.direction:
+            continue
+        shown = views.of(first.dataset, *retrieval)
+        suite = retrieval.suite
+        scenarios = [scores.scenarios(suite, retrieval.side) if suite else {} for scores in models]
         names, own = _columns(models, scenarios)
         for metric in METRICS:
-            table = _table(models, suite, metric, names, own, scenarios)
-            parts.append(Panel(shown, [table], metric))
+            parts.append(Panel(shown, [_table(models, retrieval, metric, names, own, scenarios)], metric))
         notes = _notes(models, suite, scenarios)
         parts += [Panel(shown, [Text(note) for note in notes])] if notes else []
     return parts
 
 
 def _columns(
-    models: Sequence[Scores], scenarios: Sequence[dict[str, list[Scenario]]]
+    models: Sequence[Scores], scenarios: Sequence[dict[str, list[ScenarioKey]]]
 ) -> tuple[list[str], list[_Model]]:
     """The headings, and each model's columns."""
     levels = list(dict.fromkeys(level for of_model in scenarios for level in of_model))
@@ -59,23 +140,23 @@ def _columns(
         means = [mean_column(level, of_model[level]) if level in of_model else None for level in levels]
         every = [scenario for members in of_model.values() for scenario in members]
         total = [mean_column("all", every) if every else None] if len(levels) > 1 else []
-        own.append(_Model(scores, [Column("clean", ((CLEAN, 1.0),)), *means, *total]))
+        own.append(_Model(scores, [CLEAN_COLUMN, *means, *total]))
     return names, own
 
 
 def _table(
     models: Sequence[Scores],
-    suite: str,
+    retrieval: Shown,
     metric: str,
     names: Sequence[str],
     own: Sequence[_Model],
-    scenarios: Sequence[dict[str, list[Scenario]]],
+    scenarios: Sequence[dict[str, list[ScenarioKey]]],
 ) -> Table:
     first = models[0]
     sampled = any(scores.sampled for scores in models) and metric not in LOWER
     wording = WITH_INTERVALS if sampled else WITHOUT_INTERVALS
-    severities = _severities(scenarios)
-    where = titled(first.dataset, DIRECTIONS[first.direction], suite, severities)
+    side = SIDES.get(retrieval.side, "")
+    where = titled(first.dataset, DIRECTIONS[first.direction], side, retrieval.suite, _severities(scenarios))
     several = len(models) > 1
     last = len(names) - 1 if names[-1] == "all" else -1
     titles = [
@@ -90,14 +171,19 @@ def _table(
         {name for scores in models for name in scores.methods}, key=lambda name: (methods.place_of(name), name)
     )
     columns = [_cells(model.scores, column, metric, every) for model in own for column in model.columns]
-    body = [Line(methods.title_of(method), [cells[place] for cells in columns]) for place, method in enumerate(every)]
+    labels = list(map(method_label, every))
+    body = [Line(label, [cells[place] for cells in columns]) for place, label in enumerate(labels)]
+    asked = [entry for of_model in scenarios for members in of_model.values() for entry in members]
+    note = [wording.format(baseline=methods.baseline().title)]
+    note += [TRANSDUCTIVE] if any("†" in label for label in labels) else []
     return Table(
         f"{_NAMES.get(metric, METRICS[metric])}: {where}",
         head,
         body,
         stacked=True,
         grouped="model" if several else "",
-        note=wording.format(baseline=methods.baseline().title),
+        note=" ".join([*note, counted(models, asked or [CLEAN])]),
+        forms=ALL_FORMS if metric == "recall_at_1" else ("csv",),
     )
 
 
@@ -108,15 +194,26 @@ def _cells(scores: Scores, column: Column | None, metric: str, every: Sequence[s
     form = form_of(metric)
     values = [scores.value(metric, method, column) for method in every]
     samples = [scores.samples(metric, method, column) for method in every]
-    marked = marks(values, samples, form, lower=metric in LOWER)
+    marked = marked_methods(metric, values, samples, every)
     baseline = methods.baseline().name
-    changes = [None if method == baseline else scores.change(metric, method, column) for method in every]
-    spans = spans_of([own if change is None else change[1] for own, change in zip(samples, changes, strict=True)])
     cells = []
-    for value, change, span, mark in zip(values, changes, spans, marked, strict=True):
-        shown = "" if change is None else number(change[0], f"+{form}")
-        cells.append(Cell(number(value, form), mark=mark, change=shown, interval=ends(span, form)))
+    for method, value, own, mark in zip(every, values, samples, marked, strict=True):
+        if method == baseline:
+            span = scores.own_span(metric, column, own)
+            cells.append(Cell(number(value, form), mark=mark, interval=ends(span, form)))
+            continue
+        change, of_change = scores.change(metric, method, column)
+        (span,) = spans_of([own if of_change is None else of_change])
+        cells.append(Cell(number(value, form), mark=mark, change=number(change, f"+{form}"), interval=ends(span, form)))
     return cells
+
+
+def marked_methods(
+    metric: str, values: Sequence[float], samples: Sequence[Samples | None], names: Sequence[str]
+) -> list[str]:
+    """The marks of methods by a metric, among those that need not know all queries at once."""
+    compared = [abs(value) for value in values] if metric in NEAR_ZERO else values
+    return marks(online(compared, names), samples, form_of(metric), lower=metric in LOWER)
 
 
 def form_of(metric: str) -> str:
@@ -129,23 +226,28 @@ def ends(span: Span | None, form: str) -> tuple[str, str] | tuple[()]:
     return () if span is None else (number(span.low, form), number(span.high, form))
 
 
-def _severities(scenarios: Sequence[dict[str, list[Scenario]]]) -> str:
-    """The severities over which the columns are means."""
-    severities = sorted(
-        {entry[2] for of_model in scenarios for level in of_model.values() for entry in level if entry[2]}
-    )
-    if not severities:
+def _severities(scenarios: Sequence[dict[str, list[ScenarioKey]]]) -> str:
+    """The severities of the columns: of all of them, or of each category where they differ."""
+    by_level: dict[str, set[int]] = {}
+    for of_model in scenarios:
+        for level, members in of_model.items():
+            by_level.setdefault(level, set()).update(entry.severity for entry in members if entry.severity)
+    known = {level: sorted(own) for level, own in by_level.items() if own}
+    if not known:
         return "unperturbed queries"
-    if len(severities) > 2 and severities == list(range(severities[0], severities[-1] + 1)):
-        return f"mean over severities {severities[0]} to {severities[-1]}"
-    return (
-        f"severity {severities[0]}"
-        if len(severities) == 1
-        else f"mean over severities {', '.join(map(str, severities))}"
-    )
+    if len(set(map(tuple, known.values()))) == 1:
+        (severities, *_) = known.values()
+        return f"severity {severities[0]}" if len(severities) == 1 else f"mean over severities {_listed(severities)}"
+    return "severities: " + ", ".join(f"{level} {_listed(own)}" for level, own in known.items())
 
 
-def _notes(models: Sequence[Scores], suite: str, scenarios: Sequence[dict[str, list[Scenario]]]) -> list[str]:
+def _listed(severities: Sequence[int]) -> str:
+    if len(severities) > 2 and list(severities) == list(range(severities[0], severities[-1] + 1)):
+        return f"{severities[0]} to {severities[-1]}"
+    return ", ".join(map(str, severities))
+
+
+def _notes(models: Sequence[Scores], suite: str, scenarios: Sequence[dict[str, list[ScenarioKey]]]) -> list[str]:
     """What a reader must know before comparing models, or without intervals."""
     notes = []
     entries = [{entry for level in of_model.values() for entry in level} for of_model in scenarios]

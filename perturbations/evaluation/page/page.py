@@ -15,6 +15,7 @@ from perturbations.base import shown, storage
 from perturbations.evaluation.page import figures, hubs, scores, sections, views
 from perturbations.evaluation.page import intervals as estimates
 from perturbations.evaluation.page.parts import model_names, order, plural
+from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.page.ranks import read as read_ranks
 from perturbations.evaluation.pictures import read as read_pictures
 from perturbations.evaluation.result_sets import check
@@ -55,8 +56,8 @@ def write(
     failed = [row for path in quarantine for row in files.read_rows(path, QUARANTINE)]
     shown_views = views.of(frame)
     of_scores = scores.Sections(shown_views)
-    for models in estimates.of(frame, read_ranks(ranks)):
-        of_scores.add(models)
+    for of_directions in estimates.of(frame, read_ranks(ranks)):
+        of_scores.add(of_directions)
     parts = [
         *of_scores.done(),
         *hubs.hubs(frame, [picture for path in pictures for picture in read_pictures(path)], shown_views),
@@ -100,8 +101,7 @@ def _read(paths: Sequence[Path]) -> pd.DataFrame:
 def _summary(frame: pd.DataFrame) -> str:
     if frame.empty:
         return "Nothing was evaluated yet: snakemake tta_<dataset>, then snakemake report."
-    columns = ["dataset", "direction", "suite", "perturbation", "severity", "mix", "share"]
-    scenarios = len(frame[columns].drop_duplicates())
+    scenarios = len(frame[["dataset", "direction", *ScenarioKey._fields]].drop_duplicates())
     models = sorted(set(frame["model_name"]))
     name = f" ({models[0]})" if len(models) == 1 else ""  # tables name only several
     return (

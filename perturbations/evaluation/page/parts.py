@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,12 +10,18 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from perturbations.base import shown
+from perturbations.base.records import digest
+from perturbations.evaluation.page import exported
 from perturbations.models import registry as models
 from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods
 
-DIRECTIONS = {"v2t": "videos ask for captions (v2t)", "t2v": "captions ask for videos (t2v)"}
+DIRECTIONS = {
+    "v2t": "videos ask for captions (v2t)",
+    "t2v": "captions ask for videos (t2v)",
+    "composed": "clips and instructions ask for clips",
+}
+SIDES = {"query": "queries perturbed", "gallery": "gallery perturbed", "both": "both perturbed"}
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class Line:
 
     name: str
     cells: Sequence[Cell]
+    choice: str = ""
+    """The switch that the row's name sets, if any."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,7 @@ class Table:
         left: whether it holds words and not numbers.
         grouped: what the groups of columns are ("model"), where each has the same columns; CSV has rows for them.
         note: how to read it.
+        forms: as which files it is there, of "csv", "md" and "tex": those that papers print as more than CSV.
     """
 
     caption: str
@@ -74,6 +81,7 @@ class Table:
     left: bool = False
     grouped: str = ""
     note: str = ""
+    forms: Sequence[str] = ("csv",)
     kind: str = "table"
 
     @property
@@ -82,14 +90,16 @@ class Table:
         return sum(cell.span for cell in self.head[0])
 
     @property
-    def csv(self) -> str:
-        """The table as an address of a CSV file."""
-        return "data:text/csv;charset=utf-8," + quote(csv_of(self), safe=_SAFE)
-
-    @property
-    def file_name(self) -> str:
-        """The name of the CSV file."""
-        return re.sub(r"[^0-9A-Za-z@]+", "_", self.caption).strip("_")[:80] + ".csv"
+    def files(self) -> list[tuple[str, str, str]]:
+        """The table in its forms: what a link says, its address, and the name of the file."""
+        name = re.sub(r"[^0-9A-Za-z@]+", "_", self.caption).strip("_")
+        if len(name) > _LONGEST:  # what tells two captions apart may stand at their ends
+            name = f"{name[: _LONGEST - 9]}_{digest(self.caption)[:8]}"
+        return [
+            (form.title, f"data:{form.type};charset=utf-8,{quote(form.write(self), safe=_SAFE)}", f"{name}.{ending}")
+            for ending, form in exported.FORMS.items()
+            if ending in self.forms
+        ]
 
 
 @dataclass(frozen=True)
@@ -200,79 +210,8 @@ class Section:
     parts: Sequence[Part] = field(default_factory=list)
 
 
-_SAFE = " ,:;/()[]+@$!*'~"  # what an address in quotes may hold as it is; fewer escapes, a smaller page
-_WORDS = {"spread": ("std",), "change": ("change",), "interval": ("from", "to")}
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
-def csv_of(table: Table) -> str:
-    """A table as CSV. Headings of two rows become one, and a group of rows or columns a column of its own.
-
-    A number with a spread, a change or an interval is followed by columns of these. A name that a spreadsheet would
-    compute gets an apostrophe.
-    """
-    names, rows = _rows_of(table)
-    cells = [own for _, _, own in rows]
-    places = range(len(names) - 1)
-    extra = [
-        [name for name in ("spread", "change", "interval") if any(getattr(own[place], name) for own in cells)]
-        for place in places
-    ]
-    in_groups = any(group for group, _, _ in rows)
-    head = [table.grouped or "group"] * in_groups + [names[0] or "name"]
-    for name, columns in zip(names[1:], extra, strict=True):
-        head += [name, *(f"{name} {word}" for column in columns for word in _WORDS[column])]
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(map(_plain, head))
-    for group, name, own in rows:
-        row = [_plain(group)] * in_groups + [_plain(name)]
-        for cell, columns in zip(own, extra, strict=True):
-            parts = {"spread": [cell.spread], "change": [cell.change], "interval": cell.interval or ("", "")}
-            row += [cell.text if _is_number(cell.text) else _plain(cell.text)]
-            row += [text for column in columns for text in parts[column]]
-        writer.writerow(row)
-    return buffer.getvalue()
-
-
-def _rows_of(table: Table) -> tuple[list[str], list[tuple[str, str, Sequence[Cell]]]]:
-    """The headings of a table's CSV, and the group, the name and the cells of each row."""
-    rows: list[tuple[str, str, Sequence[Cell]]] = []
-    if table.grouped:
-        start = 0
-        for group in table.head[0][1:]:
-            rows += [(group.text, line.name, line.cells[start : start + group.span]) for line in table.body]
-            start += group.span
-        return [cell.text for cell in table.head[1][: 1 + table.head[0][1].span]], rows
-    of_rows = ""
-    for line in table.body:
-        if line.cells:
-            rows.append((of_rows, line.name, line.cells))
-        else:
-            of_rows = line.name
-    return _headings(table), rows
-
-
-def _headings(table: Table) -> list[str]:
-    """The name of each column: of its group, and its own."""
-    groups_of = [cell.text for cell in table.head[0] for _ in range(cell.span)]
-    if len(table.head) == 1:
-        return groups_of
-    own = [cell.text for cell in table.head[1]]
-    return [groups_of[0], *(" ".join(filter(None, pair)) for pair in zip(groups_of[1:], own[1:], strict=True))]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.replace(",", ""))
-    except ValueError:
-        return False
-    return True
-
-
-def _plain(text: str) -> str:
-    line = shown.line(text)
-    return f"'{line}" if line.startswith(_FORMULA) else line
+_SAFE = " ,:;/()[]+@$!*'~|{}\\"  # what an address in quotes may hold as it is; fewer escapes, a smaller page
+_LONGEST = 80
 
 
 def declared_by(suite: str) -> Sequence[registry.Perturbation]:
@@ -309,6 +248,21 @@ def of_models(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     keys = sorted(set(frame["model_name"]))
     for key in keys:
         yield key if len(keys) > 1 else "", frame[frame["model_name"] == key]
+
+
+def method_label(name: str) -> str:
+    """A method's title; with a dagger where it needs all queries at once, which online methods do not."""
+    known = methods.methods().get(name)
+    return methods.title_of(name) + (" †" if known is not None and known.needs_all_queries else "")
+
+
+def online(values: Sequence[float], names: Sequence[str]) -> list[float]:
+    """The values of methods that answer each batch at once; NaN for others, which do not compete with them."""
+    known = methods.methods()
+    return [
+        float("nan") if name in known and known[name].needs_all_queries else value
+        for value, name in zip(values, names, strict=True)
+    ]
 
 
 def titled(*words: str) -> str:

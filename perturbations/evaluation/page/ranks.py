@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +19,30 @@ from perturbations.manifest import files
 MOST = 255
 """Larger ranks are stored as this one: no recall of the page looks further than the first 10."""
 
-_GROUP = ("dataset", "model_key", "direction")
-_RUN = ("suite", "perturbation", "severity", "mix", "share", "method", "seed")
 _ROWS = 1 << 20
 
 Group = tuple[str, str, str]
 """Dataset, model's key, direction: runs that ask the same queries of one model."""
-Run = tuple[Any, ...]
-"""Suite, perturbation, severity, mix, share, method, seed; None where a scenario has none."""
+
+
+class ScenarioKey(NamedTuple):
+    """What tells the scenarios of a group apart; None where a scenario has none."""
+
+    side: str
+    suite: str
+    perturbation: str
+    severity: int | None = None
+    text_perturbation: str | None = None
+    text_severity: int | None = None
+    mix: str | None = None
+    share: float | None = None
+
+
+Run = tuple[ScenarioKey, str, int]
+"""Scenario, method, seed."""
+
+_GROUP = ("dataset", "model_key", "direction")
+_RUN = (*ScenarioKey._fields, "method", "seed")
 
 
 @dataclass(frozen=True)
@@ -44,8 +60,11 @@ class Ranked:
 
 def run_of(row: Mapping[str, Any]) -> Run:
     """The run of a row of results, whose empty cells a DataFrame may hold as NaN."""
-    values = (row[name] for name in _RUN)
-    return tuple(None if value is None or value != value else value for value in values)
+    *scenario, method, seed = (row[name] for name in _RUN)
+    key = ScenarioKey(*(None if value is None or value != value else value for value in scenario))
+    strengths = {name: getattr(key, name) for name in ("severity", "text_severity")}
+    whole = {name: None if value is None else int(value) for name, value in strengths.items()}
+    return key._replace(**whole), method, int(seed)
 
 
 def read(paths: Sequence[Path]) -> dict[Group, Ranked]:
@@ -62,8 +81,9 @@ def read(paths: Sequence[Path]) -> dict[Group, Ranked]:
             raise ManifestError(f"{path} is a manifest of {kind.name}, not of {RANKS.name}")
         try:
             stored = pq.ParquetFile(path, read_dictionary=[*_GROUP, *_RUN, "query_id"], page_checksum_verification=True)
-            for batch in stored.iter_batches(_ROWS, columns=[*_GROUP, *_RUN, "query_id", "rank"]):
-                parts.append(_numbered(batch, runs, queries))
+            for batch in stored.iter_batches(_ROWS):
+                table = files.upgraded(pa.Table.from_batches([batch]), RANKS).combine_chunks()
+                parts.append(_numbered(table, runs, queries))
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise ManifestError(f"{path} cannot be read: {error}; delete it and run snakemake again") from error
     return _matrices(parts, list(runs), list(queries))
@@ -78,29 +98,30 @@ class _Numbers(dict[Any, int]):
 
 
 def _numbered(
-    batch: pa.RecordBatch, runs: _Numbers, queries: _Numbers
+    table: pa.Table, runs: _Numbers, queries: _Numbers
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
     """The numbers of each row's run and query, and its rank."""
-    code = np.zeros(batch.num_rows, np.int64)
+    code = np.zeros(len(table), np.int64)
     vocabularies: list[list[Any]] = []
     for name in (*_GROUP, *_RUN):
-        indices, values = _encoded(batch.column(name))
+        indices, values = _encoded(table.column(name))
         vocabularies.append(values)
         code = code * len(values) + indices
     if np.prod([float(len(values)) for values in vocabularies]) >= 2.0**62:
         raise ValueError("it names too many scenarios")
     distinct, places = np.unique(code, return_inverse=True)
     numbers = [runs[_decoded(int(value), vocabularies)] for value in distinct]
-    indices, values = _encoded(batch.column("query_id"))
+    indices, values = _encoded(table.column("query_id"))
     ids = np.array([queries[value] for value in values], np.int32)
-    ranks = batch.column("rank").to_numpy(zero_copy_only=False)
+    ranks = table.column("rank").to_numpy()
     if ranks.dtype.kind not in "iu" or (ranks.size and ranks.min() < 1):
         raise ValueError("it holds a rank below 1, or none")
     return np.array(numbers, np.int32)[places], ids[indices], np.minimum(ranks, MOST).astype(np.uint8)
 
 
-def _encoded(column: pa.Array) -> tuple[NDArray[np.int64], list[Any]]:
+def _encoded(chunked: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[Any]]:
     """The number of each row's value, and the values; None is one of them."""
+    column = chunked.combine_chunks()
     if not isinstance(column, pa.DictionaryArray):
         column = column.dictionary_encode()
     values = column.dictionary.to_pylist()
@@ -136,6 +157,9 @@ def _matrices(
         matrix[places, columns] = ranks
         if np.count_nonzero(matrix) != len(ranks):
             raise ManifestError(f"the ranks of {', '.join(group)} hold a query of a run twice: give each manifest once")
-        named = {runs[number][len(_GROUP) :]: column for column, number in enumerate(members)}
+        named = {
+            (ScenarioKey(*scenario), method, seed): column
+            for column, (*scenario, method, seed) in enumerate(runs[number][len(_GROUP) :] for number in members)
+        }
         result[group] = Ranked(named, matrix)
     return result

@@ -1,4 +1,4 @@
-"""The report's sections of scores: recall, its decrease with severity, robustness scores."""
+"""The report's sections of scores: recall of each scenario, its decrease with severity, robustness scores."""
 
 from __future__ import annotations
 
@@ -7,33 +7,27 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from perturbations.evaluation.page import figures, overview
-from perturbations.evaluation.page.intervals import CLEAN, Column, Scenario, Scores, marks, mean_column, spans_of
+from perturbations.evaluation.page import overview, robustness_tables, severity_plots
+from perturbations.evaluation.page.intervals import CLEAN, CLEAN_COLUMN, Column, Scores
 from perturbations.evaluation.page.parts import (
     DIRECTIONS,
+    SIDES,
     Cell,
     Folded,
     Line,
     Panel,
     Part,
-    Plots,
-    Row,
     Section,
     Table,
     Text,
     declared_by,
     label,
+    method_label,
     number,
     titled,
 )
+from perturbations.evaluation.page.ranks import ScenarioKey, run_of
 from perturbations.evaluation.page.views import METRICS, Views
-from perturbations.retrieval import aggregate, gamma_a, gamma_r, mmi, robustness_scores
-from perturbations.retrieval.bootstrap import Samples
-from perturbations.tta.methods import registry as methods
-
-_SCORES = {"gamma_a": "absolute robustness", "gamma_r": "relative robustness", "mmi": "MultiModal Impact"}
-_FORMULAS = {"gamma_a": gamma_a, "gamma_r": gamma_r, "mmi": mmi}
-_CLEAN = Column("clean", ((CLEAN, 1.0),))
 
 
 class Sections:
@@ -45,15 +39,15 @@ class Sections:
         self._severity: list[Part] = []
         self._robustness: list[Part] = []
 
-    def add(self, models: Sequence[Scores]) -> None:
-        """Add the models of one dataset and direction."""
-        several = len(models) > 1
-        self._recall += overview.tables(models, self._views)
-        self._recall += recall(models, self._views)
-        for scores in models:
-            name = scores.model if several else ""
-            self._severity += severities(scores, name, self._views)
-        self._robustness += robustness(models, self._views)
+    def add(self, of_directions: Mapping[str, Sequence[Scores]]) -> None:
+        """Add the models of one dataset, by direction."""
+        self._recall += overview.summary(of_directions, self._views)
+        self._severity += severity_plots.of_sides(of_directions, self._views)
+        for models in of_directions.values():
+            self._recall += overview.tables(models, self._views)
+            self._recall += recall(models, self._views)
+            self._severity += severity_plots.of_methods(models, self._views)
+        self._robustness += robustness_tables.tables(of_directions, self._views)
 
     def done(self) -> list[Section]:
         """The sections."""
@@ -61,46 +55,48 @@ class Sections:
             nothing = "Nothing was evaluated yet: snakemake tta_<dataset>."
             return [
                 Section("results", "Results", [nothing]),
-                Section("severity", "R@1 against severity", ["No perturbed query yet."]),
-                Section("robustness", "Robustness scores", ["No perturbed query yet."]),
+                Section("severity", "R@1 against severity", ["Nothing perturbed yet."]),
+                Section("robustness", "Robustness scores", ["Nothing perturbed yet."]),
             ]
-        absent = "This dataset was not evaluated with such queries."
+        absent = "This dataset was not evaluated in this direction."
         self._recall += [Panel(self._views.empty, [Text(absent)])] if self._views.empty else []
-        text = (
-            "Absolute robustness is 1 - (clean - perturbed) / 100, relative robustness 1 - (clean - perturbed) / "
-            "clean, MultiModal Impact (clean - perturbed) / clean, of R@1; mean and standard deviation over a "
-            "category's perturbations, and the 95 % interval of the mean over queries. A method is compared with its "
-            "own clean result."
-        )
         axes = "Each small plot is one category, and all plots of a model have the same axes. Severity 0 is clean."
-        empty = ["No perturbed query yet."]
+        empty = ["Nothing perturbed yet."]
         return [
             Section("results", "Results", [], self._recall),
             Section("severity", "R@1 against severity", [axes] if self._severity else empty, self._severity),
-            Section("robustness", "Robustness scores", [text] if self._robustness else empty, self._robustness),
+            Section(
+                "robustness",
+                "Robustness scores",
+                [robustness_tables.TEXT] if self._robustness else empty,
+                self._robustness,
+            ),
         ]
 
 
-# --- recall per perturbation -----------------------------------------------------------------------------------------
-
-
 def recall(models: Sequence[Scores], views: Views) -> list[Part]:
-    """R@1 of each method under each perturbation, as in the papers' tables, and of mixed queries; folded."""
+    """R@1 of each method in each scenario, as in the papers' tables, and of mixed videos; folded."""
     first = models[0]
     rows = pd.concat([scores.rows for scores in models])
     parts: list[Part] = []
     perturbed = rows[rows["suite"] != "clean"]
     if perturbed.empty:
-        parts.append(Panel(views.of(first.dataset, first.direction), [Folded("All metrics", [_unperturbed(models)])]))
-    for suite, of_suite in perturbed.groupby("suite", sort=True):
+        shown = views.of(first.dataset, first.direction)
+        parts.append(Panel(shown, [Folded("All metrics", [_unperturbed(models)])]))
+    for (side, suite), of_suite in perturbed.groupby(["side", "suite"], sort=True):
         folded: list[Part] = []
+        where = titled(first.dataset, DIRECTIONS[first.direction], SIDES[side], str(suite))
         plain = of_suite[of_suite["mix"].isna()]
-        for severity, at in plain.groupby(plain["severity"].astype(int), sort=True):
-            folded.append(_folded(models, f"{suite} at severity {severity}: R@1", _levels(str(suite), at)))
+        for strength, at in plain.groupby(plain["severity"].astype(int), sort=True):
+            title = f"{suite} at severity {strength}: R@1"
+            folded.append(
+                Folded(title, [_table(f"R@1: {where} at severity {strength}", models, _levels(str(suite), at))])
+            )
         for mix, mixed in of_suite[of_suite["mix"].notna()].groupby("mix", sort=True):
             spoken = str(mix).replace("_", " ")
-            folded.append(_folded(models, f"{suite}, {spoken}: R@1", {spoken: _mixed(mixed)}))
-        parts.append(Panel(views.of(first.dataset, first.direction, str(suite)), folded))
+            table = _table(f"R@1: {where}, {spoken}", models, {spoken: _mixed(mixed)})
+            folded.append(Folded(f"{suite}, {spoken}: R@1", [table]))
+        parts.append(Panel(views.of(first.dataset, first.direction, side, str(suite)), folded))
     return parts
 
 
@@ -108,35 +104,35 @@ def _levels(suite: str, rows: pd.DataFrame) -> dict[str, list[Column]]:
     """The perturbations at one severity by category, in the paper's order."""
     places = {entry.name: place for place, entry in enumerate(declared_by(suite))}
     named = sorted(
-        zip(rows["perturbation"], rows["level"], rows["severity"], rows["backend"], strict=True),
-        key=lambda row: (places.get(row[0], len(places)), row[0]),
+        (
+            (run_of(row)[0], row["level"], row["backend"])
+            for row in rows[[*ScenarioKey._fields, "method", "seed", "level", "backend"]].to_dict("records")
+        ),
+        key=lambda row: (
+            *(places.get(name or "", len(places)) for name in (row[0].perturbation, row[0].text_perturbation)),
+            row[0].perturbation,
+        ),
     )
-    levels: dict[str, dict[str, Column]] = {}
-    for name, level, severity, backend in named:
-        scenario = (suite, name, int(severity), None, None)
-        levels.setdefault(level, {})[name] = Column(label(suite, name, backend), ((scenario, 1.0),))
+    levels: dict[str, dict[ScenarioKey, Column]] = {}
+    for scenario, level, backend in named:
+        heading = label(suite, scenario.perturbation, backend)
+        heading += f" + {scenario.text_perturbation}" if scenario.text_perturbation else ""
+        levels.setdefault(level, {})[scenario] = Column(heading, ((scenario, 1.0),))
     return {level: list(columns.values()) for level, columns in levels.items()}
 
 
 def _mixed(rows: pd.DataFrame) -> list[Column]:
-    columns: dict[Scenario, Column] = {}
-    for suite, name, severity, mix, share in zip(
-        *(rows[column] for column in ("suite", "perturbation", "severity", "mix", "share")), strict=True
-    ):
-        known = None if pd.isna(share) else float(share)
-        scenario = (suite, name, None if pd.isna(severity) else int(severity), mix, known)
-        heading = name if known is None else f"{known:.0%} perturbed"
+    columns: dict[ScenarioKey, Column] = {}
+    for row in rows[[*ScenarioKey._fields, "method", "seed"]].to_dict("records"):
+        scenario = run_of(row)[0]
+        heading = scenario.perturbation if scenario.share is None else f"{scenario.share:.0%} perturbed"
         columns.setdefault(scenario, Column(heading, ((scenario, 1.0),)))
     return list(columns.values())
 
 
-def _folded(models: Sequence[Scores], title: str, levels: Mapping[str, Sequence[Column]]) -> Folded:
-    return Folded(title, [_table(title, models, levels)])
-
-
 def _table(title: str, models: Sequence[Scores], levels: Mapping[str, Sequence[Column]]) -> Table:
     """Methods x perturbations, grouped by category, with averages; several models one below the other."""
-    columns = [_CLEAN]
+    columns = [CLEAN_COLUMN]
     head, second = [Cell("method"), Cell("clean")], [Cell(""), Cell("")]
     for level, members in levels.items():
         several = len(members) > 1
@@ -155,156 +151,53 @@ def _table(title: str, models: Sequence[Scores], levels: Mapping[str, Sequence[C
         marked = [_marked(scores, column) for column in columns]
         body += [Line(scores.model, [])] if len(models) > 1 else []
         body += [
-            Line(methods.title_of(method), [cells[place] for cells in marked])
+            Line(method_label(method), [cells[place] for cells in marked])
             for place, method in enumerate(scores.methods)
         ]
-    return Table(title, [head, second] if levels else [head], body)
+        body += _counts(scores, columns)
+    asked = [scenario for column in columns[1:] for scenario, _ in column.weights]
+    note = overview.counted(models, asked)
+    return Table(title, [head, second] if levels else [head], body, note=note, forms=("csv", "tex"))
+
+
+def _counts(scores: Scores, columns: Sequence[Column]) -> list[Line]:
+    """The numbers of queries, of missing ones and of gallery items of each column, where they differ."""
+    counted = [scores.counts(column.weights[0][0]) if len(column.weights) == 1 else None for column in columns]
+    known = {own for own in counted if own is not None}
+    return [
+        Line(name, [Cell("" if own is None else f"{own[place]:,}") for own in counted])
+        for place, name in enumerate(("queries (N)", "missing queries", "gallery"))
+        if len({own[place] for own in known}) > 1
+    ]
 
 
 def _average(columns: Sequence[Column]) -> Column:
     return Column("average", tuple((column.weights[0][0], 1 / len(columns)) for column in columns))
 
 
-def _marked(scores: Scores, column: Column, metric: str = "r1", form: str = ".1f") -> list[Cell]:
-    """The cells of a column, one per method."""
+def _marked(scores: Scores, column: Column, metric: str = "recall_at_1") -> list[Cell]:
+    """The cells of a column, one per method; with several seeds, the deviation over them."""
+    form = overview.form_of(metric)
     values = [scores.value(metric, method, column) for method in scores.methods]
     samples = [scores.samples(metric, method, column) for method in scores.methods]
-    marked = marks(values, samples, form, lower=metric in overview.LOWER)
-    return [Cell(number(value, form), mark=mark) for value, mark in zip(values, marked, strict=True)]
+    marked = overview.marked_methods(metric, values, samples, scores.methods)
+    seeds = [scores.seed_values(metric, method, column) for method in scores.methods]
+    spreads = [number(float(np.std(own, ddof=1)), form) if len(own) > 1 else "" for own in seeds]
+    return [
+        Cell(number(value, form), mark=mark, spread=spread)
+        for value, mark, spread in zip(values, marked, spreads, strict=True)
+    ]
 
 
 def _unperturbed(models: Sequence[Scores]) -> Table:
-    """Methods x metrics, where only unperturbed queries were asked."""
+    """Methods x metrics, where nothing is perturbed."""
     body: list[Line] = []
     for scores in models:
-        columns = [_marked(scores, _CLEAN, metric=metric, form=overview.form_of(metric)) for metric in METRICS]
+        columns = [_marked(scores, CLEAN_COLUMN, metric) for metric in METRICS]
         body += [Line(scores.model, [])] if len(models) > 1 else []
         body += [
-            Line(methods.title_of(method), [cells[place] for cells in columns])
+            Line(method_label(method), [cells[place] for cells in columns])
             for place, method in enumerate(scores.methods)
         ]
-    return Table("unperturbed queries", [[Cell("method"), *map(Cell, METRICS.values())]], body)
-
-
-# --- severity --------------------------------------------------------------------------------------------------------
-
-
-def severities(scores: Scores, model: str, views: Views) -> list[Part]:
-    """Mean R@1 of each method against severity: a small plot per category, and for all."""
-    plain = scores.rows[(scores.rows["suite"] != "clean") & scores.rows["mix"].isna()]
-    parts: list[Part] = []
-    for suite in sorted(map(str, plain["suite"].unique())):
-        levels = scores.scenarios(suite)
-        every = [scenario for members in levels.values() for scenario in members]
-        shown = {**levels, **({"all": every} if len(levels) > 1 else {})}
-        lines = {level: _lines(scores, members) for level, members in shown.items()}
-        where = titled(scores.dataset, model, suite, DIRECTIONS[scores.direction])
-        styles = {method: f"k{methods.place_of(method) % figures.STYLES}" for method in scores.methods}
-        plots = Plots(
-            f"{where}: mean R@1 over the perturbations at each severity.",
-            f"R@1 of each method against severity, {'; '.join(lines)}; the tables of results hold the numbers",
-            figures.lines(lines, styles),
-            "severity",
-            "R@1, %",
-            [(style, methods.title_of(method)) for method, style in styles.items()],
-        )
-        parts.append(Panel(views.of(scores.dataset, scores.direction, suite), [plots]))
-    return parts
-
-
-def _lines(scores: Scores, scenarios: Sequence[Scenario]) -> dict[str, dict[int, float]]:
-    """Mean R@1 by severity of each method."""
-    at: dict[int, list[Scenario]] = {}
-    for scenario in scenarios:
-        at.setdefault(scenario[2], []).append(scenario)
-    columns = {0: _CLEAN, **{severity: mean_column("", at[severity]) for severity in sorted(at)}}
-    values = {
-        method: {severity: scores.value("r1", method, column) for severity, column in columns.items()}
-        for method in scores.methods
-    }
-    return {
-        method: {severity: value for severity, value in points.items() if not np.isnan(value)}
-        for method, points in values.items()
-    }
-
-
-# --- robustness ------------------------------------------------------------------------------------------------------
-
-
-def robustness(models: Sequence[Scores], views: Views) -> list[Part]:
-    """Robustness scores of each method and category: a table per score and model; models stand side by side."""
-    first = models[0]
-    suites = sorted({str(suite) for scores in models for suite in scores.rows["suite"] if suite != "clean"})
-    parts: list[Part] = []
-    for suite in suites:
-        means = [_means(scores, suite) for scores in models]
-        rows: list[Part] = []
-        for score, title in _SCORES.items():
-            tables: list[Part] = []
-            for scores, own in zip(models, means, strict=True):
-                name = scores.model if len(models) > 1 else ""
-                which = suite if len(suites) > 1 else ""
-                where = titled(scores.dataset, name, DIRECTIONS[scores.direction], which)
-                tables += [_robustness_table(f"{where}: {title}", scores, suite, score, own)] if own else []
-            row = Row(tables)
-            rows += [row if not rows else Folded(title[0].upper() + title[1:], [row])] if tables else []
-        parts.append(Panel(views.of(first.dataset, first.direction, suite), rows))
-    return parts
-
-
-def _means(scores: Scores, suite: str) -> dict[tuple[str, str, str], tuple[float, float]]:
-    """Mean and standard deviation over a category's perturbations, by score, category and method."""
-    rows = scores.rows
-    scored = robustness_scores(rows[rows["mix"].isna() & rows["suite"].isin(["clean", suite])])
-    if scored.empty:
-        return {}
-    means = aggregate(scored, ["level", "method"])
-    return {
-        (score, str(level), str(method)): (float(mean), float(spread))
-        for score in _SCORES
-        for level, method, mean, spread in zip(
-            means["level"], means["method"], means[f"{score}_mean"], means[f"{score}_std"], strict=True
-        )
-    }
-
-
-def _robustness_table(
-    caption: str, scores: Scores, suite: str, score: str, means: Mapping[tuple[str, str, str], tuple[float, float]]
-) -> Table:
-    levels = scores.scenarios(suite)
-    columns = []
-    for level, scenarios in levels.items():
-        column = mean_column(level, scenarios)
-        known = [means.get((score, level, method), (np.nan, np.nan)) for method in scores.methods]
-        samples = [_robustness_samples(scores, score, method, column) for method in scores.methods]
-        marked = marks([value for value, _ in known], samples, ".2f", lower=score == "mmi")
-        columns.append(
-            [
-                Cell(
-                    number(value, ".2f"),
-                    mark=mark,
-                    spread=number(spread, ".2f"),
-                    interval=overview.ends(span, ".2f"),
-                )
-                for (value, spread), span, mark in zip(known, spans_of(samples), marked, strict=True)
-            ]
-        )
-    head = [Cell("method"), Cell(suite, span=len(levels), first=True)]
-    second = [Cell(""), *(Cell(level, first=place == 0) for place, level in enumerate(levels))]
-    body = [
-        Line(methods.title_of(method), [cells[place] for cells in columns])
-        for place, method in enumerate(scores.methods)
-    ]
-    return Table(caption, [head, second], body, stacked=True)
-
-
-def _robustness_samples(scores: Scores, score: str, method: str, column: Column) -> Samples | None:
-    """A robustness score of a category in each resample: of each seed, then the mean."""
-    clean = scores.seed_samples("r1", method, _CLEAN)
-    perturbed = scores.seed_samples("r1", method, column)
-    if clean is None or perturbed is None:
-        return None
-    formula = _FORMULAS[score]
-    of_seeds = [np.asarray(formula(before, after)) for before, after in zip(clean, perturbed, strict=True)]
-    mean: Samples = np.mean(of_seeds, axis=0)
-    return mean
+    where = titled(models[0].dataset, DIRECTIONS[models[0].direction], "unperturbed queries")
+    return Table(where, [[Cell("method"), *map(Cell, METRICS.values())]], body, note=overview.counted(models, [CLEAN]))

@@ -1,22 +1,38 @@
-"""What a reader of the report chooses: a dataset, and the queries that were asked (their direction and suite)."""
+"""What a reader of the report chooses: a dataset, and a retrieval: its direction, its perturbed side and the suite."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
-QUERIES = {"v2t": "videos", "t2v": "captions"}
 METRICS = {
-    "r1": "R@1",
-    "r5": "R@5",
-    "r10": "R@10",
+    "recall_at_1": "R@1",
+    "recall_at_5": "R@5",
+    "recall_at_10": "R@10",
     "rsum": "RSUM",
     "median_rank": "MdR",
     "hub_skewness": "Hubness",
 }
 """The metrics of the first table, and how the switch names them."""
+
+_DIRECTIONS = ("v2t", "t2v", "composed")
+_SIDES = ("query", "gallery", "both", "none")
+
+
+class Shown(NamedTuple):
+    """A retrieval that can be chosen; side "none" and suite "" where nothing is perturbed."""
+
+    direction: str
+    side: str
+    suite: str
+
+    @property
+    def name(self) -> str:
+        """For the switch: "v2t, query: mlvp"."""
+        return f"{self.direction}, {self.side}: {self.suite}" if self.suite else f"{self.direction}, clean"
 
 
 @dataclass(frozen=True)
@@ -25,15 +41,15 @@ class Views:
 
     Attributes:
         datasets: their names.
-        queries: directions and suites; the suite is "" where only unperturbed queries were asked.
+        retrievals: of all datasets, in their order.
         there: pairs of a dataset and a direction that have results.
-        suites: triples of a dataset, a direction and a suite that have results.
+        perturbed: pairs of a dataset and a retrieval that have perturbed results.
     """
 
     datasets: Sequence[str]
-    queries: Sequence[tuple[str, str]]
+    retrievals: Sequence[Shown]
     there: frozenset[tuple[str, str]]
-    suites: frozenset[tuple[str, str, str]]
+    perturbed: frozenset[tuple[str, Shown]]
 
     @property
     def dataset_choices(self) -> list[tuple[str, str]]:
@@ -41,28 +57,32 @@ class Views:
         return [(f"d{place}", name) for place, name in enumerate(self.datasets)]
 
     @property
-    def query_choices(self) -> list[tuple[str, str]]:
-        """The class and the name of each kind of queries."""
-        return [
-            (f"q{place}", f"{QUERIES[direction]}{': ' if suite else ''}{suite}")
-            for place, (direction, suite) in enumerate(self.queries)
-        ]
+    def retrieval_choices(self) -> list[tuple[str, str]]:
+        """The class and the name of each retrieval."""
+        return [(f"q{place}", shown.name) for place, shown in enumerate(self.retrievals)]
 
     @property
     def all(self) -> list[tuple[str, str]]:
         """The classes of each pair of choices."""
         return [
-            (of_dataset, of_queries) for of_dataset, _ in self.dataset_choices for of_queries, _ in self.query_choices
+            (of_dataset, of_queries)
+            for of_dataset, _ in self.dataset_choices
+            for of_queries, _ in self.retrieval_choices
         ]
 
-    def of(self, dataset: str, direction: str, suite: str | None = None) -> list[str]:
-        """The views that show something of a dataset, a direction and (None: any) suite."""
+    def of(self, dataset: str, direction: str = "", side: str = "", suite: str = "") -> list[str]:
+        """The views of a dataset that show its direction, side and suite; "" stands for any."""
         own = self.datasets.index(dataset)
+        wanted = (direction, side, suite)
         return [
             f"d{own}q{place}"
-            for place, (other, its_suite) in enumerate(self.queries)
-            if other == direction and suite in (None, its_suite)
+            for place, shown in enumerate(self.retrievals)
+            if all(asked in ("", there) for asked, there in zip(wanted, shown, strict=True))
         ]
+
+    def choice(self, shown: Shown) -> str:
+        """The class of a retrieval."""
+        return f"q{self.retrievals.index(shown)}"
 
     @property
     def empty(self) -> list[str]:
@@ -70,24 +90,27 @@ class Views:
         return [
             f"d{at}q{place}"
             for at, dataset in enumerate(self.datasets)
-            for place, (direction, _) in enumerate(self.queries)
-            if (dataset, direction) not in self.there
+            for place, shown in enumerate(self.retrievals)
+            if (dataset, shown.direction) not in self.there
         ]
 
 
 def of(frame: pd.DataFrame) -> Views:
-    """The views of results: videos before captions, suites by their names."""
+    """The views of results: videos before captions as queries, perturbed queries before a perturbed gallery."""
     perturbed = frame[frame["suite"] != "clean"]
-    suites = set(perturbed[["dataset", "direction", "suite"]].itertuples(index=False, name=None))
+    columns = ["dataset", "direction", "side", "suite"]
+    suites = {(row[0], Shown(*row[1:])) for row in perturbed[columns].itertuples(index=False, name=None)}
     there = set(frame[["dataset", "direction"]].itertuples(index=False, name=None))
-    with_suites = {(dataset, direction) for dataset, direction, _ in suites}
-    queries = {(direction, suite) for _, direction, suite in suites}
-    queries |= {(direction, "") for dataset, direction in there - with_suites}
-    if any(suite for _, suite in queries):  # a direction's unperturbed queries are in the table of each of its suites
-        queries -= {(direction, "") for direction, suite in queries if suite}
-    ordered = sorted(queries, key=lambda pair: (list(QUERIES).index(pair[0]), pair[1]))
+    with_suites = {(dataset, shown.direction) for dataset, shown in suites}
+    retrievals = {shown for _, shown in suites}
+    # A direction's unperturbed queries are in the table of each of its suites.
+    known = {shown.direction for shown in retrievals}
+    retrievals |= {Shown(direction, "none", "") for _, direction in there - with_suites if direction not in known}
+    ordered = sorted(
+        retrievals, key=lambda shown: (_DIRECTIONS.index(shown.direction), _SIDES.index(shown.side), shown.suite)
+    )
     datasets = sorted(set(frame["dataset"]))
     if ordered:  # what is chosen at first has results
-        direction, suite = ordered[0]
-        datasets.sort(key=lambda name: ((name, direction, suite) not in suites, (name, direction) not in there))
+        first = ordered[0]
+        datasets.sort(key=lambda name: ((name, first) not in suites, (name, first.direction) not in there))
     return Views(datasets, ordered, frozenset(there), frozenset(suites))

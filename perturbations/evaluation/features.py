@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from perturbations.base import storage
 from perturbations.base.checkpoints import library
 from perturbations.base.errors import ManifestError
-from perturbations.base.progress import logged
 from perturbations.base.readers import Reader
-from perturbations.evaluation import queries
+from perturbations.evaluation import galleries
 from perturbations.evaluation.backbone import Backbone
 from perturbations.evaluation.galleries import REPLACED
 from perturbations.manifest.kinds import COMPLETE, ClipRow, CompleteSource, SourceRow
@@ -27,7 +26,6 @@ from perturbations.tta import encode_gallery
 CLEAN = "clean"
 """The name of the set of clean clips."""
 
-_CHUNK = 32  # clips encoded at once
 _ANEW = "delete it and run snakemake again"
 
 Floats = NDArray[np.float32]
@@ -63,17 +61,9 @@ def of_clips(
     complete = [row for row in rows if isinstance(row, ClipRow | CompleteSource) and row.status == COMPLETE]
     clips = sorted(complete, key=lambda row: row.item_id)
     sampled = num_frames if kept == "mean" else 1
-
-    def read(row: ClipRow | CompleteSource) -> NDArray[np.uint8]:
-        return backbone.images.resized(queries.sampled(row, sampled, reader))
-
-    parts: list[Floats] = []
-    with queries.readers() as pool:
-        starts = range(0, len(clips), _CHUNK)
-        for start in logged(iter(starts), len(starts), f"parts of {_CHUNK} clips encoded"):
-            pixels = backbone.images.normalized(np.stack(list(pool.map(read, clips[start : start + _CHUNK]))))
-            parts.append(encode_gallery(backbone.model, pixels, "t2v").features.mean(1).cpu().numpy())
-    features = np.concatenate(parts) if parts else np.empty((0, 1), np.float32)
+    if not clips:
+        return Features((), np.empty((0, 1), np.float32))
+    features = galleries.encoded(backbone, clips, sampled, reader).features.mean(1).cpu().numpy()
     return Features(tuple(row.item_id for row in clips), np.asarray(features, np.float32))
 
 

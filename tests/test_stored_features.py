@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from perturbations.base.errors import AnnotationError
-from perturbations.composed import embeddings as embeddings
-from perturbations.composed.embeddings import CLIPS, TEXTS, of_clips, of_texts
 from perturbations.composed.records import ComposedQuery, PoolClip, Split
+from perturbations.evaluation import stored_features
+from perturbations.evaluation.stored_features import Floats, StoredFeatures, of_clips, of_texts
+
+CLIPS, TEXTS = ("clip_name", "clip_embeddings"), ("text", "text_embeddings")
 
 NAMES = ["v_0_8", "v_20_28", "v_40_48", "v_20_28"]
 """The second name stands in two rows, as 1,860 of EgoCVR's do."""
@@ -52,7 +54,7 @@ def as_npy(folder: Path, values: np.ndarray) -> Path:
 
 
 def as_npz(folder: Path, values: np.ndarray) -> Path:
-    np.savez(folder / "x.npz", names=np.array(NAMES), embeddings=values)
+    np.savez(folder / "x.npz", ids=np.array(NAMES), features=values)
     return folder / "x.npz"
 
 
@@ -84,49 +86,68 @@ LAYOUTS = [as_csv, as_npy, as_npz, as_pt, as_safetensors]
     ],
     ids=["frames", "middle", "one vector", "one frame"],
 )
+def clips_of(features: StoredFeatures, wanted: Split) -> Floats:
+    return of_clips(features, wanted.rows_of, len(wanted.pool))
+
+
 def test_every_layout_gives_the_same_rows(
     tmp_path: Path,
     layout: Callable[[Path, np.ndarray], Path],
     values: np.ndarray,
-    frames: embeddings.Frames,
+    frames: stored_features.Frames,
     expected: np.ndarray,
 ) -> None:
-    held = embeddings.read(layout(tmp_path, np.ascontiguousarray(values)), frames=frames)
+    held = stored_features.read(layout(tmp_path, np.ascontiguousarray(values)), frames=frames)
     assert held.rows.dtype == np.float32
-    assert np.array_equal(of_clips(held, split()), expected)
+    assert np.array_equal(clips_of(held, split()), expected)
+
+
+def test_ids_may_be_in_a_safetensors_file_and_repeat_only_where_that_is_told(tmp_path: Path) -> None:
+    saving = pytest.importorskip("safetensors.numpy")
+    for ids, message in ((NAMES, "has 1 ids twice: 'v_20_28'"), (["a"], "there are 1 ids"), (4, "no list of texts")):
+        saving.save_file({"features": VALUES}, tmp_path / "x.safetensors", metadata={"ids": json.dumps(ids)})
+        with pytest.raises(AnnotationError, match=message):
+            stored_features.read(tmp_path / "x.safetensors").unique()
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    stored_features.write(tmp_path / "x.npz", ["a", "b\n'ü"], VALUES[:2, 0])
+    held = stored_features.read(tmp_path / "x.npz").unique()
+    assert held.ids == ("a", "b\n'ü")
+    assert np.array_equal(held.rows, VALUES[:2, 0])
 
 
 def test_rows_are_found_by_name_and_not_by_order(tmp_path: Path) -> None:
-    held = embeddings.read(as_npz(tmp_path, VALUES[:, 0]))
+    held = stored_features.read(as_npz(tmp_path, VALUES[:, 0]))
     turned = ["v_20_28", "v_40_48", "v_20_28", "v_0_8"]
-    assert np.array_equal(of_clips(held, split(turned)), VALUES[[1, 2, 3, 0], 0])
-    fewer = embeddings.Embeddings(held.path, ("more", *held.names[:3]), held.rows)
-    assert np.array_equal(of_clips(fewer, split()), held.rows[[1, 2, 3, 2]])
+    assert np.array_equal(clips_of(held, split(turned)), VALUES[[1, 2, 3, 0], 0])
+    fewer = stored_features.StoredFeatures(held.path, ("more", *held.ids[:3]), held.rows)
+    assert np.array_equal(clips_of(fewer, split()), held.rows[[1, 2, 3, 2]])
 
 
 def test_rows_of_a_name_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
-    held = embeddings.read(as_npz(tmp_path, VALUES[:, 0]))
+    held = stored_features.read(as_npz(tmp_path, VALUES[:, 0]))
     with pytest.raises(AnnotationError, match=r"x.npz has 2 rows of 'v_20_28' with different features"):
-        of_clips(held, split(NAMES[:3]))
+        clips_of(held, split(NAMES[:3]))
     held.rows[3] = held.rows[1] * 1.0001
-    assert np.array_equal(of_clips(held, split(NAMES[:3])), held.rows[:3])
+    assert np.array_equal(clips_of(held, split(NAMES[:3])), held.rows[:3])
 
 
 def test_missing_names_are_counted(tmp_path: Path) -> None:
-    held = embeddings.read(as_npz(tmp_path, VALUES[:, 0]))
+    held = stored_features.read(as_npz(tmp_path, VALUES[:, 0]))
     with pytest.raises(AnnotationError, match=r"x.npz lacks 2 of 3 clips: 'w_1_2', 'w_3_4'"):
-        of_clips(held, split(["v_0_8", "w_1_2", "w_3_4"]))
+        clips_of(held, split(["v_0_8", "w_1_2", "w_3_4"]))
 
 
 def test_texts_are_found_by_themselves(tmp_path: Path) -> None:
     path = lists(tmp_path / "t.csv", ["Shake it.", " Take it, now.", "Shake it."], [[1, 2], [3, 4], [1, 2]], TEXTS)
-    held = embeddings.read(path, TEXTS)
+    held = stored_features.read(path)
     assert of_texts(held, ["Take it, now.", "Shake it. ", "Shake it."]).tolist() == [[3, 4], [1, 2], [1, 2]]
     with pytest.raises(AnnotationError, match=r"lacks 1 of 1 texts: 'Drop it.'"):
         of_texts(held, ["Drop it."])
     again = lists(tmp_path / "u.csv", ["Shake it.", "Shake it."], [[1, 2], [1, 3]], TEXTS)
     with pytest.raises(AnnotationError, match="different features"):
-        of_texts(embeddings.read(again, TEXTS), ["Shake it."])
+        of_texts(stored_features.read(again), ["Shake it."])
 
 
 @pytest.mark.parametrize(
@@ -154,7 +175,7 @@ def test_wrong_lists_are_named_with_their_line(tmp_path: Path, second: str, mess
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([CLIPS, ("v_0_8", "[1.0, 2.0]"), ("v_20_28", second)])
     with pytest.raises(AnnotationError, match=message) as caught:
-        embeddings.read(path)
+        stored_features.read(path)
     assert str(path) in str(caught.value)
     assert len(str(caught.value)) < 400
 
@@ -163,34 +184,38 @@ def test_tables_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text('clip_name,clip_embeddings\nv_0_8,"[1.0, 2.0]"\nv_20')
     with pytest.raises(AnnotationError, match="line 3: fields do not fit the header; is the file cut short"):
-        embeddings.read(path)
+        stored_features.read(path)
     path.write_text("clip_name,features\n")
-    with pytest.raises(AnnotationError, match="no column 'clip_embeddings'"):
-        embeddings.read(path)
+    with pytest.raises(AnnotationError, match="lists nothing"):
+        stored_features.read(path)
+    for header, lacking in (("clip_name,features", "'clip_embeddings'"), ("name,x", "'id' or 'clip_name' or 'text'")):
+        path.write_text(f"{header}\na,[1]\n")
+        with pytest.raises(AnnotationError, match=f"no column {lacking}"):
+            stored_features.read(path)
     path.write_text("clip_name,clip_embeddings\n")
     with pytest.raises(AnnotationError, match="lists nothing"):
-        embeddings.read(path)
+        stored_features.read(path)
 
 
 def test_tensors_that_do_not_fit_their_names_are_refused(tmp_path: Path) -> None:
     path = as_npy(tmp_path, VALUES[:3])
-    with pytest.raises(AnnotationError, match=r"x.npy has 3 rows, and there are 4 names"):
-        embeddings.read(path)
+    with pytest.raises(AnnotationError, match=r"x.npy has 3 rows, and there are 4 ids"):
+        stored_features.read(path)
     (tmp_path / "x.csv").unlink()
-    with pytest.raises(AnnotationError, match=r"x.npy has no names: .*x.csv must list them, in the column clip_name"):
-        embeddings.read(path)
+    with pytest.raises(AnnotationError, match=r"x.npy has no ids: .*x.csv must list them, in the column id"):
+        stored_features.read(path)
     names_only(tmp_path / "x.csv")
     (tmp_path / "x.npz").write_bytes(b"")
     with pytest.raises(AnnotationError, match="several tensors lie beside it"):
-        embeddings.read(tmp_path / "x.csv")
+        stored_features.read(tmp_path / "x.csv")
     with pytest.raises(AnnotationError, match="features are read from .csv, .pt"):
-        embeddings.read(tmp_path / "x.pkl")
+        stored_features.read(tmp_path / "x.pkl")
 
 
 @pytest.mark.parametrize("values", [np.full((4, 2), np.nan), np.full((4, 2), "a"), np.ones(4), np.ones((4, 0))])
 def test_values_that_are_no_features_are_refused(tmp_path: Path, values: np.ndarray) -> None:
     with pytest.raises(AnnotationError, match=r"x.npy"):
-        embeddings.read(as_npy(tmp_path, values))
+        stored_features.read(as_npy(tmp_path, values))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -200,7 +225,7 @@ def test_files_that_are_cut_short_are_refused(tmp_path: Path, layout: Callable[[
         if file.suffix != ".csv" or path == file:
             file.write_bytes(file.read_bytes()[: file.stat().st_size * 2 // 3])
     with pytest.raises(AnnotationError):
-        embeddings.read(path)
+        stored_features.read(path)
 
 
 def test_no_code_of_a_file_runs(tmp_path: Path) -> None:
@@ -213,10 +238,10 @@ def test_no_code_of_a_file_runs(tmp_path: Path) -> None:
 
     torch.save(Bad(), tmp_path / "x.pt")
     with pytest.raises(AnnotationError, match="no sound file of features"):
-        embeddings.read(tmp_path / "x.pt")
+        stored_features.read(tmp_path / "x.pt")
     np.save(tmp_path / "x.npy", np.array([Bad()]), allow_pickle=True)
     with pytest.raises(AnnotationError, match="no sound file of features"):
-        embeddings.read(tmp_path / "x.npy")
+        stored_features.read(tmp_path / "x.npy")
     assert not (tmp_path / "ran").exists()
 
 
@@ -226,20 +251,20 @@ def test_torch_files_that_would_grow_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.pt"
     torch.save(torch.zeros(1, 1).expand(4, 10**12), path)
     with pytest.raises(AnnotationError, match="expected N x D"):
-        embeddings.read(path)
+        stored_features.read(path)
     torch.save({"features": torch.zeros(4, 2)}, path)
     with pytest.raises(AnnotationError, match="it holds a dict"):
-        embeddings.read(path)
+        stored_features.read(path)
     torch.save(torch.zeros(4, 2).to_sparse(), path)
     with pytest.raises(AnnotationError, match="not a plain tensor"):
-        embeddings.read(path)
+        stored_features.read(path)
     torch.save(torch.zeros(4, 2), path)
     with zipfile.ZipFile(path) as stored, zipfile.ZipFile(tmp_path / "y.pt", "w", zipfile.ZIP_DEFLATED) as packed:
         for name in stored.namelist():
             packed.writestr(name, stored.read(name))
     (tmp_path / "y.pt").replace(path)
     with pytest.raises(AnnotationError, match="compressed"):
-        embeddings.read(path)
+        stored_features.read(path)
 
 
 def test_older_torch_files_and_half_precision_are_read(tmp_path: Path) -> None:
@@ -247,12 +272,12 @@ def test_older_torch_files_and_half_precision_are_read(tmp_path: Path) -> None:
     names_only(tmp_path / "x.csv")
     for dtype in (torch.bfloat16, torch.float16, torch.float64):
         torch.save(torch.from_numpy(VALUES).to(dtype), tmp_path / "x.pt", _use_new_zipfile_serialization=False)
-        assert np.array_equal(embeddings.read(tmp_path / "x.pt", frames="middle").rows, VALUES[:, 1])
+        assert np.array_equal(stored_features.read(tmp_path / "x.pt", frames="middle").rows, VALUES[:, 1])
 
 
 def test_lists_are_those_that_the_official_code_writes(tmp_path: Path) -> None:
     """Its CSVs hold Python's text of nested lists, which is JSON for finite numbers."""
     values = [[1e-07, -3.0], [12345678.9, 5e20]]
     assert json.loads(str(values)) == values
-    held = embeddings.read(lists(tmp_path / "x.csv", ["a", "b"], values))
+    held = stored_features.read(lists(tmp_path / "x.csv", ["a", "b"], values))
     assert held.rows.tolist() == np.float32(values).tolist()

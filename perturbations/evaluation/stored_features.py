@@ -1,8 +1,9 @@
-"""Features that another program computed for composed retrieval: read from its files, and matched by name.
+"""Features that a program computed, in files: read, matched by name, and written.
 
-EgoCVR's layout is a CSV `clip_name, clip_embeddings`, whose second column is a list as text, or a `.pt` tensor beside
-it: N x frames x D (CLIP, BLIP), N x 1 x D (LanguageBind) or N x D (EgoVLPv2). Texts: `text, text_embeddings`. A tensor
-may also be `.npy`, `.npz` or `.safetensors`. No code of a file runs.
+An `.npz` holds `ids` (texts) and `features` (N x D, or N x frames x D), a `.safetensors` the tensor `features` with the
+ids as JSON in its metadata. EgoCVR's layout is a CSV `clip_name,clip_embeddings` or `text,text_embeddings`, whose
+second column is a list as text, or a `.pt` tensor beside it. A tensor without ids has them in a CSV beside it. No code
+of a file runs.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,17 +19,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from perturbations.base import storage
 from perturbations.base.checkpoints import library
 from perturbations.base.errors import AnnotationError, ConfigError, cut, first_line, short
-from perturbations.composed.records import Split
 from perturbations.datasets import readers
 
 Frames = Literal["mean", "middle"]
-FRAMES: tuple[Frames, ...] = ("mean", "middle")
 """What stands for a clip of several frames: their mean, or the middle one (EgoCVR's `--query_frames 1`)."""
 
-CLIPS, TEXTS = ("clip_name", "clip_embeddings"), ("text", "text_embeddings")
-"""The columns of a file: what a row is of, and its features."""
+COLUMNS = {"id": "features", "clip_name": "clip_embeddings", "text": "text_embeddings"}
+"""The columns of a CSV: what a row is of, and its features."""
 
 SUFFIXES = (".pt", ".npy", ".npz", ".safetensors")
 _MOST_BYTES = 32 * 1024**3
@@ -43,18 +43,25 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Embeddings:
-    """Features by name.
+class StoredFeatures:
+    """The features of a file.
 
     Attributes:
         path: the file.
-        names: of clips, or the texts themselves; a name may repeat.
-        rows: float32, names x D.
+        ids: of items, clips or captions, or the texts themselves.
+        rows: float32, ids x D.
     """
 
     path: Path
-    names: tuple[str, ...]
+    ids: tuple[str, ...]
     rows: Floats
+
+    def unique(self) -> StoredFeatures:
+        """Itself; raises `AnnotationError` where an id repeats."""
+        repeated = [name for name, rows in _by_id(self).items() if len(rows) > 1]
+        if repeated:
+            raise AnnotationError(f"{self.path} has {len(repeated):,} ids twice: {', '.join(map(short, repeated[:3]))}")
+        return self
 
 
 @dataclass(frozen=True)
@@ -65,69 +72,82 @@ class _Tensor:
     block: Callable[[int, int], NDArray[np.generic]]
 
 
-def read(path: Path, columns: tuple[str, str] = CLIPS, *, frames: Frames = "mean") -> Embeddings:
-    """The features of a file: a CSV, or a tensor with a CSV of its names beside it.
+def read(path: Path, *, frames: Frames = "mean") -> StoredFeatures:
+    """The features of a file: a CSV of lists, or a tensor with its ids in it or in a CSV beside it.
 
-    `x.csv` is read with `x.pt` (or `.npy`, `.npz`, `.safetensors`) where that is there, as EgoCVR's code does. An
-    `.npz` may hold `names` itself. Raises `AnnotationError` that names the file and the row.
+    `x.csv` is read with `x.pt` (or `.npy`, `.npz`, `.safetensors`) where that is there, as EgoCVR's code does. `frames`
+    says what stands for an item of several features. Raises `AnnotationError` that names the file and the row.
     """
     if path.suffix == ".csv":
         beside = [path.with_suffix(suffix) for suffix in SUFFIXES if path.with_suffix(suffix).is_file()]
         if len(beside) > 1:
             raise AnnotationError(f"{path}: several tensors lie beside it, name one: {', '.join(map(str, beside))}")
         if not beside:
-            return _from_lists(path, columns, frames)
+            return _from_lists(path, frames)
         tensor_path = beside[0]
     else:
         tensor_path = path
-    names, tensor = _opened(tensor_path)
-    if names is None:
+    ids, tensor = _opened(tensor_path)
+    if ids is None:
         listed = tensor_path.with_suffix(".csv")
         if not listed.is_file():
-            raise AnnotationError(f"{tensor_path} has no names: {listed} must list them, in the column {columns[0]}")
-        names = tuple(key for _, key, _ in _listed(listed, columns[0], None))
-    if len(names) != tensor.shape[0]:
+            raise AnnotationError(f"{tensor_path} has no ids: {listed} must list them, in the column id")
+        ids = tuple(key for _, key, _ in _listed(listed, lists=False))
+    if len(ids) != tensor.shape[0]:
         raise AnnotationError(
-            f"{tensor_path} has {tensor.shape[0]:,} rows, and there are {len(names):,} names: one of them is cut short"
+            f"{tensor_path} has {tensor.shape[0]:,} rows, and there are {len(ids):,} ids: one of them is cut short"
         )
-    return Embeddings(tensor_path, names, _reduced(tensor_path, names, tensor, frames))
+    return StoredFeatures(tensor_path, ids, _reduced(tensor_path, ids, tensor, frames))
 
 
-def of_clips(embeddings: Embeddings, split: Split) -> Floats:
-    """The features of each row of a split's pool, by name: float32, rows x D.
+def write(path: Path, ids: Sequence[str], rows: Floats) -> None:
+    """Write an `.npz` of ids and their features, ids x D, whole or not at all."""
+    with storage.atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, ids=np.asarray(ids, np.str_), features=np.asarray(rows, np.float32))
+
+
+def of_clips(features: StoredFeatures, rows_of: Mapping[str, Sequence[int]], size: int) -> Floats:
+    """The features of each row of a pool of `size` rows, whose rows `rows_of` gives by name: float32, size x D.
 
     Where a name has as many rows in the file as in the pool, they belong to each other in their order; else they must
     be equal. Names of the file that the pool lacks are left out. Raises `AnnotationError` naming what is missing.
     """
-    held = _by_name(embeddings)
-    missing = [name for name in split.rows_of if name not in held]
-    _refuse_missing(embeddings.path, missing, len(split.rows_of), "clips")
-    chosen = np.empty(len(split.pool), np.int64)
-    for name, rows in split.rows_of.items():
+    held = _by_id(features)
+    missing = [name for name in rows_of if name not in held]
+    _refuse_missing(features.path, missing, len(rows_of), "clips")
+    chosen = np.empty(size, np.int64)
+    for name, rows in rows_of.items():
         own = held[name]
         if len(own) != len(rows):
-            _check_equal(embeddings, name, own)
+            _check_equal(features, name, own)
             own = [own[0]] * len(rows)
         chosen[rows] = own
-    return embeddings.rows[chosen]
+    return features.rows[chosen]
 
 
-def of_texts(embeddings: Embeddings, texts: Sequence[str]) -> Floats:
+def of_texts(features: StoredFeatures, texts: Sequence[str]) -> Floats:
     """The features of each text, by the text itself less white space around it: float32, texts x D.
 
     Raises `AnnotationError` naming what is missing, or what has several features.
     """
-    held = _by_name(embeddings)
+    held = _by_id(features)
     wanted = dict.fromkeys(text.strip() for text in texts)
-    _refuse_missing(embeddings.path, [text for text in wanted if text not in held], len(wanted), "texts")
+    _refuse_missing(features.path, [text for text in wanted if text not in held], len(wanted), "texts")
     for text in wanted:
-        _check_equal(embeddings, text, held[text])
-    return embeddings.rows[[held[text.strip()][0] for text in texts]]
+        _check_equal(features, text, held[text])
+    return features.rows[[held[text.strip()][0] for text in texts]]
 
 
-def _by_name(embeddings: Embeddings) -> dict[str, list[int]]:
+def rows_of_ids(features: StoredFeatures, ids: Sequence[str]) -> Floats:
+    """The features of each id: float32, ids x D. Raises `AnnotationError` naming what is missing."""
+    held = _by_id(features)
+    _refuse_missing(features.path, [name for name in ids if name not in held], len(ids), "items")
+    return features.rows[[held[name][0] for name in ids]]
+
+
+def _by_id(features: StoredFeatures) -> dict[str, list[int]]:
     held: dict[str, list[int]] = {}
-    for row, name in enumerate(embeddings.names):
+    for row, name in enumerate(features.ids):
         held.setdefault(name, []).append(row)
     return held
 
@@ -139,12 +159,12 @@ def _refuse_missing(path: Path, missing: Sequence[str], wanted: int, what: str) 
         )
 
 
-def _check_equal(embeddings: Embeddings, name: str, rows: Sequence[int]) -> None:
-    first = embeddings.rows[rows[0]]
+def _check_equal(features: StoredFeatures, name: str, rows: Sequence[int]) -> None:
+    first = features.rows[rows[0]]
     allowed = _CLOSE * float(np.abs(first).max())
-    if any(float(np.abs(embeddings.rows[row] - first).max()) > allowed for row in rows[1:]):
+    if any(float(np.abs(features.rows[row] - first).max()) > allowed for row in rows[1:]):
         raise AnnotationError(
-            f"{embeddings.path} has {len(rows)} rows of {short(name)} with different features; which one is meant "
+            f"{features.path} has {len(rows)} rows of {short(name)} with different features; which one is meant "
             "cannot be told"
         )
 
@@ -152,21 +172,27 @@ def _check_equal(embeddings: Embeddings, name: str, rows: Sequence[int]) -> None
 # --- lists as text ----------------------------------------------------------------------------------------------------
 
 
-def _listed(path: Path, key: str, column: str | None) -> Iterator[tuple[str, str, str]]:
-    """The place, the name and the list of each row."""
-    needed = (key,) if column is None else (key, column)
-    for place, row in readers.table(path, needed):
+def _listed(path: Path, *, lists: bool) -> Iterator[tuple[str, str, str]]:
+    """The place, the id and the list of each row; without `lists` the list is empty."""
+    needed: tuple[str, ...] = ()
+    for place, row in readers.table(path, ()):
         where = f"line {place}" if isinstance(place, int) else str(place)
+        if not needed and isinstance(row, dict):
+            key = next((name for name in COLUMNS if name in row), None)
+            if key is None:
+                raise AnnotationError(f"{path} has no column {' or '.join(map(repr, COLUMNS))}")
+            needed = (key, COLUMNS[key]) if lists else (key,)
+            readers.check_header(path, needed, [*row])
         if not isinstance(row, dict) or None in row or any(name not in row for name in needed):
             raise AnnotationError(f"{path}, {where}: fields do not fit the header; is the file cut short?")
-        yield where, row[key].strip(), "" if column is None else row[column]
+        yield where, row[needed[0]].strip(), row[needed[1]] if lists else ""
 
 
-def _from_lists(path: Path, columns: tuple[str, str], frames: Frames) -> Embeddings:
+def _from_lists(path: Path, frames: Frames) -> StoredFeatures:
     names: list[str] = []
     rows: list[Floats] = []
     shape: tuple[int, ...] | None = None
-    for where, name, text in _listed(path, *columns):
+    for where, name, text in _listed(path, lists=True):
         place = f"{path}, {where} ({short(name)})"
         values = _parsed(place, text)
         if shape is not None and values.shape != shape:
@@ -176,7 +202,7 @@ def _from_lists(path: Path, columns: tuple[str, str], frames: Frames) -> Embeddi
         rows.append(_one_frame(values[None], frames)[0])
     if not rows:
         raise AnnotationError(f"{path} lists nothing")
-    return Embeddings(path, tuple(names), np.stack(rows))
+    return StoredFeatures(path, tuple(names), np.stack(rows))
 
 
 def _parsed(place: str, text: str) -> Floats:
@@ -269,15 +295,15 @@ def _npz(path: Path) -> tuple[tuple[str, ...] | None, _Tensor]:
         if sum(member.file_size for member in archive.infolist()) > _MOST_BYTES:
             raise ValueError(f"more than {_MOST_BYTES // 1024**3} GiB when unpacked")
     with np.load(path, allow_pickle=False) as held:
-        if "embeddings" not in held:
-            raise ValueError(f"no array `embeddings`, but {short(list(held))}")
-        names = None
-        if "names" in held:
-            listed = held["names"]
+        if "features" not in held:
+            raise ValueError(f"no array `features`, but {short(list(held))}")
+        ids = None
+        if "ids" in held:
+            listed = held["ids"]
             if listed.ndim != 1 or listed.dtype.kind != "U":
-                raise ValueError("`names` is no row of texts")
-            names = tuple(str(name).strip() for name in listed)
-        return names, _array(held["embeddings"])
+                raise ValueError("`ids` is no row of texts")
+            ids = tuple(str(name).strip() for name in listed)
+        return ids, _array(held["features"])
 
 
 def _torch_file(path: Path) -> tuple[None, _Tensor]:
@@ -299,17 +325,20 @@ def _torch_file(path: Path) -> tuple[None, _Tensor]:
     return None, _Tensor(tuple(held.shape), block)
 
 
-def _safetensors(path: Path) -> tuple[None, _Tensor]:
+def _safetensors(path: Path) -> tuple[tuple[str, ...] | None, _Tensor]:
     library("torch")
     file = library("safetensors").safe_open(path, framework="pt")
     names = list(file.keys())
-    if len(names) != 1 and "embeddings" not in names:
-        raise ValueError(f"several tensors and none called `embeddings`: {short(names)}")
-    part = file.get_slice("embeddings" if "embeddings" in names else names[0])
+    if len(names) != 1 and "features" not in names:
+        raise ValueError(f"several tensors and none called `features`: {short(names)}")
+    part = file.get_slice("features" if "features" in names else names[0])
+    listed = json.loads((file.metadata() or {}).get("ids", "null"))
+    if listed is not None and not (isinstance(listed, list) and all(isinstance(name, str) for name in listed)):
+        raise ValueError("`ids` in its metadata is no list of texts")
 
     def block(start: int, end: int) -> NDArray[np.generic]:
         rows = part[start:end]
         values: NDArray[np.generic] = (rows.float() if rows.is_floating_point() else rows).numpy()
         return values
 
-    return None, _Tensor(tuple(part.get_shape()), block)
+    return None if listed is None else tuple(name.strip() for name in listed), _Tensor(tuple(part.get_shape()), block)

@@ -1,0 +1,178 @@
+"""Composed retrieval of features that any program computed: the same rows, ranks and page as in the workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from perturbations.base.errors import AnnotationError, ConfigError, did_you_mean
+from perturbations.base.records import canonical
+from perturbations.composed import galleries, manifests, official
+from perturbations.composed import runner as composed_runner
+from perturbations.composed.planning import ComposedScenario, Shift
+from perturbations.composed.records import Split
+from perturbations.composed.scores import WORDS, Model, words_of
+from perturbations.evaluation import stored_features
+from perturbations.evaluation.result_sets import RANDOM
+from perturbations.evaluation.rows import RankRow, ResultRow
+from perturbations.evaluation.scoring import FeatureSet
+from perturbations.evaluation.stored_features import Floats, Frames, StoredFeatures
+from perturbations.retrieval.composed import Strategy
+from perturbations.suites import registry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What is asked of the features.
+
+    Attributes:
+        dataset, model: their names in tables.
+        first_stage: of two models: the name, the clips' and perhaps the texts' file of the one that makes shortlists.
+        galleries, words: None: all that there are.
+        strategies: ways to use a query; those that the features do not allow are left out.
+        frames: what stands for a clip of several features.
+        shortlist, deduplicate: see `composed_scores.evaluate`.
+    """
+
+    dataset: str
+    model: str
+    first_stage: Sequence[str] | None = None
+    galleries: Sequence[str] | None = None
+    words: Sequence[str] | None = None
+    strategies: Sequence[Strategy]
+    frames: Frames = "mean"
+    shortlist: int
+    deduplicate: bool = False
+
+
+def read_split(path: Path) -> Split:
+    """The split of a folder of manifests, or of EgoCVR's annotations with their pool beside them."""
+    return manifests.read(path)[0] if path.is_dir() else official.read(path, None)
+
+
+def scored(split: Split, texts: FeatureSet, clips: FeatureSet, wanted: Wanted) -> tuple[list[ResultRow], list[RankRow]]:
+    """The results and ranks of features, in every way and gallery that is wanted: clean ones, and perturbed queries.
+
+    Args:
+        split: the queries and the pool.
+        texts: features of the queries' words, by the text; perturbed instructions by the query's id.
+        clips: features of the clips, by name; perturbed ones of the query clips.
+        wanted: see `Wanted`.
+
+    Raises `AnnotationError` for features that are missing or do not fit, `ConfigError` for unknown names.
+    """
+    words = _words(split, wanted.words) if {*wanted.strategies} != {"visual"} else []
+    names = _galleries(split, wanted.galleries)
+    model = _model(wanted.model, split, clips.clean, texts.clean, words, wanted)
+    models = [model]
+    if wanted.first_stage:
+        name, *paths = wanted.first_stage
+        if name == model.name or len(paths) not in (1, 2):
+            raise ConfigError("--first-stage: give a name of its own, a file of clips, and perhaps one of texts")
+        models.insert(0, _model(name, split, Path(paths[0]), Path(paths[1]) if len(paths) > 1 else None, words, wanted))
+        if texts.perturbed or clips.perturbed:
+            raise ConfigError("--first-stage is of clean queries: its own features of perturbed ones are not known")
+    cases: list[tuple[ComposedScenario, Model, Split]] = [(ComposedScenario(), model, split)]
+    for scenario, path in clips.perturbed.items():
+        held = stored_features.read(path, frames=wanted.frames).unique()
+        part = _asked(split, held, by_clip=True)
+        own = Model(
+            name=model.name,
+            clips=model.clips,
+            texts={name: _of_queries(rows, split, part) for name, rows in model.texts.items()},
+            queries=stored_features.rows_of_ids(held, [query.clip for query in part.queries]),
+        )
+        cases.append((ComposedScenario(clips=_shift(scenario)), own, part))
+    for scenario, path in texts.perturbed.items():
+        held = stored_features.read(path).unique()
+        part = _asked(split, held, by_clip=False)
+        rows = stored_features.rows_of_ids(held, [query.query_id for query in part.queries])
+        own = replace(model, texts={"instruction": rows})
+        cases.append((ComposedScenario(instructions=_shift(scenario)), own, part))
+    results: list[ResultRow] = []
+    ranks: list[RankRow] = []
+    for scenario_settings, own, part in cases:
+        asked = [own] if scenario_settings.perturbed != "nothing" else models
+        own_rows, own_ranks = composed_runner.scenario_rows(
+            part,
+            asked,
+            scenario_settings,
+            composed_runner.Ways(
+                galleries=names,
+                strategies=wanted.strategies,
+                words=words,
+                deduplicate=wanted.deduplicate,
+                shortlist=wanted.shortlist,
+            ),
+            keys={entry.name: entry.name for entry in asked},
+            shared={
+                "dataset": wanted.dataset,
+                "setting": "features",
+                "backend": canonical({"retrieval": "features"}),
+                "checkpoint_sha256": "",
+                "tools": canonical({"numpy": np.__version__}),
+            },
+            how={"frames": wanted.frames, "deduplicate": wanted.deduplicate, "shortlist": wanted.shortlist},
+            listed=len(split.queries),
+        )
+        results += own_rows
+        ranks += own_ranks
+    if all(row.method == RANDOM for row in results):
+        raise ConfigError("nothing to score: the strategies need features of texts that every query has")
+    return results, ranks
+
+
+def _words(split: Split, names: Sequence[str] | None) -> list[str]:
+    """The words that every query has."""
+    complete = [name for name in WORDS if all(words_of(split, name))]
+    if lacking := [name for name in names or () if name not in complete]:
+        raise ConfigError(f"--words {lacking[0]}: some queries have none; the annotations have {', '.join(complete)}")
+    return list(names or complete)
+
+
+def _galleries(split: Split, names: Sequence[str] | None) -> list[str]:
+    known = (*galleries.NAMES, *split.galleries)
+    for name in names or ():
+        if name not in known:
+            raise ConfigError(f"no gallery {name!r}; choose of {', '.join(known)}{did_you_mean(name, known)}")
+    return list(names or known)
+
+
+def _model(name: str, split: Split, clips: Path, texts: Path | None, words: Sequence[str], wanted: Wanted) -> Model:
+    held = stored_features.read(clips, frames=wanted.frames)
+    of_clips = stored_features.of_clips(held, split.rows_of, len(split.pool))
+    if texts is None or not words:
+        return Model(name, of_clips)
+    held = stored_features.read(texts)
+    of_words = {}
+    for word in words:
+        try:
+            of_words[word] = stored_features.of_texts(held, words_of(split, word))
+        except AnnotationError as error:
+            raise ConfigError(f"--words {word}: {error}; --words chooses what is needed") from error
+    return Model(name, of_clips, of_words)
+
+
+def _shift(scenario: tuple[str, str, int]) -> Shift:
+    suite, name, severity = scenario
+    return Shift(suite=suite, perturbation=name, severity=severity, variant=registry.suite(suite).variants[0])
+
+
+def _asked(split: Split, held: StoredFeatures, *, by_clip: bool) -> Split:
+    """The queries whose clip, or whose own id, has features. Raises `AnnotationError` where none has."""
+    ids = frozenset(held.ids)
+    names = frozenset(query.query_id for query in split.queries if (query.clip if by_clip else query.query_id) in ids)
+    part = manifests.restricted(split, frozenset(split.rows_of), names)
+    if not part.queries:
+        raise AnnotationError(
+            f"{held.path} has features of no query: ids are those of {'clips' if by_clip else 'queries'}"
+        )
+    return part
+
+
+def _of_queries(rows: Floats, split: Split, part: Split) -> Floats:
+    place = {query.query_id: number for number, query in enumerate(split.queries)}
+    return rows[[place[query.query_id] for query in part.queries]]

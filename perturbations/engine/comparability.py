@@ -1,0 +1,188 @@
+"""Whether results compare with published ones: what is known of a corpus and of a result, asked in one place."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from perturbations.base import shown
+from perturbations.engine.guided import offline_roles
+from perturbations.manifest.kinds import COMPLETE, ClipRow, TextRow, VideoRow
+from perturbations.models import registry as models
+from perturbations.plan import recipe
+from perturbations.suites import published as tables
+from perturbations.suites import registry
+
+LEAST_DB = 40.0
+"""The PSNR of stored against intended frames below which results are of other videos: that of the profile `high`."""
+
+_TABLES_OF = "released"
+"""The variant that made the published tables: the authors' code."""
+_AS_STORED = {"msrvtt_p": "video/released"}
+"""How the authors stored their videos, where they did so with loss."""
+NOT = "not comparable with published numbers"
+
+
+def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = (), *, adapter: str) -> str:
+    """Whether results on these rows of one corpus are comparable with published ones, in one sentence.
+
+    It asks whether retrieval under the suite's perturbations was published for the dataset at all, for which split, and
+    how these rows differ from what was measured: variant, storage, stand-ins, calibration, parameters. The model, which
+    a corpus does not know, must be the papers' too.
+    """
+    rows: list[VideoRow | TextRow] = [*videos, *texts]
+    if not rows:
+        return "not comparable with anything: nothing was made"
+    suite = rows[0].suite
+    modalities = [name for name, members in (("video", videos), ("text", texts)) if members]
+    reasons = [
+        *(reason for modality in modalities for reason in _unpublished(suite, modality, adapter)),
+        *_split(videos, texts, adapter),
+        *differences(videos, texts),
+    ]
+    if reasons:
+        return f"{NOT}: {'; '.join(dict.fromkeys(reasons))}"
+    papers = [tables.PAPERS[name] for name in tables.papers_of(suite, adapter, modalities[0])]
+    return f"comparable with published numbers of {' and '.join(papers)}, of the same model and weights"
+
+
+def differences(videos: Sequence[ClipRow], texts: Sequence[TextRow] = ()) -> list[str]:
+    """How perturbed rows differ from what the papers' authors made: variant, storage, stand-ins, parameters."""
+    rows: list[ClipRow | TextRow] = [*videos, *texts]
+    return [*_variant(rows), *_storage(videos), *_stand_ins(videos, texts), *_parameters(videos, rows)]
+
+
+class Result(Protocol):
+    """What is asked of a row of results; `backend` is JSON, as `evaluation.results.backends` gives it."""
+
+    @property
+    def dataset(self) -> str:
+        """The dataset's name."""
+
+    @property
+    def queries(self) -> int:
+        """How many were asked."""
+
+    @property
+    def missing_queries(self) -> int:
+        """How many more the dataset lists."""
+
+    @property
+    def backend(self) -> str:
+        """Who played which role, and what the queries' corpus is."""
+
+
+def reasons(protocol: tables.Tabled, row: Result) -> list[str]:
+    """Why a result does not compare with the tables of a preset; empty where nothing that is recorded speaks against.
+
+    It asks the dataset and its split, the queries that are missing, stand-ins for models, and what `differences` told
+    of the queries' corpus. Whether the weights are the paper's is not recorded: the reader knows.
+    """
+    cells = tables.values(protocol)
+    measured = list(dict.fromkeys(cell.dataset for cell in cells))
+    found = []
+    if row.dataset not in measured:
+        found.append(f"the dataset is {row.dataset}, and the tables are of {', '.join(measured)}")
+    else:
+        listed = row.queries + row.missing_queries
+        published = tables.SPLITS.get(row.dataset, (listed,))
+        if listed not in published:
+            found.append(f"{listed:,} queries, and the published split has {' or '.join(map(str, published))}")
+    if row.missing_queries:
+        found.append(f"{row.missing_queries:,} of {row.queries + row.missing_queries:,} queries are missing")
+    players: dict[str, str] = json.loads(row.backend)
+    if players.get("retrieval") == "features":
+        found.append("features were given: neither the model nor the frames are recorded")
+    if players.get("retrieval") == "demo_encoder":
+        found.append("the model is a small encoder that the workflow trained on drawn scenes")
+    if corpus := players.get("corpus"):
+        found.append(corpus)
+    return found
+
+
+def _unpublished(suite: str, modality: str, adapter: str) -> Iterator[str]:
+    if tables.papers_of(suite, adapter, modality):
+        return
+    measured = tables.datasets_of(suite, modality)
+    what = {"video": "videos", "text": "captions"}[modality]
+    if not measured:
+        of_images = modality == "video" and tables.datasets_of(suite, "image")
+        yield f"no retrieval with {what} of {suite} was published" + (", only with images" if of_images else "")
+    else:
+        yield f"retrieval with {what} of {suite} was published for {', '.join(measured)}, not for {adapter}"
+
+
+def _split(videos: Sequence[VideoRow], texts: Sequence[TextRow], adapter: str) -> Iterator[str]:
+    """The parts of the published split that are not complete, or that it does not have."""
+    published = tables.SPLITS.get(adapter)
+    if published is None:
+        return
+    printed = " or ".join(f"{number:,}" for number in published)
+    clips, captions = {row.item_id for row in videos}, {row.caption_id for row in texts}
+    for noun, listed in (("clips", clips), ("captions", captions)):
+        if listed and len(listed) not in published:
+            yield f"{len(listed):,} {noun}, and the published split of {adapter} has {printed}"
+    if lacking := {row.item_id for row in videos if row.status != COMPLETE}:
+        yield f"{len(lacking):,} of {len(clips):,} clips lack a perturbation"
+
+
+def _variant(rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
+    """The perturbations that the rows' variant makes otherwise than the authors' code."""
+    differing: dict[str, set[str]] = {}
+    for suite, name, variant in {(row.suite, row.perturbation, row.variant) for row in rows}:
+        if variant is None or name is None:  # of a clean clip
+            continue
+        entry = registry.get(f"{suite}/{name}")
+        own, theirs = (entry.others.get(key, entry) for key in (variant, _TABLES_OF))
+        if own is not theirs:
+            differing.setdefault(variant, set()).add(name)
+    for variant, names in sorted(differing.items()):
+        listed = ", ".join(sorted(names))
+        yield f"the variant is {shown.name(variant)}; the authors' code makes these otherwise: {listed}"
+
+
+def _storage(videos: Sequence[ClipRow]) -> Iterator[str]:
+    lossy = [row for row in videos if row.storage != _AS_STORED.get(row.suite) and _loss(row) < LEAST_DB]
+    if lossy:
+        tiers = ", ".join(sorted({row.storage for row in lossy}))
+        losses = [_loss(row) for row in lossy]
+        yield (
+            f"stored with loss ({shown.name(tiers)}): {min(losses):.1f} to {max(losses):.1f} dB against the intended "
+            f"frames, in {len(lossy):,} of {len(videos):,} videos"
+        )
+
+
+def _loss(row: ClipRow) -> float:
+    """The PSNR of the stored against the intended frames; infinite where nothing is lost."""
+    return math.inf if row.storage_psnr_db is None else row.storage_psnr_db
+
+
+def _stand_ins(videos: Sequence[ClipRow], texts: Sequence[TextRow]) -> Iterator[str]:
+    pairs = {(row.perturbation, role) for row in videos for role in offline_roles(row.backend)}
+    for text in {row.recipe for row in texts}:
+        parsed = recipe.parse_text(text)
+        offline = (role for role in registry.get(parsed.key).makers if parsed.players.get(role) in models.stand_ins())
+        pairs |= {(parsed.perturbation, role) for role in offline}
+    if pairs:
+        listed = ", ".join(f"{shown.name(name)} ({shown.name(role)})" for name, role in sorted(pairs))
+        yield f"offline backends made {listed}"
+    named = {name for name, _ in pairs}
+    limits = {row.perturbation: registry.get(f"{row.suite}/{row.perturbation}").not_comparable for row in texts}
+    yield from (
+        f"offline, {shown.name(name)} {limit}" for name, limit in sorted(limits.items()) if limit and name in named
+    )
+
+
+def _parameters(videos: Sequence[ClipRow], rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
+    if any(row.calibrated for row in videos):
+        yield "severities are calibrated"
+    scenarios = {
+        (row.suite, row.perturbation, row.severity, row.variant, row.params): row
+        for row in rows
+        if row.variant is not None and not (isinstance(row, ClipRow) and row.calibrated)
+    }
+    own = {str(row.perturbation) for row in scenarios.values() if not recipe.is_published(row)}
+    if own:
+        yield f"parameters are not the published ones: {', '.join(sorted(own))}"

@@ -1,0 +1,194 @@
+"""The report's robustness scores: of the metric of a suite's own paper, against clean results of the same queries.
+
+A suite whose paper has no such score gets the formulas of MSRVTT-P with R@1, which no paper's table compares with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perturbations.evaluation.page import overview
+from perturbations.evaluation.page.intervals import Scores, marks, mean_column, spans_of
+from perturbations.evaluation.page.parts import (
+    DIRECTIONS,
+    SIDES,
+    Cell,
+    Folded,
+    Line,
+    Panel,
+    Part,
+    Row,
+    Table,
+    method_label,
+    number,
+    online,
+    titled,
+)
+from perturbations.evaluation.page.ranks import ScenarioKey
+from perturbations.evaluation.page.views import Views
+from perturbations.evaluation.protocols import registry as protocols
+from perturbations.retrieval import gamma_a, gamma_r, mmi
+from perturbations.retrieval.bootstrap import Samples
+
+TEXT = (
+    "Absolute robustness is 1 - (clean - perturbed) / 100, relative robustness 1 - (clean - perturbed) / clean, "
+    "MultiModal Impact (MMI) (clean - perturbed) / clean. Clean is the clean result of the same method over the "
+    "scenario's own queries. A score is the mean over perturbations of each one's severities, ± the sample deviation "
+    "over all perturbations x severities, with the 95 % interval of the mean over queries."
+)
+
+_FORMULAS: Mapping[str, tuple[str, Callable[..., object]]] = {
+    "gamma_a": ("absolute robustness", gamma_a),
+    "gamma_r": ("relative robustness", gamma_r),
+    "mmi": ("MMI", mmi),
+}
+_METRICS = {"recall_at_1": "R@1", "recall_at_5": "R@5", "rsum": "RSUM"}
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """What a table is of.
+
+    Attributes:
+        members: of each of them, scores, and its scenarios by category; their results are summed.
+        what: whose results: a direction and a side, or both directions of one perturbed modality.
+        metric, source: the metric, and where a paper defines scores of it, if one does.
+    """
+
+    members: Sequence[tuple[Scores, Mapping[str, Sequence[ScenarioKey]]]]
+    what: str
+    metric: str
+    source: str
+
+    @property
+    def levels(self) -> list[str]:
+        """The categories that all members have."""
+        return [level for level in self.members[0][1] if all(level in own for _, own in self.members)]
+
+
+def tables(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list[Part]:
+    """The robustness scores of a dataset: per retrieval a table per score and model; models stand side by side."""
+    parts: list[Part] = []
+    for shown in views.retrievals:
+        models = of_directions.get(shown.direction, ())
+        paper = protocols.of_suite(shown.suite)
+        names = paper.scores if paper is not None and paper.scores else tuple(_FORMULAS)
+        several = len(models) > 1
+        rows: list[Part] = []
+        for name in names:
+            title = _FORMULAS[name][0]
+            compared = [(scores, _compared(scores, of_directions, shown)) for scores in models]
+            made = [
+                _table(scores, own, name, titled(scores.dataset, scores.model if several else "", shown.suite))
+                for scores, own in compared
+                if own is not None
+            ]
+            row = Row(made)
+            rows += [row if not rows else Folded(title[0].upper() + title[1:], [row])] if made else []
+        if rows:
+            parts.append(Panel(views.of(models[0].dataset, *shown), rows))
+    return parts
+
+
+def _compared(
+    scores: Scores, of_directions: Mapping[str, Sequence[Scores]], shown: tuple[str, str, str]
+) -> _Compared | None:
+    direction, side, suite = shown
+    own = scores.scenarios(suite, side) if suite else {}
+    if not own:
+        return None
+    paper = protocols.of_suite(suite)
+    metric = paper.metric if paper is not None and paper.scores else "recall_at_1"
+    where = titled(DIRECTIONS[direction], SIDES[side])
+    if paper is None or metric != "rsum":
+        # A table of the paper is of its direction alone: MSRVTT-P asks with captions.
+        published = paper is not None and bool(paper.scores) and direction == "t2v"
+        return _Compared([(scores, own)], where, metric, paper.source if published and paper is not None else "")
+    # The same modality is perturbed in the other direction, where it is the other side.
+    other_side = {"query": "gallery", "gallery": "query"}.get(side, side)
+    for other in of_directions.get("t2v" if direction == "v2t" else "v2t", ()):
+        if other.model_key == scores.model_key and (theirs := other.scenarios(suite, other_side)):
+            modality = "videos" if (direction == "v2t") == (side == "query") else "captions"
+            what = f"both directions, {modality} perturbed" if side != "both" else "both directions, both perturbed"
+            return _Compared([(scores, own), (other, theirs)], what, metric, paper.source)
+    return _Compared([(scores, own)], where, metric, "")
+
+
+def _table(scores: Scores, compared: _Compared, score: str, where: str) -> Table:
+    columns = [_cells(scores, compared, score, level) for level in compared.levels]
+    head = [Cell("method"), Cell(where.rpartition(", ")[2], span=max(1, len(columns)), first=True)]
+    second = [Cell(""), *(Cell(level, first=place == 0) for place, level in enumerate(compared.levels))]
+    body = [
+        Line(method_label(method), [cells[place] for cells in columns]) for place, method in enumerate(scores.methods)
+    ]
+    metric = _METRICS[compared.metric] + (" of both directions" if len(compared.members) > 1 else "")
+    caption = f"{titled(where, compared.what)}: {_FORMULAS[score][0]} of {metric}"
+    note = f"As {compared.source} defines it." if compared.source else "No published table is of this metric here."
+    asked = [scenario for _, own in compared.members for members in own.values() for scenario in members]
+    counts = overview.counted([own for own, _ in compared.members], asked)
+    return Table(caption, [head, second], body, stacked=True, note=f"{note} {counts}")
+
+
+def _cells(scores: Scores, compared: _Compared, score: str, level: str) -> list[Cell]:
+    """The cells of a category, one per method."""
+    values, spreads, samples = [], [], []
+    for method in scores.methods:
+        value, spread = _score(compared, score, level, method)
+        values.append(value)
+        spreads.append(spread)
+        samples.append(_samples(compared, score, level, method))
+    marked = marks(online(values, scores.methods), samples, ".2f", lower=score == "mmi")
+    return [
+        Cell(number(value, ".2f"), mark=mark, spread=number(spread, ".2f"), interval=overview.ends(span, ".2f"))
+        for value, spread, span, mark in zip(values, spreads, spans_of(samples), marked, strict=True)
+    ]
+
+
+def _score(compared: _Compared, score: str, level: str, method: str) -> tuple[float, float]:
+    """The mean of a category, and the sample deviation over its cells; a cell is the mean over seeds."""
+    formula = _FORMULAS[score][1]
+    cells, weights = [], []
+    for scenarios, weight in _paired(compared, level):
+        pairs = [
+            own.pairs(compared.metric, method, scenario)
+            for (own, _), scenario in zip(compared.members, scenarios, strict=True)
+        ]
+        of_seeds = [np.sum(seed, axis=0) for seed in zip(*pairs, strict=False)]
+        cells.append(float(np.mean([formula(*pair) for pair in of_seeds])) if of_seeds else float("nan"))
+        weights.append(weight)
+    if not cells:
+        return float("nan"), float("nan")
+    return float(np.dot(cells, weights)), float(np.std(cells, ddof=1)) if len(cells) > 1 else float("nan")
+
+
+def _samples(compared: _Compared, score: str, level: str, method: str) -> Samples | None:
+    """The mean of a category in each resample; the directions' queries are drawn apart."""
+    formula = _FORMULAS[score][1]
+    total: Samples | None = None
+    for scenarios, weight in _paired(compared, level):
+        pairs = [
+            own.pair_samples(compared.metric, method, scenario)
+            for (own, _), scenario in zip(compared.members, scenarios, strict=True)
+        ]
+        if any(pair is None for pair in pairs):
+            return None
+        of_seeds = [np.sum(seed, axis=0) for seed in zip(*(pair or [] for pair in pairs), strict=False)]
+        cell = weight * np.mean([np.asarray(formula(clean, own)) for clean, own in of_seeds], axis=0)
+        total = cell if total is None else total + cell
+    return total
+
+
+def _paired(compared: _Compared, level: str) -> list[tuple[list[ScenarioKey], float]]:
+    """The scenarios that the members share, each member's own, and their weights in the mean of a category."""
+    by_member = [
+        {(key.perturbation, key.severity, key.text_perturbation): key for key in own[level]}
+        for _, own in compared.members
+    ]
+    shared = [key for name, key in by_member[0].items() if all(name in other for other in by_member)]
+    return [
+        ([other[key.perturbation, key.severity, key.text_perturbation] for other in by_member], weight)
+        for key, weight in mean_column(level, shared).weights
+    ]

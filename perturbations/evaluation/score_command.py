@@ -1,0 +1,119 @@
+"""The commands of features from anywhere: score them, and encode those of a corpus with a model."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from perturbations.base import shown, wings
+from perturbations.base.errors import ConfigError
+from perturbations.base.readers import READERS
+from perturbations.cli.arguments import Commands, add_command, positive
+from perturbations.cli.common import need_models, provenance
+
+if TYPE_CHECKING:
+    from perturbations.evaluation.planning import ModelSettings
+    from perturbations.evaluation.rows import RankRow, ResultRow
+
+_WORDS = ("instruction", "tfcvr", "gt")
+_STRATEGIES = ("text", "visual", "average", "two_stage")
+
+
+def add(commands: Commands) -> None:
+    """Declare the commands of this file."""
+    parser = add_command(commands, "score", _score, "results, ranks and a page of features that any program computed")
+    parser.add_argument(
+        "queries",
+        type=Path,
+        help="features by id (.npz of `ids` and `features`, .safetensors, EgoCVR's .csv or .pt), or a folder of "
+        "clean.npz and SUITE/PERTURBATION/SEVERITY.npz; composed: those of the texts, by text",
+    )
+    parser.add_argument("gallery", type=Path, help="the same of the gallery; composed: of the clips, by name")
+    parser.add_argument("--direction", choices=("t2v", "v2t", "composed"), required=True, help="who asks whom")
+    parser.add_argument(
+        "--relevant", type=Path, metavar="FILE.csv", help="query_id,gallery_id pairs; default: equal ids"
+    )
+    parser.add_argument("--dataset", default="features", help="its name in tables; default: features")
+    parser.add_argument("--model", default="features", help="its name in tables; default: features")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the folder of results, ranks and the page")
+    composed = parser.add_argument_group("composed retrieval")
+    composed.add_argument("--split", type=Path, help="egocvr_annotations.csv, or a folder of a split's manifests")
+    composed.add_argument(
+        "--first-stage",
+        nargs="+",
+        metavar=("NAME", "FILE"),
+        help="the model that makes shortlists: its name, the features of clips, and perhaps those of texts",
+    )
+    composed.add_argument("--words", nargs="+", choices=_WORDS, help="default: all that every query has")
+    composed.add_argument("--strategies", nargs="+", choices=_STRATEGIES, default=_STRATEGIES, help="default: all")
+    composed.add_argument("--galleries", nargs="+", metavar="NAME", help="default: all")
+    composed.add_argument("--frames", choices=("mean", "middle"), default="mean", help="of clips with several features")
+    composed.add_argument("--shortlist", type=positive, default=15, help="clips that a first stage keeps; default: 15")
+    composed.add_argument("--deduplicate", action="store_true", help="leave out distractors of the same moment")
+
+    parser = add_command(commands, "encode", _encode, "write the features of a corpus's clips or captions, for `score`")
+    parser.add_argument(
+        "manifests", nargs="+", type=Path, help="sources, videos or captions manifests, clean and perturbed"
+    )
+    parser.add_argument("--pretrained", required=True, help="a model of transformers: its folder or downloaded name")
+    parser.add_argument("--revision", help="its commit")
+    parser.add_argument("--checkpoint", type=Path, help="fine-tuned weights")
+    parser.add_argument("--num-frames", type=positive, default=12, help="per clip, evenly spread; default: 12")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--reader", choices=READERS, default="pyav", help="what decodes clips; it changes no result")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the folder, of `clips` and `captions`")
+
+
+def _score(options: argparse.Namespace) -> int:
+    need_models()
+    from perturbations.evaluation import scoring
+
+    if options.direction == "composed":
+        (score,) = wings.offered("score_composed") or [_no_composed]
+        rows, ranks = score(options)
+        _write(options.output, rows, ranks)
+        return 0
+    if options.split or options.first_stage:
+        raise ConfigError(f"--split and --first-stage are of composed retrieval, not of {options.direction}")
+    answers = None if options.relevant is None else scoring.read_answers(options.relevant)
+    named = scoring.Named(options.dataset, options.model, options.direction)
+    queries, gallery = scoring.located(options.queries), scoring.located(options.gallery)
+    rows, ranks = scoring.scored(queries, gallery, named, answers)
+    _write(options.output, rows, ranks)
+    for row in rows:
+        scenario = "clean" if row.side == "none" else f"{row.side} {row.suite}/{row.perturbation} {row.severity}"
+        recalls = ", ".join(f"R@{k} {getattr(row, f'recall_at_{k}'):.1f}" for k in (1, 5, 10))
+        print(f"{scenario}: {recalls} ({row.queries:,} queries, {row.gallery:,} items)")
+    return 0
+
+
+def _no_composed(options: argparse.Namespace) -> NoReturn:
+    raise ConfigError("this installation has no composed retrieval")
+
+
+def _write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow]) -> None:
+    from perturbations.evaluation import scoring
+    from perturbations.evaluation.page import page
+
+    results = folder / "results.parquet"
+    scoring.write(folder, rows, ranks, provenance(results))
+    page.write(folder / "report.html", results=[results], ranks=[results.with_name("ranks.parquet")])
+
+
+def _encode(options: argparse.Namespace) -> int:
+    need_models()
+    from perturbations.evaluation import backbone, encoding
+
+    settings: ModelSettings = {
+        "model": "clip4clip",
+        "pretrained": options.pretrained,
+        "revision": options.revision,
+        "num_frames": options.num_frames,
+    }
+    loaded = backbone.load(settings, options.pretrained, options.checkpoint, options.device)
+    for path in options.manifests:
+        for written in encoding.write(path, options.output, loaded, options.num_frames, options.reader):
+            print(shown.line(written))
+    return 0

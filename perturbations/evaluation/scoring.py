@@ -1,0 +1,211 @@
+"""Results of features that any program computed: the same rows, ranks and page as an evaluation's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perturbations import retrieval
+from perturbations.base import storage
+from perturbations.base.errors import AnnotationError, short
+from perturbations.base.records import canonical, digest
+from perturbations.datasets import readers
+from perturbations.evaluation import stored_features
+from perturbations.evaluation.planning import CLEAN, Direction
+from perturbations.evaluation.result_sets import check, with_clean
+from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow, ScenarioColumns
+from perturbations.evaluation.stored_features import StoredFeatures
+from perturbations.manifest import files
+from perturbations.manifest.columns import row_from
+from perturbations.retrieval.metrics import summary_of_ranks
+from perturbations.suites import registry
+
+Answers = Mapping[str, Sequence[str]]
+"""The gallery's ids that answer each query, by the query's id."""
+
+RELEVANT = ("query_id", "gallery_id")
+"""The columns of a file of answers."""
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """The features of one side of a retrieval.
+
+    Attributes:
+        clean: the file of what is not perturbed.
+        perturbed: the files of perturbed ones, by suite, perturbation and severity.
+    """
+
+    clean: Path
+    perturbed: Mapping[tuple[str, str, int], Path] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Named:
+    """How results are called.
+
+    Attributes:
+        dataset, model: in tables.
+        direction: "t2v", captions ask for videos, or "v2t".
+    """
+
+    dataset: str
+    model: str
+    direction: Direction
+
+
+def located(path: Path) -> FeatureSet:
+    """The files of features at a path: one file, or a folder as `perturb encode` writes it.
+
+    A folder holds `clean.npz` and `SUITE/PERTURBATION/SEVERITY.npz`, or the other suffixes that are read.
+    Raises `AnnotationError` for a folder without a clean file, and for other names in it.
+    """
+    if not path.is_dir():
+        return FeatureSet(path)
+    found: dict[tuple[str, ...], Path] = {}
+    for file in sorted(path.rglob("*")):
+        parts = file.relative_to(path).with_suffix("").parts
+        if file.is_file() and file.suffix in (*stored_features.SUFFIXES, ".csv") and len(parts) in (1, 3):
+            found.setdefault(parts, file)
+    if (CLEAN,) not in found:
+        raise AnnotationError(f"{path} holds no clean.npz: the features of what is not perturbed")
+    perturbed = {}
+    for parts, file in found.items():
+        if len(parts) == 3:
+            suite, name, severity = parts
+            entry = registry.get(f"{suite}/{name}")
+            if not severity.isdecimal() or int(severity) not in entry.severities:
+                raise AnnotationError(f"{file}: {entry.key} has no severity {short(severity)}")
+            perturbed[suite, name, int(severity)] = file
+    return FeatureSet(found[CLEAN,], perturbed)
+
+
+def read_answers(path: Path) -> dict[str, list[str]]:
+    """The answers in a CSV of `query_id,gallery_id`, one pair per line. Raises `AnnotationError`."""
+    answers: dict[str, list[str]] = {}
+    for place, row in readers.table(path, RELEVANT):
+        if not isinstance(row, dict) or None in row or not all(row.get(name, "").strip() for name in RELEVANT):
+            raise AnnotationError(f"{path}, line {place}: a line has a query_id and a gallery_id, and nothing else")
+        query, item = (row[name].strip() for name in RELEVANT)
+        if item in answers.setdefault(query, []):
+            raise AnnotationError(f"{path}, line {place}: {short(query)} and {short(item)} stand there twice")
+        answers[query].append(item)
+    if not answers:
+        raise AnnotationError(f"{path} lists no pair")
+    return answers
+
+
+def scored(
+    queries: FeatureSet, gallery: FeatureSet, named: Named, answers: Answers | None = None
+) -> tuple[list[ResultRow], list[RankRow]]:
+    """The results and ranks of every scenario: clean, perturbed queries, and perturbed galleries.
+
+    Args:
+        queries, gallery: features by id; queries are compared with gallery items by cosine.
+        named: the names of the results.
+        answers: which items answer which query; None: the item of the query's own id.
+
+    A query of `answers` without features counts as missing. Raises `AnnotationError` for ids that repeat, are missing
+    or answer nothing, features of other widths, NaN and rows of zeros.
+    """
+    rows: list[ResultRow] = []
+    ranks: list[RankRow] = []
+    clean_queries, clean_gallery = _read(queries.clean), _read(gallery.clean)
+    listed = answers or {name: (name,) for name in clean_queries.ids}
+    cases: list[tuple[Literal["none", "query", "gallery"], tuple[str, str, int], Path | None]] = [
+        ("none", (CLEAN, CLEAN, 0), None),
+        *(("query", scenario, path) for scenario, path in queries.perturbed.items()),
+        *(("gallery", scenario, path) for scenario, path in gallery.perturbed.items()),
+    ]
+    for side, (suite, name, severity), path in cases:
+        asked = _read(path) if path is not None and side == "query" else clean_queries
+        items = _read(path) if path is not None and side == "gallery" else clean_gallery
+        places = _ranks(asked, items, listed)
+        scenario = ScenarioColumns(
+            dataset=named.dataset,
+            suite=suite,
+            perturbation=name,
+            severity=severity,
+            direction=named.direction,
+            side=side,
+            model=named.model,
+            model_key=named.model,
+            method="none",
+            seed=0,
+        )
+        rows.append(_row(scenario, asked, items, places, missing=len(listed.keys() - {*asked.ids})))
+        columns = {column.name: getattr(scenario, column.name) for column in fields(ScenarioColumns)}
+        ranks += [
+            RankRow(**columns, query_id=query, rank=int(place)) for query, place in zip(asked.ids, places, strict=True)
+        ]
+    return with_clean(rows, ranks), ranks
+
+
+def write(folder: Path, rows: Sequence[ResultRow], ranks: Sequence[RankRow], about: Mapping[str, object]) -> None:
+    """Write `results.parquet` and `ranks.parquet`."""
+    check(rows)
+    about = {**about, "root": "."}  # rows of features name no files
+    files.write(folder / "results.parquet", RESULTS, rows, about)
+    files.write(folder / "ranks.parquet", RANKS, ranks, about)
+
+
+def _read(path: Path) -> StoredFeatures:
+    return stored_features.read(path).unique()
+
+
+def _ranks(asked: StoredFeatures, items: StoredFeatures, answers: Answers) -> NDArray[np.int64]:
+    place = {name: row for row, name in enumerate(items.ids)}
+    unknown = [name for name in asked.ids if name not in answers]
+    if unknown:
+        raise AnnotationError(f"{asked.path}: no item answers {_some(unknown)}")
+    absent = [item for name in asked.ids for item in answers[name] if item not in place]
+    if absent:
+        raise AnnotationError(
+            f"{items.path} lacks {_some(absent)}, which queries of {asked.path} ask for; --relevant FILE.csv says "
+            "which item answers which query"
+        )
+    try:
+        return retrieval.score(asked.rows, items.rows, [[place[item] for item in answers[name]] for name in asked.ids])
+    except ValueError as error:
+        raise AnnotationError(f"{asked.path} and {items.path}: {error}") from error
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(map(short, names[:_SHOWN]))}{more}"
+
+
+def _row(
+    scenario: ScenarioColumns, asked: StoredFeatures, items: StoredFeatures, places: NDArray[np.int64], *, missing: int
+) -> ResultRow:
+    """A row of results. Weights, frames and settings are not known of features: their columns say so."""
+    columns = {column.name: getattr(scenario, column.name) for column in fields(ScenarioColumns)}
+    key = f"{scenario.suite}/{scenario.perturbation}"
+    sums = {"queries": storage.sha256(asked.path), "gallery": storage.sha256(items.path)}
+    return row_from(
+        RESULTS,
+        {
+            **columns,
+            **summary_of_ranks(places),
+            "level": scenario.suite if scenario.side == "none" else registry.get(key).level,
+            "setting": "features",
+            "queries": len(asked.ids),
+            "missing_queries": missing,
+            "gallery": len(items.ids),
+            "settings": canonical({"compared": "cosine", "numbers": int(items.rows.shape[1])}),
+            "backend": canonical({"retrieval": "features"}),
+            "queries_sha256": sums["queries"],
+            "manifest_sha256": sums["gallery"],
+            "checkpoint_sha256": "",
+            "tools": canonical({"numpy": np.__version__}),
+            "recipe_id": digest({**columns, **sums}),
+            **dict.fromkeys(("updates", "empty", "non_finite"), 0),
+        },
+    )

@@ -1,0 +1,154 @@
+"""The cells of the papers' tables, as printed: which paper, table, row and column, and what contradicts a cell.
+
+`published.parquet` holds 10,203 numbers of HAT-VTR (`hat_vtr`), MSRVTT-P and YouCook2-P (`msrvtt_p`, the NeurIPS
+version), Qiu et al. (`mm_robustness`) and EgoCVR (`egocvr`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Protocol
+
+_FILE = Path(__file__).with_name("published.parquet")
+
+PAPERS: Final = MappingProxyType(
+    {"hat_vtr": "HAT-VTR", "msrvtt_p": "MSRVTT-P", "mm_robustness": "Qiu et al.", "egocvr": "EgoCVR"}
+)
+"""The papers' keys and names."""
+
+SPLITS: Final = MappingProxyType(
+    {
+        "msrvtt": (1_000,),
+        "activitynet": (4_917,),
+        "lsmdc": (999,),
+        "msvd": (670,),
+        "didemo": (1_004,),
+        "youcook2": (3_305, 3_350),
+        "egocvr": (2_295,),
+    }
+)
+"""The queries of each dataset's published split, by adapter. YouCook2-P prints 3,305; its own totals give 3,350."""
+
+_UNITS: Final = {"mmi": "%", "mean_recall": "%", "gamma_a": "", "gamma_r": "", "rsum": "sum of %"}
+"""The metrics of retrieval beside `recall_at_<k>`; others are of captions, hubness and cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A number of a table.
+
+    Attributes:
+        paper, table: the paper's key and the table's number; S1, S2: of the supplement.
+        dataset: its name.
+        direction: "v2t", "t2v", "i2t", "t2i", "i2t+t2i" (a sum over both) or "composed".
+        side: what is perturbed: "query", "gallery", "both", "none", or "alternating" (one modality, which is the query
+            in one direction and the gallery in the other).
+        modality: what is perturbed: "video", "image", "text", "video+text", "none".
+        suite: whose perturbation; empty where nothing is perturbed.
+        perturbation: the name of a perturbation or category, "clean", "all" (the table's mean), or "avg6".
+        severity: a number (0: clean), "mean" (over severities), "mixed", or empty where it is not stated.
+        model, setting, method: as the table names them; the methods are this package's where it has them. Of EgoCVR
+            the setting is the gallery.
+        metric: the name of this package's column where it has one: "recall_at_1", "hub_skewness", "gamma_r", ...
+        printed: the number as the table has it.
+        note: how the cell was read, where it is not plain.
+        contradiction: which other published number the cell contradicts; empty for most.
+    """
+
+    paper: str
+    table: str
+    dataset: str
+    direction: str
+    side: str
+    modality: str
+    suite: str
+    perturbation: str
+    severity: str
+    model: str
+    setting: str
+    method: str
+    metric: str
+    printed: str
+    note: str
+    contradiction: str
+
+    @property
+    def value(self) -> float:
+        """The number; of recall and MMI in percent."""
+        return float(self.printed)
+
+    @property
+    def unit(self) -> str:
+        """Of the number: "%", "sum of %", or nothing."""
+        return "%" if self.metric.startswith("recall_at_") else _UNITS.get(self.metric, "")
+
+    @property
+    def is_retrieval(self) -> bool:
+        """Whether it is of retrieval, not of captions, hubness or cost."""
+        return self.metric in _UNITS or self.metric.startswith("recall_at_")
+
+
+_NAMES: Final = tuple(column.name for column in fields(Published))
+
+
+@cache
+def _by_table() -> dict[tuple[str, str], tuple[Published, ...]]:
+    import pyarrow.parquet as pq
+
+    columns = pq.read_table(_FILE, columns=list(_NAMES)).to_pydict()
+    groups: dict[tuple[str, str], list[Published]] = {}
+    for values in zip(*(columns[name] for name in _NAMES), strict=True):
+        cell = Published(*values)
+        groups.setdefault((cell.paper, cell.table), []).append(cell)
+    return {key: tuple(members) for key, members in groups.items()}
+
+
+class Tabled(Protocol):
+    """Names tables of a paper, as a preset of an evaluation does."""
+
+    @property
+    def paper(self) -> str:
+        """The paper's key."""
+
+    @property
+    def tables(self) -> Sequence[str]:
+        """The numbers of its tables."""
+
+
+def values(protocol: Tabled) -> list[Published]:
+    """The published cells of a preset's tables, in printed order.
+
+    Raises KeyError for a table that there is not.
+    """
+    return [cell for table in protocol.tables for cell in _by_table()[protocol.paper, table]]
+
+
+def cells() -> Iterator[Published]:
+    """Every cell of every table."""
+    for members in _by_table().values():
+        yield from members
+
+
+@cache
+def papers_of(suite: str, dataset: str, modality: str) -> dict[str, tuple[str, ...]]:
+    """The papers that print retrieval under a suite's perturbations of a modality on a dataset, and their tables."""
+    found: dict[str, dict[str, None]] = {}
+    for cell in cells():
+        same = (cell.suite, cell.dataset) == (suite, dataset) and modality in cell.modality.split("+")
+        if same and cell.is_retrieval:
+            found.setdefault(cell.paper, {})[cell.table] = None
+    return {paper: tuple(tables) for paper, tables in found.items()}
+
+
+def datasets_of(suite: str, modality: str) -> tuple[str, ...]:
+    """The datasets on which retrieval under a suite's perturbations of a modality was published."""
+    names = (
+        cell.dataset
+        for cell in cells()
+        if cell.suite == suite and modality in cell.modality.split("+") and cell.is_retrieval
+    )
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,177 @@
+"""What a repair may write: a manifest is only written again when its parents are sound and its content is proven.
+
+A manifest that a repair leaves as it is stays a finding, with the command that makes it again.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from perturbations.base import storage, sums
+from perturbations.base.errors import ManifestError, UnknownPerturbationError
+from perturbations.engine.comparability import comparability
+from perturbations.guides import registry as guides
+from perturbations.manifest import files, sets
+from perturbations.manifest.kinds import (
+    MIXES,
+    MULTIMODAL,
+    QUARANTINE,
+    SOURCES,
+    TEXT_STATISTICS,
+    TEXTS,
+    VIDEOS,
+    SourceRow,
+    TextRow,
+    VideoRow,
+)
+from perturbations.verify.tree import Manifest, Tree, from_root
+
+_BESIDE = {
+    "quarantine": ("videos",),
+    "mixes": ("videos",),
+    "multimodal": ("videos", "captions"),
+    "text_statistics": ("captions",),
+    "qrels": ("captions", "queries"),
+}
+_ABOVE = {
+    "videos": ("sources", *guides.analyses(), "whole/sources"),  # whole videos, where clips are cut from them
+    "texts": ("captions",),
+    "quarantine": ("sources",),
+    "mixes": ("sources",),
+}
+
+_TWINS = {
+    "videos": "quarantine",
+    "quarantine": "videos",
+    "texts": "caption_statistics",
+    "text_statistics": "captions",
+    "captions": "qrels",
+    "qrels": "captions",
+}
+"""The manifests that one rule writes with the same metadata, by kind: the other's name."""
+_OWN = ("kind", "schema_version", "rows", "statuses", "keys_sha256", "content_sha256", files.METADATA_HASH)
+
+
+def parents(manifest: Manifest[object]) -> list[Path]:
+    """The manifests that the rows of another follow from, as far as they exist."""
+    folder, kind = manifest.path.parent, manifest.kind.name
+    names = [folder / f"{name}.parquet" for name in _BESIDE.get(kind, ())]
+    if kind in ("captions", "qrels", "analyses"):
+        names.append(folder / "sources.parquet")
+    names += [folder.parent / f"{name}.parquet" for name in _ABOVE.get(kind, ())]
+    return [path for path in names if path.is_file() and path != manifest.path]
+
+
+def metadata(tree: Tree, manifest: Manifest[object], rows: Sequence[object]) -> dict[str, object]:
+    """What a manifest should say of itself, as far as it follows from rows; the rest as it is stored.
+
+    Where it was changed, the rest is that of the manifest which the same rule wrote.
+    """
+    about = {name: value for name, value in manifest.about.items() if name not in ("statuses", "rows")}
+    twin = tree.at(manifest.path.with_name(f"{_TWINS.get(manifest.kind.name, '')}.parquet"))
+    if twin is not None and files.METADATA_HASH in about and about[files.METADATA_HASH] != _hashed(manifest):
+        own = {name: manifest.about.get(name) for name in _OWN}
+        about = {**{name: value for name, value in twin.about.items() if name not in _OWN}, **own}
+    datasets = {getattr(row, "dataset", None) for row in rows} - {None}
+    if "dataset" in about and len(datasets) == 1:
+        about["dataset"] = datasets.pop()
+    if manifest.kind.name == SOURCES.name:
+        about["set"] = sets.of_sources([row for row in rows if isinstance(row, SourceRow)]).columns()
+    sources = tree.neighbour(manifest.path.parent.parent / "sources.parquet", SOURCES)
+    if manifest.kind.name == VIDEOS.name and sources is not None:
+        videos = [row for row in rows if isinstance(row, VideoRow)]
+        scenarios = len({(row.perturbation, row.severity) for row in videos})
+        about["set"] = sets.of_corpus(sources.rows, videos, scenarios).columns()
+    # Words of an earlier version may be others.
+    if files.METADATA_HASH in about and about.get("package_version") == tree.version and "comparability" in about:
+        verdict = _comparability(tree, manifest, rows)
+        about["comparability"] = about["comparability"] if verdict is None else verdict
+    return about
+
+
+def _hashed(manifest: Manifest[object]) -> str:
+    return files.metadata_sha256(manifest.about)
+
+
+def _comparability(tree: Tree, manifest: Manifest[object], rows: Sequence[object]) -> str | None:
+    kind, folder = manifest.kind.name, manifest.path.parent
+    videos = tree.neighbour(folder / "videos.parquet", VIDEOS)
+    texts = tree.neighbour(folder / "captions.parquet", TEXTS)
+    clips = None if videos is None else videos.rows
+    captions = None if texts is None else texts.rows
+    if kind == VIDEOS.name:
+        clips = [row for row in rows if isinstance(row, VideoRow)]
+    elif kind == TEXTS.name:
+        captions = [row for row in rows if isinstance(row, TextRow)]
+    described = manifest if "adapter" in manifest.about or videos is None else videos
+    verdict = partial(comparability, adapter=str(described.about.get("adapter", "")))
+    try:
+        if kind in (VIDEOS.name, MIXES.name, QUARANTINE.name) and clips is not None:
+            return verdict(clips, [])
+        if kind in (TEXTS.name, TEXT_STATISTICS.name) and captions is not None:
+            return verdict([], captions)
+        if kind == MULTIMODAL.name and clips is not None and captions is not None:
+            return verdict(clips, captions)
+    except (ManifestError, UnknownPerturbationError, LookupError, ValueError, TypeError, AttributeError):
+        pass  # a row's recipe is wrong, which is a finding of that row
+    return None
+
+
+def write(
+    manifest: Manifest[object],
+    rows: Sequence[object],
+    about: dict[str, object],
+    *,
+    derived: bool,
+    unsound: Callable[[], Path | None],
+) -> tuple[bool, str]:
+    """Write a manifest with its expected rows and metadata, where that is safe.
+
+    `derived` is False where the rows are only a guess, or as they are stored. `unsound` gives a parent that has a
+    finding of its own. Returns whether the file was written, and why not where it is still wrong.
+    """
+    stored = manifest.path.read_bytes()
+    data = files.as_written(manifest.path, manifest.kind, rows, about)
+    if data == stored:
+        of_clips = manifest.kind.name in (SOURCES.name, VIDEOS.name)  # their files are wrong, and reported each
+        return False, "" if of_clips else f"it is not repaired: {way(manifest.path)}"
+    if (parent := unsound()) is not None:
+        return False, f"it is not repaired, because {parent} has a problem itself: {way(parent)}"
+    if not _is_proven(manifest, rows, about, data, derived=derived):
+        return False, f"it is not repaired, because what it was is not known: {way(manifest.path)}"
+    with storage.atomic_path(manifest.path) as temporary:
+        temporary.write_bytes(data)
+    return True, ""
+
+
+def _is_proven(
+    manifest: Manifest[object], rows: Sequence[object], about: dict[str, object], data: bytes, *, derived: bool
+) -> bool:
+    """Whether a manifest's expected content is what it was, or follows from sound parents.
+
+    Two records tell what it was: the list of the dataset's files, and the hashes within the manifest. Whoever changed
+    a manifest may have changed either. Where both fit what is stored, only what follows from elsewhere is written.
+    """
+    listed, stored = sums.recorded(manifest.path), storage.sha256(manifest.path)
+    if listed == storage.sha256_of(data):
+        return True
+    if listed not in (None, stored) and files.is_reproducible(about):
+        return False
+    said = {name: manifest.about.get(name) for name in (files.METADATA_HASH, "content_sha256")}
+    if not files.changed_parts(manifest.path, manifest.kind, manifest.rows):
+        return derived
+    table = files.table_of(manifest.kind, rows).select(files.columns_in(manifest.path))
+    now = {**about, **files.describe(manifest.kind, table)}
+    return now["content_sha256"] == said["content_sha256"] and said[files.METADATA_HASH] in (
+        None,
+        files.metadata_sha256(now),
+    )
+
+
+def way(path: Path) -> str:
+    """The commands that make a manifest again."""
+    name = shlex.quote(from_root(path))
+    return f"run `perturb verify --repair` without --fast; or delete it and run `snakemake --cores 1 {name}`"

@@ -1,0 +1,177 @@
+"""Corpora of earlier versions: version 0.1.0 made `kept_corpus.tar.xz` of two drawn clips, and it never changes."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from perturbations import open_clip, read_manifest
+from perturbations.base.errors import ManifestError
+from perturbations.cli.main import main
+from perturbations.engine.journal import Journal, Measured
+from perturbations.manifest import files, sets
+from perturbations.manifest.kinds import CAPTIONS, RESULTS, SOURCES, VIDEOS
+from perturbations.verify import run
+from perturbations.verify.run import Options, Summary
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    with tarfile.open(Path(__file__).with_name("kept_corpus.tar.xz")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def verified(**options: Any) -> dict[str, Summary]:
+    return {
+        summary.path.as_posix().removeprefix("manifests/tiny/"): summary
+        for summary in run.verify([Path("manifests")], Options(stall_limit_s=60, **options))
+    }
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in (root / "manifests").rglob("*") if path.is_file()}
+
+
+def without(path: Path, name: str) -> None:
+    """Take a column out of a manifest, as a version wrote it that did not have the column."""
+    table, about = pq.read_table(path), files.read_metadata(path)
+    table = table.drop_columns([name])
+    about |= files.describe(files.kind_of(path), table)
+    files._encode(table, about, path)
+
+
+def test_a_kept_corpus_is_whole_and_says_what_it_does_not_record(kept: Path) -> None:
+    summaries = verified()
+    assert {name: summary.findings for name, summary in summaries.items() if summary.findings} == {}
+    assert len(summaries) == len(list(Path("manifests").rglob("*.parquet")))
+    for summary in summaries.values():
+        assert any("did not record a hash of its metadata" in note for note in summary.notes)
+
+
+def test_a_kept_corpus_is_read_and_exported(kept: Path) -> None:
+    for path in (kept / "manifests").rglob("*.parquet"):
+        assert len(read_manifest(path)) == len(files.read_rows(path, files.kind_of(path)))
+    frame = read_manifest("manifests/tiny/mlvp/videos.parquet")
+    assert len(open_clip(frame.iloc[0])) == frame.iloc[0]["frame_count"]
+    assert main(["export", "manifests/tiny/mlvp/videos.parquet", "--format", "webdataset", "-o", "out"]) == 0
+    assert any((kept / "out").rglob("*.tar"))
+
+
+@pytest.mark.parametrize("name", ["ssim", "storage_psnr_db", "cut"])
+def test_a_column_that_an_earlier_version_did_not_have_is_empty(name: str, kept: Path) -> None:
+    path = kept / "manifests/tiny/mlvp/videos.parquet"
+    before = files.read_rows(path, VIDEOS)
+    empty: dict[str, Any] = {name: None}
+    for manifest in (kept / "manifests").rglob("*.parquet"):
+        if name in files.columns_in(manifest):
+            without(manifest, name)
+    assert files.read_rows(path, VIDEOS) == [replace(row, **empty) for row in before]
+    assert read_manifest(path)[name].isna().all()
+    older = contents(kept)
+    for fast in (True, False):
+        summary = verified(fast=fast)["mlvp/videos.parquet"]
+        assert summary.findings == []
+        assert any(f"the column '{name}'" in note for note in summary.notes)
+    stored = next((kept / "corpora").rglob("*.mp4"))
+    whole = stored.read_bytes()
+    stored.unlink()
+    verified(fast=True, repair=True)
+    assert stored.read_bytes() == whole
+    assert contents(kept) == older, "a repair gives an earlier version's manifest no column"
+
+
+def test_merged_parts_say_which_columns_some_of_them_lack(kept: Path) -> None:
+    rows = files.read_rows(kept / "manifests/tiny/mlvp/videos.parquet", VIDEOS)
+    for name, part in (("a", rows[:3]), ("b", rows[3:])):
+        files.write(kept / f"parts/{name}.parquet", VIDEOS, part)
+    assert sets.unrecorded(kept / "parts", VIDEOS) == {}
+    without(kept / "parts/a.parquet", "ssim")
+    about = sets.unrecorded(kept / "parts", VIDEOS)
+    assert about == {"unrecorded": ["ssim"]}
+    parts = sorted((kept / "parts").glob("*"))
+    path = kept / "manifests/tiny/mlvp/videos.parquet"
+    files.concatenate(parts, path, VIDEOS, {**files.read_metadata(path), **about})
+    summary = verified()["mlvp/videos.parquet"]
+    assert summary.findings == []
+    assert any("the column 'ssim'" in note for note in summary.notes)
+
+
+def _retyped(table: pa.Table) -> pa.Table:
+    place = table.column_names.index("severity")
+    return table.set_column(place, "severity", table["severity"].cast(pa.float64()))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda table: table.drop_columns(["recipe_id"]), "lacks 'recipe_id'"),
+        (lambda table: table.append_column("mood", pa.nulls(len(table), pa.string())), "the column 'mood'"),
+        (_retyped, "'severity' is of the type double, and int64"),
+    ],
+)
+def test_a_changed_meaning_is_refused_with_the_way_out(
+    change: Callable[[pa.Table], pa.Table], named: str, kept: Path
+) -> None:
+    path = kept / "manifests/tiny/mlvp/videos.parquet"
+    about = files.read_metadata(path)
+    files._encode(change(pq.read_table(path)), about, path)
+    for read in (read_manifest, lambda path: files.read_rows(path, VIDEOS)):
+        with pytest.raises(ManifestError, match=f"{named}.*open it with that version, or delete it and run snakemake"):
+            read(path)
+    found = {finding.place: finding.problem for summary in verified(fast=True).values() for finding in summary.findings}
+    assert named in found[path.relative_to(kept)]
+
+
+def test_a_kept_corpus_is_evaluated(kept: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    import tiny_models
+
+    from perturbations.evaluation import backbone, galleries, runner
+
+    videos = sets.read_part(kept / "manifests/tiny/mlvp/videos.parquet", VIDEOS)
+    asking = [row for row in videos if (row.perturbation, row.severity) == ("fog", 5)]
+    named = {"dataset": "tiny", "suite": "mlvp", "level": asking[0].level, "perturbation": "fog", "severity": 5}
+    settings: Any = {
+        **{"model": "clip4clip", "pretrained": "clip", "revision": None, "num_frames": 3, "model_key": "clip"},
+        **{"setting": "qs", "seeds": [42], "batch_size": 2, "steps": 1, "precision": "float32", "methods": ["tcr"]},
+        "scenarios": [{"direction": "v2t", "mix": None, "share": None, **named}],
+    }
+    loaded = backbone.load(settings, str(tiny_models.save_clip(kept / "model")), None, "cpu")
+    sources = sets.read_part(kept / "manifests/tiny/sources.parquet", SOURCES)
+    galleries.write(kept / "gallery.safetensors", loaded, sources, 3)
+    results, ranks, _ = runner.evaluate(
+        settings,
+        loaded,
+        sources=sources,
+        captions=sets.read_part(kept / "manifests/tiny/captions.parquet", CAPTIONS),
+        asking=lambda scenario: (asking, "hash"),
+        gallery=kept / "gallery.safetensors",
+        journal=kept / "journal.jsonl",
+    )
+    assert [row.queries for row in results] == [len(ranks)] == [2]
+    assert {row.method for row in files.read_rows(next(kept.rglob("results.parquet")), RESULTS)} == {"none", "tcr"}
+
+
+def test_a_journal_line_of_another_version_is_made_again(tmp_path: Path) -> None:
+    class Older(Measured):
+        """What a version measured that knew a column more."""
+
+        loudness_db: float | None = None
+
+    path, identity = tmp_path / "s1.jsonl", "0" * 32
+    Journal(path, Older, {identity}).add(identity, Older(frame_count=1, stored_frames=0))
+    assert Journal(path, Measured, {identity}).find(identity, None) is None
+    Journal(path, Measured, {identity}).add(identity, Measured(frame_count=2, stored_frames=0))
+    found = Journal(path, Measured, {identity}).find(identity, None)
+    assert found is not None
+    assert found.frame_count == 2

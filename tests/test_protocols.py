@@ -1,0 +1,104 @@
+"""Published protocols: what each sets, what a configuration replaces, and what it refuses to begin without."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from perturbations.base.errors import ConfigError
+from perturbations.cli.main import main
+from perturbations.config import sections as config
+from perturbations.evaluation import paths as evaluation_paths
+from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation import targets
+from perturbations.evaluation.protocols import registry
+from perturbations.plan.sharding import Plan
+
+DATASETS = {"demo": {"adapter": "demo"}}
+NAMED = {"captions": {"perturbations": ["ocr", "word_swap", "formal"]}}
+"""Captions that any machine can perturb: the paper's need WordNet and Apertium."""
+
+
+def parsed(protocol: str, suites: dict[str, Any] | None = None, **evaluated: Any) -> config.Config:
+    raw: dict[str, Any] = {"datasets": DATASETS, "evaluation": {"protocol": protocol, **evaluated}}
+    return config.parse({**raw, "suites": suites} if suites else raw)
+
+
+@pytest.mark.parametrize("name", registry.protocols())
+def test_every_protocol_is_a_whole_configuration(name: str) -> None:
+    """It parses without a section `suites`, as it is; and it names its needs as keys that there are."""
+    bank = {"bank": "demo"} if "bank" in registry.protocol(name).needs else {}
+    given = parsed(name, **bank)
+    assert registry.replaced(name, given.model_dump(mode="json")) == []
+    keys = {line.partition(": ")[0] for line in registry.lacking(name, {})}
+    assert keys <= {f"evaluation.{key}" for key in type(given.evaluation).model_fields}
+    entry = registry.protocol(name)
+    assert entry.name == f"{entry.paper}_table_{entry.tables[0]}"
+
+
+def test_what_the_tables_were_made_of() -> None:
+    def asked(name: str, suites: dict[str, Any] | None = None) -> set[tuple[str, str, str, str, int | None]]:
+        return {
+            (scenario.direction, scenario.side, scenario.suite, scenario.level, scenario.severity)
+            for scenario in evaluation.scenarios(parsed(name, suites), "demo")
+        }
+
+    table_1 = asked("hat_vtr_table_1")
+    assert table_1 == {("v2t", "none", "clean", "clean", 0)} | {
+        ("v2t", "query", "mlvp", level, 5) for level in ("low", "mid", "high")
+    }
+    table_3 = asked("hat_vtr_table_3", {"mm_robustness": NAMED})
+    assert {(level, severity) for *_, level, severity in table_3} == {
+        ("clean", 0), ("character", 7), ("word", 2), ("sentence", 1)
+    }  # fmt: skip
+    assert len(registry.protocol("hat_vtr_table_3").suites["mm_robustness"]["captions"]["perturbations"]) == 15
+    table_9 = evaluation.scenarios(parsed("msrvtt_p_table_9"), "demo")
+    assert {scenario.direction for scenario in table_9} == {"t2v"}
+    assert sum(scenario.side == "gallery" for scenario in table_9) == 18 * 5
+    # Qiu et al. perturb one modality in whole: the query in one direction, the gallery in the other.
+    images = asked("mm_robustness_table_1")
+    assert {(direction, side) for direction, side, *_ in images} == {
+        ("v2t", "none"), ("v2t", "query"), ("t2v", "none"), ("t2v", "gallery")
+    }  # fmt: skip
+
+
+def test_keys_beside_a_protocol_replace_its_own_and_are_said() -> None:
+    suites = {"mlvp": {"perturbations": ["fog"]}, "transmission": {}}
+    given = parsed("hat_vtr_table_1", suites, severities=[3], methods=["tcr"], num_frames=12)
+    planned = evaluation.scenarios(given, "demo")
+    assert (
+        {(scenario.suite, scenario.perturbation, scenario.severity) for scenario in planned[1:]}
+        == {
+            ("mlvp", "fog", 5)  # the suite is still made at 5 alone
+        }
+        or {scenario.severity for scenario in planned[1:]} == {3}
+    )
+    replaced = registry.replaced("hat_vtr_table_1", given.model_dump(mode="json"))
+    assert replaced == ["evaluation.severities", "evaluation.methods", "suites.mlvp.perturbations"]
+    assert evaluation_paths.protocol_options(given) == [
+        "--protocol=hat_vtr_table_1",
+        f"--replaced={json.dumps(replaced, separators=(',', ':'))}",
+    ]
+    assert evaluation_paths.protocol_options(config.parse({"datasets": DATASETS, "suites": {"mlvp": {}}})) == []
+
+
+def test_what_the_user_must_bring_is_asked_for_before_the_first_job() -> None:
+    plan = Plan((), {}, listed=1, rejected=0, captions=1)
+    raw = {"datasets": {"own": {"adapter": "folder", "annotations": "a.csv", "videos": "."}, **DATASETS}}
+    given = config.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_1"}})
+    with pytest.raises(
+        ConfigError, match=r"evaluation.pretrained: .* needs a CLIP model(.|\n)*evaluation.checkpoint: "
+    ):
+        targets.results(given, "own", "adaptation", lambda name: plan)
+    assert targets.results(given, "demo", "adaptation", lambda name: plan).files  # clips that anybody has
+    named = config.parse({**raw, "evaluation": {"protocol": "hat_vtr_table_5", "pretrained": "openai/clip"}})
+    assert targets.results(named, "own", "evaluation", lambda name: plan).files
+
+
+def test_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "protocols"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(registry.protocols())
+    assert "needs pretrained (a CLIP model" in next(line for line in lines if line.startswith("hat_vtr_table_1 "))

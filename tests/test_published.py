@@ -1,0 +1,86 @@
+"""The published tables that the package ships."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+import pytest
+
+from perturbations.datasets import registry as datasets
+from perturbations.suites import published as tables
+from perturbations.suites import registry
+from perturbations.suites.published import Published, values
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Tables of a paper."""
+
+    paper: str
+    tables: tuple[str, ...]
+
+
+def test_every_cell_is_a_number_of_one_place() -> None:
+    cells = list(tables.cells())
+    assert Counter(cell.paper for cell in cells) == {
+        "hat_vtr": 4_719,
+        "mm_robustness": 4_019,
+        "msrvtt_p": 1_221,
+        "egocvr": 244,
+    }
+    places = {tuple(getattr(cell, name) for name in Published.__slots__ if name != "printed") for cell in cells}
+    assert len(places) == len(cells)
+    assert all(0 <= cell.value <= 100 for cell in cells if cell.unit == "%" and cell.direction != "i2t+t2i")
+    assert {cell.paper for cell in cells} == tables.PAPERS.keys()
+
+
+def test_cells_name_what_the_package_names() -> None:
+    """A perturbation of HAT-VTR's or Qiu's tables is one of the suite; MSRVTT-P prints categories."""
+    for cell in tables.cells():
+        if cell.paper in ("hat_vtr", "mm_robustness") and cell.suite and cell.perturbation not in ("all", "avg6", ""):
+            name = cell.perturbation.partition(" ")[0]
+            assert name in ("clean", "mixed_types") or registry.get(f"{cell.suite}/{name}"), cell
+    assert tables.SPLITS.keys() <= datasets.adapters().keys()
+
+
+def test_averages_are_those_of_their_rows() -> None:
+    """Of one clean table, all: 14 rows, 12 perturbations each."""
+    rows: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for cell in values(Preset("hat_vtr", ("1",))):
+        rows[cell.model, cell.method][cell.perturbation] = cell.value
+    assert len(rows) == 14
+    for cells in rows.values():
+        average = cells.pop("all")
+        assert len(cells) == 12
+        assert sum(cells.values()) / 12 == pytest.approx(average, abs=0.06)
+
+
+def test_recall_grows_with_k() -> None:
+    at: dict[tuple[object, ...], dict[int, float]] = defaultdict(dict)
+    for cell in tables.cells():
+        if cell.metric.startswith("recall_at_"):
+            names = [name for name in Published.__slots__ if name not in ("metric", "printed", "contradiction")]
+            at[tuple(getattr(cell, name) for name in names)][int(cell.metric.rpartition("_")[2])] = cell.value
+    for place, recalls in at.items():
+        ordered = [recalls[k] for k in sorted(recalls)]
+        assert ordered == sorted(ordered), place
+
+
+def test_contradictions_are_said() -> None:
+    contradicted = Counter(cell.paper for cell in tables.cells() if cell.contradiction)
+    assert contradicted["hat_vtr"] == 84 + 84 + 6 + 2
+    (zoom,) = (
+        cell
+        for cell in values(Preset("mm_robustness", ("1",)))
+        if (cell.dataset, cell.model, cell.perturbation) == ("flickr30k", "BLIP", "zoom_blur")
+    )
+    assert (zoom.printed, zoom.contradiction) == ("412.1", "table 12 has 421.1")
+
+
+def test_what_was_published_for_which_dataset() -> None:
+    assert set(tables.papers_of("mlvp", "msrvtt", "video")) == {"hat_vtr"}
+    assert tables.papers_of("mm_robustness", "msrvtt", "video") == {}
+    assert set(tables.datasets_of("msrvtt_p", "video")) == {"msrvtt", "youcook2"}
+    with pytest.raises(KeyError):
+        values(Preset("hat_vtr", ("99",)))

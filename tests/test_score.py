@@ -1,0 +1,164 @@
+"""Features from anywhere: scored as an evaluation's, with every mistake named."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perturbations import read_manifest, retrieval
+from perturbations.cli.main import main
+from perturbations.evaluation import stored_features
+
+IDS = [f"clip {number}" for number in range(6)]
+EYE = np.eye(6, dtype=np.float32)
+
+
+def test_scores_are_ranks_of_cosines() -> None:
+    generator = np.random.default_rng(0)
+    queries, gallery = generator.normal(size=(600, 8)), generator.normal(size=(40, 8))
+    relevant = generator.integers(0, 40, 600)
+    similarities = queries @ gallery.T / np.linalg.norm(queries, axis=1)[:, None] / np.linalg.norm(gallery, axis=1)
+    ranks = retrieval.score(queries, gallery, relevant)
+    assert ranks.tolist() == retrieval.ranks(similarities, relevant).tolist()
+    assert retrieval.score(3 * queries, 0.1 * gallery, relevant).tolist() == ranks.tolist()
+    assert retrieval.score(gallery, gallery, range(40)).tolist() == [1] * 40
+    several = [[int(place), 0] for place in relevant]
+    assert (retrieval.score(queries, gallery, several) <= ranks).all()
+
+
+@pytest.mark.parametrize(
+    ("queries", "gallery", "relevant", "message"),
+    [
+        ([[1, np.nan], [1, 2]], EYE[:, :2] + 1, [0, 1], "row 0 of the queries holds NaN"),
+        (EYE[:2], np.zeros((3, 6)), [0, 1], "row 0 of the gallery is all zeros"),
+        (EYE[:2], EYE[:, :5] + 1, [0, 1], "the queries have 6 numbers each, the gallery's items 5"),
+        (EYE[:2], EYE, [0], "the targets of 1 queries; there are 2"),
+        (EYE[:2], EYE, [0, 6], "outside the gallery"),
+        (EYE[0], EYE, [0], "one row each"),
+        (np.empty((0, 6)), EYE, [], "one row each"),
+    ],
+)
+def test_features_that_cannot_be_scored_are_refused(queries: Any, gallery: Any, relevant: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        retrieval.score(queries, gallery, relevant)
+
+
+def test_a_constant_model_never_beats_chance() -> None:
+    assert retrieval.score(np.ones((3, 2)), np.ones((5, 2)), [0, 1, 2]).tolist() == [5, 5, 5]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Clean captions and clips, one of six captions swapped; perturbed captions without the last; perturbed clips."""
+    for name, ids, rows in (
+        ("captions/clean", IDS, EYE[[1, 0, 2, 3, 4, 5]]),
+        ("captions/mm_robustness/ocr/7", IDS[:5], EYE[[1, 0, 3, 2, 4]]),
+        ("clips/clean", IDS, EYE),
+        ("clips/mlvp/fog/5", IDS, EYE[[1, 0, 2, 3, 4, 5]]),
+    ):
+        path = tmp_path / f"{name}.npz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stored_features.write(path, ids, rows)
+    return tmp_path
+
+
+def called(folder: Path, *words: str, queries: str = "captions/clean.npz", gallery: str = "clips/clean.npz") -> int:
+    files = [str(folder / queries), str(folder / gallery)]
+    return main(["score", *files, "--direction", "t2v", "--output", str(folder / "out"), *words])
+
+
+def test_folders_give_every_scenario_with_its_side(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert called(folder, "--dataset", "mine", "--model", "my <model>", queries="captions", gallery="clips") == 0
+    assert "clean: R@1 66.7" in capsys.readouterr().out
+    results = read_manifest(folder / "out/results.parquet").set_index("side")
+    assert results["recall_at_1"].round(1).to_dict() == {"none": 66.7, "query": 20.0, "gallery": 100.0}
+    query = results.loc["query"]
+    assert (query["suite"], query["perturbation"], query["severity"], query["level"]) == (
+        "mm_robustness",
+        "ocr",
+        7,
+        "character",
+    )
+    assert (query["queries"], query["missing_queries"], query["gallery"]) == (5, 1, 6)
+    assert query["clean_recall_at_1"] == 60  # of the same five queries
+    ranks = read_manifest(folder / "out/ranks.parquet")
+    assert ranks.groupby("side").size().to_dict() == {"none": 6, "query": 5, "gallery": 6}
+    page = (folder / "out/report.html").read_text()
+    assert "my &lt;model&gt;" in page
+
+
+def test_pairs_say_what_answers_what(folder: Path) -> None:
+    pairs = folder / "pairs.csv"
+    lines = [f"{IDS[query]},{IDS[item]}" for query, item in ((0, 1), (1, 0), (2, 2), (2, 5), (3, 3), (4, 4), (5, 5))]
+    pairs.write_text("\n".join(["query_id,gallery_id", *lines, "of no features,clip 0"]) + "\n")
+    assert called(folder, "--relevant", str(pairs)) == 0
+    (row,) = read_manifest(folder / "out/results.parquet").to_dict("records")
+    assert (row["recall_at_1"], row["queries"], row["missing_queries"]) == (100, 6, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "ids", "rows", "message"),
+    [
+        (
+            "clips/clean",
+            IDS[:4],
+            EYE[:4],
+            "clean.npz lacks 'clip 4', 'clip 5', which queries of .* ask for; --rel",
+        ),
+        ("clips/clean", [*IDS[:5], "clip 0"], EYE, "clean.npz has 1 ids twice: 'clip 0'"),
+        ("clips/clean", IDS, EYE[:, :4] + 1, "6 numbers each, the gallery's items 4"),
+        ("clips/clean", IDS, np.zeros((6, 6)), "row 0 of the gallery is all zeros"),
+        ("clips/clean", IDS, np.full((6, 6), np.nan), "NaN, infinity"),
+        ("captions/clean", IDS[:5], EYE, "clean.npz has 6 rows, and there are 5 ids"),
+        ("captions/mlvp/fogg/1", IDS, EYE, "no perturbation 'mlvp/fogg'; did you mean mlvp/fog"),
+        ("captions/mlvp/fog/9", IDS, EYE, "mlvp/fog has no severity '9'"),
+    ],
+)
+def test_wrong_features_are_named(
+    folder: Path, name: str, ids: list[str], rows: np.ndarray, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / f"{name}.npz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, ids=np.array(ids), features=rows)
+    assert called(folder, queries="captions") == 1
+    assert re.search(message, capsys.readouterr().err)
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("query_id,gallery_id\n", "lists no pair"),
+        ("query,item\na,b\n", "no column 'query_id', 'gallery_id'"),
+        ("query_id,gallery_id\nclip 0\n", "line 2: a line has a query_id and a gallery_id"),
+        ("query_id,gallery_id\na,b\na,b\n", "line 3: 'a' and 'b' stand there twice"),
+        ("query_id,gallery_id\nclip 0,clip 0\n", "no item answers 'clip 1', 'clip 2', 'clip 3' and 2 more"),
+    ],
+)
+def test_wrong_pairs_are_named(folder: Path, content: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "pairs.csv").write_text(content)
+    assert called(folder, "--relevant", str(folder / "pairs.csv")) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_pickles_are_refused_and_do_not_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Bad:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return Path.touch, (folder / "ran",)  # type: ignore[return-value]
+
+    np.savez(folder / "bad.npz", ids=np.array(IDS), features=np.array([Bad()] * 6, dtype=object))
+    assert called(folder, queries="bad.npz") == 1
+    assert "no sound file of features" in capsys.readouterr().err
+    assert not (folder / "ran").exists()
+
+
+def test_a_folder_without_clean_features_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "clips/clean.npz").unlink()
+    assert called(folder, gallery="clips") == 1
+    assert "holds no clean.npz" in capsys.readouterr().err
+    assert called(folder, "--split", "x.csv") == 1
+    assert "of composed retrieval, not of t2v" in capsys.readouterr().err
