@@ -74,8 +74,7 @@ def _entries(rows: Iterable[TextRow]) -> list[str]:
             "|---|---|---|---|---|---|",
             *(_counted(entry, severity, members) for severity, members in by_severity.items()),
         ]
-        shown_rows = middle(by_severity)
-        lines += ["", f"Pairs of severity {shown_rows[0].severity}:", "", *_pairs(shown_rows)]
+        lines += ["", *_pairs(middle(by_severity))]
     return lines
 
 
@@ -136,8 +135,9 @@ def changed_rows(rows: Sequence[TextRow]) -> list[TextRow]:
 
 
 def _pairs(rows: Sequence[TextRow]) -> list[str]:
-    """Up to `PAIRS` changed captions."""
+    """Up to `PAIRS` changed captions of rows of one severity."""
     changed = changed_rows(rows)[:PAIRS]
+    where = f" at severity {rows[0].severity}"
     if not changed:
         return [f"No caption changed{where}."]
     lines = [f"Examples{where}:", "", "| before | after |", "|---|---|"]
