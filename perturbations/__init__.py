@@ -31,15 +31,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Corpus": "loading.corpus",
-    "Transform": "loading.transform",
-    "list_perturbations": "api",
-    "open_clip": "api",
-    "perturb": "api",
-    "perturb_text": "api",
+    "Corpus": "api.corpus",
+    "Transform": "api.transform",
+    "list_perturbations": "api.functions",
+    "open_clip": "api.functions",
+    "perturb": "api.functions",
+    "perturb_text": "api.functions",
     "read_captions": "manifest.files",
     "read_manifest": "manifest.files",
-    "snakefile": "system.project",
+    "snakefile": "base.project",
 }
 
 

@@ -10,13 +10,17 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
+import preloaded
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 import hatch_build
 import perturbations
+import release
 from perturbations import read_manifest
 from perturbations.base import project
 from perturbations.cli.main import main
@@ -55,7 +59,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = (root / "dist").glob("*.whl")
     pip = (sys.executable, "-m", "pip", "--python", fresh, "install", "--quiet", "--no-index", "--no-deps")
     run(*pip, wheel, folder=root)
-    assert (packages / "perturbations" / "project" / "Snakefile").is_file()
+    assert (packages / "perturbations" / "project" / "workflow" / "Snakefile").is_file()
     return fresh
 
 
@@ -199,8 +203,82 @@ def test_conda_installs_the_checkout_or_the_release_that_runs(tmp_path: Path) ->
         given = {"PERTURBATIONS_PROJECT": "/a b", "PERTURBATIONS_PACKAGE": package}
         environment = {**os.environ, **given, "PATH": f"{shim.parent}:{os.environ['PATH']}"}
         done = subprocess.run(["bash", script], env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout.splitlines()[0] == f"-m|pip|install|--constraint|/a b/envs/constraints.txt|{wanted}|"
+        assert done.stdout.splitlines()[0] == f"-P|-m|pip|install|--constraint|/a b/envs/constraints.txt|{wanted}|"
     assert project.environment() == {name: str(REPOSITORY) for name in given}
+
+
+# --- the Snakemake workflow catalog -----------------------------------------------------------------------------------
+
+_ALONE = """
+import pkgutil, runpy, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {absent}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+modules = pkgutil.iter_modules
+pkgutil.iter_modules = lambda *given: (found for found in modules(*given) if "_plugin_slurm" not in found.name)
+sys.meta_path.insert(0, Absent())
+runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
+"""
+
+
+def distributions(name: str, seen: set[str]) -> set[str]:
+    """The names of a distribution and of all that it needs, without extras."""
+    name = re.sub(r"[-_.]+", "-", name).lower()
+    if name not in seen:
+        seen.add(name)
+        needed = map(Requirement, metadata.requires(name) or [])
+        for requirement in needed:
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                distributions(requirement.name, seen)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("snakefile", "arguments", "printed"),
+    [
+        ("workflow/Snakefile", ["--lint"], "Congratulations"),
+        ("workflow/Snakefile", ["-n"], r"\nvideos +60\n(.*\n)+all +1\n"),
+        ("Snakefile", ["-n"], r"\nvideos +60\n(.*\n)+all +1\n"),
+    ],
+)
+def test_snakemake_alone_plans_a_checkout(snakefile: str, arguments: list[str], printed: str, tmp_path: Path) -> None:
+    """Without the package's libraries; `-n` plans the default target, which an include gives back."""
+    known = distributions("snakemake", set())
+    absent = {
+        module
+        for module, owners in metadata.packages_distributions().items()
+        if module != "perturbations" and not any(re.sub(r"[-_.]+", "-", owner).lower() in known for owner in owners)
+    }
+    assert {"numpy", "pyarrow", "tqdm", "cv2", "av"} <= absent
+    files = ("--snakefile", REPOSITORY / snakefile, "--configfile", REPOSITORY / "config.yaml")
+    program = [sys.executable, "-c", _ALONE.format(absent=absent), "--cores", "1", "--directory", tmp_path, *files]
+    assert re.search(printed, run(*program, *arguments, folder=REPOSITORY))
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+def test_snakedeploy_deploys_a_project_that_makes_a_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the address of a repository, for which git takes a clone of this checkout."""
+    address, ours = "https://github.com/of/perturbations", tmp_path / "repository"
+    left_out = ("perturbations", "tests", "docs", "benchmarks", "site", "corpora", "manifests", "work", "tutorial")
+    shutil.copytree(REPOSITORY, ours, symlinks=True, ignore=shutil.ignore_patterns(".*", *left_out))
+    git = ("git", "-c", "user.name=n", "-c", "user.email=e")
+    for command in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "all"], ["tag", "v1"]):
+        run(*git, *command, folder=ours)
+    settings = {"COUNT": "1", "KEY_0": f"url.{ours}.insteadOf", "VALUE_0": address}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    snakedeploy = (sys.executable, "-c", "from snakedeploy.client import main; main()")
+    run(*snakedeploy, "deploy-workflow", address, "mine", "--tag", "v1", folder=tmp_path)
+    mine = tmp_path / "mine"
+    assert {path.name for path in mine.iterdir()} == {"LICENSE", "config", "profiles", "workflow"}
+    assert yaml.safe_load((mine / "config" / "config.yaml").read_text())["datasets"], "the commented configuration"
+    (mine / "config" / "config.yaml").write_text(yaml.safe_dump(TINY))
+    run(*preloaded.command("snakemake"), "--cores", "2", folder=mine)
+    assert list(read_manifest(mine / "manifests" / "demo" / "mlvp" / "videos.parquet")["status"]) == ["complete"] * 2
 
 
 # --- perturb init ----------------------------------------------------------------------------------------------------
@@ -306,6 +384,26 @@ def test_the_files_that_describe_the_project_agree() -> None:
     offered = [name.rpartition(" ")[2] for name in declared["classifiers"] if re.search(r":: 3\.\d+$", name)]
     assert versions == offered
     assert "bash .ci/run" in [step.get("run") for step in ci["jobs"]["checks"]["steps"]]
+    # What `snakemake --report` needs, besides Snakemake.
+    reports = {Requirement(line) for line in metadata.requires("snakemake") or [] if 'extra == "reports"' in line}
+    ours = {Requirement(line).name for line in declared["dependencies"]}
+    assert {requirement.name for requirement in reports} == {"pygments"} <= ours
+
+
+def test_a_release_sets_the_version_everywhere() -> None:
+    names = ("perturbations/__init__.py", "CITATION.cff", "CHANGELOG.md")
+    before = {name: (REPOSITORY / name).read_text() for name in names}
+    before["CHANGELOG.md"] = "# Changelog\n\n## Unreleased\n\n- More.\n\n## 0.0.1 (2020-01-01)\n\n- Less.\n"
+    after = release.released(before, "9.1.0", "2031-02-03")
+    assert after["perturbations/__init__.py"].count('__version__ = "9.1.0"') == 1
+    citation = yaml.safe_load(after["CITATION.cff"])
+    assert (citation["version"], str(citation["date-released"])) == ("9.1.0", "2031-02-03")
+    assert "## Unreleased\n\n## 9.1.0 (2031-02-03)\n\n- More.\n\n## 0.0.1" in after["CHANGELOG.md"]
+    later = release.released({**after, "CHANGELOG.md": before["CHANGELOG.md"]}, "9.2.0", "2031-03-01")
+    assert later["CITATION.cff"].count("date-released") == 1
+    for texts, version in ((before, "9.1"), (before, "0.0.9"), (after, "9.2.0")):
+        with pytest.raises(SystemExit, match=r"release\.py: "):
+            release.released(texts, version, "2031-02-03")
 
 
 def test_the_container_s_files_exist() -> None:
@@ -316,6 +414,34 @@ def test_the_container_s_files_exist() -> None:
     wanted = set(re.findall(r"EXTRAS=([a-z,]+)", text)) - {""}
     extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {extra for choice in wanted for extra in choice.split(",")} <= set(extras)
+
+
+_APPTAINER = """#!/bin/sh
+[ "$1" = --version ] && exec echo "apptainer version 1.3.0"
+echo "$@" >> {log}
+while [ "$1" != bash ]; do shift; done
+PATH={image}:$PATH exec "$@"
+"""
+
+
+def test_jobs_run_in_the_image_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a stand-in for Apptainer, which writes down its words and runs what is asked of the image."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    perturb = Path(preloaded.command("perturb")[0])
+    (programs / "apptainer").write_text(_APPTAINER.format(log=tmp_path / "log", image=perturb.parent))
+    (programs / "apptainer").chmod(0o755)
+    (programs / "singularity").symlink_to("apptainer")
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(TINY))
+    command = (*preloaded.command("snakemake"), "--snakefile", perturbations.snakefile(), "--cores", "1", "--no-hooks")
+    command += ("--software-deployment-method", "apptainer", "--", "manifests/demo/sources.parquet")
+    assert "set PERTURBATIONS_IMAGE to an image" in run(*command, folder=tmp_path, check=False)
+    (tmp_path / "my.sif").touch()
+    monkeypatch.setenv("PERTURBATIONS_IMAGE", str(tmp_path / "my.sif"))
+    run(*command, folder=tmp_path)
+    called = [line for line in (tmp_path / "log").read_text().splitlines() if f"{tmp_path}/my.sif bash -c" in line]
+    assert [re.findall(r"perturb rule (\w+)", line) for line in called] == [["sources"], ["merge"]]
 
 
 # --- the command line ------------------------------------------------------------------------------------------------

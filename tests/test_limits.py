@@ -273,9 +273,9 @@ def test_the_configuration_has_the_defaults_of_the_package() -> None:
 def test_limits_are_in_no_recipe() -> None:
     other = config.parse({**CONFIG, "limits": {"frames": 7, "decode_mib": 9}})
     assert other.limits.frames == 7
-    for parsed in (config.parse(CONFIG), other):
-        assert "limits" not in recipe.from_config(parsed, "demo", "mlvp", "fog", 3).text
-    assert recipe.config_digest(other, "demo") == recipe.config_digest(config.parse(CONFIG), "demo")
+    texts = {recipe.from_config(parsed, "demo", "mlvp", "fog", 3).text for parsed in (config.parse(CONFIG), other)}
+    assert len(texts) == 1
+    assert "limits" not in texts.pop()
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "many", None, float("nan")])

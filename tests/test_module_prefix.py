@@ -11,9 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import clips
+import preloaded
 import pytest
 import yaml
 
+import perturbations
 from perturbations import read_manifest
 from perturbations.base.errors import ConfigError
 from perturbations.config import sections as configuration
@@ -300,3 +302,36 @@ def test_a_configuration_that_no_file_holds_has_no_lines() -> None:
     places = of_module("mine", dict(part), {"corpora": part}, [])
     with pytest.raises(ConfigError, match="^the configuration of the module `mine` is not valid:\n  seed: "):
         configuration.parse(part, places)
+
+
+# --- scenarios -------------------------------------------------------------------------------------------------------
+
+
+def test_scenarios_lie_side_by_side_and_have_one_report(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(SETTINGS["drawn"]))
+    (tmp_path / "scenarios.yaml").write_text("seed_0: {}\nother: {seed: 1, suites: {mlvp: {severities: [2, 3]}}}\n")
+    program = (
+        *preloaded.command("snakemake"),
+        "--snakefile",
+        perturbations.snakefile("scenarios.smk"),
+    )
+
+    def run(*arguments: str) -> str:
+        command = [*map(str, program), "--cores", "2", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    assert "preflight: clips of demo: 1 to draw" in run()
+    rows = [
+        read_manifest(tmp_path / f"results/{name}/manifests/demo/mlvp/videos.parquet") for name in ("seed_0", "other")
+    ]
+    assert [(set(table["seed"]), list(table["severity"])) for table in rows] == [({0}, [2]), ({1}, [2, 3])]
+    assert "Nothing to be done" in run("--dry-run", "mlvp_demo")
+    assert "Nothing to be done" in run("--dry-run", "other_mlvp_demo")
+    run("--report", "report.html")
+    report = (tmp_path / "report.html").read_text()
+    assert all(report.count(f'"folder": "results/{name}"') >= 2 for name in ("seed_0", "other"))
+    (tmp_path / "scenarios.yaml").write_text("two words: {}\n")
+    with pytest.raises(AssertionError, match="names .* of scenarios"):
+        run("--dry-run")

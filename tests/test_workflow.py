@@ -432,11 +432,6 @@ def test_graphs(finished: Project, view: str) -> None:
     assert "videos" in done.stdout
 
 
-def test_lint(finished: Project) -> None:
-    done = finished.snakemake("--lint")
-    assert "Congratulations" in done.stdout + done.stderr
-
-
 def test_the_menu(finished: Project) -> None:
     done = finished.snakemake("--list-target-rules")
     assert "mlvp_tiny" in done.stdout

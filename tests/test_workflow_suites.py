@@ -15,11 +15,14 @@ from test_kernels import scene
 from test_workflow import Project, tiny_clip
 
 from perturbations import perturb, read_manifest
+from perturbations.base import console
 from perturbations.engine import rendering
 from perturbations.plan import recipe
 from perturbations.suites import registry
 
+CAPTIONS = {"perturbations": ["char_swap"], "severities": [1]}
 NAMES = ["gaussian_noise", "frost", "brightness", "stylize"]
+TARGETS = ("mm_robustness_tiny", "text_mm_robustness_tiny", "msrvtt_p_tiny")
 FRAMES = scene(6, 48, 64)
 
 
@@ -31,7 +34,7 @@ def new_project(root: Path, **config: Any) -> Project:
         {
             "datasets": {"tiny": {"adapter": "folder", "annotations": "captions.json", "videos": "videos"}},
             "suites": {
-                "mm_robustness": {"perturbations": NAMES, "severities": [1, 5]},
+                "mm_robustness": {"perturbations": NAMES, "severities": [1, 5], "captions": CAPTIONS},
                 "msrvtt_p": {"perturbations": ["shot_noise", "jumble"], "severities": [5]},
             },
             **config,
@@ -45,7 +48,7 @@ def new_project(root: Path, **config: Any) -> Project:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project whose run has ended well. Not to be changed: use `project`."""
     project = new_project(tmp_path_factory.mktemp("finished"))
-    project.snakemake("mm_robustness_tiny", "msrvtt_p_tiny")
+    project.snakemake(*TARGETS)
     return project
 
 
@@ -74,6 +77,35 @@ def test_both_suites_are_made_and_check_out(finished: Project) -> None:
     comparability = videos_of(finished).attrs["comparability"]
     assert "frost (frost)" in comparability
     assert "stylize (style)" in comparability
+
+
+OF_MANIFEST = ["check_quarantine", "corpus_page", "mixes", "preview", "videos_manifest"]
+
+
+@pytest.mark.parametrize(
+    ("suite", "section", "jobs"),
+    [
+        ("msrvtt_p", {"parameters": {"shot_noise": {5: {"strength": 14.0}}}}, ["videos", *OF_MANIFEST]),
+        (
+            "mm_robustness",
+            {"captions": {**CAPTIONS, "parameters": {"char_swap": {1: {"ratio": 0.06}}}}},
+            ["texts", "texts_manifest"],
+        ),
+        ("mm_robustness", {"parameters": {"brightness": {5: {"added": 0.4}}}}, ["videos", *OF_MANIFEST]),
+    ],
+)
+def test_a_changed_number_reruns_the_jobs_of_its_own_rows(
+    suite: str, section: dict[str, Any], jobs: list[str], project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Nothing to be done" in project.snakemake(*TARGETS, "--dry-run").stdout
+    project.config["suites"][suite] |= section
+    monkeypatch.setenv(console.PLAN_VARIABLE, str(project.root / "plan.jsonl"))
+    printed = project.snakemake(*TARGETS, "--dry-run").stdout
+    planned = [json.loads(line) for line in (project.root / "plan.jsonl").read_text().splitlines()]
+    of_suite = [job for job in planned if isinstance(job, dict) and job["rule"] not in TARGETS]
+    print(printed)
+    assert sorted(job["rule"] for job in of_suite) == sorted(jobs)
+    assert {job["wildcards"]["suite"] for job in of_suite} == {suite}
 
 
 def test_draws_by_the_frame_remake_what_is_drawn(project: Project) -> None:

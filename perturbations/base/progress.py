@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from tqdm import tqdm
-
 T = TypeVar("T")
 Tick = Callable[[], None]
 
@@ -21,6 +19,8 @@ _EVERY_S = 5.0
 
 def logged(things: Iterable[T], total: int, unit: str) -> Iterator[T]:
     """Pass things on and log items done, rate and time left, at most every few seconds and at the end."""
+    from tqdm import tqdm  # not at the top: Snakemake alone plans
+
     start = last_log = time.monotonic()
     for done, thing in enumerate(things, start=1):
         now = time.monotonic()

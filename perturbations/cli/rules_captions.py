@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from perturbations.base.records import digest
 from perturbations.cli.arguments import Commands, add_command
 from perturbations.cli.common import provenance
 
@@ -43,7 +44,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--recipes", type=Path, required=True, help="the recipes of all scenarios, JSON")
     parser.add_argument("--rejected", type=Path, help="the listed captions that cannot be used")
     parser.add_argument("--skipped", default="[]", help="the perturbations that cannot be made, JSON")
-    parser.add_argument("--config-digest", required=True, help="the configuration's hash")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--statistics", type=Path, required=True)
     parser.add_argument("--page", type=Path, required=True, help="Markdown: their statistics, with examples")
@@ -117,14 +117,15 @@ def _merge_texts(options: argparse.Namespace) -> int:
     from perturbations.engine.comparability import comparability
     from perturbations.manifest import files, sets, skipped
     from perturbations.manifest.kinds import TEXT_STATISTICS, TEXTS
-    from perturbations.plan.listed import RejectedItem, read
+    from perturbations.plan.listed import RejectedItem, read, read_recipes
 
     rejected = read(options.rejected, RejectedItem) if options.rejected else []
     rows, listed = merging.texts(options.dataset, options.captions, options.parts, options.recipes, len(rejected))
     left_out = skipped.parse(options.skipped)
     described = {**listed.columns(), "skipped": skipped.columns(left_out)}
     about = {**provenance(options.output), "dataset": options.dataset, "set": described}
-    about |= {"adapter": options.adapter, "config_digest": options.config_digest}
+    recipes = digest(dict(read_recipes(options.recipes)))
+    about |= {"adapter": options.adapter, "config_digest": recipes}
     about["comparability"] = comparability([], rows, adapter=options.adapter)
     about |= sets.unrecorded(options.parts, TEXTS)
     files.write(options.output, TEXTS, rows, about)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from perturbations.base.errors import ManifestError
+from perturbations.base.records import digest
 from perturbations.cli.arguments import Commands, add_command
 from perturbations.cli.common import provenance
 
@@ -35,7 +36,6 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--captions", nargs=2, type=int, default=[0, 0], help="numbers of captions that can be used, and that cannot"
     )
-    parser.add_argument("--config-digest", required=True, help="the configuration's hash")
     parser.add_argument("--output", type=Path, required=True)
 
     parser = add_command(commands, "mix", _mix, "write the mixed manifests: views of a videos manifest")
@@ -82,7 +82,7 @@ def _merge_videos(options: argparse.Namespace) -> int:
     rows = merging.videos(sources, options.shards, options.parts, recipes)
     members = sets.of_corpus(sources, rows, len(recipes))
     about = {**provenance(options.output), "dataset": options.dataset, "suite": options.suite, "set": members.columns()}
-    about |= {"adapter": options.adapter, "config_digest": options.config_digest}
+    about |= {"adapter": options.adapter, "config_digest": digest(dict(recipes))}
     about["comparability"] = comparability(rows, adapter=options.adapter)
     about |= sets.unrecorded(options.parts, VIDEOS)
     files.write(options.output, VIDEOS, rows, about)

@@ -10,7 +10,7 @@ WING = Wing(
     rows="rows:KINDS",
     jobs=("jobs",),
     targets="targets:menu",
-    rules=("composed",),
+    rules=("composed_common", "composed"),
     offers={
         "score_composed": "score_command:score",
         "readiness": "readiness:problems",

@@ -11,7 +11,7 @@ WING = Wing(
     commands={"use what a run made": ("command", "score_command")},
     jobs=("jobs",),
     targets="targets:menu",
-    rules=("evaluation",),
+    rules=("evaluation_common", "evaluation"),
     offers={
         "complete": "protocols.registry:applied",
         "readiness": "readiness:problems",

@@ -393,10 +393,3 @@ def scenarios(config: configuration.Config, suite: str) -> list[tuple[str, int]]
         for severity in sorted(wanted.severities)
         if severity in entry.severities
     ]
-
-
-def config_digest(config: configuration.Config, dataset: str) -> str:
-    """A hash of the settings that determine one dataset's results: not shards, limits or other datasets."""
-    settings = config.model_dump(mode="json", include={"seed", "suites", "storage", "backends"})
-    described = {"dataset": dataset, "adapter": config.datasets[dataset].adapter, "donors": config.donors_of(dataset)}
-    return digest({**settings, **described})

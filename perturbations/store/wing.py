@@ -6,7 +6,7 @@ WING = Wing(
     summary="runs in an object store",
     commands={"use what a run made": ("command",)},
     jobs=("jobs",),
-    rules=("store",),
+    rules=("store_common", "store"),
     offers={"places": "layout:PLACES", "pack": "packs:write_beside", "unpack": "packs:unpack_brought"},
     files=("docs/how-to/object-store.md",),
 )

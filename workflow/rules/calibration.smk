@@ -9,7 +9,7 @@ rule calibration:
         picture=report(
             layout.pattern("calibration_picture"),
             category="calibration",
-            labels={"dataset": "{dataset}", "picture": "SSIM by severity"},
+            labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "SSIM by severity"},
         ),
         report=layout.pattern("calibration_page"),
     log:

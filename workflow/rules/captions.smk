@@ -148,7 +148,7 @@ rule texts_manifest:
         page=report(
             layout.pattern("caption_page"),
             category="{suite}",
-            labels={"dataset": "{dataset}", "picture": "captions, before and after"},
+            labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "captions, before and after"},
         ),
     log:
         layout.at("log", job="{dataset}/{suite}/captions/manifest"),
@@ -167,7 +167,6 @@ rule texts_manifest:
         parts=layout.folder("text_recipes"),
         dataset=dataset_of,
         adapter=lambda wildcards: CONFIG.datasets[dataset_of(wildcards)].adapter,
-        config_digest=lambda wildcards: recipe.config_digest(CONFIG, dataset_of(wildcards)),
         # A function, because Snakemake reads braces in a plain string as wildcards.
         skipped=lambda wildcards: paths.text_skipped(CONFIG, wildcards.dataset, wildcards.suite),
     message:
@@ -177,7 +176,7 @@ rule texts_manifest:
             "perturb rule merge-texts --dataset {params.dataset:q} --adapter {params.adapter:q} --captions {params.captions:q}"
             " --parts {params.parts:q} --recipes {input.recipes:q}"
             " --rejected {input.rejected:q} --skipped {params.skipped:q}"
-            " --config-digest {params.config_digest:q} --output {output.texts:q} --statistics {output.statistics:q} --page {output.page:q} 2> {log:q}"
+            " --output {output.texts:q} --statistics {output.statistics:q} --page {output.page:q} 2> {log:q}"
         )
 
 

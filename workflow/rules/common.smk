@@ -40,16 +40,22 @@ planned(paths.without_braces, "the working directory", Path.cwd())
 
 # Every value in a command is quoted (`{params.x:q}`; a list item by item). Values from config.yaml are passed through a
 # function, because Snakemake reads braces in a plain string of `params` as wildcards.
-# With conda, the command is in the rule's environment; otherwise it is next to the Python that runs Snakemake.
+# With conda, the command is in the rule's environment, with apptainer in the image; otherwise it is next to the Python that
+# runs Snakemake.
 COMMAND_PATH = ""
-if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
+DEPLOYED = workflow.deployment_settings.deployment_method
+if DeploymentMethod.APPTAINER in DEPLOYED:
+
+    container: planned(project.image)
+
+elif DeploymentMethod.CONDA in DEPLOYED:
+    os.environ.update(planned(project.environment) | os.environ)
+else:
     COMMAND_PATH = paths.shell_prefix(Path(sys.executable))
     # Snakemake starts itself as a module for jobs on other machines: not the `snakemake` of a stranger's folder.
     if os.environ.setdefault("PYTHONSAFEPATH", "jobs") == "jobs":
         COMMAND_PATH += "unset PYTHONSAFEPATH; "
     shell.prefix(COMMAND_PATH)
-else:
-    os.environ.update(planned(project.environment) | os.environ)
 
 # Below a module's `prefix`, jobs work in its folder, where all paths are as elsewhere.
 if PREFIX.parts:
@@ -65,7 +71,7 @@ def command(line):
 limits.use(limits.parse(CONFIG.limits.model_dump_json()))
 
 
-# What a run in an object store adds to its jobs; store.smk replaces these.
+# What a run in an object store adds to its jobs; store_common.smk replaces these.
 IN_STORE = workflow.storage_registry.default_storage_provider is not None
 if IN_STORE and "store" not in wings.wings():
     raise WorkflowError("this installation cannot run in an object store")
@@ -127,6 +133,17 @@ def requested_targets():
 @cache
 def say(line):
     print(line, file=sys.stderr)
+
+
+@cache
+def menu():
+    """Every target by its own name; the first is the default, `all`."""
+    every = targets.demo(CONFIG, plan_of), *targets.menu(CONFIG, plan_of, caption_shards)
+    return {target.name: target for target in every}
+
+
+# Where several modules make corpora, their reports name the folder.
+OF_FOLDER = {"folder": str(PREFIX)} if PREFIX.parts else {}
 
 
 def files_of(target):

@@ -1,32 +1,4 @@
 # Retrieval by a clip and an instruction (composed_<dataset>, egocvr). Instructions are perturbed by the rules `texts` and
-from perturbations.composed import paths as composed_paths
-from perturbations.composed import planning as composed
-from perturbations.evaluation import model_files
-from perturbations.evaluation import paths as evaluation_paths
-from perturbations.evaluation import planning as evaluation
-
-# The configuration of the first model alone, with which composed retrieval is made.
-FIRST_MODEL = next(iter(evaluation.models(CONFIG).values()))
-
-
-@cache
-def first_model_files_sha256():
-    return planned(model_files.sha256, FIRST_MODEL)
-
-
-@cache
-def composed_reported(kind):
-    datasets = composed_paths.reported(CONFIG, requested_targets())
-    return [f"{composed_paths.folder(dataset)}/{kind}.parquet" for dataset in datasets]
-
-
-FURTHER_RESULTS.append(composed_reported)
-
-
-def composed_job_of(wildcards):
-    return wildcards.corpus, wildcards.level
-
-
 # `texts_manifest`, as the captions of the collection <dataset>/composed.
 rule composed_split:
     input:

@@ -1,13 +1,4 @@
 # Retrieval on the corpora: without adaptation (evaluate_<dataset>) and with test-time adaptation (tta_<dataset>).
-from perturbations.evaluation import model_files
-from perturbations.evaluation import paths as evaluation_paths
-from perturbations.evaluation import planning as evaluation
-from perturbations.evaluation import sizes as evaluation_sizes
-
-# `model` is the key of a configured model; the results of other models are files that no rule makes.
-MODELS = evaluation.models(CONFIG)
-
-
 wildcard_constraints:
     direction="v2t|t2v",
     side="none|query|gallery|both",
@@ -20,34 +11,6 @@ wildcard_constraints:
 PARTS = "work/{dataset}/evaluation/{model}"
 RESULTS = "manifests/{dataset}/{kind}/{model}"
 JOB = "{direction}/{side}/{corpus}/{level}/{group}"
-
-
-@cache
-def model_files_sha256(model):
-    return planned(model_files.sha256, MODELS[model])
-
-
-def further_results(kind):
-    return [path for of_wing in FURTHER_RESULTS for path in of_wing(kind)]
-
-
-@cache
-def reported():
-    others = bool(further_results("results"))
-    return evaluation_paths.reported(CONFIG, requested_targets(), others=others)
-
-
-def of_model(wildcards):
-    """The configuration of one model alone."""
-    return MODELS[wildcards.model]
-
-
-def job_of(wildcards):
-    return wildcards.direction, wildcards.side, wildcards.corpus, wildcards.level
-
-
-def arguments_of_job(wildcards):
-    return of_model(wildcards), wildcards.dataset, job_of(wildcards), wildcards.group
 
 
 rule demo_encoder:
@@ -257,7 +220,9 @@ rule report:
         pictures=lambda wildcards: evaluation_paths.report_pictures(CONFIG, reported()),
     output:
         report(
-            "manifests/report.html", category="evaluation", labels={"page": "tables and figures"}
+            "manifests/report.html",
+            category="evaluation",
+            labels={**OF_FOLDER, "page": "tables and figures"},
         ),
     log:
         "work/logs/report.log",

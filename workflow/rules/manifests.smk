@@ -61,7 +61,6 @@ rule videos_manifest:
         parts=layout.folder("video_recipes"),
         dataset=dataset_of,
         adapter=lambda wildcards: CONFIG.datasets[dataset_of(wildcards)].adapter,
-        config_digest=lambda wildcards: recipe.config_digest(CONFIG, dataset_of(wildcards)),
         # Their numbers, not their list: a corrected caption alone does not make the manifest again.
         captions=lambda wildcards: paths.caption_counts(plan_of(wildcards.dataset)),
     message:
@@ -72,7 +71,7 @@ rule videos_manifest:
             " --shards {params.shards:q} --parts {params.parts:q}"
             " --recipes {input.recipes:q}"
             " --sources {input.sources:q} --quarantine {output.quarantine:q} --card {output.card:q}"
-            " --captions {params.captions:q} --config-digest {params.config_digest:q} --output {output.videos:q} 2> {log:q}"
+            " --captions {params.captions:q} --output {output.videos:q} 2> {log:q}"
         )
 
 

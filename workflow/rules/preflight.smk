@@ -21,8 +21,7 @@ def check_before():
     needed = [job for job in workflow.dag.needrun_jobs() if job.rule in names]
     jobs = [(names[job.rule], job.wildcards_dict) for job in needed]
     written = [path for job in needed for path in (*job.output, *job.log, job.benchmark) if path]
-    uses_conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
-    local = workflow.local_exec and not uses_conda
+    local = workflow.local_exec and not DEPLOYED
     wanted = preflight_jobs.of_jobs(jobs)
     # No job has begun, so nothing else looks where the process is.
     with chdir(CONFIG.at("")):

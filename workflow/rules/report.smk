@@ -9,7 +9,7 @@ rule preview:
         report(
             layout.pattern("preview"),
             category="{suite}",
-            labels={"dataset": "{dataset}", "picture": "contact sheet"},
+            labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "contact sheet"},
         ),
     log:
         layout.at("log", job="{dataset}/{suite}/preview"),
@@ -39,7 +39,7 @@ rule corpus_page:
         report(
             layout.pattern("corpus_page"),
             category="{suite}",
-            labels={"dataset": "{dataset}", "picture": "page of the corpus"},
+            labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "page of the corpus"},
         ),
     log:
         layout.at("log", job="{dataset}/{suite}/corpus_page"),
@@ -66,7 +66,7 @@ rule main_object_preview:
         report(
             layout.pattern("main_objects_picture"),
             category="analyses",
-            labels={"dataset": "{dataset}", "picture": "main objects"},
+            labels={**OF_FOLDER, "dataset": "{dataset}", "picture": "main objects"},
         ),
     log:
         layout.at("log", job="{dataset}/main_object_preview"),
