@@ -138,8 +138,7 @@ def changed_rows(rows: Sequence[TextRow]) -> list[TextRow]:
 def _pairs(rows: Sequence[TextRow]) -> list[str]:
     """Up to `PAIRS` changed captions."""
     changed = changed_rows(rows)[:PAIRS]
-    where = f" at severity {rows[0].severity}" if len(severities) > 1 else ""
     if not changed:
-        return [f"No caption changed{where}."]
-    lines = [f"Examples{where}:", "", "| before | after |", "|---|---|"]
+        return ["No caption changed."]
+    lines = ["| before | after |", "|---|---|"]
     return lines + [f"| {shown.markdown(row.source_text)} | {shown.markdown(row.text)} |" for row in changed]
