@@ -139,6 +139,6 @@ def _pairs(rows: Sequence[TextRow]) -> list[str]:
     changed = changed_rows(rows)[:PAIRS]
     where = f" at severity {rows[0].severity}"
     if not changed:
-        return [f"No caption changed{where}."]
-    lines = [f"Examples{where}:", "", "| before | after |", "|---|---|"]
+        return ["No caption changed."]
+    lines = ["| before | after |", "|---|---|"]
     return lines + [f"| {shown.markdown(row.source_text)} | {shown.markdown(row.text)} |" for row in changed]
