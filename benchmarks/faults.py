@@ -29,7 +29,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations import __version__
-from perturbations.engine import card
 from perturbations.manifest import files
 from perturbations.manifest.columns import Column, columns_of
 from perturbations.verify import run
@@ -83,7 +82,7 @@ def findings(root: Path, *, fast: bool) -> list[str]:
     before = Path.cwd()
     os.chdir(root)
     try:
-        options = run.Options(fast=fast, stall_limit_s=60, verdict=card.comparability, version=__version__)
+        options = run.Options(fast=fast, stall_limit_s=60, version=__version__)
         return [str(finding) for summary in run.verify([Path("manifests")], options) for finding in summary.findings]
     finally:
         os.chdir(before)
@@ -105,7 +104,7 @@ def repair(root: Path, sound: Files, *, fast: bool) -> tuple[bool, str]:
     before = Path.cwd()
     os.chdir(root)
     try:
-        options = run.Options(fast=fast, repair=True, stall_limit_s=60, verdict=card.comparability, version=__version__)
+        options = run.Options(fast=fast, repair=True, stall_limit_s=60, version=__version__)
         found = [finding for summary in run.verify([Path("manifests")], options) for finding in summary.findings]
     finally:
         os.chdir(before)

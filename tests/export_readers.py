@@ -19,13 +19,18 @@ def undecoded(library: ModuleType, data: Any, column: str = "video") -> list[dic
 
 def loaded_tasks(output: Path) -> list[Any]:
     """The tasks as `tasks.py` of the folder gives them."""
+    tasks: list[Any] = exported_module(output).tasks()
+    return tasks
+
+
+def exported_module(output: Path) -> Any:
+    """`tasks.py` of the folder, loaded."""
     spec = util.spec_from_file_location("exported_tasks", output / "tasks.py")
     assert spec is not None
     assert spec.loader is not None
     module = util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    tasks: list[Any] = module.tasks()
-    return tasks
+    return module
 
 
 class Searcher:

@@ -16,8 +16,9 @@ from perturbations import open_clip, read_manifest
 from perturbations.base.errors import ManifestError
 from perturbations.cli.main import main
 from perturbations.engine.journal import Journal, Measured
+from perturbations.evaluation.rows import RESULTS
 from perturbations.manifest import files, sets
-from perturbations.manifest.kinds import CAPTIONS, RESULTS, SOURCES, VIDEOS
+from perturbations.manifest.kinds import CAPTIONS, SOURCES, VIDEOS
 from perturbations.verify import run
 from perturbations.verify.run import Options, Summary
 

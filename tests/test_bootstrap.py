@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from perturbations.evaluation.page import intervals as estimates
 from perturbations.evaluation.page import ranks
 from perturbations.evaluation.page.intervals import CLEAN, Column, Scores, Span, marks, mean_column, spans_of
 from perturbations.evaluation.page.ranks import Ranked
+from perturbations.evaluation.result_sets import with_clean
 from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files
 from perturbations.retrieval import draws, interval, resampled_recall, summary_of_ranks
+from perturbations.verify.derived import check_results
+from perturbations.verify.tree import Manifest, Tree
 
 ONLY_CLEAN = Column("clean", ((CLEAN, 1.0),))
 
@@ -145,7 +149,8 @@ def many(seed: int = 0, *, seeds: Sequence[int] = (42, 7)) -> tuple[list[ResultR
 
 def scores_of(rows: Sequence[ResultRow], known: dict[Any, Ranked]) -> Scores:
     frame = pd.DataFrame([{name: getattr(row, name) for name in row.__dataclass_fields__} for row in rows])
-    ((scores,),) = estimates.of(frame.assign(model_name="m"), known)
+    (of_directions,) = estimates.of(frame.assign(model_name="m"), known)
+    ((scores,),) = of_directions.values()
     return scores
 
 
@@ -163,8 +168,8 @@ def test_the_order_of_rows_and_files_changes_nothing(tmp_path: Path) -> None:
     assert first.runs.keys() == second.runs.keys()
     for run, column in first.runs.items():
         np.testing.assert_array_equal(first.ranks[:, column], second.ranks[:, second.runs[run]])
-    column = mean_column("mid", scores_of(rows, whole).scenarios("mlvp")["mid"])
-    changes = [scores_of(rows, ranked).change("r5", "tcr", column) for ranked in (whole, parts)]
+    column = mean_column("mid", scores_of(rows, whole).scenarios("mlvp", "query")["mid"])
+    changes = [scores_of(rows, ranked).change("recall_at_5", "tcr", column) for ranked in (whole, parts)]
     assert changes[0][0] == changes[1][0]
     np.testing.assert_array_equal(changes[0][1], changes[1][1])
 
@@ -174,7 +179,7 @@ def test_ranks_are_those_of_the_file(tmp_path: Path) -> None:
     files.write(tmp_path / "r.parquet", RANKS, known)
     ((_, ranked),) = ranks.read([tmp_path / "r.parquet"]).items()
     assert ranked.ranks[:, 0].tolist() == [3, 254, 255]
-    assert list(ranked.runs) == [("clean", "clean", 0, None, None, "none", 42)]
+    assert list(ranked.runs) == [(estimates.CLEAN, "none", 42)]
 
 
 def test_bad_files_of_ranks(tmp_path: Path) -> None:
@@ -212,13 +217,13 @@ def test_scenarios_and_seeds_are_averaged_within_each_resample(tmp_path: Path) -
     by_group = ranks.read([tmp_path / "r.parquet"])
     (ranked,) = by_group.values()
     scores = scores_of(rows, by_group)
-    column = mean_column("mid", scores.scenarios("mlvp")["mid"])
+    column = mean_column("mid", scores.scenarios("mlvp", "query")["mid"])
     counts = draws(len(ranked.ranks), rng.generator(0, "demo", "v2t", "report/bootstrap"))
     means = {}
     for method in ("none", "tcr"):
         of_seeds = []
         for seed in (42, 7):
-            place = {name: ranked.runs[("mlvp", *name, None, None, method, seed)] for name in _PLACES}
+            place = {name: ranked.runs[(ranks.ScenarioKey("query", "mlvp", *name), method, seed)] for name in _PLACES}
             recalls = {
                 name: np.array([_recall(ranked.ranks[:, at], drawn, 1) for drawn in counts])
                 for name, at in place.items()
@@ -226,7 +231,7 @@ def test_scenarios_and_seeds_are_averaged_within_each_resample(tmp_path: Path) -
             fog = (recalls["fog", 1] + recalls["fog", 5]) / 2
             of_seeds.append((fog + recalls["rain", 5]) / 2)
         means[method] = (of_seeds[0] + of_seeds[1]) / 2
-    value, drawn = scores.change("r1", "tcr", column)
+    value, drawn = scores.change("recall_at_1", "tcr", column)
     (span,) = spans_of([drawn])
     assert span is not None
     np.testing.assert_allclose([span.low, span.high], np.percentile(means["tcr"] - means["none"], [2.5, 97.5]))
@@ -239,7 +244,7 @@ _PLACES = (("fog", 1), ("fog", 5), ("rain", 5))
 
 
 def _mean(rows: Sequence[ResultRow], method: str, perturbation: str) -> float:
-    return float(np.mean([row.r1 for row in rows if (row.method, row.perturbation) == (method, perturbation)]))
+    return float(np.mean([row.recall_at_1 for row in rows if (row.method, row.perturbation) == (method, perturbation)]))
 
 
 def _recall(known: Any, drawn: Any, k: int) -> float:
@@ -251,15 +256,15 @@ def test_a_run_without_ranks_has_no_interval(tmp_path: Path) -> None:
     kept = [row for row in known if (row.method, row.perturbation) != ("tcr", "rain")]
     files.write(tmp_path / "r.parquet", RANKS, kept)
     scores = scores_of(rows, ranks.read([tmp_path / "r.parquet"]))
-    whole = mean_column("mid", scores.scenarios("mlvp")["mid"])
-    value, drawn = scores.change("r1", "tcr", whole)
+    whole = mean_column("mid", scores.scenarios("mlvp", "query")["mid"])
+    value, drawn = scores.change("recall_at_1", "tcr", whole)
     assert np.isfinite(value)
     assert drawn is None
-    assert scores.change("r1", "tcr", ONLY_CLEAN)[1] is not None
+    assert scores.change("recall_at_1", "tcr", ONLY_CLEAN)[1] is not None
     assert scores.samples("median_rank", "tcr", ONLY_CLEAN) is None
-    missing = Column("x", ((("mlvp", "snow", 5, None, None), 1.0),))
-    assert np.isnan(scores.value("r1", "tcr", missing))
-    assert scores.samples("r1", "tcr", missing) is None
+    missing = Column("x", ((ranks.ScenarioKey("query", "mlvp", "snow", 5), 1.0),))
+    assert np.isnan(scores.value("recall_at_1", "tcr", missing))
+    assert scores.samples("recall_at_1", "tcr", missing) is None
 
 
 def test_ranks_of_other_runs_are_refused(tmp_path: Path) -> None:
@@ -267,15 +272,17 @@ def test_ranks_of_other_runs_are_refused(tmp_path: Path) -> None:
     files.write(tmp_path / "r.parquet", RANKS, known)
     other, _ = many(seed=1)
     scores = scores_of(other, ranks.read([tmp_path / "r.parquet"]))
-    with pytest.raises(ManifestError, match=r"of different runs: v2t .*: r1 is .* by its ranks"):
-        scores.samples("r1", "none", ONLY_CLEAN)
+    with pytest.raises(ManifestError, match=r"of different runs: v2t .*: recall_at_1 is .* by its ranks"):
+        scores.samples("recall_at_1", "none", ONLY_CLEAN)
 
 
 def test_rsum_is_the_sum_of_recalls_in_each_resample(tmp_path: Path) -> None:
     rows, known = many(seeds=(42,))
     files.write(tmp_path / "r.parquet", RANKS, known)
     scores = scores_of(rows, ranks.read([tmp_path / "r.parquet"]))
-    parts = [scores.samples(metric, "none", ONLY_CLEAN) for metric in ("r1", "r5", "r10", "rsum")]
+    parts = [
+        scores.samples(metric, "none", ONLY_CLEAN) for metric in ("recall_at_1", "recall_at_5", "recall_at_10", "rsum")
+    ]
     np.testing.assert_allclose(sum(part for part in parts[:3] if part is not None), parts[3])
 
 
@@ -306,3 +313,30 @@ def test_without_resamples_the_best_value_is_marked() -> None:
     assert marks([1, 3], [None, np.array([3.0, 3.0])]) == ["tie", "tie"], "what is unknown is not separable"
     assert marks([], []) == []
     assert spans_of([None, np.array([1.0, np.nan]), np.array([1.0, 1.0])]) == [None, None, Span(1.0, 1.0)]
+
+
+def test_clean_results_are_of_the_same_queries_and_verified(tmp_path: Path) -> None:
+    """The scenario lacks the query that is a miss in the clean run, so its clean counterpart is 100 %."""
+    clean, of_clean = of_ranks("none", [1, 1, 7, 1])
+    fog, of_fog = of_ranks("none", [1, 9, 0, 1], **FOG)
+    whole, of_whole = of_ranks("none", [1, 1, 1, 1], **FOG | {"severity": 1})
+    rows, known = [clean, fog, whole], [*of_clean, *of_fog, *of_whole]
+    paired = with_clean(rows, known)
+    assert [row.clean_recall_at_1 for row in paired] == [75, 100, 75]
+    assert [row.clean_recall_at_10 for row in paired] == [100, 100, 100]
+    assert [row.clean_recall_at_1 for row in with_clean(rows[1:], known)] == [None, None]
+    for name, own in (("right", paired), ("wrong", [replace(row, clean_recall_at_1=75.0) for row in paired])):
+        files.write(tmp_path / f"{name}.parquet", RESULTS, own)
+    files.write(tmp_path / "ranks.parquet", RANKS, known)
+    right, wrong = (
+        [
+            finding.problem
+            for finding in check_results(
+                Tree(tmp_path),
+                Manifest(tmp_path / f"{name}.parquet", RESULTS),
+                Manifest(tmp_path / "ranks.parquet", RANKS),
+            )
+        ]
+        for name in ("right", "wrong")
+    )
+    assert (right, wrong) == ([], ["clean_recall_at_1 is 75.0, and the ranks give 100.0"])

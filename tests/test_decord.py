@@ -37,6 +37,7 @@ from perturbations import open_clip
 from perturbations.base import storage
 from perturbations.base.errors import BackendError, ManifestError, MediaError
 from perturbations.evaluation import backbone, galleries, queries
+from perturbations.evaluation.scenarios import Clean
 from perturbations.manifest.kinds import CompleteSource, VideoRow
 from perturbations.media import decoding, decord_reader, encoding
 from perturbations.media.clip import Clip, Image, Timing, uniform_indices
@@ -294,7 +295,7 @@ def test_an_evaluation_sees_the_same(decord: ModuleType, tmp_path: Path) -> None
     for reader in ("pyav", "decord"):
         folder = tmp_path / reader
         folder.mkdir()
-        galleries.write(folder / "gallery.safetensors", loaded, rows, 3, reader)
+        galleries.write(folder / "clips.safetensors", loaded, Clean(rows, []), "clips", 3, reader)
         queries.of_rows(rows, 3, loaded, folder, reader)
-    for name in ("gallery.safetensors", "frames.npy"):
+    for name in ("clips.safetensors", "frames.npy"):
         assert (tmp_path / "pyav" / name).read_bytes() == (tmp_path / "decord" / name).read_bytes()

@@ -13,7 +13,7 @@ from perturbations.evaluation import planning as evaluation
 from perturbations.evaluation import sizes as evaluation_sizes
 from perturbations.plan.sharding import Plan
 
-V2T, T2V = ("v2t", "clean", "clean"), ("t2v", "clean", "clean")
+V2T, T2V = ("v2t", "none", "clean", "clean"), ("t2v", "none", "clean", "clean")
 THOUSAND = Plan((), {}, listed=1000, rejected=0, captions=1000)
 
 
@@ -55,7 +55,7 @@ def test_memory_follows_what_a_job_does() -> None:
     many = Plan((), {}, listed=20_000, rejected=0, captions=400_000)
     assert memory(wanted(), V2T, plan=many) > plain + 4 * 20_000 * 400_000 / 10**6
     every = {name: wanted(severities=severities) for name, severities in (("one", [5]), ("all", [1, 2, 3, 4, 5]))}
-    one, all_severities = (memory(given, ("v2t", "mlvp", "low")) for given in every.values())
+    one, all_severities = (memory(given, ("v2t", "query", "mlvp", "low")) for given in every.values())
     assert one < all_severities
     assert [memory(wanted(), V2T, attempt=attempt) for attempt in (2, 3)] == [2 * plain, 4 * plain]
 
@@ -68,8 +68,8 @@ def test_time_follows_the_methods_and_scenarios_and_ends_at_a_day() -> None:
     assert 30 < minutes(one, V2T, evaluation.AS_IT_IS) < minutes(one, V2T) < minutes(all_methods, V2T)
     assert minutes(all_methods, T2V) < minutes(all_methods, V2T)
     assert minutes(wanted(device="cuda"), V2T) <= 60 < minutes(all_methods, V2T)
-    assert minutes(wanted(severities=[1, 2, 3, 4, 5]), ("v2t", "mlvp", "low")) == 1440
-    assert minutes(wanted(severities=[1, 2, 3, 4, 5]), ("v2t", "mlvp", "low"), attempt=2) == 2880
+    assert minutes(wanted(severities=[1, 2, 3, 4, 5]), ("v2t", "query", "mlvp", "low")) == 1440
+    assert minutes(wanted(severities=[1, 2, 3, 4, 5]), ("v2t", "query", "mlvp", "low"), attempt=2) == 2880
     assert minutes(wanted(pretrained=None), V2T) < 60
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from ast import literal_eval
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
+import clips
 import pandas as pd
 import pytest
+from export_readers import Searcher, loaded_tasks, undecoded
 
 from perturbations.base.errors import ConfigError, ManifestError
 from perturbations.composed import manifests, official
@@ -16,6 +19,8 @@ from perturbations.composed.galleries import gallery
 from perturbations.composed.records import ComposedQuery, PoolClip, Rows, Split
 from perturbations.exports import composed, registry
 from perturbations.exports.writing.records import Request
+from perturbations.manifest import files
+from perturbations.manifest.kinds import SOURCES
 
 POOL = tuple(
     PoolClip(name=f"v_{n}_{n + 8}", video_id="v", narration=f'says "{n}", then\nleaves', start_s=n, end_s=n + 8.0)
@@ -94,6 +99,33 @@ def test_what_pandas_takes_for_missing_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     held = pd.read_csv(pd.io.common.StringIO("text\n" + "\n".join(f'"{text}"' for text in composed._MISSING) + "\n"))
     assert held["text"].isna().all()
+
+
+def test_mteb_asks_with_a_clip_and_an_instruction(tmp_path: Path, mteb: ModuleType, datasets: ModuleType) -> None:
+    """Of the four clips that there are; a query whose clip or targets are not there is left out."""
+    place = tmp_path / "manifests/demo"
+    present = ["v_0_8", "v_10_18", "v_20_28", "v_50_58"]
+    held = tmp_path / "clips"
+    held.mkdir()
+    sources = [clips.source_row(clips.make(held / f"{name}.mp4", frames=2), name) for name in present]
+    sources = [replace(row, dataset="demo") for row in sources]
+    files.write(place / "sources.parquet", SOURCES, sources, {"root": "../.."})
+    request = Request(manifest=written(place / "composed"), output=tmp_path / "out")
+    assert tmp_path / "out/tasks.json" in registry.get("mteb").write_splits(request)
+    (task,) = loaded_tasks(tmp_path / "out")
+    assert (task.metadata.category, task.metadata.modalities) == ("vt2v", ["video", "text"])
+    task.load_data()
+    data = task.dataset["clean"]["test"]
+    assert sorted(data["corpus"]["id"]) == present
+    queries = undecoded(datasets, data["queries"])
+    asked = {query.query_id: query for query in QUERIES if query.clip in present}
+    assert {row["id"]: row["text"] for row in queries} == {name: query.instruction for name, query in asked.items()}
+    for row in queries:
+        assert row["video"]["bytes"] == (held / f"{asked[row['id']].clip}.mp4").read_bytes()
+        assert set(data["relevant_docs"][row["id"]]) == set(asked[row["id"]].targets)
+    model = Searcher(lambda subset, query, document: float(document in asked[query].targets))
+    assert mteb.evaluate(model, task, cache=None, encode_kwargs={}).task_results[0].get_score() == 1
+    assert "2," in (tmp_path / "out/left_out.csv").read_text("utf-8")
 
 
 def test_a_manifest_of_another_kind_has_no_split(tmp_path: Path) -> None:

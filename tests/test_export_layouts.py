@@ -145,7 +145,7 @@ def test_croissant_names_the_videos_of_every_subfolder(
     monkeypatch.setattr(layout, "FILES_PER_FOLDER", 2)
     export("croissant", videos_of(tree), tmp_path / "out")
     described = json.loads((tmp_path / "out/croissant.json").read_text("utf-8"))
-    patterns = described["distribution"][1]["includes"]
+    patterns = described["distribution"][-1]["includes"]
     named = {path for pattern in patterns for path in (tmp_path / "out").glob(pattern) if path.is_file()}
     assert named == set((tmp_path / "out").rglob("*.mp4"))
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,14 +19,16 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import small_corpus
-from export_readers import Searcher, known_scores, loaded_tasks, undecoded
+import yaml
+from export_readers import Searcher, exported_module, known_scores, loaded_tasks, undecoded
 from small_corpus import ITEMS
 
 from perturbations import open_clip, read_manifest, retrieval
-from perturbations.base import storage
+from perturbations.base import jsontext, storage
 from perturbations.cli.main import main
 from perturbations.exports import registry
-from perturbations.exports.writing.records import Request
+from perturbations.exports.writing import about, card, corpus
+from perturbations.exports.writing.records import Request, Terms
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QUARANTINE, QuarantineRow
 
@@ -35,6 +38,11 @@ PLACES = {
     "mixes": "mlvp/mixed_types.parquet",
     "texts": "mm_robustness/captions.parquet",
 }
+TERMS = Terms(license="CC-BY-4.0", creator=("A. Author", "Ünal Ö."), citation="@misc{data}", url="https://data.test/x")
+
+LEFT_OUT = "1 rows were left out; left_out.csv lists them with the reasons."
+SIMULATED = "Perturbations are simulated; natural ones may differ from them."
+REJECTED = "The fidelity gate rejected 1 captions, which are left out."
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +57,7 @@ def outputs(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in FORMATS:
         for kind, place in PLACES.items():
             manifest = tree / "manifests/data" / place
-            request = Request(manifest=manifest, output=output / name / kind, clean=kind != "mixes")
+            request = Request(manifest=manifest, output=output / name / kind, clean=kind != "mixes", terms=TERMS)
             if kind == "texts":
                 registry.get(name).write_captions(request)
             else:
@@ -209,14 +217,22 @@ def test_shards_have_a_size_and_the_same_bytes_again(tree: Path, tmp_path: Path)
 @pytest.mark.parametrize("levels", [2**40, 3], ids=["distinct", "tied"])
 @pytest.mark.parametrize("kind", ["videos", "mixes", "texts"])
 def test_mteb_s_recall_is_ours(outputs: Path, mteb: ModuleType, kind: str, levels: int) -> None:
-    """The same scores through mteb's evaluator and through ours; a tie counts against the model in ours."""
-    (task,) = loaded_tasks(outputs / "mteb" / kind)
+    """The same scores through mteb's evaluator and through ours; a tie counts against the model in ours.
+
+    In every task: videos that ask for captions, captions that ask for videos, videos that ask for their clean source.
+    """
+    tasks = loaded_tasks(outputs / "mteb" / kind)
+    categories = {"videos": ["v2t", "t2v", "v2v"], "mixes": ["v2t", "t2v"], "texts": ["t2v"]}[kind]
+    assert [task.metadata.category for task in tasks] == categories
     model = Searcher(known_scores(3, levels))
-    evaluated = mteb.evaluate(model, [task], cache=None, encode_kwargs={}).task_results[0].scores["test"]
-    results = {scores["hf_subset"]: scores for scores in evaluated}
+    benchmark = exported_module(outputs / "mteb" / kind).benchmark()
+    evaluated = mteb.evaluate(model, benchmark, cache=None, encode_kwargs={})
+    every = [scores for result in evaluated.task_results for scores in result.scores["test"]]
+    results = {scores["hf_subset"]: scores for scores in every}
+    assert len(evaluated.to_dataframe(aggregation_level="subset")) == len(every) == len(results)
     captions = small_corpus.clean_captions()
     item_of = {row.caption_id: row.item_id for row in captions}
-    assert set(results) == set(model.asked) == set(task.metadata.eval_langs)
+    assert set(results) == set(model.asked) == {name for task in tasks for name in task.metadata.eval_langs}
     for scenario, (queries, documents) in model.asked.items():
         scores = np.array([[model.score(scenario, query, document) for document in documents] for query in queries])
         relevant = [
@@ -270,9 +286,19 @@ def test_a_document_that_mteb_did_not_keep_is_no_hit(outputs: Path, mteb: Module
 def test_mteb_s_loader_gives_the_queries_the_corpus_and_the_videos(
     outputs: Path, tree: Path, mteb: ModuleType, datasets: ModuleType, tmp_path: Path
 ) -> None:
-    (task,) = loaded_tasks(outputs / "mteb/videos")
+    task, of_captions, of_sources = loaded_tasks(outputs / "mteb/videos")
     task.load_data()
+    of_captions.load_data()
+    of_sources.load_data()
+    asking, clean = of_captions.dataset["t2v-fog_1"]["test"], of_sources.dataset["v2v-fog_1"]["test"]
+    assert sorted(asking["queries"]["text"]) == sorted(row.text.strip() for row in small_corpus.clean_captions())
+    assert clean["relevant_docs"] == {item: {item: 1} for item in ITEMS}
+    assert "v2v-clean" not in of_sources.dataset
+    stored = undecoded(datasets, task.dataset["clean"]["test"]["queries"])
+    assert undecoded(datasets, clean["corpus"]) == stored
     expected = expected_frames(tree)
+    assert undecoded(datasets, asking["corpus"]) == undecoded(datasets, task.dataset["fog_1"]["test"]["queries"])
+    assert undecoded(datasets, clean["queries"]) == undecoded(datasets, task.dataset["fog_1"]["test"]["queries"])
     for scenario, (name, severity) in {"fog_1": ("fog", 1), "clean": ("clean", 0)}.items():
         data = task.dataset[scenario]["test"]
         assert sorted(data["corpus"]["text"]) == sorted(row.text for row in small_corpus.clean_captions())
@@ -296,6 +322,34 @@ def test_every_video_is_stored_once(outputs: Path, kind: str) -> None:
     assert len(set(hashes)) == len(hashes)
 
 
+# --- cards ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dataset", "terms", "expected"),
+    [
+        ("data", TERMS, {"license": "cc-by-4.0"}),
+        ("data", Terms(), {"license": "unknown", "gated": True}),
+        ("msrvtt", TERMS, {"license": "cc-by-4.0", "gated": True, "language": ["en"]}),
+        ("demo", Terms(license="Our own: v2"), {"license": "other", "license_name": "our-own-v2", "language": ["en"]}),
+    ],
+)
+def test_a_card_states_its_terms_in_the_hub_s_words(
+    tree: Path, tmp_path: Path, dataset: str, terms: Terms, expected: dict[str, Any]
+) -> None:
+    exported = corpus.read(Request(manifest=tree / "manifests/data/mlvp/videos.parquet", output=tmp_path))
+    request = Request(manifest=exported.manifest, output=tmp_path, terms=terms)
+    for has_videos in (True, False):
+        card.write(about.of(replace(exported, dataset=dataset), request, 5_000, 0, has_videos=has_videos), [], [])
+        front = yaml.safe_load((tmp_path / "README.md").read_text("utf-8").split("---\n")[1])
+        assert (front["size_categories"], front["task_categories"]) == (["1K<n<10K"], ["text-retrieval"])
+        gated = {"gated": True} if "extra_gated_prompt" in front else {}
+        known = ("license", "license_name", "language")
+        assert {name: front[name] for name in known if name in front} | gated == (
+            expected if has_videos else {name: value for name, value in expected.items() if name != "gated"}
+        )
+
+
 # --- croissant --------------------------------------------------------------------------------------------------------
 
 
@@ -305,6 +359,23 @@ def test_mlcroissant_validates_and_loads(outputs: Path, kind: str) -> None:
     output = outputs / "croissant" / kind
     dataset = library.Dataset(output / "croissant.json")
     assert not dataset.metadata.ctx.issues.errors
+    assert not dataset.metadata.ctx.issues.warnings
+    metadata, described = dataset.metadata, jsontext.mapping((output / "croissant.json").read_bytes())
+    assert [person.name for person in metadata.creators] == list(TERMS.creator)
+    assert (metadata.license, metadata.cite_as, metadata.url) == ([TERMS.license], TERMS.citation, TERMS.url)
+    assert metadata.date_published
+    assert metadata.keywords
+    for term in (metadata.data_biases, metadata.data_use_cases, metadata.data_social_impact):
+        assert term
+    assert metadata.personal_sensitive_information
+    (limits, *_), suite = metadata.data_limitations, "MM-Robustness" if kind == "texts" else "MLVP"
+    assert limits == {"videos": LEFT_OUT, "mixes": SIMULATED, "texts": REJECTED}[kind]
+    assert described["rai:hasSyntheticData"] is True
+    assert suite in described["prov:wasGeneratedBy"][0]["prov:label"]
+    assert "data" in described["prov:wasDerivedFrom"][0]["prov:label"]
+    for part in described["distribution"]:
+        if part["@type"] == "cr:FileObject":
+            assert storage.sha256(output / part["contentUrl"]) == part["sha256"]
     assert dataset.metadata.ctx.conforms_to.value == "http://mlcommons.org/croissant/1.1"
     name = "captions" if kind == "texts" else "clips"
     records = [
@@ -354,5 +425,4 @@ def test_the_page_s_commands_and_examples_work(
         if "records" in names:
             assert len(names["records"]) == 3 * len(ITEMS)
     for output in ("tasks", "text_tasks"):
-        (task,) = loaded_tasks(tmp_path / output)
-        assert task.metadata.name.startswith("Data")
+        assert all(task.metadata.name.startswith("Data") for task in loaded_tasks(tmp_path / output))

@@ -441,7 +441,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "columns": (
         lambda path: described_as(path, {"kind": "captions", "schema_version": VERSION}),
-        "does not have the columns of captions manifests: .*caption_id",
+        "does not have the columns of captions manifests: it lacks 'dataset'",
     ),
     "types": (
         lambda path: described_as(

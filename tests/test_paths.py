@@ -244,7 +244,7 @@ def test_other_names_are_only_names(name: str) -> None:
 # --- evaluations -----------------------------------------------------------------------------------------------------
 
 KEY = evaluation.model_key(configured())
-CLEAN: tuple[evaluation.Job, evaluation.Job] = (("v2t", "clean", "clean"), ("t2v", "clean", "clean"))
+CLEAN: tuple[evaluation.Job, evaluation.Job] = (("v2t", "none", "clean", "clean"), ("t2v", "none", "clean", "clean"))
 
 
 def evaluated(**settings: Any) -> Config:
@@ -256,68 +256,83 @@ def inputs_of(settings: Config, job: evaluation.Job, group: str = "none") -> pat
     return evaluation_paths.inputs(settings, "tiny", job, group, plans, lambda dataset: (f"{dataset}_c1", "c2"))
 
 
+ENCODED = f"work/tiny/evaluation/{KEY}"
+
+
 def test_clean_queries_need_no_parts() -> None:
     common = {
         "sources": "manifests/tiny/sources.parquet",
         "captions": "manifests/tiny/captions.parquet",
         "pretrained": "work/demo_encoder",
         "checked": f"work/models/{KEY}.json",
-        "parts": [],
+        "clips": [],
+        "texts": [],
         "mixes": [],
     }
-    assert inputs_of(evaluated(), CLEAN[0]) == common
-    assert inputs_of(evaluated(), CLEAN[1]) == {**common, "gallery": f"work/tiny/evaluation/{KEY}/gallery.safetensors"}
+    assert inputs_of(evaluated(), CLEAN[0]) == {**common, "encoded": [f"{ENCODED}/captions.safetensors"]}
+    assert inputs_of(evaluated(), CLEAN[1]) == {**common, "encoded": [f"{ENCODED}/clips.safetensors"]}
 
 
 @pytest.mark.parametrize("direction", ["v2t", "t2v"])
-def test_perturbed_queries_are_the_parts_of_their_corpus(direction: evaluation.Direction) -> None:
-    settings = evaluated(suites=["msrvtt_p"])
-    jobs = {job: scenarios for job, scenarios in evaluation.jobs(settings, "tiny").items() if job[0] == direction}
+@pytest.mark.parametrize("side", ["query", "gallery", "both"])
+def test_what_is_perturbed_are_the_parts_of_its_corpus_and_the_rest_is_encoded(
+    side: evaluation.Side, direction: evaluation.Direction
+) -> None:
+    settings = configured(
+        suites={"msrvtt_p": {"severities": [2, 3]}},
+        evaluation={"severities": [2], "suites": ["msrvtt_p"], "sides": [side]},
+    )
+    jobs = {
+        job: scenarios for job, scenarios in evaluation.jobs(settings, "tiny").items() if job[:2] == (direction, side)
+    }
     assert len(jobs) > 1
+    modality = {("v2t", "query"): "clips", ("t2v", "gallery"): "clips"}.get((direction, side), "captions")
     for job, scenarios in jobs.items():
         inputs = inputs_of(settings, job)
-        folder, shards = ("msrvtt_p/captions", ("tiny_c1", "c2")) if direction == "t2v" else ("msrvtt_p", ("s1", "s2"))
-        assert inputs["parts"] == [
-            f"work/tiny/{folder}/{scenario.perturbation}/{scenario.severity}/{shard}.parquet"
-            for scenario in scenarios
-            if scenario.suite == "msrvtt_p"
-            for shard in shards
-        ]
-        assert ("gallery" in inputs) == (direction == "t2v")
+        clips = dict.fromkeys(f"{scenario.perturbation}/{scenario.severity}" for scenario in scenarios)
+        texts = clips
+        if side == "both":
+            texts = dict.fromkeys(f"{scenario.text_perturbation}/{scenario.text_severity}" for scenario in scenarios)
+        parts = {
+            "clips": [f"work/tiny/msrvtt_p/{part}/{shard}.parquet" for part in clips for shard in ("s1", "s2")],
+            "texts": [
+                f"work/tiny/msrvtt_p/captions/{part}/{shard}.parquet" for part in texts for shard in ("tiny_c1", "c2")
+            ],
+        }
+        assert inputs["clips"] == (parts["clips"] if side == "both" or modality == "clips" else [])
+        assert inputs["texts"] == (parts["texts"] if side == "both" or modality == "captions" else [])
+        clean = [] if side == "both" else [name for name in ("clips", "captions") if name != modality]
+        assert inputs["encoded"] == [f"{ENCODED}/{name}.safetensors" for name in clean]
 
 
 def test_mixed_queries_are_the_mixed_manifests() -> None:
     settings = evaluated(suites=["mlvp"], mixes=["mixed_types", "mixed_severity"])
-    inputs = inputs_of(settings, ("v2t", "mlvp", "mixed"))
-    assert inputs["parts"] == []
+    inputs = inputs_of(settings, ("v2t", "query", "mlvp", "mixed"))
+    assert inputs["clips"] == []
     folder = "manifests/tiny/mlvp"
     assert inputs["mixes"] == [f"{folder}/mixed_severity.parquet", f"{folder}/mixed_types.parquet"]
 
 
-@pytest.mark.parametrize(
-    ("job", "bank"),
-    [
-        (CLEAN[0], {"bank_gallery": f"work/train/evaluation/{KEY}/gallery.safetensors"}),
-        (CLEAN[1], {"bank_captions": "manifests/train/captions.parquet"}),
-    ],
-)
-def test_only_a_method_that_needs_a_bank_gets_it(job: evaluation.Job, bank: dict[str, str]) -> None:
+@pytest.mark.parametrize(("job", "modality"), [(CLEAN[0], "clips"), (CLEAN[1], "captions")])
+def test_only_a_method_that_needs_a_bank_gets_it(job: evaluation.Job, modality: str) -> None:
     without = inputs_of(evaluated(), job, "none")
-    assert not {"bank_gallery", "bank_captions"} & set(without)
-    assert inputs_of(evaluated(), job, "adapted") == without | bank
+    assert "bank" not in without
+    bank = f"work/train/evaluation/{KEY}/{modality}.safetensors"
+    assert inputs_of(evaluated(), job, "adapted") == {**without, "bank": bank}
     assert inputs_of(evaluated(methods=["tent"]), job, "adapted") == without
 
 
 def test_a_job_that_nobody_asks_for_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="asks for no evaluation v2t/mlvp/mixed of tiny"):
-        evaluation_paths.inputs(evaluated(), "tiny", ("v2t", "mlvp", "mixed"), "none", not_planned, lambda name: ())
+    with pytest.raises(ConfigError, match="asks for no evaluation v2t/query/mlvp/mixed of tiny"):
+        job: evaluation.Job = ("v2t", "query", "mlvp", "mixed")
+        evaluation_paths.inputs(evaluated(), "tiny", job, "none", not_planned, lambda name: ())
 
 
-def test_the_places_of_queries_are_options_of_the_command() -> None:
-    settings = evaluated(suites=["mlvp", "msrvtt_p"], mixes=["mixed_severity"])
+def test_the_places_of_rows_are_options_of_the_command() -> None:
+    settings = evaluated(suites=["mlvp", "msrvtt_p"], mixes=["mixed_severity"], sides=["query", "gallery"])
     for job in evaluation.jobs(settings, "tiny"):
         inputs = inputs_of(settings, job, "adapted")
-        words = evaluation_paths.query_options("tiny", job, inputs)
+        words = evaluation_paths.asking_options("tiny", job, inputs)
         paths_of = {name: inputs[name] for name in ("sources", "captions")}
         command = [
             "rule",
@@ -328,13 +343,16 @@ def test_the_places_of_queries_are_options_of_the_command() -> None:
             *words,
         ]
         options = main.parser().parse_args([*command, "--output=a", "--ranks=b", "--pictures=c"])
-        for name in ("gallery", "bank_captions", "bank_gallery"):
-            assert getattr(options, name) == (Path(str(inputs[name])) if name in inputs else None)
-        for part in inputs["parts"]:
-            assert Path(part).is_relative_to(options.parts)
-        lists = Path("work/tiny/captions" if job[0] == "t2v" else "work/tiny/shards")
-        assert options.shards == (lists if inputs["parts"] else None)
-        assert (options.parts is None) == (not inputs["parts"])
+        assert options.bank == (Path(str(inputs["bank"])) if "bank" in inputs else None)
+        encoded = {Path(path).stem: Path(path) for path in inputs["encoded"]}
+        assert (options.encoded_clips, options.encoded_captions) == (encoded.get("clips"), encoded.get("captions"))
+        for name, folder, shards, lists in (
+            ("clips", options.parts, options.shards, "shards"),
+            ("texts", options.text_parts, options.text_shards, "captions"),
+        ):
+            assert all(Path(part).is_relative_to(folder) for part in inputs[name])
+            assert shards == (Path(f"work/tiny/{lists}") if inputs[name] else None)
+            assert (folder is None) == (not inputs[name])
         assert [str(options.mixes / Path(path).name) for path in inputs["mixes"]] == inputs["mixes"]
 
 
@@ -399,7 +417,7 @@ def test_a_report_shows_the_results_that_there_are_and_those_that_are_made(
         path.parent.mkdir(parents=True)
         path.touch()
         for group in ("none", "adapted"):
-            picture = tmp_path / f"work/{dataset}/evaluation/{key or KEY}/v2t/clean/clean/{group}.pictures.json"
+            picture = tmp_path / f"work/{dataset}/evaluation/{key or KEY}/v2t/none/clean/clean/{group}.pictures.json"
             picture.parent.mkdir(parents=True, exist_ok=True)
             picture.touch()
     wanted = [evaluation_paths.Reported(dataset, kind, key or KEY) for dataset, kind, key in shown]
@@ -412,7 +430,7 @@ def test_a_report_shows_the_results_that_there_are_and_those_that_are_made(
         if entry.model_key == KEY:
             expected += evaluation_paths.result_parts(evaluated(), entry.dataset, entry.kind, "pictures.json")
         else:
-            folder = f"work/{entry.dataset}/evaluation/{OTHER}/v2t/clean/clean"
+            folder = f"work/{entry.dataset}/evaluation/{OTHER}/v2t/none/clean/clean"
             expected.append(f"{folder}/adapted.pictures.json")
     assert evaluation_paths.report_pictures(evaluated(), wanted) == expected
 
@@ -580,7 +598,8 @@ def test_an_adaptation_counts_its_runs(project: Config) -> None:
     settings = project.model_copy(update={"evaluation": wanted})
     scenarios = len(evaluation.scenarios(settings, "tiny"))
     for name, kind, methods in (("evaluate", "evaluation", 1), ("tta", "adaptation", 3)):
-        runs = f"{scenarios} scenarios x {methods} methods = {scenarios * methods * 2:,} runs"
+        sides = f"{scenarios} scenarios (1 clean, {scenarios - 1} query)"
+        runs = f"{sides} x {methods} methods = {scenarios * methods * 2:,} runs"
         work = request(settings, f"{name}_tiny")
         assert work == targets.Work(
             [f"manifests/tiny/{kind}/{KEY}/results.parquet", f"manifests/tiny/{kind}/{KEY}/ranks.parquet"],

@@ -11,17 +11,20 @@ import shutil
 import subprocess
 import sys
 import urllib.parse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import cv2
 import needs
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.page import exported, overview, page, parts
-from perturbations.evaluation.rows import RESULTS, ResultRow
+from perturbations.evaluation.rows import RANKS, RESULTS, RankRow, ResultRow
 from perturbations.manifest import files as manifests
 from perturbations.manifest import sets
 from perturbations.manifest.columns import columns_of
@@ -43,7 +46,7 @@ B32, B16, XPOOL = "clip4clip-b32-qs-0a", "clip4clip-b16-qs-0b", "xpool-b32-qgs_c
 NASTY = '<script>alert(1)</script>\n"quoted" видео 影片'
 
 
-def result(method: str, r1: float, **more: Any) -> ResultRow:
+def result(method: str, recall_at_1: float, **more: Any) -> ResultRow:
     costs = {f"{part}_ms_{point}": 1.5 for part in ("encode", "adapt", "rerank", "total") for point in ("p50", "p95")}
     hubs = {column.name: 0.25 for column in columns_of(ResultRow) if column.name.startswith("hub_")}
     recalls = {f"recall_at_{k}": 100.0 for k in (5, 10, 50, 100)} | {"rsum": 300.0}
@@ -60,7 +63,7 @@ def result(method: str, r1: float, **more: Any) -> ResultRow:
         "setting": "qs",
         "method": method,
         "seed": 42,
-        "recall_at_1": r1,
+        "recall_at_1": recall_at_1,
         **costs,
         **hubs,
         "peak_memory_mib": 1000.0,
@@ -584,6 +587,63 @@ def test_csv_names_are_no_formulas() -> None:
     assert table.files == [("CSV", f"{CSV}method,r1%0A'%3D1+1,-1.5%0A", "t.csv")]
 
 
+def test_results_and_ranks_of_an_earlier_version_open(tmp_path: Path) -> None:
+    """They have R@k as r1, no side and no clean counterpart; changed cells are still noticed."""
+    rows = of_model(B32, {"none": 40.0})
+    about = {name: getattr(rows[0], name) for name in RankRow.__dataclass_fields__ if hasattr(rows[0], name)}
+    places = [RankRow(**about, query_id=f"q{place}", rank=1 if place < 40 else 200) for place in range(100)]
+    rows = [replace(rows[0], recall_at_5=40.0, recall_at_10=40.0)]
+    new = ["side", "protocol", "text_perturbation", "text_severity", *(f"clean_recall_at_{k}" for k in (1, 5, 10))]
+    for kind, known in ((RESULTS, rows), (RANKS, places)):
+        table = manifests.table_of(kind, known)
+        table = table.drop_columns([name for name in new if name in table.column_names])
+        earlier = {today: name for name, today in kind.renamed.items()}
+        table = table.rename_columns([earlier.get(name, name) for name in table.column_names])
+        then = replace(kind, key=tuple(name for name in kind.key if name not in new))
+        manifests._write_table(tmp_path / f"{kind.name}.parquet", then, table, {})
+    assert manifests.read_rows(tmp_path / "results.parquet", RESULTS) == rows
+    frame = manifests.read_manifest(tmp_path / "results.parquet")
+    assert frame[["side", "recall_at_1"]].values.tolist() == [["none", 40.0]]
+    page.write(tmp_path / "page.html", results=[tmp_path / "results.parquet"], ranks=[tmp_path / "ranks.parquet"])
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "No intervals" not in text
+    stored = pq.read_table(tmp_path / "results.parquet")
+    changed = stored.set_column(stored.column_names.index("r1"), "r1", pa.array([41.0]))
+    pq.write_table(changed, tmp_path / "results.parquet", write_page_checksum=True)
+    with pytest.raises(ManifestError, match="was changed after it was written"):
+        manifests.read_rows(tmp_path / "results.parquet", RESULTS)
+
+
+def test_published_values_stand_beside_ours_and_say_why_they_do_not_compare(tmp_path: Path) -> None:
+    """Of Table 1 of HAT-VTR: CLIP4Clip without adaptation on fog at severity 5 has 26.7."""
+    fog = {"suite": "mlvp", "perturbation": "fog", "severity": 5, "level": "low", "queries": 1000}
+    about = {"protocol": "hat_vtr_table_1", "backend": json.dumps({"retrieval": "pretrained"})}
+    where = f"msrvtt, {B32.rpartition('-')[0]}, v2t, beside msrvtt, CLIP4Clip, qs, R@1"
+    for dataset, says in (
+        ("msrvtt", "Comparable with the published values, if the weights are the paper's."),
+        ("demo", "Not comparable with the published values: the dataset is demo, and the tables are of msrvtt."),
+    ):
+        rows = [result("none", 50.0, dataset=dataset, queries=1000, **about)]
+        rows += [result("none", 30.0, dataset=dataset, **fog, **about)]
+        protocol = {"name": "hat_vtr_table_1", "replaced": ["evaluation.methods"]}
+        manifests.write(tmp_path / "r.parquet", RESULTS, rows, {"protocol": protocol})
+        page.write(tmp_path / "page.html", results=[tmp_path / "r.parquet"])
+        content = read(tmp_path / "page.html")
+        table = content.tables[where.replace("msrvtt", dataset, 1)]
+        place = [text for text, _ in table[0]].index("fog")
+        assert [line[0][0] for line in table[1:]] == ["none, published", "none, ours", "none, difference"]
+        assert [line[place][0] for line in table[1:]] == ["26.7", "30.0", "+3.3"]
+        text = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert html.unescape(text).count(says) == 1
+        assert "The configuration has other values for evaluation.methods." in text
+    assert "Published values" not in read(written_page(tmp_path, [result("none", 1.0)])).headings
+
+
+def written_page(folder: Path, rows: list[ResultRow]) -> Path:
+    page.write(folder / "page.html", results=[written(folder, rows)])
+    return folder / "page.html"
+
+
 def test_tables_of_papers_are_there_as_markdown_and_latex() -> None:
     head = [[parts.Cell("method"), parts.Cell("a|b", span=2)], [parts.Cell(""), parts.Cell("x_1"), parts.Cell("50 %")]]
     body = [
@@ -800,9 +860,10 @@ def test_the_first_screen_is_the_table_and_choices_work_without_a_script(
         assert seen["first"]["shown"] == seen["shown"] == 2
     for seen in (few_narrow, few_wide, large_wide):
         assert not seen["first"]["cut"], f"{seen['name']}: the overall average is cut off"
+        assert seen["first"]["top"] <= seen["tall"], f"{seen['name']}: the chosen table begins below the first screen"
     # Inputs in their order: two datasets, three kinds of queries, six metrics.
     captions = few_wide["captions"]
-    assert few_wide["first"]["caption"].startswith("R@1: a<b>, videos ask for captions (v2t), mlvp")
+    assert few_wide["first"]["caption"].startswith(f"R@1: a<b>, {V2T}, mlvp")
     assert ["a<b>" in caption for caption in captions[:2]] == [True, False]
-    assert ["(v2t), mlvp" in captions[2], "(v2t), mm_" in captions[3], "(t2v), mm_" in captions[4]] == [True] * 3
+    assert [f"{V2T}, mlvp" in captions[2], f"{V2T}, mm_" in captions[3], f"{T2V}, mm_" in captions[4]] == [True] * 3
     assert [caption.split(":")[0] for caption in captions[5:]] == list(METRICS)

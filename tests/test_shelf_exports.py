@@ -92,7 +92,7 @@ def test_one_file_is_all_that_is_new(house: Path) -> None:
 def test_help_lists_the_new_format(house: Path) -> None:
     result = perturb(house, "export", "--help")
     assert result.returncode == 0, result.stderr
-    assert "{composed,croissant,file_list,hub,mteb,vtr_tta,webdataset}" in result.stdout
+    assert "{composed,croissant,file_list,hub,mteb,recipe,vtr_tta,webdataset}" in result.stdout
     assert "file_list: the rows' files, JSON; takes videos, refuses nothing at 100 %." in result.stdout
 
 

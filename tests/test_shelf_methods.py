@@ -113,7 +113,7 @@ def test_the_page_has_a_row_of_it(copy: Path) -> None:
         "print(json.dumps(pages.read(Path('page.html')).tables))"
     )
     tables = json.loads(run(copy, "-c", program))
-    names = [line[0][0] for line in tables["unperturbed queries"][1:]]
+    names = [line[0][0] for line in tables["demo, videos ask for captions (v2t), unperturbed queries"][1:]]
     assert names == ["none", "READ", "Mean-centred <1>", "SAR"]
     costs = next(table for caption, table in tables.items() if "milliseconds" in caption)
     assert "Mean-centred <1>" in [line[0][0] for line in costs]

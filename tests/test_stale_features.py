@@ -10,10 +10,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from test_evaluation import source
+
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation import features as composed_features
 from perturbations.evaluation import galleries
 from perturbations.evaluation.features import Features
+from perturbations.evaluation.scenarios import Clean
 from perturbations.tta.gallery import Gallery
 
 
@@ -23,11 +26,12 @@ def model(sha256: str) -> Any:
 
 def test_a_gallery_of_other_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     features = torch.arange(12.0).reshape(2, 3, 2)
-    monkeypatch.setattr(galleries, "of_clips", lambda *_: Gallery("t2v", features))
-    galleries.write(tmp_path / "gallery.safetensors", model("old"), [], 3)
-    assert torch.equal(galleries.read(tmp_path / "gallery.safetensors", model("old")).features, features)
+    monkeypatch.setattr(galleries, "encoded", lambda *_: Gallery("t2v", features))
+    path = tmp_path / "clips.safetensors"
+    galleries.write(path, model("old"), Clean([source("a")], []), "clips", 3)
+    assert torch.equal(galleries.read(path, model("old"), "clips").features, features)
     with pytest.raises(ManifestError, match="encoded with other weights.*run snakemake again, which encodes"):
-        galleries.read(tmp_path / "gallery.safetensors", model("new"))
+        galleries.read(path, model("new"), "clips")
 
 
 def test_features_of_other_weights_are_refused(tmp_path: Path) -> None:

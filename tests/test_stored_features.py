@@ -24,6 +24,10 @@ VALUES = np.arange(4 * 3 * 2, dtype=np.float32).reshape(4, 3, 2)
 VALUES[3] = VALUES[1] + 100
 
 
+def clips_of(features: StoredFeatures, wanted: Split) -> Floats:
+    return of_clips(features, wanted.rows_of, len(wanted.pool))
+
+
 def split(names: Sequence[str] = NAMES) -> Split:
     pool = tuple(PoolClip(name=name, video_id="v", narration="") for name in names)
     query = ComposedQuery(query_id="0", clip=names[0], targets=(names[1],), instruction="Shake it.")
@@ -86,10 +90,6 @@ LAYOUTS = [as_csv, as_npy, as_npz, as_pt, as_safetensors]
     ],
     ids=["frames", "middle", "one vector", "one frame"],
 )
-def clips_of(features: StoredFeatures, wanted: Split) -> Floats:
-    return of_clips(features, wanted.rows_of, len(wanted.pool))
-
-
 def test_every_layout_gives_the_same_rows(
     tmp_path: Path,
     layout: Callable[[Path, np.ndarray], Path],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -104,14 +104,15 @@ def test_without_a_second_frame_nothing_is_damaged(stream: bytes) -> None:
 
 def test_severities_are_apart_on_the_shortest_streams() -> None:
     """A short clip has less than one wrong bit, or lost packet, at each severity."""
-    bits = [wrong_bits(0, **row).sum() for row in registry.get("transmission/bit_error").by_severity]
+    rows: Sequence[Mapping[str, Any]] = registry.get("transmission/bit_error").by_severity
+    bits = [wrong_bits(0, **row).sum() for row in rows]
     assert bits == [1, 2, 3, 4, 5]
     drawn = transport.draw_packets(np.random.default_rng(0), 9, 48, 64)
     stream = STREAM[: len(TABLE + FRAME + TABLE + FRAME)]
     rows = registry.get("transmission/packet_loss").by_severity
     lost = [(len(stream) - len(transport.lose_packets(drawn, stream, **row))) // 188 for row in rows]
     assert lost == [1, 2, 3, 4, 5]
-    released = registry.get("transmission/packet_loss", "released").parameters(1)
+    released: dict[str, Any] = registry.get("transmission/packet_loss", "released").parameters(1)
     assert transport.lose_packets(drawn, stream, **released) == stream
 
 
@@ -189,7 +190,7 @@ def rendered(row: CompleteSource, name: str, severity: int, variant: str, **repl
 def test_bytes_are_replaced_as_the_filter_says(uneven: CompleteSource) -> None:
     with av.open(uneven.path) as container:
         stream = container.streams.video[0]
-        noise = BitStreamFilterContext(transport.byte_errors(spacing=50)["bsf"], stream)
+        noise = BitStreamFilterContext(str(transport.byte_errors(spacing=50)["bsf"]), stream)
         state = replaced = 0
         for packet in container.demux(stream):
             if packet.size:
@@ -224,7 +225,7 @@ def test_a_lower_frame_rate_moves_no_frame(uneven: CompleteSource, variant: str,
     assert [frame.pts for frame in held] == [frame.pts for frame in clean]
     places = [next(at for at, own in enumerate(clean) if np.array_equal(own.image, frame.image)) for frame in held]
     assert places == sorted(places)
-    number = next(iter(registry.get("transmission/frame_rate", variant).parameters(severity).values()))
+    number: Any = next(iter(registry.get("transmission/frame_rate", variant).parameters(severity).values()))
     tick = probing.probe(Path(uneven.path)).time_base
     period = number * clean[-1].pts / 19 if variant == "paper" else 1 / (number * tick)
     slack = 0.1 * clean[-1].pts / 19
@@ -252,8 +253,15 @@ def test_bitrates_are_shares_of_the_files(uneven: CompleteSource, tmp_path: Path
         assert bitrate == pytest.approx(8 * Path(uneven.path).stat().st_size / (container.duration / 1e6), rel=0.01)
     arguments: list[dict[str, Any]] = []
     original = program.encode_with_ffmpeg
+
+    def noted(*given: Any, **more: Any) -> None:
+        arguments.append(given[-1])
+        original(*given, **more)
+
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(program, "encode_with_ffmpeg", lambda *args: (arguments.append(args[-1]), original(*args)))
+        patched.setattr(
+            program, "encode_with_ffmpeg", lambda *args, **more: (arguments.append(args[-1]), original(*args, **more))
+        )
         rendered(uneven, "h264_bitrate", 3, "released")
     assert {name: arguments[0][name] for name in ("b:v", "maxrate", "bufsize", "preset")} == {
         **dict.fromkeys(("b:v", "maxrate", "bufsize"), int(bitrate / 8)),

@@ -1,4 +1,4 @@
-"""The command that writes a corpus in the layout of another program."""
+"""The commands that write a corpus in the layout of another program, and make one from its recipes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perturbations.base import shown
 from perturbations.cli.arguments import Commands, add_command, add_stall_limit, positive
 from perturbations.cli.common import need_models
 from perturbations.exports import registry
-from perturbations.exports.writing.records import MEGABYTE, Request
+from perturbations.exports.writing.records import MEGABYTE, Request, Terms
 from perturbations.manifest.kind import Kind
 
 
@@ -40,8 +40,37 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--shard-size", type=positive, default=1000, metavar="MB", help="webdataset, mteb: of a shard; default: 1000"
     )
+    terms = parser.add_argument_group("for publication", "what only you know: for README.md and croissant.json")
+    terms.add_argument("--license", default="", help="its name, best one of SPDX, or its address")
+    terms.add_argument("--creator", action="append", default=[], metavar="NAME", help="may be given several times")
+    terms.add_argument("--citation", default="", metavar="TEXT", help="best as BibTeX")
+    terms.add_argument("--url", default="", help="the dataset's page")
     parser.add_argument("-o", "--output", type=Path, required=True, help="a folder")
     add_stall_limit(parser)
+
+    parser = add_command(
+        commands, "regenerate", _regenerate, "make a corpus from an export of recipes, and prove that it is the same"
+    )
+    parser.add_argument("published", type=Path, help="a folder that `perturb export --format recipe` wrote")
+    parser.add_argument("--clips", type=Path, required=True, help="the folder of the source dataset's clips")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="a folder, which gets manifests and corpora")
+    parser.add_argument("-j", "--jobs", type=positive, default=1, help="number of clips to make in parallel")
+    add_stall_limit(parser)
+
+
+def _regenerate(options: argparse.Namespace) -> int:
+    from perturbations.exports.writing import recipefiles
+
+    done = recipefiles.regenerate(
+        options.published, options.clips, options.output, jobs=options.jobs, stall_limit_s=options.stall_limit
+    )
+    for finding in done.findings:
+        print(f"  {shown.line(str(finding))}")
+    print(
+        f"{done.videos}: {done.made + done.kept:,} clips have the published frames ({done.made:,} made now), "
+        f"{len(done.findings):,} have not"
+    )
+    return 1 if done.findings else 0
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -62,6 +91,9 @@ def _export(options: argparse.Namespace) -> int:
         global_gallery=options.global_gallery,
         clean=options.clean,
         shard_bytes=options.shard_size * MEGABYTE,
+        terms=Terms(
+            license=options.license, creator=tuple(options.creator), citation=options.citation, url=options.url
+        ),
     )
     kind = files.kind_of(options.manifest)
     folder.check_outside(options.output, options.manifest)

@@ -13,6 +13,11 @@ from perturbations.manifest.kinds import COMPLETE, VideoRow
 from perturbations.manifest.sets import Listed
 from perturbations.suites import registry
 
+TASKS = ("text-retrieval",)
+"""The tasks of a dataset card, in the Hugging Face Hub's names: none of them is of videos and text."""
+
+TAGS = ("robustness", "perturbation", "video-text-retrieval")
+
 
 def card(
     suite: registry.Suite,
@@ -29,8 +34,8 @@ def card(
     complete = [row for row in rows if row.status == COMPLETE]
     front = {
         "pretty_name": f"{suite.title} on {about.get('dataset', '')}",
-        "task_categories": ["text-to-video-retrieval"],
-        "tags": ["robustness", "perturbation", "video-text-retrieval"],
+        "task_categories": TASKS,
+        "tags": TAGS,
     }
     lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in front.items()), "---", ""]
     lines += [

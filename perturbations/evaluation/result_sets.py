@@ -85,12 +85,14 @@ def _with_clean(
     if clean is None:
         return row
     if queries is None:
-        return replace(row, **{f"clean_recall_at_{k}": getattr(clean, f"recall_at_{k}") for k in RECALLS})
-    known = places.get(_clean_run_of(row), {})
-    if not queries or not known.keys() >= set(queries):
-        return row
-    hits = {k: sum(known[query] <= k for query in queries) for k in RECALLS}
-    return replace(row, **{f"clean_recall_at_{k}": 100 * hits[k] / len(queries) for k in RECALLS})
+        recalls = [clean.recall_at_1, clean.recall_at_5, clean.recall_at_10]
+    else:
+        known = places.get(_clean_run_of(row), {})
+        if not queries or not known.keys() >= set(queries):
+            return row
+        recalls = [100 * sum(known[query] <= k for query in queries) / len(queries) for k in RECALLS]
+    first, fifth, tenth = recalls
+    return replace(row, clean_recall_at_1=first, clean_recall_at_5=fifth, clean_recall_at_10=tenth)
 
 
 def _name(row: ResultRow) -> str:

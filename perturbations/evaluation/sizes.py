@@ -88,7 +88,8 @@ def job_minutes(
     scenarios = _scenarios(config, dataset, job)
     names = evaluation.methods(config, group)
     queries, _ = _sizes(direction, plan)
-    reading = _READING if direction == "v2t" else 0.0
+    clips = evaluation.perturbs("clips", direction, job[1])
+    reading = _READING if direction == "v2t" or clips else 0.0
     if _on_cpu(config):
         cost = _relative_cost(config, direction)
         frames = wanted.num_frames / 12 if direction == "v2t" else 1.0
@@ -97,7 +98,13 @@ def job_minutes(
         computing = (adapting * learning * wanted.steps / 3 + plain) * len(wanted.seeds)
     else:
         computing = _ON_GPU * len(names) * len(wanted.seeds)
-    minutes = 30 + scenarios * queries * (reading + computing) / 60
+    encoding = 0.0
+    if job[1] in ("gallery", "both"):
+        other = "t2v" if direction == "v2t" else "v2t"  # the tower of the gallery
+        cost = _relative_cost(config, other) if _on_cpu(config) else 0.0
+        frames = wanted.num_frames / 12 if other == "v2t" else 1.0
+        encoding = _sizes(direction, plan)[1] * _SECONDS[other][0] * cost * frames
+    minutes = 30 + scenarios * (queries * (reading + computing) + encoding) / 60
     return min(_MOST_MINUTES, int(minutes)) * attempt
 
 

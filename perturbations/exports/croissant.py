@@ -17,7 +17,8 @@ def _described(request: Request, what: str) -> Written:
 
     write = {"clips": hubfiles.write_clips, "captions": hubfiles.write_captions, "pairs": hubfiles.write_pairs}[what]
     written = write(request, "croissant")
-    croissantfile.write(request, written)
+    if written.tables:
+        croissantfile.write(written.about, {written.records: written.tables}, written.videos)
     return written
 
 

@@ -16,8 +16,9 @@ def _files() -> Any:
 EXPORT = Export(
     name="mteb",
     summary="retrieval tasks for mteb",
-    refuses="frames without video, clips without captions",
+    refuses="frames without video; clips without captions, but with --clean",
     videos=lambda request: _files().write_clips(request),
     captions=lambda request: _files().write_captions(request),
     pairs=lambda request: _files().write_pairs(request),
+    splits=lambda request: _files().write_splits(request),
 )

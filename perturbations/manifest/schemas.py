@@ -27,7 +27,7 @@ def completed(table: pa.Table, kind: Kind[Row]) -> pa.Table:
 
     Columns that it wrote under other names have today's. Results without a `side` are of perturbed queries, or clean.
     """
-    schema = schema_of(kind)
+    schema, metadata = schema_of(kind), table.schema.metadata
     table = table.rename_columns([kind.renamed.get(name, name) for name in table.column_names])
     if "side" in schema.names and "side" not in table.column_names:
         side = pc.if_else(pc.equal(table["suite"].cast(pa.string()), "clean"), "none", "query")
@@ -36,7 +36,7 @@ def completed(table: pa.Table, kind: Kind[Row]) -> pa.Table:
         table[field.name] if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
         for field in schema
     ]
-    return pa.Table.from_arrays(arrays, schema=schema.with_metadata(table.schema.metadata))
+    return pa.Table.from_arrays(arrays, schema=schema.with_metadata(metadata))
 
 
 def column_problem(kind: Kind[Row], schema: pa.Schema) -> str | None:

@@ -138,11 +138,8 @@ def _shown(frame: pd.DataFrame, pictures: Sequence[Picture]) -> list[tuple[str, 
             members.setdefault(picture.method, picture)
         ordered = [members[name] for name in sorted(members, key=methods.place_of)]
         if ordered:
-            name = (
-                "clean"
-                if scenario.suite == "clean"
-                else f"{SIDES[scenario.side]}, {scenario.suite}/{scenario.perturbation} at severity {scenario.severity}"
-            )
+            what = f"{scenario.suite}/{scenario.perturbation} at severity {scenario.severity}"
+            name = "clean" if scenario.suite == "clean" else titled(SIDES.get(scenario.side, ""), what)
             model = str(worst["model_name"]) if several else ""
             chosen.append((model, dataset, direction, name, ordered))
     return chosen

@@ -121,6 +121,11 @@ class Scores:
             by_level.setdefault(levels[scenario], []).append(scenario)
         return by_level
 
+    @property
+    def keys(self) -> list[ScenarioKey]:
+        """Every scenario, in the order of the rows."""
+        return list(dict.fromkeys(scenario for scenario, _, _ in self._values))
+
     def counts(self, scenario: ScenarioKey) -> tuple[int, int, int] | None:
         """The numbers of queries, of missing queries and of gallery items of a scenario; None where it was not run."""
         rows = (row for (other, _, _), row in self._values.items() if other == scenario)

@@ -49,6 +49,7 @@ WITH_INTERVALS = (
     "are not separable from it. Underlined: second best."
 )
 TRANSDUCTIVE = "†: needs all queries at once, so it is neither marked nor compared with methods that answer each batch."
+OF_GALLERY = "Methods adapt the encoder of the queries; the perturbed gallery is encoded by the model as it is."
 WITHOUT_INTERVALS = "Small: change against {baseline}. Bold: best; underlined: second best; without intervals."
 
 
@@ -175,6 +176,7 @@ def _table(
     body = [Line(label, [cells[place] for cells in columns]) for place, label in enumerate(labels)]
     asked = [entry for of_model in scenarios for members in of_model.values() for entry in members]
     note = [wording.format(baseline=methods.baseline().title)]
+    note += [OF_GALLERY] if retrieval.side in ("gallery", "both") else []
     note += [TRANSDUCTIVE] if any("†" in label for label in labels) else []
     return Table(
         f"{_NAMES.get(metric, METRICS[metric])}: {where}",

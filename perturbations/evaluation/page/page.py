@@ -15,6 +15,7 @@ from perturbations.base import shown, storage
 from perturbations.evaluation.page import figures, hubs, scores, sections, views
 from perturbations.evaluation.page import intervals as estimates
 from perturbations.evaluation.page.parts import model_names, order, plural
+from perturbations.evaluation.page.published_section import PublishedSection
 from perturbations.evaluation.page.ranks import ScenarioKey
 from perturbations.evaluation.page.ranks import read as read_ranks
 from perturbations.evaluation.pictures import read as read_pictures
@@ -56,10 +57,13 @@ def write(
     failed = [row for path in quarantine for row in files.read_rows(path, QUARANTINE)]
     shown_views = views.of(frame)
     of_scores = scores.Sections(shown_views)
+    beside = PublishedSection(_replaced(results))
     for of_directions in estimates.of(frame, read_ranks(ranks)):
         of_scores.add(of_directions)
+        beside.add(of_directions)
     parts = [
         *of_scores.done(),
+        *beside.done(),
         *hubs.hubs(frame, [picture for path in pictures for picture in read_pictures(path)], shown_views),
         sections.costs(frame, shown_views),
         sections.sheets(sheets),
@@ -85,6 +89,17 @@ def write(
         size=figures,
     )
     storage.write_text(output, text)
+
+
+def _replaced(paths: Sequence[Path]) -> dict[str, list[str]]:
+    """The keys of each protocol that have other values in a configuration whose results are shown."""
+    replaced: dict[str, list[str]] = {}
+    for path in paths:
+        about = files.read_metadata(path).get("protocol")
+        if isinstance(about, dict):
+            keys = replaced.setdefault(str(about.get("name")), [])
+            keys += [key for key in map(str, about.get("replaced", ())) if key not in keys]
+    return replaced
 
 
 def _read(paths: Sequence[Path]) -> pd.DataFrame:

@@ -60,11 +60,11 @@ class Ranked:
 
 def run_of(row: Mapping[str, Any]) -> Run:
     """The run of a row of results, whose empty cells a DataFrame may hold as NaN."""
-    *scenario, method, seed = (row[name] for name in _RUN)
-    key = ScenarioKey(*(None if value is None or value != value else value for value in scenario))
-    strengths = {name: getattr(key, name) for name in ("severity", "text_severity")}
-    whole = {name: None if value is None else int(value) for name, value in strengths.items()}
-    return key._replace(**whole), method, int(seed)
+    known: dict[str, Any] = {name: None if row[name] != row[name] else row[name] for name in _RUN}
+    for name in ("severity", "text_severity"):
+        known[name] = None if known[name] is None else int(known[name])
+    method, seed = known.pop("method"), known.pop("seed")
+    return ScenarioKey(**known), method, int(seed)
 
 
 def read(paths: Sequence[Path]) -> dict[Group, Ranked]:
@@ -80,7 +80,9 @@ def read(paths: Sequence[Path]) -> dict[Group, Ranked]:
         if kind is not RANKS:
             raise ManifestError(f"{path} is a manifest of {kind.name}, not of {RANKS.name}")
         try:
-            stored = pq.ParquetFile(path, read_dictionary=[*_GROUP, *_RUN, "query_id"], page_checksum_verification=True)
+            there = pq.read_schema(path).names  # an earlier version has fewer columns
+            words = [name for name in (*_GROUP, *_RUN, "query_id") if name in there]
+            stored = pq.ParquetFile(path, read_dictionary=words, page_checksum_verification=True)
             for batch in stored.iter_batches(_ROWS):
                 table = files.upgraded(pa.Table.from_batches([batch]), RANKS).combine_chunks()
                 parts.append(_numbered(table, runs, queries))

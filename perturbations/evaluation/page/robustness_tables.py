@@ -28,7 +28,7 @@ from perturbations.evaluation.page.parts import (
     titled,
 )
 from perturbations.evaluation.page.ranks import ScenarioKey
-from perturbations.evaluation.page.views import Views
+from perturbations.evaluation.page.views import Shown, Views
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.retrieval import gamma_a, gamma_r, mmi
 from perturbations.retrieval.bootstrap import Samples
@@ -102,7 +102,7 @@ def _compared(
         return None
     paper = protocols.of_suite(suite)
     metric = paper.metric if paper is not None and paper.scores else "recall_at_1"
-    where = titled(DIRECTIONS[direction], SIDES[side])
+    where = titled(DIRECTIONS[direction], SIDES.get(side, ""))
     if paper is None or metric != "rsum":
         # A table of the paper is of its direction alone: MSRVTT-P asks with captions.
         published = paper is not None and bool(paper.scores) and direction == "t2v"
@@ -115,6 +115,20 @@ def _compared(
             what = f"both directions, {modality} perturbed" if side != "both" else "both directions, both perturbed"
             return _Compared([(scores, own), (other, theirs)], what, metric, paper.source)
     return _Compared([(scores, own)], where, metric, "")
+
+
+def score_of(
+    scores: Scores, of_directions: Mapping[str, Sequence[Scores]], shown: Shown, score: str, category: str, method: str
+) -> tuple[float, float, Samples | None] | None:
+    """A robustness score of a retrieval, of a category or of all: the value, its deviation, and the resamples.
+
+    None where nothing of the category was run.
+    """
+    compared = _compared(scores, of_directions, shown)
+    levels = [] if compared is None else [name for name in compared.levels if category in (name, "all", "multimodal")]
+    if compared is None or not levels or method not in scores.methods:
+        return None
+    return *_score(compared, score, levels, method), _samples(compared, score, levels, method)
 
 
 def _table(scores: Scores, compared: _Compared, score: str, where: str) -> Table:
@@ -136,10 +150,10 @@ def _cells(scores: Scores, compared: _Compared, score: str, level: str) -> list[
     """The cells of a category, one per method."""
     values, spreads, samples = [], [], []
     for method in scores.methods:
-        value, spread = _score(compared, score, level, method)
+        value, spread = _score(compared, score, [level], method)
         values.append(value)
         spreads.append(spread)
-        samples.append(_samples(compared, score, level, method))
+        samples.append(_samples(compared, score, [level], method))
     marked = marks(online(values, scores.methods), samples, ".2f", lower=score == "mmi")
     return [
         Cell(number(value, ".2f"), mark=mark, spread=number(spread, ".2f"), interval=overview.ends(span, ".2f"))
@@ -147,11 +161,11 @@ def _cells(scores: Scores, compared: _Compared, score: str, level: str) -> list[
     ]
 
 
-def _score(compared: _Compared, score: str, level: str, method: str) -> tuple[float, float]:
-    """The mean of a category, and the sample deviation over its cells; a cell is the mean over seeds."""
+def _score(compared: _Compared, score: str, levels: Sequence[str], method: str) -> tuple[float, float]:
+    """The mean of categories, and the sample deviation over its cells; a cell is the mean over seeds."""
     formula = _FORMULAS[score][1]
     cells, weights = [], []
-    for scenarios, weight in _paired(compared, level):
+    for scenarios, weight in _paired(compared, levels):
         pairs = [
             own.pairs(compared.metric, method, scenario)
             for (own, _), scenario in zip(compared.members, scenarios, strict=True)
@@ -164,11 +178,11 @@ def _score(compared: _Compared, score: str, level: str, method: str) -> tuple[fl
     return float(np.dot(cells, weights)), float(np.std(cells, ddof=1)) if len(cells) > 1 else float("nan")
 
 
-def _samples(compared: _Compared, score: str, level: str, method: str) -> Samples | None:
-    """The mean of a category in each resample; the directions' queries are drawn apart."""
+def _samples(compared: _Compared, score: str, levels: Sequence[str], method: str) -> Samples | None:
+    """The mean of categories in each resample; the directions' queries are drawn apart."""
     formula = _FORMULAS[score][1]
     total: Samples | None = None
-    for scenarios, weight in _paired(compared, level):
+    for scenarios, weight in _paired(compared, levels):
         pairs = [
             own.pair_samples(compared.metric, method, scenario)
             for (own, _), scenario in zip(compared.members, scenarios, strict=True)
@@ -181,14 +195,14 @@ def _samples(compared: _Compared, score: str, level: str, method: str) -> Sample
     return total
 
 
-def _paired(compared: _Compared, level: str) -> list[tuple[list[ScenarioKey], float]]:
-    """The scenarios that the members share, each member's own, and their weights in the mean of a category."""
+def _paired(compared: _Compared, levels: Sequence[str]) -> list[tuple[list[ScenarioKey], float]]:
+    """The scenarios that the members share, each member's own, and their weights in the mean of categories."""
     by_member = [
-        {(key.perturbation, key.severity, key.text_perturbation): key for key in own[level]}
+        {(key.perturbation, key.severity, key.text_perturbation): key for level in levels for key in own[level]}
         for _, own in compared.members
     ]
     shared = [key for name, key in by_member[0].items() if all(name in other for other in by_member)]
     return [
         ([other[key.perturbation, key.severity, key.text_perturbation] for other in by_member], weight)
-        for key, weight in mean_column(level, shared).weights
+        for key, weight in mean_column("", shared).weights
     ]

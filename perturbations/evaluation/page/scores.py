@@ -85,7 +85,7 @@ def recall(models: Sequence[Scores], views: Views) -> list[Part]:
         parts.append(Panel(shown, [Folded("All metrics", [_unperturbed(models)])]))
     for (side, suite), of_suite in perturbed.groupby(["side", "suite"], sort=True):
         folded: list[Part] = []
-        where = titled(first.dataset, DIRECTIONS[first.direction], SIDES[side], str(suite))
+        where = titled(first.dataset, DIRECTIONS[first.direction], SIDES.get(side, ""), str(suite))
         plain = of_suite[of_suite["mix"].isna()]
         for strength, at in plain.groupby(plain["severity"].astype(int), sort=True):
             title = f"{suite} at severity {strength}: R@1"

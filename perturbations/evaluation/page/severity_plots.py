@@ -33,7 +33,7 @@ def of_sides(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> lis
                 for side in ("query", "gallery"):
                     for level, scenarios in scores.scenarios(suite, side).items():
                         line = _line(scores, scenarios, baseline.name)
-                        by_level.setdefault(level, {})[f"{SIDES[side]} ({scores.direction})"] = line
+                        by_level.setdefault(level, {})[f"{SIDES.get(side, '')} ({scores.direction})"] = line
             lines = {level: both for level, both in by_level.items() if len(both) > 1}
             if not lines:
                 continue
@@ -69,7 +69,7 @@ def of_methods(models: Sequence[Scores], views: Views) -> list[Part]:
                 for level, members in of_plots.items()
             }
             name = scores.model if len(models) > 1 else ""
-            where = titled(scores.dataset, name, shown.suite, DIRECTIONS[shown.direction], SIDES[shown.side])
+            where = titled(scores.dataset, name, shown.suite, DIRECTIONS[shown.direction], SIDES.get(shown.side, ""))
             styles = {method: f"k{methods.place_of(method) % figures.STYLES}" for method in scores.methods}
             plots = Plots(
                 f"{where}: mean R@1 over the perturbations at each severity.",

@@ -124,6 +124,7 @@ def _six(table: str, summary: str, datasets: tuple[str, ...] = ("msrvtt",), **ch
         **changed,
     }
     captions = {"perturbations": list(_SIX_TEXT), "severities": "all"}
+    bank = {"bank": "the dataset of training queries"} if "qbnorm" in evaluation["methods"] else {}
     return EvaluationProtocol(
         name=f"hat_vtr_table_{table}",
         paper="hat_vtr",
@@ -135,10 +136,7 @@ def _six(table: str, summary: str, datasets: tuple[str, ...] = ("msrvtt",), **ch
             "mlvp": {"variant": "released", "perturbations": list(_SIX_VIDEO)},
             "mm_robustness": {"variant": "released", "captions": captions},
         },
-        needs={
-            **_FINE_TUNED,
-            **({"bank": "the dataset of training queries"} if "qbnorm" in evaluation["methods"] else {}),
-        },
+        needs={**_FINE_TUNED, **bank},
         unstated=(_FRAMES,),
     )
 

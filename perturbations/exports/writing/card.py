@@ -1,7 +1,8 @@
-"""The card of an exported dataset: README.md, whose front matter tells the Hugging Face libraries what to load."""
+"""The card of an exported dataset: README.md, whose front matter the Hugging Face Hub and its libraries read."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,16 @@ import yaml
 
 from perturbations import __version__
 from perturbations.base import shown, storage
+from perturbations.engine.card import TAGS, TASKS
+from perturbations.exports.writing.about import About
 
 SPLIT = "test"
 _LONGEST = 1_000_000  # bytes of a corpus's own card
+_LICENSES = re.compile(
+    r"(cc0-1\.0|cc-by(-nc)?(-sa|-nd)?-[1-4]\.[05]|apache-2\.0|mit|bsd(-[23]-clause)?|odbl|odc-by|pddl|cdla-[a-z-]+-[12]"
+    r"\.0|a?gpl-3\.0|lgpl-(2\.1|3\.0)|mpl-2\.0|unlicense|other|unknown)"
+)
+"""Names of licences on the Hub (https://huggingface.co/docs/hub/repositories-licenses); another one is `other`."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +38,16 @@ class Config:
     """Whether it is loaded where no name is given; one called `default` is without it."""
 
 
-def write(
-    output: Path, title: str, configs: Sequence[Config], paragraphs: Sequence[str], manifest: Path, *, left_out: int
-) -> None:
+def write(about: About, configs: Sequence[Config], paragraphs: Sequence[str]) -> None:
     """Write `README.md`: the configurations, the paragraphs, and the body of the corpus's own card where it has one."""
     front: dict[str, Any] = {
-        "pretty_name": title,
-        "task_categories": ["text-to-video-retrieval"],
-        "tags": ["robustness", "perturbation", "video-text-retrieval"],
+        "pretty_name": about.title,
+        **_license(about.request.terms.license),
+        **({"language": [about.language]} if about.language else {}),
+        "size_categories": [about.size],
+        "task_categories": list(TASKS),
+        "tags": list(TAGS),
+        **_gate(about),
         "configs": [
             {
                 "config_name": config.name,
@@ -52,20 +62,45 @@ def write(
             {"config_name": config.name, "features": [dict(feature) for feature in config.features or ()]}
             for config in described
         ]
-    counted = "No row was left out." if not left_out else f"{left_out:,} rows were left out; `left_out.csv` lists them."
+    counted = "No row was left out."
+    if about.left_out:
+        counted = f"{about.left_out:,} rows were left out; `left_out.csv` lists them."
+    terms = about.request.terms
+    cited = ["", "## Citation", "", "```", *shown.lines(terms.citation).splitlines(), "```"] if terms.citation else []
+    licensed = f"Licence: {shown.name(terms.license)}. " if terms.license else ""
     lines = [
         "---",
         yaml.safe_dump(front, sort_keys=False, allow_unicode=False, width=120).rstrip(),
         "---",
         "",
-        f"# {shown.name(title)}",
+        f"# {shown.name(about.title)}",
         "",
         *(line for paragraph in paragraphs for line in (paragraph, "")),
-        f"{counted} Exported by perturbations {__version__}. The licence of the clips is that of the dataset that they "
-        "were made from; check it before you publish them.",
-        *_body(manifest.parent / "README.md"),
+        f"{counted} Exported by perturbations {__version__}. {licensed}The licence of the clips is that of the dataset "
+        f"that they were made from, {shown.name(about.origin)}; check it before you publish them.",
+        *cited,
+        *_body(about.manifest.parent / "README.md"),
     ]
-    storage.write_text_if_changed(output / "README.md", "\n".join(lines) + "\n")
+    storage.write_text_if_changed(about.request.output / "README.md", "\n".join(lines) + "\n")
+
+
+def _license(name: str) -> dict[str, str]:
+    """The license as the Hub's front matter has it: one of its names, or `other` with a name and a link."""
+    if not name:
+        return {"license": "unknown"}
+    if _LICENSES.fullmatch(name.lower()):
+        return {"license": name.lower()}
+    link = {"license_link": name} if name.startswith(("https://", "http://")) else {}
+    words = "-".join(re.findall(r"[a-z0-9.]+", name.lower().partition("://")[-1 if link else 0]))
+    return {"license": "other", "license_name": words or "other", **link}
+
+
+def _gate(about: About) -> dict[str, str]:
+    """What readers must agree to, where the owner of a repository turns gated access on."""
+    if not about.is_gated:
+        return {}
+    prompt = f"The clips are derived from {about.origin}. They are only for those who may use that dataset's clips."
+    return {"extra_gated_prompt": prompt}
 
 
 def _body(path: Path) -> list[str]:

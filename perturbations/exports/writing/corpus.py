@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from perturbations.api.functions import typed_row
 from perturbations.base.errors import ManifestError, short
-from perturbations.exports.writing import clips, layout
+from perturbations.exports.writing import clips, folder, layout
 from perturbations.exports.writing.clips import ListedRow, UsableRow
 from perturbations.exports.writing.records import Request
 from perturbations.manifest import files
@@ -26,6 +27,7 @@ from perturbations.manifest.kinds import (
     ClipRow,
     CompleteSource,
     Kind,
+    MixRow,
     SourceRow,
     TextRow,
 )
@@ -113,6 +115,17 @@ def of_rows(request: Request, rows: Sequence[ListedRow]) -> Corpus:
     dataset = next((row.dataset for row in listed), str(about.get("dataset") or path.parent.name))
     incomplete = tuple(row for row in listed if row.status != COMPLETE)
     return Corpus(path, dataset, about, _clips(path, complete, captions), incomplete, tuple(captions), tuple(sources))
+
+
+def recipes_of(request: Request, rows: Sequence[ListedRow]) -> Corpus:
+    """The same of clips in any storage, frames too. Raises `ManifestError` where none is complete."""
+    path = request.manifest
+    complete = clips.complete(rows)
+    if not complete:
+        raise ManifestError(f"{path} has no complete row to export")
+    incomplete = tuple(row for row in rows if row.status != COMPLETE)
+    members = _clips(path, complete, ())
+    return Corpus(path, complete[0].dataset, files.read_metadata(path), members, incomplete, (), ())
 
 
 def _sources_of(path: Path, rows: Sequence[ListedRow], *, needed: bool) -> list[SourceRow]:
@@ -218,3 +231,35 @@ def _required(path: Path, kind: Kind[Any]) -> list[Any]:
 def incomplete_findings(path: Path, rows: Iterable[ListedRow]) -> tuple[Finding, ...]:
     """The rows without a clip, with the reasons."""
     return tuple(clips.finding(path, row, f"{row.status}: {row.stage}: {row.error}") for row in rows)
+
+
+def title(exported: Corpus | Texts) -> str:
+    """The dataset's title: its name and the suites."""
+    return " ".join(identity(exported)).replace(",", ", ")
+
+
+def identity(exported: Corpus | Texts) -> list[str]:
+    """What tells an export from others: the dataset, the kind of manifest or of mix, the suites."""
+    rows: Iterable[object] = (
+        (clip.row for clip in exported.clips) if isinstance(exported, Corpus) else chain(*exported.rows.values())
+    )
+    suites = {str(suite) for row in rows if (suite := getattr(row, "suite", None))}
+    if not suites and exported.about.get("suite"):  # of a suite's manifest, only clean clips are exported
+        suites = {str(exported.about["suite"])}
+    listed = [clip.listed for clip in exported.clips] if isinstance(exported, Corpus) else []
+    mixes = {row.mix for row in listed if isinstance(row, MixRow)}
+    kind = ",".join(sorted(mixes)) or str(exported.about.get("kind", ""))
+    return [exported.dataset, kind, ",".join(sorted(suites)) or layout.CLEAN]
+
+
+def claim(output: Path, form: str, exported: Corpus | Texts) -> None:
+    """Take the folder for this export. Raises `OutputError`."""
+    members = exported.clips if isinstance(exported, Corpus) else exported.clean
+    folders = {Path(clip.row.path).parent for clip in members if clip.row.path}
+    folder.claim(output, form, exported.manifest, identity(exported), folders)
+
+
+def check_any(exported: Corpus | Texts) -> None:
+    """Raise `ManifestError` where there is nothing to export."""
+    if not (exported.clips if isinstance(exported, Corpus) else exported.rows):
+        raise ManifestError(f"{exported.manifest} has no complete row to export")

@@ -1,11 +1,17 @@
-"""`croissant.json`: the tables and videos of the layout `hub` in the vocabulary of Croissant 1.1 (JSON-LD).
+"""`croissant.json`: tables and videos in the vocabulary of Croissant 1.1 (JSON-LD), with its terms of responsible AI.
 
-The vocabulary: https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html
+The vocabularies: https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html, croissant-rai-spec.html beside it,
+and https://www.w3.org/TR/prov-o.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +19,10 @@ import pyarrow.parquet as pq
 
 from perturbations import __version__
 from perturbations.base import jsontext, storage
-from perturbations.exports.writing import folder
-from perturbations.exports.writing.columns import CaptionColumns, ClipColumns, Columns, PairColumns
-from perturbations.exports.writing.hubfiles import METADATA, VIDEOS, Written
-from perturbations.exports.writing.records import Request
+from perturbations.exports.writing.about import About
+from perturbations.exports.writing.records import Terms
+
+log = logging.getLogger("perturbations")
 
 NAME = "croissant.json"
 _VERSION = "http://mlcommons.org/croissant/1.1"
@@ -32,6 +38,7 @@ _CONTEXT: dict[str, Any] = {
     "sc": "https://schema.org/",
     "cr": "http://mlcommons.org/croissant/",
     "rai": "http://mlcommons.org/croissant/RAI/",
+    "prov": "http://www.w3.org/ns/prov#",
     "dct": "http://purl.org/dc/terms/",
     **{term: f"cr:{term}" for term in _TERMS},
     "conformsTo": "dct:conformsTo",
@@ -41,58 +48,93 @@ _CONTEXT: dict[str, Any] = {
     "description": {"@container": "@language"},
     "name": {"@container": "@language"},
 }
-_TYPES = {pa.string(): "sc:Text", pa.int64(): "sc:Integer", pa.float64(): "sc:Float", pa.bool_(): "sc:Boolean"}
+_TYPES = {
+    pa.string(): "sc:Text",
+    pa.int64(): "sc:Integer",
+    pa.float64(): "sc:Float",
+    pa.float32(): "sc:Float",
+    pa.bool_(): "sc:Boolean",
+}
 
-_RECORDS: dict[type[Columns], str] = {ClipColumns: "clips", CaptionColumns: "captions", PairColumns: "pairs"}
-"""The name of the record set."""
 
+def write(about: About, records: Mapping[str, Sequence[Path]], videos: Sequence[str] = ()) -> None:
+    """Describe the tables of each record set, by its name, and the videos, by patterns of their paths.
 
-def write(request: Request, written: Written) -> None:
-    """Describe what was written to the request's folder, if any. The same tables give the same bytes."""
-    if not written.tables:
-        return
-    schema = pq.read_schema(written.tables[0])
-    is_nested = written.has_videos and any(path.parent.name != folder.DATA for path in written.tables)
-    pattern = f"{folder.DATA}/*/{METADATA}" if is_nested else f"{folder.DATA}/*.parquet"
-    sets = [_file_set("tables", "The rows, as Parquet.", "application/x-parquet", pattern)]
-    if written.has_videos:
-        nested = f"{folder.DATA}/*/{VIDEOS}/*" if is_nested else f"{folder.DATA}/{VIDEOS}/*"
-        inner = [f"{nested}/*"] if any(path.is_dir() for path in request.output.glob(nested)) else []
-        sets.append(_file_set("videos", "The videos, which `file_name` names.", "video/mp4", nested, *inner))
-    kind = _RECORDS[written.kind]
+    The tables of a record set have one schema. The same tables give the same bytes: the date of publication is that of
+    the folder's first export. Terms that the request lacks are reported and left out.
+    """
+    terms = about.request.terms
+    if lacking := [f"--{name}" for name in ("license", "creator", "citation", "url") if not getattr(terms, name)]:
+        log.warning("%s will lack what publication asks for: give %s", NAME, ", ".join(lacking))
+    output = about.request.output
+    distribution: list[dict[str, Any]] = []
+    for name, tables in records.items():
+        parts = [_file_object(output, table) for table in tables]
+        patterns = [str(part["contentUrl"]) for part in parts]
+        described = _file_set(f"{name}-tables", "The rows, as Parquet.", "application/x-parquet", patterns)
+        distribution += [*parts, described]
+    if videos:
+        what = "The videos, which `file_name` names; the column `sha256` has the hash of each."
+        distribution.append(_file_set("videos", what, "video/mp4", videos))
     described = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
-        "name": _title(request),
-        "description": f"Video-text retrieval under perturbations: {kind}, made by perturbations {__version__}.",
-        "conformsTo": _VERSION,
-        "version": f"{__version__}",
-        "distribution": sets,
-        "recordSet": [
-            {
-                "@type": "cr:RecordSet",
-                "@id": kind,
-                "name": kind,
-                "field": [_field(kind, field) for field in schema],
-            }
-        ],
+        "name": about.title,
+        "description": f"Video-text retrieval under perturbations: {', '.join(records)}, "
+        f"made by perturbations {__version__}.",
+        "conformsTo": [_VERSION, "http://mlcommons.org/croissant/RAI/1.0"],
+        "version": __version__,
+        "datePublished": _date(output / NAME).isoformat(),
+        "keywords": ["robustness", "perturbation", "video-text retrieval", "benchmark"],
+        **({"inLanguage": about.language} if about.language else {}),
+        **_published(terms),
+        **about.terms(),
+        "distribution": distribution,
+        "recordSet": [_record_set(name, pq.read_schema(tables[0])) for name, tables in records.items()],
     }
-    storage.write_text_if_changed(request.output / NAME, json.dumps(described, indent=1) + "\n")
+    storage.write_text_if_changed(output / NAME, json.dumps(described, indent=1) + "\n")
 
 
-def _title(request: Request) -> str:
-    return str(jsontext.mapping((request.output / folder.MARKER).read_bytes())["corpus"])
+def _published(terms: Terms) -> dict[str, Any]:
+    creators = [{"@type": "sc:Person", "name": name} for name in terms.creator]
+    named = {"license": terms.license, "creator": creators, "citeAs": terms.citation, "url": terms.url}
+    return {name: value for name, value in named.items() if value}
 
 
-def _file_set(name: str, description: str, form: str, *patterns: str) -> dict[str, Any]:
+def _date(path: Path) -> date:
+    """The date of publication: that of an earlier export into the folder, else today."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return date.fromisoformat(str(jsontext.mapping(path.read_bytes())["datePublished"]))
+    return datetime.now(UTC).date()
+
+
+def _file_object(output: Path, path: Path) -> dict[str, Any]:
+    name = path.relative_to(output).as_posix()
+    return {
+        "@type": "cr:FileObject",
+        "@id": name,
+        "name": name,
+        "contentUrl": name,
+        "contentSize": f"{path.stat().st_size} B",
+        "encodingFormat": "application/x-parquet",
+        "sha256": storage.sha256(path),
+    }
+
+
+def _file_set(name: str, description: str, form: str, patterns: Sequence[str]) -> dict[str, Any]:
     return {
         "@type": "cr:FileSet",
         "@id": name,
         "name": name,
         "description": description,
         "encodingFormat": form,
-        "includes": patterns[0] if len(patterns) == 1 else patterns,
+        "includes": patterns[0] if len(patterns) == 1 else list(patterns),
     }
+
+
+def _record_set(name: str, schema: pa.Schema) -> dict[str, Any]:
+    fields = [_field(name, column) for column in schema]
+    return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
 
 
 def _field(record_set: str, column: pa.Field) -> dict[str, Any]:
@@ -102,6 +144,6 @@ def _field(record_set: str, column: pa.Field) -> dict[str, Any]:
         "@id": f"{record_set}/{column.name}",
         "name": column.name,
         "dataType": _TYPES[column.type.value_type if is_list else column.type],
-        "source": {"fileSet": {"@id": "tables"}, "extract": {"column": column.name}},
+        "source": {"fileSet": {"@id": f"{record_set}-tables"}, "extract": {"column": column.name}},
     }
     return described | ({"isArray": True, "arrayShape": "-1"} if is_list else {})

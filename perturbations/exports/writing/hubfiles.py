@@ -6,18 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations.base.errors import ManifestError
-from perturbations.exports.writing import card, columns, corpus, folder, layout, pairs, videofiles
+from perturbations.exports.writing import about, card, columns, corpus, folder, layout, pairs, videofiles
+from perturbations.exports.writing.about import About
 from perturbations.exports.writing.corpus import Clip, Corpus, Texts
 from perturbations.exports.writing.records import Exported, Request
 from perturbations.exports.writing.videofiles import Known
-from perturbations.manifest.kinds import MixRow
 
 METADATA = "metadata.parquet"
 VIDEOS = "videos"
@@ -25,18 +24,28 @@ VIDEOS = "videos"
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: the tables, of clips, captions or pairs, and the numbers."""
+    """What was written: the tables, of "clips", "captions" or "pairs", what they are of, and the numbers."""
 
     tables: tuple[Path, ...]
-    kind: type[columns.Columns]
-    has_videos: bool
+    records: str
+    about: About
     exported: Exported
+
+    @property
+    def videos(self) -> list[str]:
+        """Patterns of the videos' paths."""
+        if not self.about.has_videos or not self.tables:
+            return []
+        output = self.about.request.output
+        nested = self.tables[0].parent.name != folder.DATA
+        pattern = f"{folder.DATA}/*/{VIDEOS}/*" if nested else f"{folder.DATA}/{VIDEOS}/*"
+        return [pattern, *([f"{pattern}/*"] if any(path.is_dir() for path in output.glob(pattern)) else [])]
 
 
 def write_clips(request: Request, form: str) -> Written:
     """Write a corpus of clips. Raises `ManifestError` and `OutputError` as `corpus.read` and `folder.claim` do."""
     exported = corpus.read(request)
-    check_any(exported)
+    corpus.check_any(exported)
     return _write(request, form, exported, _clip_rows, _CLIP_TABLES)
 
 
@@ -54,6 +63,7 @@ def write_pairs(request: Request, form: str) -> Written:
 class _Tables:
     """Tables of rows that name a video: their columns, the configuration of all of them, what the card says."""
 
+    records: str
     kind: type[columns.Columns]
     everything: str
     paragraph: str
@@ -73,7 +83,7 @@ def _write(
     """Write the videos, and per scenario a table of the rows that `rows_of` gives of a clip and its file's hash."""
     counts = Counter(clip.scenario for clip in exported.clips)
     layout.check_counts(counts, others=4)
-    claim(request.output, form, exported)
+    corpus.claim(request.output, form, exported)
     targets = _targets(request.output, exported, counts)
     placed = videofiles.place(
         request.manifest,
@@ -82,7 +92,7 @@ def _write(
         stall_limit_s=request.stall_limit_s,
         known=_known(request.output, exported.scenarios),
     )
-    tables = []
+    tables, count = [], 0
     for scenario in exported.scenarios:
         members = [clip for clip in exported.of(scenario) if clip in placed.files]
         if members:
@@ -91,6 +101,7 @@ def _write(
             names = [targets[clip].relative_to(path.parent).as_posix() for clip, _ in rows]
             columns.write_table(path, _with_names(names, columns.table(described.kind, [row for _, row in rows])))
             tables.append(path)
+            count += len(rows)
     quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
     folder.prune(request.output, [*tables, *(file.path for file in placed.files.values())])
     folder.write_left_out(request.output, [*placed.failed, *quarantined])
@@ -100,13 +111,14 @@ def _write(
     configs += [card.Config(name, _patterns(name)) for name in scenarios]
     parts = f"Configurations: `{described.everything}` is everything; the others are {_listed(scenarios)}."
     paragraphs = [described.paragraph, parts]
-    left_out = len(placed.failed) + len(quarantined)
-    card.write(request.output, title(exported), configs, paragraphs, request.manifest, left_out=left_out)
+    what = about.of(exported, request, count, (*placed.failed, *quarantined))
+    card.write(what, configs, paragraphs)
     kept = len(placed.files) - placed.written
-    return Written(tuple(tables), described.kind, True, Exported(placed.written, kept, placed.failed, quarantined))
+    return Written(tuple(tables), described.records, what, Exported(placed.written, kept, placed.failed, quarantined))
 
 
 _CLIP_TABLES = _Tables(
+    "clips",
     columns.ClipColumns,
     "default",
     "Video clips under perturbations. `datasets.load_dataset` gives per clip its `video`, `item`, `perturbation`, "
@@ -115,6 +127,7 @@ _CLIP_TABLES = _Tables(
     "frames and its file.",
 )
 _PAIR_TABLES = _Tables(
+    "pairs",
     columns.PairColumns,
     "multimodal",
     "Pairs of a perturbed video and a perturbed caption. `datasets.load_dataset` gives per pair its `video`, `item`, "
@@ -130,38 +143,6 @@ def _patterns(scenario: str) -> tuple[str, ...]:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
-
-
-def title(exported: Corpus | Texts) -> str:
-    """The dataset's title: its name and the suites."""
-    return " ".join(identity(exported)).replace(",", ", ")
-
-
-def identity(exported: Corpus | Texts) -> list[str]:
-    """What tells an export from others: the dataset, the kind of manifest or of mix, the suites."""
-    rows: Iterable[object] = (
-        (clip.row for clip in exported.clips) if isinstance(exported, Corpus) else chain(*exported.rows.values())
-    )
-    suites = {str(suite) for row in rows if (suite := getattr(row, "suite", None))}
-    if not suites and exported.about.get("suite"):  # of a suite's manifest, only clean clips are exported
-        suites = {str(exported.about["suite"])}
-    listed = [clip.listed for clip in exported.clips] if isinstance(exported, Corpus) else []
-    mixes = {row.mix for row in listed if isinstance(row, MixRow)}
-    kind = ",".join(sorted(mixes)) or str(exported.about.get("kind", ""))
-    return [exported.dataset, kind, ",".join(sorted(suites)) or layout.CLEAN]
-
-
-def claim(output: Path, form: str, exported: Corpus | Texts) -> None:
-    """Take the folder for this export. Raises `OutputError`."""
-    members = exported.clips if isinstance(exported, Corpus) else exported.clean
-    folders = {Path(clip.row.path).parent for clip in members if clip.row.path}
-    folder.claim(output, form, exported.manifest, identity(exported), folders)
-
-
-def check_any(exported: Corpus | Texts) -> None:
-    """Raise `ManifestError` where there is nothing to export."""
-    if not (exported.clips if isinstance(exported, Corpus) else exported.rows):
-        raise ManifestError(f"{exported.manifest} has no complete row to export")
 
 
 def _targets(output: Path, exported: Corpus, counts: Counter[str]) -> dict[Clip, Path]:
@@ -196,8 +177,8 @@ def write_captions(request: Request, form: str) -> Written:
     Raises `ManifestError` and `OutputError` as `corpus.read_texts` and `folder.claim` do.
     """
     texts = corpus.read_texts(request)
-    check_any(texts)
-    claim(request.output, form, texts)
+    corpus.check_any(texts)
+    corpus.claim(request.output, form, texts)
     if request.clean:
         return _captions_with_clips(request, texts)
     tables = []
@@ -209,8 +190,9 @@ def write_captions(request: Request, form: str) -> Written:
     configs = [card.Config("default", (f"{folder.DATA}/*.parquet",))]
     configs += [card.Config(path.stem, (f"{folder.DATA}/{path.name}",)) for path in tables]
     paragraphs = [*_CAPTIONS, f"Configurations: `default` is everything; the others are {_listed(sorted(texts.rows))}."]
-    card.write(request.output, title(texts), configs, paragraphs, request.manifest, left_out=0)
-    return Written(tuple(tables), columns.CaptionColumns, False, Exported(len(tables), 0))
+    what = about.of(texts, request, sum(map(len, texts.rows.values())), 0, has_videos=False)
+    card.write(what, configs, paragraphs)
+    return Written(tuple(tables), "captions", what, Exported(len(tables), 0))
 
 
 _CAPTIONS = (
@@ -239,6 +221,7 @@ def _captions_with_clips(request: Request, texts: Texts) -> Written:
     left_out = sum(map(len, texts.rows.values())) - len(rows)
     configs = [card.Config("default", (f"{folder.DATA}/{METADATA}", f"{folder.DATA}/{VIDEOS}/**"))]
     paragraphs = [*_CAPTIONS, "`video` is the clean clip of the caption."]
-    card.write(request.output, title(texts), configs, paragraphs, request.manifest, left_out=left_out)
+    what = about.of(texts, request, len(rows), left_out)
+    card.write(what, configs, paragraphs)
     kept = len(placed.files) - placed.written
-    return Written((data / METADATA,), columns.CaptionColumns, True, Exported(placed.written, kept, placed.failed))
+    return Written((data / METADATA,), "captions", what, Exported(placed.written, kept, placed.failed))

@@ -1,4 +1,4 @@
-"""The tasks of this folder for `mteb`: `mteb.evaluate(model, tasks())`. Needs mteb, and torchcodec to decode videos.
+"""The tasks of this folder for `mteb`: `mteb.evaluate(model, benchmark())`. Needs mteb, and torchcodec for the videos.
 
 Each scenario is a subset of its task. The papers' R@k is `r_at_k`, of which `r_at_1` is the main score.
 """
@@ -10,9 +10,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+_FOLDER = Path(__file__).resolve().parent
 _KS = (1, 3, 5, 10, 20, 50, 100)
 _DEPTH = 1000
 """How many documents per query mteb keeps: more than the largest k, so that ties among those cut off change no R@k."""
+
+
+def benchmark(path: str | None = None, revision: str = "main") -> Any:
+    """All tasks as one `mteb.Benchmark`: `mteb.evaluate(model, benchmark())` gives every scenario's score.
+
+    `path` and `revision` are as for `tasks`.
+    """
+    from mteb import Benchmark
+
+    described = _described()
+    return Benchmark(
+        name=described["name"], description=described["description"], tasks=tasks(path, revision), aggregations=()
+    )
 
 
 def tasks(path: str | None = None, revision: str = "main") -> list[Any]:
@@ -20,9 +34,12 @@ def tasks(path: str | None = None, revision: str = "main") -> list[Any]:
 
     `path` is the dataset's name on the Hugging Face Hub, with its `revision`; without one, this folder is read.
     """
-    folder = Path(__file__).resolve().parent
-    described = json.loads((folder / "tasks.json").read_text(encoding="utf-8"))
-    return [_task(entry, path or str(folder), revision) for entry in described]
+    return [_task(entry, path or str(_FOLDER), revision) for entry in _described()["tasks"]]
+
+
+def _described() -> dict[str, Any]:
+    described: dict[str, Any] = json.loads((_FOLDER / "tasks.json").read_text(encoding="utf-8"))
+    return described
 
 
 def _task(described: dict[str, Any], path: str, revision: str) -> Any:
@@ -35,7 +52,8 @@ def _task(described: dict[str, Any], path: str, revision: str) -> Any:
         dataset={"path": path, "revision": revision},
         type="Any2AnyRetrieval",
         category=described["category"],
-        modalities=["video", "text"],
+        modalities=["video"] if described["category"] == "v2v" else ["video", "text"],
+        prompt={"query": described["prompt"]},
         eval_splits=["test"],
         eval_langs={subset: [described["language"]] for subset in described["subsets"]},
         main_score="r_at_1",

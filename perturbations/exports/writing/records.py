@@ -13,6 +13,23 @@ MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What only the publisher of an export knows; empty where it was not given.
+
+    Attributes:
+        license: a name, best one of SPDX, or an address.
+        creator: who made the dataset.
+        citation: how it is cited, best as BibTeX.
+        url: its page.
+    """
+
+    license: str = ""
+    creator: tuple[str, ...] = ()
+    citation: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """What to export, and how. A format ignores the fields that do not apply to it.
 
@@ -27,6 +44,7 @@ class Request:
         global_gallery: composed queries: whether the global gallery is written too.
         clean: whether the clean clips (of texts: the clean captions and clips) are written too.
         shard_bytes: the size above which a new shard is begun.
+        terms: of publication.
     """
 
     manifest: Path
@@ -39,6 +57,7 @@ class Request:
     global_gallery: bool = False
     clean: bool = False
     shard_bytes: int = 1000 * MEGABYTE
+    terms: Terms = Terms()
 
 
 @dataclass(frozen=True)

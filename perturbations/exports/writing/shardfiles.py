@@ -8,15 +8,16 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from perturbations.base import storage
-from perturbations.exports.writing import card, columns, corpus, folder, hubfiles, layout, pairs, videofiles
+from perturbations.exports.writing import about, card, columns, corpus, folder, layout, pairs, videofiles
+from perturbations.exports.writing.about import About
 from perturbations.exports.writing.columns import CaptionColumns, ClipColumns, Columns, PairColumns, PairedText
-from perturbations.exports.writing.corpus import Clip
+from perturbations.exports.writing.corpus import Clip, Corpus
 from perturbations.exports.writing.records import Exported, Request
 from perturbations.exports.writing.videofiles import Placed
 from perturbations.verify.findings import Finding
@@ -47,18 +48,8 @@ class Sample:
 def write_clips(request: Request) -> Exported:
     """Write the shards of a corpus of clips. Raises as `corpus.read` and `folder.claim` do."""
     exported = corpus.read(request)
-    hubfiles.check_any(exported)
-    layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
-    hubfiles.claim(request.output, "webdataset", exported)
-    placed = stage(request, exported.clips)
-    shards: list[Path] = []
-    for scenario in exported.scenarios:
-        members = [clip for clip in exported.of(scenario) if clip in placed.files]
-        samples = (_sample_of(placed, clip) for clip in members)
-        shards += write_shards(request.output, scenario, samples, request.shard_bytes)
-    quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
-    _finish(request, hubfiles.title(exported), shards, ClipColumns, (*placed.failed, *quarantined))
-    return Exported(len(placed.files), 0, placed.failed, quarantined)
+    corpus.check_any(exported)
+    return _write(request, exported, exported.clips, lambda clip: (), ClipColumns)
 
 
 def write_pairs(request: Request) -> Exported:
@@ -67,18 +58,29 @@ def write_pairs(request: Request) -> Exported:
     Raises as `pairs.read` and `folder.claim` do.
     """
     paired = pairs.read(request)
-    exported = paired.corpus
+    clips = [clip for clip in paired.corpus.clips if paired.of(clip)]
+    return _write(request, paired.corpus, clips, paired.of, PairColumns)
+
+
+def _write(
+    request: Request,
+    exported: Corpus,
+    clips: Sequence[Clip],
+    texts_of: Callable[[Clip], Iterable[PairedText]],
+    kind: type[Columns],
+) -> Exported:
     layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
-    hubfiles.claim(request.output, "webdataset", exported)
-    clips = [clip for clip in exported.clips if paired.of(clip)]
+    corpus.claim(request.output, "webdataset", exported)
     placed = stage(request, clips)
     shards: list[Path] = []
     for scenario in exported.scenarios:
         members = [clip for clip in clips if clip.scenario == scenario and clip in placed.files]
-        samples = (_sample_of(placed, clip, [columns.as_json(text) for text in paired.of(clip)]) for clip in members)
+        samples = (_sample_of(placed, clip, [columns.as_json(text) for text in texts_of(clip)]) for clip in members)
         shards += write_shards(request.output, scenario, samples, request.shard_bytes)
     quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
-    _finish(request, hubfiles.title(exported), shards, PairColumns, (*placed.failed, *quarantined))
+    left_out = (*placed.failed, *quarantined)
+    rows = sum(max(1, len(list(texts_of(clip)))) for clip in placed.files)
+    _finish(about.of(exported, request, rows, left_out), shards, kind, left_out)
     return Exported(len(placed.files), 0, placed.failed, quarantined)
 
 
@@ -108,8 +110,8 @@ def _json(row: Mapping[str, Any]) -> bytes:
 def write_captions(request: Request) -> int:
     """Write the shards of a manifest of perturbed captions; returns their number."""
     texts = corpus.read_texts(request)
-    hubfiles.check_any(texts)
-    hubfiles.claim(request.output, "webdataset", texts)
+    corpus.check_any(texts)
+    corpus.claim(request.output, "webdataset", texts)
     keys = layout.keys(row.caption_id for rows in texts.rows.values() for row in rows)
     shards: list[Path] = []
     for scenario, rows in sorted(texts.rows.items()):
@@ -124,7 +126,8 @@ def write_captions(request: Request) -> int:
             for row in rows
         )
         shards += write_shards(request.output, scenario, samples, request.shard_bytes)
-    _finish(request, hubfiles.title(texts), shards, CaptionColumns, ())
+    count = sum(map(len, texts.rows.values()))
+    _finish(about.of(texts, request, count, 0, has_videos=False), shards, CaptionColumns, ())
     return len(shards)
 
 
@@ -167,13 +170,11 @@ def _add(shard: tarfile.TarFile, name: str, content: bytes | Path) -> None:
         shard.addfile(member, file)
 
 
-def _finish(
-    request: Request, title: str, shards: Sequence[Path], kind: type[Columns], left_out: Sequence[Finding]
-) -> None:
-    folder.prune(request.output, shards)
-    folder.write_left_out(request.output, left_out)
-    configs = [card.Config("default", (f"{folder.DATA}/*.tar",), _features(kind))]
-    card.write(request.output, title, configs, [_ABOUT[kind]], request.manifest, left_out=len(left_out))
+def _finish(what: About, shards: Sequence[Path], kind: type[Columns], left_out: Sequence[Finding]) -> None:
+    output = what.request.output
+    folder.prune(output, shards)
+    folder.write_left_out(output, left_out)
+    card.write(what, [card.Config("default", (f"{folder.DATA}/*.tar",), _features(kind))], [_ABOUT[kind]])
 
 
 _ABOUT: dict[type[Columns], str] = {

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from perturbations.base import storage
-from perturbations.base.errors import ManifestError
-from perturbations.exports.writing import card, columns, corpus, folder, hubfiles, layout, pairs, shardfiles
+from perturbations.base import jsontext, storage
+from perturbations.base.errors import ManifestError, short
+from perturbations.exports.writing import about, card, columns, corpus, folder, layout, pairs, shardfiles
+from perturbations.exports.writing.about import About
 from perturbations.exports.writing.corpus import Clip
 from perturbations.exports.writing.records import Exported, Request
 from perturbations.exports.writing.videofiles import Placed
+from perturbations.manifest import files
 from perturbations.manifest.kinds import COMPLETE
 from perturbations.verify.findings import Finding
 
@@ -31,54 +35,70 @@ _LANGUAGE = "eng-Latn"
 
 _TEXTS = pa.schema([("id", pa.string()), ("text", pa.string())])
 _QRELS = pa.schema([("query-id", pa.string()), ("corpus-id", pa.string()), ("score", pa.int32())])
-_VIDEOS = pa.schema(
-    [("id", pa.string()), ("video", pa.struct([("bytes", pa.binary()), ("path", pa.string())]))],
-    metadata={
-        "huggingface": json.dumps(
-            {"info": {"features": {"id": {"dtype": "string", "_type": "Value"}, "video": {"_type": "Video"}}}}
-        )
-    },
-)
+
+
+def _schema(*, has_texts: bool) -> pa.Schema:
+    """The schema of videos, with or without texts, which tells `datasets` that the cells are videos."""
+    features = {"id": {"dtype": "string", "_type": "Value"}, "video": {"_type": "Video"}}
+    columns_of = [("id", pa.string()), ("video", pa.struct([("bytes", pa.binary()), ("path", pa.string())]))]
+    if has_texts:
+        features["text"] = features["id"]
+        columns_of.append(("text", pa.string()))
+    return pa.schema(columns_of, metadata={"huggingface": json.dumps({"info": {"features": features}})})
+
+
+@dataclass(frozen=True)
+class _Scenario:
+    """A subset of a task: the files of its queries and of its corpus, and which document answers which query."""
+
+    queries: Sequence[Path]
+    corpus: Sequence[Path]
+    answers: Sequence[tuple[str, str]]
+
+
+_Tasks = Mapping[str, Mapping[str, _Scenario]]
+"""The scenarios of each task by their names, by the task's category: mteb's code of what is asked and what answers."""
 
 
 def write_clips(request: Request) -> Exported:
-    """Write the task of videos as queries, whose corpus is the captions of all complete clips.
+    """Write the tasks of perturbed videos: they ask for their captions, captions ask for them, and clean ones.
 
-    Raises as `corpus.read` and `folder.claim` do, and `ManifestError` for a dataset without captions.
+    The last, perturbed videos that ask for the clean ones, is written where the request has clean clips, and needs no
+    captions. Raises as `corpus.read` and `folder.claim` do, and `ManifestError` for a dataset without captions and a
+    request without clean clips.
     """
     exported = corpus.read(request)
-    hubfiles.check_any(exported)
+    corpus.check_any(exported)
     layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
     usable = {row.item_id for row in exported.sources if row.status == COMPLETE}
     texts = sorted((row for row in exported.captions if row.item_id in usable), key=lambda row: row.caption_id)
-    of_item: dict[str, list[str]] = defaultdict(list)
-    for row in texts:
-        of_item[row.item_id].append(row.caption_id)
-    query_clips = [clip for clip in exported.clips if clip.row.item_id in of_item]
-    if not query_clips:
+    captioned = {row.item_id for row in texts}
+    chosen = [clip for clip in exported.clips if request.clean or clip.row.item_id in captioned]
+    if not any(clip.scenario != layout.CLEAN or clip.row.item_id in captioned for clip in chosen):
         raise ManifestError(
             f"{request.manifest}: no clip has captions; the tasks need the dataset's captions.parquet and "
-            "sources.parquet, beside the manifest or above it"
+            "sources.parquet, beside the manifest or above it. --clean writes the one task that needs none: perturbed "
+            "videos ask for the clean ones"
         )
-    hubfiles.claim(request.output, "mteb", exported)
-    placed = shardfiles.stage(request, query_clips)
-    data = request.output / folder.DATA
-    captions = data / "captions.parquet"
-    columns.write_table(captions, _texts((row.caption_id, row.text) for row in texts))
-    written, configs, subsets = [captions], [], []
-    for scenario, parts in _video_parts(
-        request, [clip for clip in query_clips if clip in placed.files], placed
-    ).items():
-        members = [clip for clip in query_clips if clip.scenario == scenario and clip in placed.files]
-        pairs = ((clip.row.item_id, caption) for clip in members for caption in of_item[clip.row.item_id])
-        qrels = data / f"{scenario}-qrels.parquet"
-        columns.write_table(qrels, _qrels(pairs))
-        written += [qrels, *parts]
-        configs += _configs(request.output, scenario, [captions], parts, qrels)
-        subsets.append(scenario)
+    corpus.claim(request.output, "mteb", exported)
+    placed = shardfiles.stage(request, chosen)
+    gallery = [clip for clip in chosen if clip in placed.files]
+    parts = _video_parts(request, gallery, placed)
+    tasks: dict[str, dict[str, _Scenario]] = defaultdict(dict)
+    captions = request.output / folder.DATA / "captions.parquet"
+    if texts:
+        columns.write_table(captions, _texts((row.caption_id, row.text) for row in texts))
+    clean = {clip.row.item_id for clip in gallery if clip.scenario == layout.CLEAN}
+    for scenario, videos in parts.items():
+        held = {clip.row.item_id for clip in gallery if clip.scenario == scenario}
+        if pairs_of := [(row.item_id, row.caption_id) for row in texts if row.item_id in held]:
+            tasks["v2t"][scenario] = _Scenario(videos, [captions], pairs_of)
+            tasks["t2v"][scenario] = _Scenario([captions], videos, [(caption, item) for item, caption in pairs_of])
+        if scenario != layout.CLEAN and held & clean:
+            tasks["v2v"][scenario] = _Scenario(videos, parts[layout.CLEAN], [(item, item) for item in held & clean])
     quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
-    title = hubfiles.title(exported)
-    _finish(request, title, "v2t", subsets, configs, written, (*placed.failed, *quarantined))
+    left_out = (*placed.failed, *quarantined)
+    _finish(about.of(exported, request, len(gallery), left_out), tasks, left_out, "Videos are")
     return Exported(len(placed.files), 0, placed.failed, quarantined)
 
 
@@ -88,27 +108,23 @@ def write_captions(request: Request) -> int:
     Raises as `corpus.read_texts` and `folder.claim` do, and `ManifestError` where no caption has a clip.
     """
     texts = corpus.read_texts(request, clean_clips=True)
-    hubfiles.check_any(texts)
+    corpus.check_any(texts)
     layout.check_shards((clip.row.bytes for clip in texts.clean), request.shard_bytes)
-    hubfiles.claim(request.output, "mteb", texts)
+    corpus.claim(request.output, "mteb", texts)
     placed = shardfiles.stage(request, texts.clean)
     gallery = [clip for clip in texts.clean if clip in placed.files]
     held = {clip.row.item_id for clip in gallery}
     videos = _video_parts(request, gallery, placed).get(layout.CLEAN, [])
-    written, configs, subsets = list(videos), [], []
+    scenarios = {}
     for scenario, rows in sorted(texts.rows.items()):
         members = sorted((row for row in rows if row.item_id in held), key=lambda row: row.caption_id)
-        if not members:
-            continue
-        queries, qrels = _queries(request, scenario, [(row.caption_id, row.text, row.item_id) for row in members])
-        written += [queries, qrels]
-        configs += _configs(request.output, scenario, videos, [queries], qrels)
-        subsets.append(scenario)
-    if not subsets:
-        raise ManifestError(f"{request.manifest}: no caption has a clip that can be exported")
-    title = hubfiles.title(texts)
-    _finish(request, title, "t2v", subsets, configs, written, placed.failed)
-    return len(subsets)
+        if members:
+            queries = _queries(request, scenario, [(row.caption_id, row.text) for row in members])
+            scenarios[scenario] = _Scenario([queries], videos, [(row.caption_id, row.item_id) for row in members])
+    _check_tasks(request, scenarios)
+    count = sum(len(asked.answers) for asked in scenarios.values())
+    _finish(about.of(texts, request, count, placed.failed), {"t2v": scenarios}, placed.failed, "Queries are")
+    return len(scenarios)
 
 
 def write_pairs(request: Request) -> Exported:
@@ -120,10 +136,10 @@ def write_pairs(request: Request) -> Exported:
     paired = pairs.read(request)
     exported = paired.corpus
     layout.check_shards((clip.row.bytes for clip in exported.clips), request.shard_bytes)
-    hubfiles.claim(request.output, "mteb", exported)
+    corpus.claim(request.output, "mteb", exported)
     placed = shardfiles.stage(request, exported.clips)
     gallery = [clip for clip in exported.clips if clip in placed.files]
-    written, configs, subsets = [], [], []
+    scenarios: dict[str, _Scenario] = {}
     for video, parts in _video_parts(request, gallery, placed).items():
         relevant: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
         for clip in gallery:
@@ -132,27 +148,66 @@ def write_pairs(request: Request) -> Exported:
         for name, members in sorted(relevant.items()):
             subset = f"{video}-{name}" if name != video else video
             members.sort()
-            queries, qrels = _queries(request, subset, members)
-            written += [queries, qrels]
-            configs += _configs(request.output, subset, parts, [queries], qrels)
-            subsets.append(subset)
-        written += parts
-    if not subsets:
-        raise ManifestError(f"{request.manifest}: no caption has a clip that can be exported")
+            queries = _queries(request, subset, [(caption, text) for caption, text, _ in members])
+            scenarios[subset] = _Scenario([queries], parts, [(caption, item) for caption, _, item in members])
+    _check_tasks(request, scenarios)
     quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
-    title = hubfiles.title(exported)
     left_out = (*placed.failed, *quarantined)
-    _finish(request, title, "t2v", subsets, configs, written, left_out, perturbed="Queries and corpus are")
+    rows = sum(len(scenario.answers) for scenario in scenarios.values())
+    _finish(about.of(exported, request, rows, left_out), {"t2v": scenarios}, left_out, "Queries and corpus are")
     return Exported(len(placed.files), 0, placed.failed, quarantined)
 
 
-def _queries(request: Request, scenario: str, members: Sequence[tuple[str, str, str]]) -> tuple[Path, Path]:
-    """Write the queries of a scenario, and which clip answers each: the caption's id, its text, the clip's item."""
-    queries = request.output / folder.DATA / f"{scenario}-queries.parquet"
-    qrels = request.output / folder.DATA / f"{scenario}-qrels.parquet"
-    columns.write_table(queries, _texts((caption, text) for caption, text, _ in members))
-    columns.write_table(qrels, _qrels((caption, item) for caption, _, item in members))
-    return queries, qrels
+def write_splits(request: Request) -> list[Path]:
+    """Write the task of composed queries, a video and an instruction, whose corpus is the clips of the split's pool.
+
+    Returns the written files. A query whose clip, or all of whose targets, cannot be exported is left out. Raises
+    `ManifestError` where none is left, and as `folder.claim` does.
+    """
+    listed = files.read_rows(request.manifest, files.kind_of(request.manifest))
+    pool = request.manifest.with_name("pool.parquet")
+    names = {row.clip_id for row in files.read_rows(pool, files.kind_of(pool))}
+    whole = corpus.of_rows(replace(request, clean=True), [])
+    clips = tuple(clip for clip in whole.clips if clip.row.item_id in names)
+    exported = replace(whole, clips=clips, incomplete=())
+    layout.check_shards((clip.row.bytes for clip in clips), request.shard_bytes)
+    corpus.claim(request.output, "mteb", exported)
+    placed = shardfiles.stage(request, clips)
+    held = {clip.row.item_id: clip for clip in placed.files}
+    videos = _video_parts(request, list(placed.files), placed).get(layout.CLEAN, [])
+    targets = {row.query_id: [name for name in _names(row.targets) if name in held] for row in listed}
+    asked = [row for row in listed if row.clip_id in held and targets[row.query_id]]
+    if not asked:
+        raise ManifestError(f"{request.manifest}: no query has clips that can be exported")
+    samples = [shardfiles.Sample(row.query_id, _video(held[row.clip_id], placed)) for row in asked]
+    texts = {row.query_id: row.instruction for row in asked}
+    queries = _write_parts(request, f"{layout.CLEAN}-queries", samples, texts)
+    answers = [(row.query_id, name) for row in asked for name in targets[row.query_id]]
+    scenario = _Scenario(queries, videos, answers)
+    gone = [Finding(request.manifest, row.query_id, "its clips cannot be exported") for row in listed]
+    left_out = [*placed.failed, *(finding for finding in gone if finding.subject not in texts)]
+    _finish(about.of(exported, request, len(asked), left_out), {"vt2v": {layout.CLEAN: scenario}}, left_out, "None is")
+    return [path for path in sorted(request.output.rglob("*")) if path.is_file()]
+
+
+def _names(text: str) -> list[str]:
+    """The names of a query's targets. Raises `ManifestError`."""
+    with suppress(ValueError):
+        if isinstance(names := jsontext.parse(text), list):
+            return [str(name) for name in names]
+    raise ManifestError(f"a query's targets are a list of names, not {short(text)}")
+
+
+def _check_tasks(request: Request, scenarios: Mapping[str, _Scenario]) -> None:
+    if not scenarios:
+        raise ManifestError(f"{request.manifest}: no caption has a clip that can be exported")
+
+
+def _queries(request: Request, scenario: str, texts: Iterable[tuple[str, str]]) -> Path:
+    """Write the captions that ask in a scenario: ids and texts."""
+    path = request.output / folder.DATA / f"{scenario}-queries.parquet"
+    columns.write_table(path, _texts(texts))
+    return path
 
 
 def _texts(rows: Iterable[tuple[str, str]]) -> pa.Table:
@@ -161,7 +216,7 @@ def _texts(rows: Iterable[tuple[str, str]]) -> pa.Table:
 
 
 def _qrels(pairs: Iterable[tuple[str, str]]) -> pa.Table:
-    queries, targets = zip(*pairs, strict=True)
+    queries, targets = zip(*sorted(pairs), strict=True)
     scores = pa.array([1] * len(queries), pa.int32())
     return pa.Table.from_arrays([pa.array(queries, pa.string()), pa.array(targets, pa.string()), scores], schema=_QRELS)
 
@@ -181,77 +236,109 @@ def _video_parts(request: Request, members: Sequence[Clip], placed: Placed) -> d
     for number, scenarios in enumerate(sorted(groups)):
         name = scenarios[0] if len(scenarios) == 1 else f"shared_{number:04d}"
         samples = (shardfiles.Sample(clip.row.item_id, _video(clip, placed)) for clip in groups[scenarios])
-        for shard, group in enumerate(shardfiles.split(samples, request.shard_bytes)):
-            path = request.output / folder.DATA / f"{name}-videos-{shard:06d}.parquet"
-            with storage.atomic_path(path) as temporary:
-                _write_videos(temporary, group)
+        for path in _write_parts(request, f"{name}-videos", samples):
             for scenario in scenarios:
                 parts[scenario].append(path)
     return dict(sorted(parts.items()))
+
+
+def _write_parts(
+    request: Request, name: str, samples: Iterable[shardfiles.Sample], texts: Mapping[str, str] | None = None
+) -> list[Path]:
+    """Write videos, with their `texts` where they have some, as files of limited size; returns those."""
+    paths = []
+    for shard, group in enumerate(shardfiles.split(samples, request.shard_bytes)):
+        path = request.output / folder.DATA / f"{name}-{shard:06d}.parquet"
+        with storage.atomic_path(path) as temporary:
+            _write_videos(temporary, group, texts)
+        paths.append(path)
+    return paths
 
 
 def _video(clip: Clip, placed: Placed) -> tuple[tuple[str, bytes | Path], ...]:
     return ((f"{clip.key}.mp4", placed.files[clip].path),)
 
 
-def _write_videos(path: Path, samples: Sequence[shardfiles.Sample]) -> None:
-    """Write videos as cells, in row groups of limited size; videos are compressed already, and no two are the same."""
-    with pq.ParquetWriter(path, _VIDEOS, compression="none", use_dictionary=False, write_statistics=["id"]) as writer:
-        for group in _row_groups(samples):
-            ids = pa.array([sample.key for sample in group], pa.string())
-            cells = [{"bytes": Path(str(file)).read_bytes(), "path": name} for ((name, file),) in _members(group)]
-            writer.write_table(pa.Table.from_arrays([ids, pa.array(cells, _VIDEOS.field(1).type)], schema=_VIDEOS))
+def _write_videos(path: Path, samples: Sequence[shardfiles.Sample], texts: Mapping[str, str] | None) -> None:
+    """Write videos as cells, in row groups of limited size; they are compressed already."""
+    schema = _schema(has_texts=texts is not None)
+    with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False, write_statistics=["id"]) as writer:
+        for group in shardfiles.split(samples, _GROUP_BYTES):
+            cells = [
+                {"bytes": Path(str(file)).read_bytes(), "path": name}
+                for sample in group
+                for name, file in sample.members
+            ]
+            rows: dict[str, list[Any]] = {"id": [sample.key for sample in group], "video": cells}
+            if texts is not None:
+                rows["text"] = [texts[sample.key] for sample in group]
+            writer.write_table(pa.Table.from_pydict(rows, schema))
 
 
-def _members(group: Iterable[shardfiles.Sample]) -> Iterator[tuple[tuple[str, bytes | Path], ...]]:
-    return (sample.members for sample in group)
-
-
-def _row_groups(samples: Sequence[shardfiles.Sample]) -> Iterator[list[shardfiles.Sample]]:
-    return shardfiles.split(samples, _GROUP_BYTES)
-
-
-def _configs(
-    output: Path, scenario: str, gallery: Sequence[Path], queries: Sequence[Path], qrels: Path
-) -> list[card.Config]:
-    parts: Mapping[str, Sequence[Path]] = {"corpus": gallery, "queries": queries, "qrels": [qrels]}
+def _configs(output: Path, name: str, scenario: _Scenario, qrels: Path) -> list[card.Config]:
+    parts: Mapping[str, Sequence[Path]] = {"corpus": scenario.corpus, "queries": scenario.queries, "qrels": [qrels]}
     return [
-        card.Config(f"{scenario}-{part}", tuple(path.relative_to(output).as_posix() for path in paths))
+        card.Config(f"{name}-{part}", tuple(path.relative_to(output).as_posix() for path in paths))
         for part, paths in parts.items()
     ]
 
 
-def _finish(
-    request: Request,
-    title: str,
-    category: str,
-    subsets: Sequence[str],
-    configs: Sequence[card.Config],
-    written: Sequence[Path],
-    left_out: Sequence[Finding],
-    *,
-    perturbed: str = "Queries are",
-) -> None:
-    folder.prune(request.output, written)
-    folder.write_left_out(request.output, left_out)
-    name = "".join(part.capitalize() for part in layout.words(title)) + category.upper()
-    described: dict[str, Any] = {
-        "name": name,
-        "description": f"Video-text retrieval under perturbations: {title}. {perturbed} perturbed.",
-        "category": category,
-        "language": _LANGUAGE,
-        "subsets": list(subsets),
-    }
-    storage.write_text_if_changed(request.output / DESCRIBED, json.dumps([described], indent=1) + "\n")
+def _finish(what: About, tasks: _Tasks, left_out: Sequence[Finding], perturbed: str) -> None:
+    """Write the qrels of every task, what describes them, and the card; delete what an earlier export left."""
+    output = what.request.output
+    written: list[Path] = []
+    configs: list[card.Config] = []
+    described: list[dict[str, Any]] = []
+    for category, scenarios in tasks.items():
+        # All tasks of a folder share its configurations: those of the first one have the scenarios' plain names.
+        subsets = {f"{category}-{name}" if described else name: scenario for name, scenario in scenarios.items()}
+        for subset, scenario in subsets.items():
+            qrels = output / folder.DATA / f"{subset}-qrels.parquet"
+            columns.write_table(qrels, _qrels(scenario.answers))
+            written += [qrels, *scenario.queries, *scenario.corpus]
+            configs += _configs(output, subset, scenario, qrels)
+        described.append(_described(what.title, category, list(subsets), perturbed))
+    folder.prune(output, written)
+    folder.write_left_out(output, left_out)
+    benchmark = {"name": _name(what.title), "description": f"Retrieval under perturbations: {what.title}."}
+    content = json.dumps(benchmark | {"tasks": described}, indent=1)
+    storage.write_text_if_changed(output / DESCRIBED, content + "\n")
     source = Path(__file__).with_name("mteb_tasks.py").read_text(encoding="utf-8")
-    storage.write_text_if_changed(request.output / TASKS, source)
-    card.write(request.output, title, configs, _ABOUT, request.manifest, left_out=len(left_out))
+    storage.write_text_if_changed(output / TASKS, source)
+    card.write(what, configs, _ABOUT)
 
+
+def _name(title: str) -> str:
+    return "".join(part.capitalize() for part in layout.words(title))
+
+
+def _described(title: str, category: str, subsets: Sequence[str], perturbed: str) -> dict[str, Any]:
+    what, prompt = _CATEGORIES[category]
+    return {
+        "name": f"{_name(title)}{category.upper()}",
+        "description": f"{what} under perturbations: {title}. {perturbed} perturbed.",
+        "category": category,
+        "prompt": prompt,
+        "language": _LANGUAGE,
+        "subsets": subsets,
+    }
+
+
+_CATEGORIES = {
+    "v2t": ("Video-text retrieval", "Find the caption that describes the following video."),
+    "t2v": ("Text-video retrieval", "Find the video clip that matches the given caption."),
+    "v2v": ("Retrieval of the clean source", "Retrieve the video that this query is a copy of."),
+    "vt2v": (
+        "Composed video retrieval",
+        "Given the reference video and editing text, retrieve the video that matches the composed query.",
+    ),
+}
+"""Of each category of tasks: what it is, and the prompt of mteb's own tasks: MSRVTTV2T, MSRVTTT2V, VSC2022, CoVR."""
 
 _ABOUT = (
-    "Retrieval tasks for `mteb`: run `import mteb; from tasks import tasks; mteb.evaluate(model, tasks())` in this "
-    "folder. Per scenario there is a subset of the task, with the configurations `SCENARIO-queries`, "
-    "`SCENARIO-corpus` and `SCENARIO-qrels`.",
+    "Retrieval tasks for `mteb`: run `import mteb; from tasks import benchmark; "
+    "mteb.evaluate(model, benchmark()).to_dataframe(aggregation_level='subset')` in this folder. Per scenario there is "
+    "a subset of each task, with the configurations `SCENARIO-queries`, `SCENARIO-corpus` and `SCENARIO-qrels`.",
     "`r_at_k` is R@k as `perturbations.retrieval` computes it: a tie counts against the model. mteb's own "
     "`hit_rate_at_k` is the same without ties; with them it puts the document first whose id is the greater text.",
 )

@@ -1,0 +1,142 @@
+"""What an exported dataset is, for its card and its Croissant description: what its manifest knows, and its terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perturbations import __version__
+from perturbations.datasets import registry as datasets
+from perturbations.exports.writing import corpus, layout
+from perturbations.exports.writing.corpus import Corpus, Texts
+from perturbations.exports.writing.records import Request
+from perturbations.suites import registry as suites
+
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+"""The Hugging Face Hub's classes of size: the first number that is not reached, and the class."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """An exported dataset.
+
+    Attributes:
+        request: what was asked for; its `terms` are those of publication.
+        title: the dataset and the suites.
+        origin: the dataset that it was made from, with its paper where that is known.
+        drawn: whether the package drew the clips itself.
+        published: whether the clips are of a published dataset, which may not be passed on without its authors' leave.
+        makers: the suites that its clips or captions were perturbed by, with their papers; none where all are clean.
+        comparability: whether results on it are comparable with published ones, in one sentence; empty if not known.
+        has_videos: whether clips are in it.
+        rows: the number of its clips, captions or pairs.
+        left_out: the number of rows that are not in it, which `left_out.csv` lists.
+        rejected: the number of captions that the fidelity gate rejected.
+    """
+
+    request: Request
+    title: str
+    origin: str
+    drawn: bool
+    published: bool
+    makers: tuple[str, ...]
+    comparability: str
+    has_videos: bool
+    rows: int
+    left_out: int
+    rejected: int
+
+    @property
+    def manifest(self) -> Path:
+        """The manifest that was exported."""
+        return self.request.manifest
+
+    @property
+    def size(self) -> str:
+        """The class of its size on the Hugging Face Hub."""
+        return next((name for most, name in _SIZES if self.rows < most), "1M<n<10M")
+
+    @property
+    def language(self) -> str | None:
+        """The captions' language; None where only the dataset's owner knows it."""
+        return "en" if self.published or self.drawn else None
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether readers should agree to the source dataset's terms before they get the clips."""
+        return self.has_videos and not self.drawn and (self.published or not self.request.terms.license)
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What users must know before they rely on it."""
+        sentences = [f"Results are {self.comparability}."] if self.comparability else []
+        if self.left_out:
+            sentences.append(f"{self.left_out:,} rows were left out; left_out.csv lists them with the reasons.")
+        if self.rejected:
+            sentences.append(f"The fidelity gate rejected {self.rejected:,} captions, which are left out.")
+        if self.makers:
+            sentences.append("Perturbations are simulated; natural ones may differ from them.")
+        return tuple(sentences) or ("The clips are those of the source dataset, with its limits.",)
+
+    def terms(self) -> dict[str, Any]:
+        """The terms of the Responsible AI vocabulary of Croissant, and of PROV."""
+        personal = "None: the package drew the clips." if self.drawn else _PERSONAL.format(origin=self.origin)
+        derived = {"@type": "prov:Entity", "prov:label": self.origin}
+        software = {"@type": "prov:SoftwareAgent", "prov:label": f"perturbations {__version__}"}
+        return {
+            "rai:dataBiases": [_BIASES.format(origin=self.origin)],
+            "rai:dataLimitations": list(self.limits),
+            "rai:personalSensitiveInformation": [personal],
+            "rai:dataUseCases": [_USES],
+            "rai:dataSocialImpact": _IMPACT,
+            "rai:hasSyntheticData": bool(self.makers) or self.drawn,
+            "prov:wasDerivedFrom": [derived],
+            "prov:wasGeneratedBy": [
+                {"@type": "prov:Activity", "prov:label": maker, "prov:wasAssociatedWith": software}
+                for maker in self.makers or ("Selection and check of the clips",)
+            ],
+        }
+
+
+_PERSONAL = "Clips and captions of {origin} may show or describe people. No perturbation makes them anonymous."
+_BIASES = "Those of {origin}: a perturbation changes how clips and captions look, and not what they are of."
+_USES = (
+    "Evaluation: how robust models of video-text retrieval are, and whether adaptation at test time helps. It is no "
+    "training data, and says nothing about perturbations that are not in it."
+)
+_IMPACT = (
+    "Shows where retrieval fails before it is relied on. A good score is no proof that a model is safe under other "
+    "conditions, or fair to the people in the clips."
+)
+
+
+def of(
+    exported: Corpus | Texts, request: Request, rows: int, left_out: Sequence[object] | int, *, has_videos: bool = True
+) -> About:
+    """What an export is: `rows` is the number of its clips, captions or pairs, `left_out` the rows not in it."""
+    adapter = datasets.adapters().get(exported.dataset)
+    reference = f" ({adapter.reference})" if adapter and adapter.reference else ""
+    return About(
+        request=request,
+        title=corpus.title(exported),
+        origin=f"{adapter.title}{reference}" if adapter else f"the dataset {exported.dataset}",
+        drawn=adapter is not None and adapter.drawn,
+        published=bool(reference),
+        makers=tuple(_maker(name) for name in corpus.identity(exported)[-1].split(",") if name != layout.CLEAN),
+        comparability=_sentence(exported.about),
+        has_videos=has_videos,
+        rows=rows,
+        left_out=left_out if isinstance(left_out, int) else len(left_out),
+        rejected=exported.rejected if isinstance(exported, Texts) else 0,
+    )
+
+
+def _maker(name: str) -> str:
+    suite = suites.suites().get(name)
+    return f"{suite.title}, after {suite.reference}" if suite else f"the suite {name}"
+
+
+def _sentence(described: Mapping[str, Any]) -> str:
+    return str(described.get("comparability") or "")

@@ -1,0 +1,182 @@
+"""A corpus published without its pixels: another folder, with the clips elsewhere, makes the same frames from it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import clips
+import needs
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import small_corpus
+
+from perturbations import open_clip, read_manifest
+from perturbations.base import storage
+from perturbations.cli.main import main
+from perturbations.exports.writing import folder, recipefiles
+from perturbations.exports.writing.records import Request
+from perturbations.manifest import files
+from perturbations.manifest.kinds import VIDEOS
+from perturbations.plan import recipe
+from perturbations.suites import registry as suites
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = small_corpus.make(tmp_path_factory.mktemp("publisher"))
+    place = root / "manifests/data/mlvp/videos.parquet"
+    about = files.read_metadata(place) | {"suite": "mlvp"}
+    files.write(place, VIDEOS, files.rows_as_stored(place, VIDEOS), {name: about[name] for name in _ABOUT})
+    return root
+
+
+_ABOUT = ("root", "dataset", "suite")
+
+
+@pytest.fixture(scope="module")
+def published(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("published") / "recipes"
+    manifest = str(tree / "manifests/data/mlvp/videos.parquet")
+    assert main(["export", manifest, "--format", "recipe", "-o", str(output)]) == 0
+    return output
+
+
+@pytest.fixture
+def held(tree: Path, tmp_path: Path) -> Path:
+    """The clips in the folder of somebody else."""
+    return Path(shutil.copytree(tree / "clean", tmp_path / "my clips"))
+
+
+def regenerate(published: Path, held: Path, output: Path, *words: str) -> int:
+    return main(["regenerate", str(published), "--clips", str(held), "-o", str(output), *words])
+
+
+def test_an_export_of_recipes_has_no_pixels_and_no_paths_of_its_publisher(tree: Path, published: Path) -> None:
+    every = [path for path in published.rglob("*") if path.is_file()]
+    assert {path.suffix for path in every} == {".parquet", ".json", ".md"} | {".csv"} & {path.suffix for path in every}
+    text = b"".join(path.read_bytes() for path in every if path.suffix != ".parquet").decode()
+    assert "perturb regenerate" in text
+    assert "extra_gated_prompt" not in text
+    for path in every:
+        if path.suffix == ".parquet":
+            text += repr(pq.read_table(path).to_pylist()) + str(files.read_metadata(path))
+    assert str(tree) not in text
+    assert "clean/" not in text
+    stored = files.rows_as_stored(tree / "manifests/data/mlvp/videos.parquet", VIDEOS)
+    rows = files.rows_as_stored(published / "data/mlvp/videos.parquet", VIDEOS)
+    assert [replace(row, source_path="") for row in rows] == [replace(row, source_path="") for row in stored]
+    library = needs.reader("mlcroissant")
+    dataset = library.Dataset(published / "croissant.json")
+    assert len(list(dataset.records("mlvp_videos"))) == len(rows)
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_somebody_else_makes_the_same_frames(
+    tree: Path, published: Path, held: Path, tmp_path: Path, jobs: str
+) -> None:
+    output = tmp_path / "elsewhere"
+    assert regenerate(published, held, output, "-j", jobs) == 0
+    theirs = read_manifest(tree / "manifests/data/mlvp/videos.parquet")
+    ours = read_manifest(output / "manifests/data/mlvp/videos.parquet")
+    for expected, row in zip(theirs.itertuples(), ours.itertuples(), strict=True):
+        assert (row.item_id, row.frames_sha256, row.sha256) == (
+            expected.item_id,
+            expected.frames_sha256,
+            expected.sha256,
+        )
+        assert row.source_path.startswith(str(held))
+        np.testing.assert_array_equal(open_clip(row), open_clip(expected))
+    clean = read_manifest(output / "manifests/data/sources.parquet").query("status == 'complete'")
+    assert all(Path(path).is_relative_to(held) for path in clean["path"])
+    mixed = read_manifest(output / "manifests/data/mlvp/mixed_types.parquet")
+    assert all(Path(path).is_file() for path in mixed["path"].dropna())
+
+
+def _name(row: Any) -> tuple[str, str, int]:
+    return row.item_id, row.perturbation, row.severity
+
+
+def test_a_second_time_makes_what_is_missing_only(
+    published: Path, held: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "elsewhere"
+    assert regenerate(published, held, output) == 0
+    stored = sorted((output / "corpora").rglob("*.mp4"))
+    stored[0].unlink()
+    stored[1].write_bytes(b"damaged")
+    recipes = sum(
+        row.storage == "recipe" for row in files.rows_as_stored(published / "data/mlvp/videos.parquet", VIDEOS)
+    )
+    capsys.readouterr()
+    assert regenerate(published, held, output) == 0
+    assert f"({2 + recipes} made now), 0 have not" in capsys.readouterr().out
+
+
+def test_a_clip_that_is_another_one_is_reported_and_costs_no_other(
+    published: Path, held: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(held / "1.mp4", held / "2.mp4")
+    (held / "3.mp4").unlink()
+    assert regenerate(published, held, tmp_path / "elsewhere") == 1
+    assert "9 clips have the published frames (9 made now), 6 have not" in capsys.readouterr().out
+
+
+def test_frames_that_differ_are_an_error_and_the_published_hash_stays(
+    published: Path, held: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claimed = Path(shutil.copytree(published, tmp_path / "claimed"))
+    place = claimed / "data/mlvp/videos.parquet"
+    rows = files.rows_as_stored(place, VIDEOS)
+    rows[0] = replace(rows[0], frames_sha256="0" * 64, sha256="0" * 64)
+    files.write(place, VIDEOS, rows, {name: files.read_metadata(place)[name] for name in _ABOUT})
+    assert regenerate(claimed, held, tmp_path / "out") == 1
+    assert "its frames are not the published ones" in capsys.readouterr().out
+    again = files.rows_as_stored(tmp_path / "out/manifests/data/mlvp/videos.parquet", VIDEOS)
+    assert [row.frames_sha256 for row in again] == [row.frames_sha256 for row in rows]
+
+
+@pytest.mark.parametrize("planted", ["source", "stored", "dataset", "suite", "marker"])
+def test_a_stranger_s_export_writes_and_reads_nowhere_else(
+    published: Path, held: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], planted: str
+) -> None:
+    evil = Path(shutil.copytree(published, tmp_path / "evil"))
+    place = evil / "data/mlvp/videos.parquet"
+    rows, about = files.rows_as_stored(place, VIDEOS), {name: files.read_metadata(place)[name] for name in _ABOUT}
+    if planted == "source":
+        rows = [replace(row, source_path="../my clips/1.mp4") for row in rows]
+    elif planted == "stored":
+        rows = [replace(row, path="manifests/data/mlvp/videos.parquet" if row.path else None) for row in rows]
+    elif planted == "marker":
+        (evil / folder.MARKER).write_text("{}", "utf-8")
+    else:
+        about[planted] = "../../up"
+    files.write(place, VIDEOS, rows, about)
+    before = {path: storage.sha256(path) for path in tmp_path.rglob("*") if path.is_file()}
+    status = regenerate(evil, held, tmp_path / "out")
+    assert status == (0 if planted == "stored" else 1)  # a path is not taken from the export
+    new = {path for path in tmp_path.rglob("*") if path.is_file()} - set(before)
+    assert all(path.is_relative_to(tmp_path / "out") for path in new)
+    assert {path: storage.sha256(path) for path in before} == before
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_only_videos_have_recipes(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--format", "recipe", "-o", str(tmp_path / "out")]
+    assert main(["export", str(tree / "manifests/data/sources.parquet"), *words]) == 1
+    assert "recipes are exported from videos" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_name_is_a_path_below_the_folder_of_all_clips(tmp_path: Path) -> None:
+    """As of YouCook2, whose videos lie in folders of recipes."""
+    wanted = recipe.make(suites.get("mlvp/fog"), 1, seed=0, storage=recipe.Unstored())
+    place = tmp_path / "manifests/data/mlvp/videos.parquet"
+    rows = [clips.video_row(wanted, item_id=name, source_path=f"clips/{name}.mp4") for name in ("a/1", "b/1")]
+    files.write(place, VIDEOS, rows, {"root": "../../..", "dataset": "data", "suite": "mlvp"})
+    recipefiles.write(Request(manifest=place, output=tmp_path / "out"))
+    stored = files.rows_as_stored(tmp_path / "out/data/mlvp/videos.parquet", VIDEOS)
+    assert sorted(row.source_path for row in stored) == ["a/1.mp4", "b/1.mp4"]
