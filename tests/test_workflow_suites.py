@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,7 @@ def test_a_changed_number_reruns_the_jobs_of_its_own_rows(
     printed = project.snakemake(*TARGETS, "--dry-run").stdout
     planned = [json.loads(line) for line in (project.root / "plan.jsonl").read_text().splitlines()]
     of_suite = [job for job in planned if isinstance(job, dict) and job["rule"] not in TARGETS]
-    print(printed)
+    assert re.search(rf"Reasons:\n(.*\n)+.*triggered jobs: {jobs[0]}\n", printed), "says why"
     assert sorted(job["rule"] for job in of_suite) == sorted(jobs)
     assert {job["wildcards"]["suite"] for job in of_suite} == {suite}
 
