@@ -72,25 +72,23 @@ def _index(suites: Sequence[Suite]) -> str:
         totals = [total + count for total, count in zip(totals, counts, strict=True)]
         lines.append(f"| [{suite.name}]({suite.name}.md) | {suite.reference} | {' | '.join(map(str, counts))} |")
     lines += [f"| all | | {' | '.join(map(str, totals))} |", ""]
-    for suite in suites:
-        lines += [f"## [{suite.name}]({suite.name}.md)", "", f"{suite.title}.", ""]
-        for level, entries in groupby(_of_kind(suite, "video"), key=lambda entry: entry.level):
-            links = ", ".join(f"[{entry.name}]({suite.name}.md#{entry.name})" for entry in entries)
-            lines.append(f"- *{level}*: {links}")
-        lines += [*_captions(suite), ""]
     lines += [
         "## How to read the pages",
         "",
         "- Pictures show one clip of the demo dataset: its middle frame at half its size, and below it the centre of "
         "that frame at twice its size. For temporal perturbations they show six frames in order, row by row.",
-        "- The variant *released* does what the authors' code does, bugs included: it produced the published tables. "
-        "*paper* does what the text says. The tables show both where they differ, and pictures show the suite's first "
-        "variant, which is the default. `variant` in `config.yaml` "
-        "chooses between them.",
-        "- A *kernel's version* is a part of every recipe. It is raised when results change.",
-        "- Perturbations that need a model or another corpus are drawn here with the `offline` backends. The "
-        "downloads, and the settings that reproduce the published numbers, are described for "
-        "[MLVP](../explanation/reproducing-mlvp.md) and [the other suites](../explanation/reproducing-suites.md).",
+        "- *Changes*: the frames one by one, their order, the stored stream (the encoder's stream is the result), or "
+        "the sent stream (a decoder's view of the damaged stream is the result).",
+        "- *Draw*: one realization per `clip`, the same for all frames and severities; one per `frame`, the same for "
+        "all severities; or `none`, where nothing is random.",
+        "- The variant *released* follows the authors' code, bugs included: it produced the published tables. *paper* "
+        "follows the text. Pictures show the suite's first variant, which is the default. `variant` in `config.yaml` "
+        "chooses.",
+        "- A parameter has one number per severity. Levels are the values of colours, 0 to 255; a rounded level is "
+        "half a level brighter than a truncated one.",
+        "- A kernel's *version* is part of every recipe. It is raised when its results change.",
+        "- Where a model or another corpus is needed, pictures show the `offline` backend. [Reproduce a paper's "
+        "table](../how-to/reproduce-a-table.md) describes the models of the papers.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -99,40 +97,32 @@ def _of_kind(suite: Suite, kind: str) -> list[Perturbation]:
     return [entry for entry in suite.perturbations if entry.kind == kind]
 
 
-def _captions(suite: Suite) -> list[str]:
-    """One line per category of caption perturbations, which have their own page."""
-    return [
-        f"- *[captions]({_TEXT_PAGE}), {level}*: {', '.join(entry.name for entry in entries)}"
-        for level, entries in groupby(_of_kind(suite, "text"), key=lambda entry: entry.level)
-    ]
-
-
 def _page(suite: Suite) -> str:
     video, text = _of_kind(suite, "video"), _of_kind(suite, "text")
-    lines = [_NOTICE, f"# {suite.name}", "", f"{suite.title}.", "", f"{suite.reference}.", ""]
+    sources = dict.fromkeys(entry.source for entry in video)
+    common = f" {next(iter(sources))}." if len(sources) == 1 else ""
+    lines = [_NOTICE, f"# {suite.name}", "", f"{suite.title}.", "", f"{suite.reference}.{common}", ""]
     if video:
         lines += [
             f"To perturb one file: `perturb video in.mp4 out.mp4 -p {video[0].key} -s 3`. "
             f"[The catalogue]({INDEX}) lists all suites and explains how to read this page.",
             "",
-            "| perturbation | category | effect | draw |",
-            "|---|---|---|---|",
+            "| perturbation | effect | changes | draw | distortion grows |",
+            "|---|---|---|---|---|",
         ]
-        lines += [
-            f"| [{entry.name}](#{entry.name}) | {entry.level} | {entry.summary} | {entry.draw} |" for entry in video
-        ]
+        lines += [_summary(entry) for entry in video]
         lines.append("")
     for level, entries in groupby(video, key=lambda entry: entry.level):
         lines += [f"## Category: {level}", ""]
         for entry in entries:
-            lines += _section(entry)
+            lines += _section(entry, with_source=len(sources) > 1)
     if text:
+        levels = ", ".join(dict.fromkeys(entry.level for entry in text))
         lines += [
             "## Captions",
             "",
-            f"{len(text)} perturbations of captions, with examples [on their own page]({_TEXT_PAGE}).",
+            f"{len(text)} perturbations of captions, with examples [on their own page]({_TEXT_PAGE}): {levels}.",
             "",
-            *_captions(suite),
             *(f"- {line}" for line in dict.fromkeys(_levels_of_paper(entry) for entry in text) if line),
             "",
         ]
@@ -143,46 +133,34 @@ def _levels_of_paper(entry: Perturbation) -> str:
     return f"*{entry.level}*: {entry.levels_of_paper}" if entry.levels_of_paper else ""
 
 
-_METHODS = {
-    "pixel": "every frame, one by one",
-    "temporal": "the order of the frames",
-    "codec": "the encoding: the encoder's stream is stored as it is",
-}
-
-_DAMAGED = "the encoder's stream on its way; what a decoder shows of it is stored"
-
-_DRAWS = {
-    "clip": "one realization per clip, the same for all frames and severities",
-    "frame": "one realization per frame, the same for all severities",
-    "none": "nothing is random",
-}
+_METHODS = {"pixel": "frames", "temporal": "order of frames", "codec": "stored stream"}
 
 
-def _section(entry: Perturbation) -> list[str]:
+def _summary(entry: Perturbation) -> str:
+    changes = _METHODS[entry.method] if entry.damage is None else "sent stream"
+    grows = "yes" if entry.monotonic else "not at every step"
+    return f"| [{entry.name}](#{entry.name}) | {entry.summary} | {changes} | {entry.draw} | {grows} |"
+
+
+def _section(entry: Perturbation, *, with_source: bool) -> list[str]:
     module, _, function = entry.kernel.partition(":")
     path = f"{module.replace('.', '/')}.py"
     says = [
-        ("Changes", _METHODS[entry.method] if entry.damage is None else _DAMAGED),
-        ("Draw", _DRAWS[entry.draw]),
         *([("Needs", guides.get(entry.guide).summary)] if entry.guide else []),
         *(
-            (f"Variant {form.variant}", f"{form.differences or 'as the text says'}{_other_kernel(entry, form)}")
+            (f"Variant {form.variant}", f"{form.differences or 'follows the text'}{_other_kernel(entry, form)}")
             for form in entry.forms()
             if len(entry.forms()) > 1
         ),
-        ("Distortion", "grows with severity" if entry.monotonic else "does not grow with every severity"),
-        ("Source", entry.source),
-        ("Kernel", f"`{function}` in [{path}](../../{path}), version {entry.version}"),
+        *([("Source", entry.source)] if with_source else []),
+        ("Kernel", f"[`{function}`](../../{path}), version {entry.version}"),
     ]
     return [
         f"### {entry.name}",
         "",
-        f"{entry.summary[0].upper()}{entry.summary[1:]}.",
-        "",
         f"![{entry.name}: clean and severities {_span(entry)}]({picture_path(entry)})",
         "",
         *_table(entry),
-        "",
         *(f"- **{name}:** {text}" for name, text in says),
         "",
     ]
@@ -197,26 +175,21 @@ def _span(entry: Perturbation) -> str:
 
 
 def _table(entry: Perturbation) -> list[str]:
-    """One row per parameter and one column per severity; two rows where the variants differ."""
-    head = ["severity", *map(str, entry.severities)]
+    """One line per parameter, with its value per severity; a line per variant where the variants differ."""
     rows = []
     forms = {form.variant: dict(_rows_of(form.by_severity)) for form in entry.forms()}
     for name in dict.fromkeys(name for parameters in forms.values() for name in parameters):
         by_variant = {variant: parameters[name] for variant, parameters in forms.items() if name in parameters}
         values = list(by_variant.values())
         if len(values) == len(forms) and all(value == values[0] for value in values):
-            rows.append([f"`{name}`", *values[0]])
+            rows.append((f"`{name}`", values[0]))
         else:
-            rows += [[f"`{name}`, {variant}", *numbers] for variant, numbers in by_variant.items()]
-    return [_line(head), "|" + "---|" * len(head), *map(_line, rows)]
+            rows += [(f"`{name}`, {variant}", numbers) for variant, numbers in by_variant.items()]
+    return [f"- {name}: {' '.join(numbers)}" for name, numbers in rows]
 
 
 def _rows_of(table: Sequence[Parameters]) -> list[tuple[str, list[str]]]:
     return [(name, [_number(parameters[name]) for parameters in table]) for name in table[0]]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _number(value: object) -> str:

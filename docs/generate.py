@@ -1,26 +1,33 @@
 """Brings everything in the documentation that follows from the code up to date: `python docs/generate.py`.
 
 What stands in a page between the lines `<!-- name -->` and `<!-- /name -->` is the block of that name; the rest of the
-page is written by hand. `--check` writes nothing, and fails where something is not up to date.
+page is written by hand. `--check` writes nothing, and fails where something is not up to date, such as a measured table
+of another version of a kernel than today's. `--measured NAME`, after measuring again, records today's versions.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import csv
+import datetime
 import json
 import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from graphlib import CycleError
 from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import caption_examples
 import catalogue_pages
 import rooms
 
+from perturbations import retrieval
 from perturbations.base import storage
 from perturbations.base.errors import BackendError
 from perturbations.config import sections as config
@@ -62,18 +69,6 @@ def _suite(suite: Suite) -> list[str]:
     return [link, suite.reference, f"{len(video)}. {named}" if video else "", str(len(text) or ""), severities]
 
 
-def of_differences() -> str:
-    """A line per perturbation and variant that does otherwise than the text."""
-    rows = (
-        [f"`{form.key}`", f"`{form.variant}`", form.differences]
-        for suite in suites.suites().values()
-        for entry in suite.perturbations
-        for form in entry.forms()
-        if form.differences
-    )
-    return table(["perturbation", "variant", "does otherwise than the text"], rows)
-
-
 def of_datasets() -> str:
     """A line per adapter."""
     head = ["adapter", "dataset", "annotation file", "the published split"]
@@ -91,6 +86,9 @@ def of_datasets() -> str:
 
 # --- config.yaml -----------------------------------------------------------------------------------------------------
 
+_KEY_COLUMNS = ["key", "values", "default", "meaning"]
+_MOST_VALUES = 20
+
 
 def keys_of(definition: str) -> Callable[[], str]:
     """The block of the keys of one part of config.yaml."""
@@ -103,14 +101,38 @@ def keys_of(definition: str) -> Callable[[], str]:
             [f"`{name}`", _values(key), _default(key, required=name in required), _meaning(key, schema)]
             for name, key in part["properties"].items()
         )
-        return table(["key", "values", "default", "meaning"], rows)
+        return table(_KEY_COLUMNS, rows)
 
     return block
+
+
+def of_adapter_keys() -> str:
+    """The keys of a dataset that only one adapter has."""
+    schema = config.Config.model_json_schema()
+    common = schema["$defs"]["Dataset"]["properties"]
+    rows = [
+        [f"`{name}`", _values(key), _default(key, required=False), _meaning(key, schema)]
+        for part in schema["$defs"].values()
+        if common.keys() <= part.get("properties", {}).keys()
+        for name, key in part["properties"].items()
+        if name not in common
+    ]
+    return table(_KEY_COLUMNS, rows)
+
+
+def undocumented_keys() -> list[str]:
+    """The keys of config.yaml that are in no table of the reference."""
+    page = (PROJECT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
+    parts = config.Config.model_json_schema()
+    names = {name for part in (parts, *parts["$defs"].values()) for name in part.get("properties", {})}
+    return sorted(name for name in names if f"| `{name}` |" not in page)
 
 
 def _values(key: Mapping[str, Any]) -> str:
     """What a key may hold, in a few words."""
     if "enum" in key or "const" in key:
+        if len(key.get("enum", [])) > _MOST_VALUES:
+            return f"one of {len(key['enum'])}"
         return ", ".join(f"`{value}`" for value in key.get("enum", [key.get("const")]))
     if alternatives := key.get("anyOf") or key.get("oneOf"):
         return " or ".join(dict.fromkeys(filter(None, map(_values, alternatives))))
@@ -119,7 +141,12 @@ def _values(key: Mapping[str, Any]) -> str:
     if key.get("type") == "array":
         return f"list of {_values(key.get('items', {})) or 'values'}"
     bounds = [f"{word} {key[name]:,}" for name, word in (("minimum", "from"), ("maximum", "to")) if name in key]
-    words = {"integer": "whole number", "string": "path" if key.get("format") == "path" else "text", "null": ""}
+    words = {
+        "integer": "whole number",
+        "boolean": "`true`, `false`",
+        "string": "path" if key.get("format") == "path" else "text",
+        "null": "",
+    }
     return " ".join([words.get(key.get("type", ""), "keys of its own"), *bounds]).strip()
 
 
@@ -140,13 +167,9 @@ def _default(key: Mapping[str, Any], *, required: bool) -> str:
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-def of_commands(*, rules: bool) -> Callable[[], str]:
-    """The block of the commands that people type, or of those that only the workflow's rules call."""
-
-    def block() -> str:
-        return "\n".join(_command(name, parser) for name, parser in _commands() if name.startswith("rule ") == rules)
-
-    return block
+def of_commands() -> str:
+    """The commands that people type; the others are called by the workflow's rules."""
+    return "\n".join(_command(name, parser) for name, parser in _commands() if not name.startswith("rule "))
 
 
 def _commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -201,6 +224,23 @@ def of_methods() -> str:
     return table(["method", "in config.yaml", "paper", "minimizes", "lr v2t / t2v", "gives", "needs"], rows)
 
 
+def of_method_parameters() -> str:
+    """A line per method that has parameters."""
+    lines = []
+    for name in methods.methods():
+        values = ", ".join(
+            f"{parameter.name} {_shown(parameter.default)}".rstrip() for parameter in methods.parameters(name)
+        )
+        lines += [f"- `{name}`: {values}"] if values else []
+    return "\n".join(lines) + "\n"
+
+
+def _shown(default: object) -> str:
+    if default is None:
+        return ""
+    return f"{default:.4g}" if isinstance(default, float) else json.dumps(default).strip('"')
+
+
 def of_backbones() -> str:
     """A line per architecture of dual encoders."""
     rows = []
@@ -219,6 +259,19 @@ def of_models() -> str:
     return table(["role", "backend", "model", "weights", "licence"], rows)
 
 
+def of_names(package: Any) -> Callable[[], str]:
+    """The block with a line for mkdocstrings per public name of a package."""
+
+    def block() -> str:
+        lines = []
+        for name in package.__all__:
+            home = getattr(getattr(package, name), "__module__", "")  # constants have none, and stand in the package
+            lines.append(f"::: {home if home.startswith(package.__name__) else package.__name__}.{name}\n")
+        return "\n".join(lines)
+
+    return block
+
+
 def example(shelf: str, constant: str) -> Callable[[], str]:
     """The block of the file that tests/test_shelf_<shelf>.py puts on a shelf: its first text that declares it."""
 
@@ -233,17 +286,115 @@ def example(shelf: str, constant: str) -> Callable[[], str]:
     return block
 
 
+# --- measured tables -------------------------------------------------------------------------------------------------
+
+MEASURED = PROJECT / "docs" / "measurements" / "measured.json"
+"""Per measured table: its command, its date, and the versions of what it measured."""
+CAPTIONS = PROJECT / "docs" / "measurements" / "captions.csv"
+"""What `benchmarks/text.py msrvtt FILE distance` measured: a row per perturbation of msrvtt_p's captions."""
+
+_TABLE_6 = {
+    "AddText": (0.57, 0.76),
+    "Bias": (0.88, 0.94),
+    "ChangeChar": (0.60, 0.79),
+    "DropText": (0.29, 0.53),
+    "Positional": (0.64, 0.78),
+    "SwapText": (0.68, 0.87),
+    "TextStyle": (0.56, 0.80),
+}
+"""BLEU-4 and METEOR of MSR-VTT's captions by category: Schiappa et al., Tab. 6."""
+
+Measured = dict[str, dict[str, Any]]
+
+
+def measured() -> Measured:
+    """The tables that were measured, by name; `versions` is keyed by suite/perturbation."""
+    tables: Measured = json.loads(MEASURED.read_text(encoding="utf-8"))
+    tables["captions"]["versions"] = {f"msrvtt_p/{row['perturbation']}": int(row["version"]) for row in _caption_rows()}
+    return tables
+
+
+def outdated(tables: Measured | None = None) -> list[str]:
+    """A sentence per measured table of which something has another version today."""
+    sentences = []
+    for name, entry in (measured() if tables is None else tables).items():
+        now = _versions(entry["versions"])
+        changed = [f"{key} ({old}, now {now[key]})" for key, old in entry["versions"].items() if old != now[key]]
+        if changed:
+            sentences.append(
+                f"the table {name!r} was measured with other versions of {', '.join(changed)}: run "
+                f"`{entry['command']}`, put its figures in, then `python docs/generate.py --measured {name}`"
+            )
+    return sentences
+
+
+def _versions(keys: Iterable[str]) -> dict[str, int | None]:
+    """Today's versions; None for what there is no longer."""
+    known = {entry.key: entry.version for entry in suites.perturbations()}
+    return {key: known.get(key) for key in keys}
+
+
+def _record(name: str) -> None:
+    """Write that a table was measured today."""
+    tables: Measured = json.loads(MEASURED.read_text(encoding="utf-8"))
+    tables[name]["date"] = f"{datetime.date.today()}"
+    if "versions" in tables[name]:  # those of captions are in their own table
+        tables[name]["versions"] = _versions(tables[name]["versions"])
+    MEASURED.write_text(json.dumps(tables, indent=1) + "\n", encoding="utf-8")
+
+
+def of_measured(name: str) -> Callable[[], str]:
+    """The block that says how a table was measured, when, and of which versions."""
+
+    def block() -> str:
+        entry = measured()[name]
+        versions: dict[int, list[str]] = {}
+        for key, version in entry["versions"].items():
+            versions.setdefault(version, []).append(key.partition("/")[2])
+        *rest, most = sorted(versions, key=lambda version: len(versions[version]))
+        named = [f"{', '.join(versions[version])}: {version}" for version in rest]
+        said = "; ".join([*named, f"all others: {most}" if rest else f"all: {most}"])
+        return f"`{entry['command']}`, {entry['date']}. Versions of the kernels: {said}.\n"
+
+    return block
+
+
+def _caption_rows() -> list[dict[str, str]]:
+    with CAPTIONS.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def of_caption_categories() -> str:
+    """A line per category of msrvtt_p's captions, beside the paper's."""
+    means = []
+    for category, (bleu, meteor) in _TABLE_6.items():
+        rows = [row for row in _caption_rows() if row["category"] == category]
+        ours = [f"{fmean(float(row[name]) for row in rows):.3f}" for name in ("bleu4", "meteor")]
+        means.append([category, ours[0], f"{bleu:.2f}", ours[1], f"{meteor:.2f}"])
+    return table(["category", "BLEU-4", "paper", "METEOR", "paper"], means)
+
+
+def of_caption_perturbations() -> str:
+    """A line per perturbation of msrvtt_p's captions."""
+    head = ["perturbation", "backend", "changed", "bleu4", "meteor"]
+    return table(head, ([row[name] for name in head] for row in _caption_rows()))
+
+
 # --- files -----------------------------------------------------------------------------------------------------------
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    "differences": of_differences,
     "suites": of_suites,
     "datasets": of_datasets,
-    "commands": of_commands(rules=False),
-    "rule commands": of_commands(rules=True),
+    "commands": of_commands,
     "methods": of_methods,
+    "method parameters": of_method_parameters,
     "backbones": of_backbones,
     "models": of_models,
+    "adapter keys": of_adapter_keys,
+    "names retrieval": of_names(retrieval),
+    "caption categories": of_caption_categories,
+    "caption perturbations": of_caption_perturbations,
+    **{f"measured {name}": of_measured(name) for name in measured()},
     **{
         f"example {name}": example(f"{name}s", constant)
         for name, constant in (
@@ -263,12 +414,17 @@ BLOCKS: dict[str, Callable[[], str]] = {
             ("columns", "Columns"),
             ("suite", "Suite"),
             ("captions", "Captions"),
+            ("caption backend", "CaptionBackend"),
+            ("frost", "Frost"),
+            ("composed", "Composed"),
+            ("language model", "Writer"),
             ("backends", "Backends"),
             ("main object", "PretrainedMainObject"),
             ("style", "PretrainedStyle"),
             ("embedding", "PretrainedEmbedding"),
             ("storage", "StorageSettings"),
             ("evaluation", "Evaluation"),
+            ("models", "EvaluatedModel"),
             ("limits", "Limits"),
         )
     },
@@ -281,7 +437,8 @@ def files() -> Iterator[tuple[Path, str]]:
         text = page.read_text(encoding="utf-8")
         if _BLOCK.search(text):
             yield page, _BLOCK.sub(_filled, text)
-    yield PROJECT / "docs" / "rooms.svg", rooms.picture()
+    with suppress(CycleError):  # which tests/test_rooms.py reports
+        yield PROJECT / "docs" / "rooms.svg", rooms.picture()
     yield PROJECT / "workflow" / "schemas" / "config.schema.json", config.json_schema()
 
 
@@ -313,12 +470,17 @@ def main() -> int:
     """Write, or check, every generated file; 1 where `--check` finds one that is not up to date."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; catalogues are checked by tests")
+    parser.add_argument("--measured", action="append", choices=measured(), metavar="NAME", help="measured again today")
     options = parser.parse_args()
+    for name in options.measured or ():
+        _record(name)
+    old = outdated()
+    print(*old, sep="\n", end="\n" if old else "")
     wrong = stale()
     for path in wrong:
         print(f"{path.relative_to(PROJECT)}: {'not up to date' if options.check else 'written'}")
     if options.check:
-        return 1 if wrong else 0
+        return 1 if wrong or old else 0
     for path, text in list(files()):
         path.write_text(text, encoding="utf-8")
     _catalogues()

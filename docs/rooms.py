@@ -13,7 +13,8 @@ from xml.sax.saxutils import escape
 
 PACKAGE = Path(__file__).parents[1] / "perturbations"
 KERNELS = {"video", "text", "analysis", "retrieval", "tta"}
-COLOURS = {"shelf": "#f6d9a8", "kernel": "#c8e3c4", "room": "#d9e3f2"}
+WINGS = {"evaluation", "composed", "calibration", "preflight", "status", "store", "demo"}
+COLOURS = {"shelf": "#f6d9a8", "kernel": "#c8e3c4", "spine": "#d9e3f2", "wing": "#e6d3ec"}
 _WIDE, _TALL, _STEP_X, _STEP_Y, _EDGE = 104, 30, 122, 74, 16
 
 Graph = dict[str, set[str]]
@@ -60,8 +61,8 @@ def arrows(graph: Graph) -> list[tuple[str, str]]:
 
 
 def kind(room: str) -> str:
-    """Which of the three kinds of room it is."""
-    return "shelf" if _is_shelf(room) else "kernel" if room in KERNELS else "room"
+    """Which of the four kinds of room it is."""
+    return "shelf" if _is_shelf(room) else "kernel" if room in KERNELS else "wing" if room in WINGS else "spine"
 
 
 def _is_shelf(room: str) -> bool:

@@ -14,7 +14,7 @@ from typing import NoReturn
 import pytest
 
 REASON = "needs "
-WORDNET = "WordNet 3.0: apt-get install wordnet-base (README.md says how without root)"
+WORDNET = "WordNet 3.0: apt-get install wordnet-base (CONTRIBUTING.md says how without root)"
 APERTIUM = "Apertium and its English-Spanish pair: apt-get install apertium apertium-eng-spa"
 BROWSER = "Chromium: apt-get install chromium"
 REFERENCE = "the reference data, which hold datasets' clips: not published; PERTURB_REFERENCE names their folder"

@@ -31,19 +31,20 @@ def test_the_catalogue_is_up_to_date() -> None:
 # --- the text --------------------------------------------------------------------------------------------------------
 
 
-def test_every_perturbation_is_on_its_suite_s_page_and_in_the_index() -> None:
+def test_every_perturbation_is_on_its_suite_s_page_and_every_page_in_the_index() -> None:
     index = (FOLDER / "README.md").read_text("utf-8")
     for suite in registry.suites().values():
-        page = (FOLDER / f"{suite.name}.md").read_text("utf-8")
+        assert f"]({suite.name}.md)" in index
         for entry in suite.perturbations:
-            assert re.search(rf"\b{entry.name}\b", page)
-            assert re.search(rf"\b{entry.name}\b", index)
+            page = FOLDER / (f"{suite.name}.md" if entry.kind == "video" else "../catalogue_text.md")
+            assert f"\n### {entry.name}\n" in page.read_text("utf-8")
 
 
 @each_picture
 def test_a_section_says_what_the_declaration_says(entry: Perturbation) -> None:
     section = section_of(entry)
-    assert entry.source in section
+    head = (FOLDER / f"{entry.suite}.md").read_text("utf-8").partition("\n## ")[0]  # what all sections share
+    assert entry.source in head + section
     assert catalogue.picture_path(entry) in section
     for form in entry.forms():
         assert form.differences in section
@@ -59,9 +60,9 @@ def section_of(entry: Perturbation) -> str:
 
 def cells(section: str, name: str, variant: str) -> list[str | float]:
     """A parameter's row, of the variant where the variants differ."""
-    rows = dict(line.strip("| ").split(" | ", 1) for line in section.splitlines() if line.startswith("| `"))
+    rows = dict(line.removeprefix("- ").split(": ", 1) for line in section.splitlines() if line.startswith("- `"))
     row = rows.get(f"`{name}`, {variant}") or rows[f"`{name}`"]
-    return [as_number(cell) for cell in row.split(" | ")]
+    return [as_number(cell) for cell in row.split()]
 
 
 def as_number(cell: str) -> str | float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 import rooms
 
 import perturbations
+from perturbations import retrieval, tta
 from perturbations.base import errors
+from perturbations.cli.main import parser
 from perturbations.suites import registry
 
 ROOT = Path(__file__).parents[1]
@@ -45,6 +48,27 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(linked), target
 
 
+def commands() -> list[str]:
+    """Every command of `perturb` in a block of a page."""
+    blocks = [
+        text.replace("\\\n", " ")
+        for page in PAGES
+        for language, text in re.findall(r"^ *```(\w*)\n(.*?)^ *```$", page.read_text(encoding="utf-8"), re.M | re.S)
+        if language in ("", "sh")
+    ]
+    parts = [part.strip() for block in blocks for line in block.splitlines() for part in line.split("&&")]
+    return sorted({part for part in parts if part.startswith("perturb ")})
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_is_one_that_perturb_takes(command: str) -> None:
+    words = shlex.split(command.partition(" > ")[0], comments=True)[1:]
+    try:
+        parser().parse_args(words)
+    except SystemExit as end:
+        assert end.code == 0, command  # as for --completion
+
+
 # --- what follows from the code --------------------------------------------------------------------------------------
 
 
@@ -58,6 +82,33 @@ def test_a_suite_that_is_not_in_the_readme_is_noticed(monkeypatch: pytest.Monkey
     known = registry.suites()
     monkeypatch.setattr(registry, "suites", lambda: {**known, "unknown": unknown})
     assert ROOT / "README.md" in generate.stale()
+
+
+def test_every_key_of_the_configuration_is_in_the_reference() -> None:
+    assert generate.undocumented_keys() == []
+
+
+def test_a_measured_table_is_of_today_s_versions() -> None:
+    assert generate.outdated() == []
+
+
+def test_a_table_of_another_version_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables = generate.measured()
+    tables["corpus"]["versions"]["mlvp/fog"] += 1
+    monkeypatch.setattr(generate, "measured", lambda: tables)
+    monkeypatch.setattr(generate, "stale", list)
+    monkeypatch.setattr(sys, "argv", ["generate.py", "--check"])
+    assert generate.main() == 1
+    assert re.search(r"the table 'corpus' .* mlvp/fog \(2, now 1\): run `python", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", generate.measured())
+def test_a_measured_table_names_a_command_that_there_is(name: str) -> None:
+    program, script, *_ = generate.measured()[name]["command"].split()
+    assert program == "python"
+    assert (ROOT / script).is_file()
 
 
 def test_every_room_is_explained() -> None:
@@ -105,6 +156,7 @@ def test_pages_are_readable_without_a_network(site: Path) -> None:
 def test_every_public_name_and_error_is_in_the_reference(site: Path) -> None:
     text = (site / "reference" / "api.html").read_text(encoding="utf-8")
     public = [name for name in perturbations.__all__ if not name.startswith("_")]
+    public += [*retrieval.__all__, *tta.__all__]
     public += [name for name, value in vars(errors).items() if isinstance(value, type) and name.endswith("Error")]
     assert [name for name in public if not re.search(rf'id="perturbations[.\w]*\.{name}"', text)] == []
 

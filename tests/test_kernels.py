@@ -200,9 +200,11 @@ def test_the_severities_share_a_realization(entry: Perturbation) -> None:
 @each_entry
 def test_the_severities_differ(entry: Perturbation) -> None:
     def all_differ(frames: np.ndarray) -> bool:
-        return len({perturbed(entry, severity, frames).tobytes() for severity in entry.severities}) == 5
+        return len({perturbed(entry, severity, frames).tobytes() for severity in entry.severities}) == len(
+            entry.severities
+        )
 
-    assert len(entry.severities) == 5
+    assert len(entry.severities) > 1
     assert on_some_clip(all_differ, 48, 64)
 
 

@@ -102,7 +102,7 @@ def test_a_moving_square_is_what_the_frames_agree_on_and_a_panned_scene_is_not()
 
 
 def test_boxes_drawn_by_hand_on_real_clips(reference: Path) -> None:
-    """Ten clips, every third of 12 labelled frames; all of them: `docs/measurements/stand-ins.md`."""
+    """Ten clips, every third of 12 labelled frames; all of them: `benchmarks/main_object.py`."""
     results = main_object.scores(reference / "data", every=3)
     assert len(results) == 10
     detector, centre = (main_object.together([row[which] for row in results.values()]) for which in (0, 1))

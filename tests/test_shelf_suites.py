@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -127,20 +128,31 @@ def test_evaluation_and_the_page_know_it(copy: Path) -> None:
     assert ("novel", "slip", 1, "letters") in asked
 
 
-def test_the_documentation_lists_it(copy: Path) -> None:
+@pytest.fixture(scope="module")
+def checkout(copy: Path) -> Path:
+    """The copy with the tests and the documentation."""
+    shutil.copytree(ROOT / "docs", copy / "docs")
+    shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("golden", "__pycache__"))
+    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, copy / name)
+    return copy
+
+
+def test_the_documentation_lists_it(checkout: Path) -> None:
     program = (
         "import sys; sys.path.insert(0, 'docs'); import generate;"
         "stale = [page.name for page in generate.stale()];"
         "print('novel' in generate.of_suites(), 'README.md' in stale, 'config.schema.json' in stale)"
     )
-    shutil.copytree(ROOT / "docs", copy / "docs")
-    shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("golden", "__pycache__"))
-    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml"):
-        shutil.copy(ROOT / name, copy / name)
-    assert run(copy, "-c", program).split() == ["True", "True", "True"]
+    assert run(checkout, "-c", program).split() == ["True", "True", "True"]
 
 
-# --- the shelf -------------------------------------------------------------------------------------------------------
+def test_it_passes_the_tests_that_the_page_names(checkout: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "add-a-suite.md").read_text()
+    files = ["tests/test_registry.py", "tests/test_kernels.py"]
+    assert f"pytest {' '.join(files)} " in page
+    said = run(checkout, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "novel", *files)
+    assert re.search(r"^\d+ passed", said.splitlines()[-1]), said
 
 
 def test_a_file_that_declares_no_suite_is_named(tmp_path: Path) -> None:

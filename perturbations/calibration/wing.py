@@ -8,5 +8,5 @@ WING = Wing(
     targets="targets:menu",
     rules=("calibration",),
     offers={"places": "layout:PLACES", "solved": "table:parameters"},
-    files=("docs/explanation/calibration.md", "docs/explanation/calibration.png"),
+    files=("docs/how-to/calibrate.md",),
 )

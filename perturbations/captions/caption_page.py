@@ -42,43 +42,54 @@ def of_corpus(
         return "\n".join(["# Captions", "", "No caption is perturbed.", "", *notes]) + "\n"
     first = rows[0]
     lines = [f"# Captions of {shown.name(first.dataset)} under {shown.name(first.suite)}", ""]
-    lines += [
-        f"{len(rows):,} rows; variant {shown.name(first.variant)}, seed {first.seed}. Pairs are of the middle severity."
-    ]
+    lines += [f"{len(rows):,} rows; variant {shown.name(first.variant)}, seed {first.seed}."]
     lines += ["", *notes]
-    return "\n".join([*lines, *described(rows, level=2)]) + "\n"
+    return "\n".join([*lines, *_entries(rows)]) + "\n"
 
 
-def described(rows: Iterable[TextRow], level: int) -> list[str]:
-    """The sections of rows' perturbations, in Markdown, below headings of a level."""
-    groups: dict[str, dict[int, list[TextRow]]] = defaultdict(lambda: defaultdict(list))
+BySeverity = dict[int, list[TextRow]]
+
+
+def grouped(rows: Iterable[TextRow]) -> list[tuple[registry.Perturbation, BySeverity]]:
+    """The rows by perturbation, and by ascending severity."""
+    groups: dict[str, BySeverity] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        groups[row.perturbation][row.severity].append(row)
+        groups[f"{row.suite}/{row.perturbation}"][row.severity].append(row)
+    return [(registry.get(key), dict(sorted(by_severity.items()))) for key, by_severity in groups.items()]
+
+
+def middle(by_severity: BySeverity) -> list[TextRow]:
+    """The rows of the middle severity, of the higher one where two are in the middle."""
+    return by_severity[list(by_severity)[len(by_severity) // 2]]
+
+
+def _entries(rows: Iterable[TextRow]) -> list[str]:
     lines = []
-    for name, by_severity in groups.items():
-        (first, *_), *_ = by_severity.values()
-        entry = registry.get(f"{first.suite}/{name}")
-        lines += ["", f"{'#' * level} {name}", "", f"{_sentence(entry.summary)} {entry.level}. {entry.source}.", ""]
-        lines += _about(entry)
+    for entry, by_severity in grouped(rows):
+        lines += ["", f"## {entry.name}", "", f"{sentence(entry.summary)} {entry.level}. {entry.source}.", ""]
+        lines += about(entry)
         lines += [
             "",
             "| severity | parameters | changed | accepted | similarity | tries |",
             "|---|---|---|---|---|---|",
+            *(_counted(entry, severity, members) for severity, members in by_severity.items()),
         ]
-        for severity, members in sorted(by_severity.items()):
-            lines.append(_counted(entry, severity, members))
-        severities = sorted(by_severity)
-        lines += ["", *_pairs(by_severity[severities[len(severities) // 2]])]
+        shown_rows = middle(by_severity)
+        lines += ["", f"Pairs of severity {shown_rows[0].severity}:", "", *_pairs(shown_rows)]
     return lines
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """A summary as a sentence."""
     return text[:1].upper() + text[1:] + "."
 
 
-def _about(entry: registry.Perturbation) -> list[str]:
-    lines = [f"- made for {entry.languages}"]
-    lines += [f"- {backend}: {models.names(entry.makers, backend)}" for backend in models.BACKENDS]
+def about(entry: registry.Perturbation) -> list[str]:
+    """A list of what is made, by whom, and how it differs from the papers' results, in Markdown."""
+    names = {backend: models.names(entry.makers, backend) for backend in models.BACKENDS}
+    makers = [f"{backend}: {name}" for backend, name in names.items()]
+    same = len(set(names.values())) == 1
+    lines = [f"- made for {entry.languages}; {next(iter(names.values())) if same else '; '.join(makers)}"]
     if entry.levels_of_paper:
         lines.append(f"- {entry.levels_of_paper}")
     if entry.not_comparable:
@@ -87,6 +98,15 @@ def _about(entry: registry.Perturbation) -> list[str]:
         lines.append("- gate: drawn again until the topic is kept, up to 100 times")
     lines += [f"- {form.variant}: {form.differences}" for form in entry.forms() if form.differences]
     return lines
+
+
+def parameters_by_severity(by_severity: BySeverity) -> list[str]:
+    """One line per parameter, with its value per severity."""
+    values: dict[str, list[str]] = defaultdict(list)
+    for rows in by_severity.values():
+        for name, value in _parameters(rows[0]).items():
+            values[name].append(_number(value))
+    return [f"- {shown.name(name)}: {' '.join(numbers)}" for name, numbers in values.items()]
 
 
 def _counted(entry: registry.Perturbation, severity: int, rows: Sequence[TextRow]) -> str:
@@ -110,9 +130,14 @@ def _number(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def changed_rows(rows: Sequence[TextRow]) -> list[TextRow]:
+    """The changed captions, in the order of a hash of their ids."""
+    return sorted((row for row in rows if row.changed), key=lambda row: digest(row.caption_id))
+
+
 def _pairs(rows: Sequence[TextRow]) -> list[str]:
-    """Up to ten changed captions, chosen by a hash of their ids."""
-    changed = sorted((row for row in rows if row.changed), key=lambda row: digest(row.caption_id))[:PAIRS]
+    """Up to `PAIRS` changed captions."""
+    changed = changed_rows(rows)[:PAIRS]
     if not changed:
         return ["No caption changed."]
     lines = ["| before | after |", "|---|---|"]

@@ -57,12 +57,10 @@ class Composed(Strict):
     galleries: tuple[GalleryName, ...] = Field(
         (galleries.DEFAULT_LOCAL, "global_distinct"),
         min_length=1,
-        description="what queries are asked among; local_released compares with EgoCVR's paper. Galleries that the "
+        description="the galleries; local_released compares with EgoCVR's paper. Galleries that the "
         "dataset brings are evaluated too",
     )
-    deduplicate: bool = Field(
-        False, description="leave out distractors that show the query's or a target's own moment, cut anew"
-    )
+    deduplicate: bool = Field(False, description="leave out distractors that show the query's or a target's own moment")
     strategies: tuple[Literal["text", "visual", "average", "two_stage"], ...] = Field(
         ("text", "visual", "average", "two_stage"), min_length=1, description="which half of the query is compared"
     )
@@ -85,19 +83,19 @@ class Composed(Strict):
         "mean", description="a clip's feature: the mean over evaluation.num_frames frames, or its middle frame's"
     )
     suites: tuple[str, ...] | None = Field(
-        None, description="whose perturbations the query clips have; the default is that of `evaluation`"
+        None, description="the suites that perturb the query clips; the default is that of `evaluation`"
     )
     text_suites: tuple[str, ...] | None = Field(
-        None, description="whose perturbations the instructions have; the default is that of `evaluation`"
+        None, description="the suites that perturb the instructions; the default is that of `evaluation`"
     )
     language_model: Writer | None = Field(
         None, description="writes instructions, labels and changed captions; the default is rules, offline"
     )
     severities: tuple[AnySeverity, ...] = Field(
-        (5,), min_length=1, description="where a perturbation is not made at one of them: at the highest below it"
+        (5,), min_length=1, description="if a perturbation lacks a severity, the next lower one is used"
     )
     both: tuple[str, ...] = Field(
-        (), description="perturbations of instructions, suite/name, asked with every perturbation of clips too"
+        (), description="perturbations of instructions, suite/name, also combined with every perturbation of clips"
     )
 
     @field_validator(

@@ -59,9 +59,7 @@ class _Backends(Strict):
         description="clips that go through a model together: more is faster on a GPU, but the last bits of a result, "
         "and with them a near tie, may then depend on which clips share a batch",
     )
-    captions: CaptionBackend = Field(
-        default_factory=CaptionBackend, description="plays the roles of text perturbations"
-    )
+    captions: CaptionBackend = Field(default_factory=CaptionBackend, description="the models of text perturbations")
 
     def roles(self) -> dict[str, Strict]:
         """The settings of each role that a guide brings."""
@@ -98,7 +96,7 @@ else:
     Backends = create_model(
         "Backends",
         __base__=_Backends,
-        __doc__="Who plays a model's role. What `offline` backends make does not compare with published numbers.",
+        __doc__="The models. Results of `offline` backends are not comparable with published numbers.",
         **_role_fields(),
     )
 
@@ -197,14 +195,12 @@ class _Config(Strict):
     )
     backends: Backends = Field(default_factory=Backends)
     storage: StorageSettings = Field(default_factory=lambda: StorageSettings(tier="video"))
-    shard_size: Whole = Field(
-        100, ge=1, le=100_000, description="at most so many items per job; it never changes a result"
-    )
+    shard_size: Whole = Field(100, ge=1, le=100_000, description="the most items per job; it never changes a result")
     max_quarantine: Whole = Field(
         0, ge=0, le=MOST_ITEMS, description="how many items of a dataset may fail before the run does"
     )
     stall_limit_s: Whole = Field(
-        120, ge=1, le=86_400, description="kill an item whose decoder gives no frame for so long"
+        120, ge=1, le=86_400, description="timeout in s: an item whose decoder gives no frame for this time is stopped"
     )
     limits: Limits = Field(default_factory=Limits, description="what one file may ask for before its item is refused")
     _places: Places = PrivateAttr(NOWHERE)

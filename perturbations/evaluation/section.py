@@ -109,7 +109,7 @@ class EvaluatedModel(Strict):
 
 
 class Evaluation(Strict):
-    """Which retrieval is run, of which models, and how they adapt."""
+    """The models, the queries and the adaptation methods."""
 
     protocol: ProtocolName | None = Field(
         None,
@@ -122,15 +122,15 @@ class Evaluation(Strict):
     model: Pooling = Field("clip4clip", description="how frames are pooled")
     pretrained: ModelName | None = Field(
         None,
-        description="a CLIP or BLIP model of transformers: its name or its folder; the default is the small encoder "
-        "that the workflow trains on the demo's own scenes",
+        description="a model of transformers (`perturb list backbones`): its name or its folder; the default is the "
+        "small encoder that the workflow trains on the demo's own scenes",
     )
     revision: str | None = Field(None, description="its commit")
     checkpoint: Path | None = Field(None, description="fine-tuned weights as X-Pool publishes them; xpool needs them")
     setting: Setting = Field(
         "qs",
         description="qs: the model knows the dataset, queries are perturbed; qgs_cross: it was trained on another "
-        "dataset; qgs_zero_shot: on none. In the last two unperturbed queries are run too, and alone if no suite is",
+        "dataset; qgs_zero_shot: on none. The last two also evaluate clean queries; without suites, only those",
     )
     continual: bool = Field(
         False,
@@ -138,7 +138,7 @@ class Evaluation(Strict):
         "false: it starts again in each",
     )
     directions: tuple[Literal["v2t", "t2v"], ...] = Field(
-        ("v2t", "t2v"), min_length=1, description="v2t: videos ask for captions; t2v: captions ask for videos"
+        ("v2t", "t2v"), min_length=1, description="v2t: videos are the queries; t2v: captions are"
     )
     sides: tuple[Side, ...] = Field(
         ("query",),
@@ -146,17 +146,17 @@ class Evaluation(Strict):
         description="what is perturbed: query; gallery, all of it at one perturbation and severity; both: the "
         "combinations that a suite declares (msrvtt_p)",
     )
-    suites: tuple[str, ...] | None = Field(None, description="whose perturbations; the default is all of `suites`")
+    suites: tuple[str, ...] | None = Field(None, description="the suites; the default is all of `suites`")
     severities: _AnySeverities = Field(
         OTHERS,
         description="a list, or per category: {character: 7, word: 2, sentence: 1}, 5 for those that are not named. "
-        "Where a perturbation is not made at one of them: at the highest below it",
+        "If a perturbation lacks a severity, the next lower one is used",
     )
     mixes: tuple[Mix, ...] = Field((), description="mixed manifests of videos to run too")
     methods: tuple[MethodName, ...] = Field(
         methods.defaults(),
         min_length=1,
-        description=f"how it adapts, beside `{methods.baseline().name}`, which is always run",
+        description=f"the methods, beside `{methods.baseline().name}`, which is always run",
     )
     parameters: dict[MethodName, dict[str, Any]] = Field(
         default_factory=dict,

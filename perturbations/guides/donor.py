@@ -379,7 +379,7 @@ GUIDE = Guide(
     roles=(
         Role(
             name="embedding",
-            summary="says which clips are alike, for event_insertion",
+            summary="finds similar clips, for event_insertion",
             players=(OfflineEmbedding, PretrainedEmbedding),
         ),
     ),

@@ -271,7 +271,7 @@ def read_manifest(path: str | Path) -> pd.DataFrame:
     path = Path(path)
     table = _read_table(path, kind_of(path))
     frame: pd.DataFrame = table.to_pandas()
-    described = read_metadata(path)  # a table of today's columns has no metadata
+    described = read_metadata(path)
     root = locations.root_of(path, described)
     is_source = [described["kind"] == SOURCES.name] * len(frame)
     if "storage" in frame.columns:

@@ -116,7 +116,7 @@ def _count(config: configuration.Config, name: str, collection: Collection, want
 
 def _count_captions(config: configuration.Config, dataset: str, report: Report) -> None:
     try:
-        rejected = len(listed.read(layout.at("rejected_captions", dataset=dataset), listed.RejectedItem))
+        rejected = len(listed.read(Path(layout.at("rejected_captions", dataset=dataset)), listed.RejectedItem))
     except ManifestError:
         return
     allowed = config.max_quarantine_of(dataset)

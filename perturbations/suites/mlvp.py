@@ -5,6 +5,9 @@ from __future__ import annotations
 from perturbations.suites import kernels
 from perturbations.suites.registry import Form, Paper, Parameters, Suite, table
 
+_TABLES = "Tab. 1, 2, 16, 17, 19, 20, 24 and 32-35"
+"""The tables of the paper that have a column per perturbation."""
+
 _PAPER = Paper(suite="mlvp", video_source="MLVP, Tab. 36-37, App. E")
 
 _BITRATES = (500_000, 250_000, 100_000, 50_000, 25_000)
@@ -69,8 +72,8 @@ LOW = (
         variants={"paper": Form(kernel=kernels.SNOW)},
         differences="the snow falls 3 pixels per sampled frame, because the code perturbs the 12 frames that a model "
         "reads: 33 pixels in any clip of 12 frames or more; by the text, 3 pixels per frame. It shaped the column Snow "
-        "of Tab. 1 and 32-35 (CLIP4Clip's R@1 of 29.6 to 14.9), though little: how far the snow fell is hardly seen in "
-        "one frame",
+        f"of {_TABLES} (CLIP4Clip's R@1 of 29.6 to 14.9). The effect is small, because a single frame hardly shows how "
+        "far the snow fell",
         # Severities 2 and 3 are equally far from the clean clip (mean absolute error 42, 69, 69, 82, 95): which of the
         # two is farther depends on the clip.
         monotonic=False,
@@ -136,10 +139,10 @@ MIDDLE = (
         "a black rectangle over a part of the main object",
         source="Alg. 3",
         variants={"paper": Form(kernel=kernels.MAIN_OBJECT_OCCLUSION, table=table("ratio", 0.3, 0.4, 0.5, 0.6, 0.8))},
-        differences="evenly spaced area ratios, where the table prints .30 .40 .50 .60 .80; a rectangle is cut off at "
-        "the frame's border, and in frames without a detection the cut one moves on, so that it shrinks, once per "
-        "sampled frame: `paper` moves a whole rectangle, in every frame. A box without area covers nothing. It shaped "
-        "the column Occlu. of Tab. 1 and 32-35, severities 2 to 4 most",
+        differences="evenly spaced area ratios, where the table prints 0.30 0.40 0.50 0.60 0.80; a rectangle is "
+        "clipped at the frame's border. Without a detection, the clipped rectangle is reused and clipped again, so it "
+        "shrinks in every sampled frame; `paper` moves a whole rectangle, in every frame. A box without area covers "
+        f"nothing. It shaped the column Occlu. of {_TABLES}, severities 2 to 4 most",
     ),
 )
 
@@ -170,7 +173,7 @@ HIGH = (
         "first 8 7 6 5 4 of the clip's own 12; by the text a segment is spliced into the middle. Frames are resized "
         "bilinearly, without averaging. `frames/12` stores these 12 frames; full-length storage has the kept head and "
         "then the other clip, squeezed, in which 12 uniform samples are the same or close frames. It shaped the column "
-        "Event of Tab. 1, 2 and 32-35 (CLIP4Clip's R@1 of 37.6 to 22.2)",
+        f"Event of {_TABLES} (CLIP4Clip's R@1 of 37.6 to 22.2)",
         # Whether more of the donor's frames are farther from the clean clip depends on both clips.
         monotonic=False,
     ),
@@ -185,7 +188,7 @@ HIGH = (
         "scrambled rest a model reads 12 evenly spaced frames, the first and the last included, or 12 random ones with "
         "repetitions where fewer are left: of clips of up to 220 frames at severity 5, of 110 at severity 4. "
         "`frames/12` stores these 12 frames; full-length storage has the scrambled rest, which evaluators sample as "
-        "they do. It shaped the column Tempo. of Tab. 1, 2 and 32-35 (CLIP4Clip's R@1 of 39.0 to 32.8, although its "
+        f"they do. It shaped the column Tempo. of {_TABLES} (CLIP4Clip's R@1 of 39.0 to 32.8, although its "
         "mean pooling cannot see order), severity 5 and short clips most",
         # A mean-pooled model cannot see order, and how far two frames of a clip differ does not depend on severity.
         monotonic=False,

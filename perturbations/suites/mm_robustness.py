@@ -17,7 +17,7 @@ _PAPER = Paper(
     text_source="MM-Robustness, Sec. 2, App. 5.3, Tab. 8",
 )
 
-_ROUNDED = "Levels are rounded, halves to the even one, where the formula truncates: half a level brighter"
+_ROUNDED = "Levels are rounded, not truncated"
 
 
 def _released(

@@ -69,8 +69,8 @@ VIDEO = (
                 path={"strength": kernels.AMOUNT},
             )
         },
-        differences="draws Poisson numbers, as ImageNet-C does at the rates 60 25 12 5 3; the text repeats the salt "
-        "and pepper of impulse noise, amounts included",
+        differences="draws Poisson numbers, as ImageNet-C does, at the rates 250 100 50 30 15; the text repeats the "
+        "salt and pepper of impulse noise, amounts included",
     ),
     _PAPER.video(
         "speckle_noise",
@@ -119,10 +119,9 @@ VIDEO = (
         kernels.ROTATE,
         table("most_degrees", 6, 12, 18, 24, 30),
         "every frame turned by a whole angle of its own",
-        # The text gives no numbers; those that it gives of other perturbations are the feature extractors'.
         variants=dict.fromkeys(("released_online", "paper"), Form(table=table("most_degrees", 7, 13, 19, 25, 31))),
         differences="turns by up to 6 12 18 24 30 degrees, the feature extractors' program by one degree more; the "
-        "text gives no numbers",
+        "text gives no numbers, so `paper` has that program's",
     ),
     _PAPER.video(
         "translate",
@@ -144,8 +143,8 @@ VIDEO = (
         differences="scales the shorter side to 256 and writes windows of 224 x 224 that begin less than 40 pixels "
         "from the upper left corner: the right of a wide frame is never seen. At severity 5 a sixth of a wide frame's "
         "windows reach beyond it, and the writer drops those frames without a word, so the clip becomes shorter. The "
-        "text says only that each frame is cropped about a new centre. All figures of this perturbation are of such "
-        "windows wherever the writer's files were read",
+        "text says only that each frame is cropped about a new centre; `paper` takes a window of 7/8 of the frame. All "
+        "figures of this perturbation are of such windows wherever the writer's files were read",
         monotonic=False,
     ),
     # --- digital -----------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class Perturbation:
         gated: whether a result must keep the topic: similar enough to the original, or drawn again.
         measured: whether a result's similarity to the original is measured though no gate judges it.
         not_comparable: why results of the offline players are not comparable with published ones, beside that they
-            are stand-ins: what was read and counted; empty where nothing was. `docs/measurements/caption_quality.md`.
+            are stand-ins: what was read and counted; empty where nothing was. `docs/measurements/captions.md`.
         languages: what captions it is made for; it is skipped on others.
         summary: one line for menus and catalogues.
         source: paper, section, table.
