@@ -9,6 +9,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import clips
 import needs
@@ -22,7 +23,7 @@ from perturbations.engine import shards
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QUARANTINE, VIDEOS, QuarantineRow, VideoRow
 from perturbations.plan import recipe
-from perturbations.report import corpus, crops
+from perturbations.report import corpus, crops, index
 from perturbations.suites import registry
 
 NAMES = ("gaussian_noise", "translate", "mpeg2", "sampling")  # translate changes the size, sampling the length
@@ -89,9 +90,42 @@ def test_it_loads_nothing_and_escapes_everything(stored: Path, tmp_path: Path) -
     assert "a &lt;script&gt; b" in text
     assert "comparable &lt;b&gt;" in text
     assert "<script" not in text
-    assert not re.search(r"(src|href)=(?!\"data:)", text)
+    assert not re.search(r"src=(?!\"data:)", text)
     assert "http" not in re.sub(r"data:[^\"]*", "", text)
     assert str(stored.parents[3]) not in text
+
+
+def test_its_labels_open_the_videos(manifest: Path) -> None:
+    links = re.findall(r'<figcaption><a href="([^"]+)">(.*?)</a>', page_of(manifest, manifest.with_name("corpus.html")))
+    targets = {(manifest.parent / unquote(href)).resolve() for href, _ in links}
+    root = manifest.parents[3].resolve()
+    stored = {(root / row.path).resolve() for row in files.read_rows(manifest, VIDEOS) if row.path is not None}
+    assert targets == stored | {root / "0.mp4", root / "1.mp4"}
+    assert all(target.is_file() for target in targets)
+
+
+def test_the_index_leads_to_every_file(stored: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(stored.parents[3], tmp_path / "copy")
+    folder = root / stored.parent.relative_to(stored.parents[3])
+    page_of(folder / stored.name, folder / "corpus.html")
+    bad = QuarantineRow(dataset="d", item_id="<b> 1", status="quarantined", stage="source", error="no <i>frames")
+    files.write(folder / "quarantine.parquet", QUARANTINE, [bad], ABOUT)
+    (root / "manifests" / "a #1 'javascript:' <x>.html").write_text("")
+    (root / "manifests" / "d" / "sources.parquet").write_bytes(b"no manifest")
+    text = index.write(root).read_text(encoding="utf-8")
+    targets = [(root / "manifests" / unquote(href)).resolve() for href in re.findall(r'href="([^"]+)"', text)]
+    lying = {path.resolve() for path in (root / "manifests").rglob("*") if path.suffix in (".html", ".md", ".parquet")}
+    assert {*targets} == lying - {(root / "manifests" / "index.html").resolve()}
+    assert "<code>snakemake msrvtt_p_d</code>" in text
+    assert "no &lt;i&gt;frames" in text
+    assert "&lt;b&gt; 1" in text
+    assert "sources.parquet is not a Parquet file" in text
+    assert not re.search(r"<script|src=|http", text)
+    assert str(root) not in text
+
+
+def test_an_index_of_nothing(tmp_path: Path) -> None:
+    assert "None." in index.write(tmp_path).read_text(encoding="utf-8")
 
 
 def test_it_is_the_same_for_the_same_manifest(stored: Path, tmp_path: Path) -> None:

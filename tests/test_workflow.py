@@ -444,3 +444,17 @@ def test_report(project: Project) -> None:
     assert "preview.png" in text
     assert "corpus.html" in text
     assert "What there is" in text, "it opens on a description"
+
+
+def test_a_run_ends_with_the_page_of_all_pages(finished: Project) -> None:
+    text = (finished.root / "manifests" / "index.html").read_text()
+    assert 'href="tiny/mlvp/corpus.html"' in text
+    assert 'href="../corpora/tiny/mlvp"' in text
+    assert "<code>snakemake mlvp_tiny</code>" in text
+
+
+def test_the_default_target_is_the_demo(tmp_path: Path) -> None:
+    project = Project(tmp_path, yaml.safe_load((REPOSITORY / "config.yaml").read_text()))
+    done = project.snakemake("--dry-run")
+    jobs = dict(line.split() for line in done.stdout.splitlines() if line.startswith(("all ", "videos ", "sources ")))
+    assert jobs == {"all": "1", "sources": "1", "videos": "60"}

@@ -139,6 +139,6 @@ def _pairs(rows: Sequence[TextRow]) -> list[str]:
     """Up to `PAIRS` changed captions."""
     changed = changed_rows(rows)[:PAIRS]
     if not changed:
-        return ["No caption changed."]
-    lines = ["| before | after |", "|---|---|"]
+        return [f"No caption changed{where}."]
+    lines = [f"Examples{where}:", "", "| before | after |", "|---|---|"]
     return lines + [f"| {shown.markdown(row.source_text)} | {shown.markdown(row.text)} |" for row in changed]

@@ -1,11 +1,13 @@
 """The page of a corpus: one self-contained HTML file of counts, failures, sizes, measured distortion and crops.
 
-It loads no other file, runs no script, and is identical for identical manifests and files.
+It loads no other file, runs no script, and is identical for identical manifests and files. It links to what lies beside
+it, and to the videos that it shows.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +15,12 @@ from pathlib import Path
 from perturbations.base import shown, storage
 from perturbations.base.errors import ManifestError
 from perturbations.engine.card import mean_psnr, stand_ins
-from perturbations.manifest import files, locations, sets
-from perturbations.manifest.kinds import COMPLETE, QUARANTINE, VIDEOS, QuarantineRow, VideoRow
-from perturbations.report import crops
+from perturbations.manifest import files, layout, locations, sets
+from perturbations.manifest.kinds import COMPLETE, QUARANTINE, VIDEOS, VideoRow
+from perturbations.report import crops, pages
 from perturbations.suites import registry
 
 _MOST_REASONS = 100
-_MOST_ITEMS = 5
 
 
 @dataclass(frozen=True)
@@ -52,47 +53,57 @@ class Perturbed:
     stand_ins: str
 
 
-@dataclass(frozen=True)
-class Reason:
-    """A reason for which items lack, with the first of them."""
-
-    where: str
-    count: int
-    reason: str
-    items: tuple[str, ...]
-    more: bool
-
-
 def write(path: Path, output: Path, quarantine: Path | None = None) -> None:
     """Write the page of a `videos` manifest; `quarantine` is that beside it by default.
 
     A clip whose file is missing or damaged has no crop, but the reason. Raises `ManifestError`.
     """
-    import jinja2
-
     rows = files.read_rows(path, VIDEOS)
     about = files.read_metadata(path)
     quarantine = quarantine or path.with_name("quarantine.parquet")
     failed = files.read_rows(quarantine, QUARANTINE) if quarantine.is_file() else []
     names = _in_order(rows)
     complete = [row for row in rows if row.status == COMPLETE]
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("perturbations.report", "."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=lambda value: shown.line(value) if type(value) is str else value,
-    )
-    text = environment.get_template("corpus.html.j2").render(
+    reasons = pages.reasons(failed)
+    drawn = _pictures(complete, names, path, about)
+    text = pages.rendered(
+        "corpus.html.j2",
         title=_title(rows, about),
         facts=_facts(path, rows, about),
         perturbed=[_line(name, [row for row in rows if row.perturbation == name]) for name in names],
         tables=[table for table in _tables(complete, names) if table.rows],
-        reasons=_reasons(failed)[:_MOST_REASONS],
-        number_of_reasons=len(_reasons(failed)),
-        pictures=_pictures(complete, names, path, about),
+        reasons=reasons[:_MOST_REASONS],
+        number_of_reasons=len(reasons),
+        pictures=drawn,
+        links=_links(path, quarantine, output, about),
+        videos=_videos(complete, {item for item, _ in drawn}, locations.root_of(path, about), output),
         side=crops.SIDE,
     )
     storage.write_text(output, text)
+
+
+def _links(path: Path, quarantine: Path, output: Path, about: Mapping[str, object]) -> list[tuple[str, str]]:
+    """The page of all pages, and the files beside the manifest, which the same run makes."""
+    there = {
+        "all corpora and results": locations.root_of(path, about) / layout.at("index"),
+        "card": path.with_name("README.md"),
+        "contact sheet": path.with_name("preview.png"),
+        "rows (Parquet)": path,
+        "quarantined rows (Parquet)": quarantine,
+    }
+    return [(name, pages.href(target, output)) for name, target in there.items()]
+
+
+def _videos(rows: Sequence[VideoRow], items: set[str], root: Path, output: Path) -> dict[tuple[str, str, str], str]:
+    """The links to the stored and the clean videos of the shown items, by item, perturbation and a crop's label."""
+    links = {}
+    for row in (row for row in rows if row.item_id in items):
+        if row.path is not None:
+            links[row.item_id, row.perturbation, crops.label(row)] = pages.href(root / row.path, output)
+        source = Path(os.path.normpath(root / row.source_path))
+        if source.is_relative_to(root):  # a page does not say where other folders are
+            links[row.item_id, row.perturbation, crops.CLEAN] = pages.href(source, output)
+    return links
 
 
 def _in_order(rows: Sequence[VideoRow]) -> list[str]:
@@ -160,7 +171,8 @@ def _tables(rows: Sequence[VideoRow], names: Sequence[str]) -> list[Measured]:
     return [
         _measured(
             "PSNR against the clean clip, dB",
-            "Means over the clips that changed. ∞: no clip did; -: frames of another size, which cannot be compared.",
+            "Higher is closer to the clean clip. Means over the clips that changed. ∞: no clip did; -: frames of "
+            "another size, which cannot be compared.",
             rows,
             names,
             lambda row: row.psnr_db,
@@ -170,7 +182,7 @@ def _tables(rows: Sequence[VideoRow], names: Sequence[str]) -> list[Measured]:
         ),
         _measured(
             "SSIM against the clean clip",
-            "Means over clips.",
+            "Higher is closer to the clean clip; 1 is the same. Means over clips.",
             rows,
             names,
             lambda row: row.ssim,
@@ -238,22 +250,6 @@ def _measured(
 def _mean(values: Sequence[float | None]) -> float | None:
     measured = [value for value in values if value is not None and not math.isnan(value)]
     return math.fsum(measured) / len(measured) if measured else None
-
-
-# --- what lacks -------------------------------------------------------------------------------------------------------
-
-
-def _reasons(rows: Sequence[QuarantineRow]) -> list[Reason]:
-    """The reasons, the most frequent first; a clip that failed in several scenarios counts once per reason."""
-    groups: dict[tuple[str, str], set[str]] = {}
-    for row in rows:
-        where = row.stage or row.status
-        groups.setdefault((where, row.error or "no reason was kept"), set()).add(row.item_id)
-    reasons = [
-        Reason(where, len(items), reason, tuple(sorted(items)[:_MOST_ITEMS]), len(items) > _MOST_ITEMS)
-        for (where, reason), items in groups.items()
-    ]
-    return sorted(reasons, key=lambda reason: (-reason.count, reason.where, reason.reason))
 
 
 # --- crops ------------------------------------------------------------------------------------------------------------

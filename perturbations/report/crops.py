@@ -19,6 +19,9 @@ from perturbations.suites import registry
 SIDE = 160
 """Pixels of a crop's side."""
 
+CLEAN = "clean"
+"""What stands below the crop of the clean clip."""
+
 _TILED_WIDTH = 240  # of six frames, which show a change of time
 _STEP = 16  # between the places that a crop may have
 _MOST_BYTES = 1_350_000  # of all pictures; base64 makes 4 characters of 3 bytes
@@ -77,13 +80,13 @@ def strips(rows: Sequence[VideoRow], names: Sequence[str], root: Path) -> Iterat
             continue
         first = members[0]
         if _is_temporal(f"{first.suite}/{name}"):
-            crops = [_tiles("clean", preview.several_clean, first, root)]
-            crops += [_tiles(_label(row), preview.several, row, root) for row in members]
+            crops = [_tiles(CLEAN, preview.several_clean, first, root)]
+            crops += [_tiles(label(row), preview.several, row, root) for row in members]
         else:
             if clean is None:
                 clean, note = _image(preview.clean_middle, first, root)
             place = (0.5, 0.5) if clean is None else _busiest(clean)
-            crops = [Crop("clean", None if clean is None else crop(clean, place), "" if clean is not None else note)]
+            crops = [Crop(CLEAN, None if clean is None else crop(clean, place), "" if clean is not None else note)]
             crops += [_of_row(row, clean, place, root) for row in members]
         yield Strip(first.item_id, name, tuple(crops))
 
@@ -99,13 +102,14 @@ def _is_temporal(key: str) -> bool:
 def _of_row(row: VideoRow, clean: Image | None, place: tuple[float, float], root: Path) -> Crop:
     image, note = _image(preview.middle, row, root)
     if image is None:
-        return Crop(_label(row), None, note)
+        return Crop(label(row), None, note)
     if clean is not None and image.shape != clean.shape:
         note = f"of {image.shape[1]} x {image.shape[0]}"
-    return Crop(_label(row), crop(image, place), note)
+    return Crop(label(row), crop(image, place), note)
 
 
-def _label(row: VideoRow) -> str:
+def label(row: VideoRow) -> str:
+    """What stands below the crop of a row."""
     return f"severity {row.severity}"
 
 

@@ -1,4 +1,4 @@
-"""The command of the rule that writes the page of a corpus: corpus-page."""
+"""The commands by which the workflow writes pages: corpus-page of a corpus, index of all that lies there."""
 
 from __future__ import annotations
 
@@ -15,9 +15,19 @@ def add(commands: Commands) -> None:
     parser.add_argument("videos", type=Path, help="a manifest of videos; quarantine.parquet beside it")
     parser.add_argument("-o", "--output", type=Path, help="the page, .html; default: corpus.html beside the manifest")
 
+    text = "write manifests/index.html, which leads to every page, manifest and clip of this folder"
+    add_command(commands, "index", _index, text)
+
 
 def _corpus_page(options: argparse.Namespace) -> int:
     from perturbations.report import corpus
 
     corpus.write(options.videos, options.output or options.videos.with_name("corpus.html"))
+    return 0
+
+
+def _index(options: argparse.Namespace) -> int:
+    from perturbations.report import index
+
+    index.write(Path())
     return 0

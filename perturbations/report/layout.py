@@ -1,6 +1,7 @@
 """The paths of pictures and pages of corpora."""
 
 PLACES = {
+    "index": "manifests/index.html",
     "preview": "manifests/{dataset}/{suite}/preview.png",
     "corpus_page": "manifests/{dataset}/{suite}/corpus.html",
     "main_objects_picture": "manifests/{dataset}/main_object.png",

@@ -182,6 +182,15 @@ def list_failures():
         say(f"In {PREFIX}:\n{done.stdout}" if PREFIX.parts else done.stdout)
 
 
+def write_index():
+    """At the run's end, a failed one too, write the page of all pages. Whatever happens changes nothing of the run."""
+    if IN_STORE or "report" not in wings.wings():
+        return
+    words = [sys.executable, "-P", "-m", "perturbations", "rule", "index"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=CONFIG.at(""))
+    say(done.stderr.strip() or f"Pages: {CONFIG.at(layout.at('index'))}")
+
+
 def shards_of(wildcards):
     return plan_of(wildcards.dataset).shards
 

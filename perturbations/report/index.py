@@ -1,0 +1,186 @@
+"""The page that leads to all others: the corpora and results below `manifests/`, what failed, and what takes space.
+
+It lists what lies there now, whichever runs made it, so it is no output of one job: the workflow writes it at the
+end of each run, a failed one too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from perturbations.base import shown, storage
+from perturbations.base.errors import ManifestError
+from perturbations.manifest import files, layout, sizes
+from perturbations.manifest.kinds import QUARANTINE, TEXTS, VIDEOS
+from perturbations.report import pages
+
+_MOST_REASONS = 50
+_ENDINGS = (".parquet", ".html", ".md", ".svg", ".png")
+_SECTIONS = {VIDEOS.name: "Perturbed videos", TEXTS.name: "Perturbed captions"}
+_RESULTS = "Evaluations"
+_TARGETS = {"adaptation": "tta", "evaluation": "evaluate", "composed": "composed"}
+"""The folder of a dataset's results -> what the name of their target begins with."""
+_NAMES = {
+    "corpus.html": "page",
+    "captions.md": "page",
+    "README.md": "card",
+    "preview.png": "contact sheet",
+    "quarantine.parquet": "quarantined rows",
+}
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A manifest and what belongs to it: names and links, the manifest's rows first."""
+
+    name: str
+    count: str
+    size: str
+    made: str
+    command: str
+    links: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class _Lacking:
+    """What a corpus lacks, by reason; the link is the manifest that lists all of it."""
+
+    name: str
+    href: str
+    reasons: tuple[pages.Reason, ...]
+    more: int
+
+
+def write(root: Path) -> Path:
+    """Write the page of the project in `root`. A manifest that cannot be read is listed with the reason.
+
+    Raises `OutputError` where the page cannot be written.
+    """
+    output = root / layout.at("index")
+    lying = sorted(path for path in _files(output.parent) if path != output)
+    sections: dict[str, list[_Entry]] = {name: [] for name in (*_SECTIONS.values(), _RESULTS)}
+    lacking: list[_Lacking] = []
+    unreadable: list[tuple[str, str, str]] = []
+    linked: set[Path] = set()
+    total = 0
+    for path in (path for path in lying if path.suffix == ".parquet"):
+        try:
+            about = files.read_metadata(path)
+            kind = str(about.get("kind"))
+            if kind == QUARANTINE.name:
+                lacking += _lacking(path, output)
+            if section := _SECTIONS.get(kind, _RESULTS if kind.endswith("results") else None):
+                size = _bytes_of(path) if kind == VIDEOS.name else 0
+                beside = _beside(path, kind, lying)
+                sections[section].append(_entry(path, about, size, beside, output))
+                linked |= {path, *beside}
+                total += size
+        except (ManifestError, OSError) as error:
+            reason = " ".join(str(error).replace(f"{root}/", "").split())
+            unreadable.append((*_link(path, output), reason))
+            linked.add(path)
+    text = pages.rendered(
+        "index.html.j2",
+        facts=_facts(root, total),
+        sections=sections,
+        lacking=lacking,
+        unreadable=unreadable,
+        rest=[_link(path, output) for path in lying if path not in linked],
+    )
+    storage.write_text(output, text)
+    return output
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Manifests and pages below a folder; links to other folders are not followed."""
+    for place, _, names in os.walk(folder):
+        paths = (Path(place, name) for name in names)
+        yield from (path for path in paths if path.suffix in _ENDINGS and not storage.is_leftover(path))
+
+
+def _link(path: Path, output: Path) -> tuple[str, str]:
+    """A file's path below `manifests/`, and its link."""
+    return path.relative_to(output.parent).as_posix(), pages.href(path, output)
+
+
+def _bytes_of(path: Path) -> int:
+    """The bytes of a corpus's stored videos. Raises `ManifestError`."""
+    try:
+        with pq.ParquetFile(path) as file:
+            sizes.check(path, file.metadata)
+            return pc.sum(file.read(columns=["bytes"])["bytes"]).as_py() or 0
+    except (KeyError, ValueError, pa.ArrowException) as error:
+        raise ManifestError(f"{path} cannot be read: {error}") from error
+
+
+def _beside(path: Path, kind: str, lying: list[Path]) -> list[Path]:
+    """The files that belong to a manifest, a page first: of a suite's folder, those of videos or those of captions."""
+    others = [other for other in lying if other.parent == path.parent and other != path]
+    if kind in _SECTIONS:
+        others = [other for other in others if other.stem.startswith("caption") == (kind == TEXTS.name)]
+    return sorted(others, key=lambda other: _NAMES.get(other.name, "") != "page")
+
+
+def _entry(path: Path, about: Mapping[str, object], size: int, beside: list[Path], output: Path) -> _Entry:
+    kind, listed = about.get("kind"), about.get("set")
+    below = path.relative_to(output.parent).parts
+    links = [(_NAMES.get(other.name, other.name), other) for other in beside] + [("rows", path)]
+    if kind in _SECTIONS:
+        # A manifest that was put elsewhere is called by its folders; no target makes it there.
+        place = layout.place_of(f"{layout.MANIFESTS}/{'/'.join(below)}")
+        dataset, suite = (place.fields["dataset"], place.fields["suite"]) if place else ("", "")
+        name = f"{suite} on {dataset}" if place else "/".join(below)
+        command = f"{'text_' if kind == TEXTS.name else ''}{suite}_{dataset.partition('/')[0]}" if place else ""
+        clips = output.parents[1] / layout.CORPORA / "/".join(below[:-1])
+        links += [("videos", clips)] if kind == VIDEOS.name and clips.is_dir() else []
+    else:
+        name = " / ".join(below[:-1])
+        command = f"{_TARGETS[below[1]]}_{below[0]}" if len(below) > 2 and below[1] in _TARGETS else ""
+    count = f"{about.get('rows', 0):,} rows"
+    if isinstance(listed, dict) and {"complete", "listed", "scenarios"} <= listed.keys():
+        noun = "captions" if kind == TEXTS.name else "clips"
+        count = f"{listed['complete']:,} of {listed['listed']:,} {noun}, {listed['scenarios']:,} scenarios"
+    return _Entry(
+        name=name,
+        count=count,
+        size=shown.size(size) if size else "",
+        made=f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d %H:%M}",
+        command=f"snakemake {command}" if command else "",
+        links=tuple((label, pages.href(other, output)) for label, other in links),
+    )
+
+
+def _lacking(path: Path, output: Path) -> list[_Lacking]:
+    """What a manifest of quarantined rows lists; nothing where it has no rows. Raises `ManifestError`."""
+    reasons = pages.reasons(files.read_rows(path, QUARANTINE))
+    name, href = _link(path, output)
+    shown_reasons = tuple(reasons[:_MOST_REASONS])
+    return [_Lacking(name, href, shown_reasons, len(reasons) - len(shown_reasons))] if reasons else []
+
+
+def _facts(root: Path, total: int) -> list[str]:
+    """What takes space."""
+    taken = [f"{top}/ {shown.size(_size(root / top))}" for top in (layout.MANIFESTS, layout.WORK)]
+    free = shutil.disk_usage(root).free
+    return [f"Space: perturbed videos {shown.size(total)}, {', '.join(taken)}; {shown.size(free)} are free."]
+
+
+def _size(folder: Path) -> int:
+    """The bytes of the files below a folder, as far as they can be read."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(place, name)).st_size
+            except OSError:  # deleted meanwhile
+                continue
+    return total
