@@ -27,7 +27,7 @@ from perturbations import open_clip, read_manifest, retrieval
 from perturbations.base import jsontext, storage
 from perturbations.cli.main import main
 from perturbations.exports import registry
-from perturbations.exports.writing import about, card, corpus
+from perturbations.exports.writing import card, corpus, publication
 from perturbations.exports.writing.records import Request, Terms
 from perturbations.manifest import files
 from perturbations.manifest.kinds import QUARANTINE, QuarantineRow
@@ -340,7 +340,7 @@ def test_a_card_states_its_terms_in_the_hub_s_words(
     exported = corpus.read(Request(manifest=tree / "manifests/data/mlvp/videos.parquet", output=tmp_path))
     request = Request(manifest=exported.manifest, output=tmp_path, terms=terms)
     for has_videos in (True, False):
-        card.write(about.of(replace(exported, dataset=dataset), request, 5_000, 0, has_videos=has_videos), [], [])
+        card.write(publication.of(replace(exported, dataset=dataset), request, 5_000, 0, has_videos=has_videos), [], [])
         front = yaml.safe_load((tmp_path / "README.md").read_text("utf-8").split("---\n")[1])
         assert (front["size_categories"], front["task_categories"]) == (["1K<n<10K"], ["text-retrieval"])
         gated = {"gated": True} if "extra_gated_prompt" in front else {}

@@ -13,7 +13,7 @@ import yaml
 from perturbations import __version__
 from perturbations.base import shown, storage
 from perturbations.engine.card import TAGS, TASKS
-from perturbations.exports.writing.about import About
+from perturbations.exports.writing.publication import Publication
 
 SPLIT = "test"
 _LONGEST = 1_000_000  # bytes of a corpus's own card
@@ -38,7 +38,7 @@ class Config:
     """Whether it is loaded where no name is given; one called `default` is without it."""
 
 
-def write(about: About, configs: Sequence[Config], paragraphs: Sequence[str]) -> None:
+def write(about: Publication, configs: Sequence[Config], paragraphs: Sequence[str]) -> None:
     """Write `README.md`: the configurations, the paragraphs, and the body of the corpus's own card where it has one."""
     front: dict[str, Any] = {
         "pretty_name": about.title,
@@ -95,7 +95,7 @@ def _license(name: str) -> dict[str, str]:
     return {"license": "other", "license_name": words or "other", **link}
 
 
-def _gate(about: About) -> dict[str, str]:
+def _gate(about: Publication) -> dict[str, str]:
     """What readers must agree to, where the owner of a repository turns gated access on."""
     if not about.is_gated:
         return {}

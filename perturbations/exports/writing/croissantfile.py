@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from perturbations import __version__
 from perturbations.base import jsontext, storage
-from perturbations.exports.writing.about import About
+from perturbations.exports.writing.publication import Publication
 from perturbations.exports.writing.records import Terms
 
 log = logging.getLogger("perturbations")
@@ -57,7 +57,7 @@ _TYPES = {
 }
 
 
-def write(about: About, records: Mapping[str, Sequence[Path]], videos: Sequence[str] = ()) -> None:
+def write(about: Publication, records: Mapping[str, Sequence[Path]], videos: Sequence[str] = ()) -> None:
     """Describe the tables of each record set, by its name, and the videos, by patterns of their paths.
 
     The tables of a record set have one schema. The same tables give the same bytes: the date of publication is that of

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perturbations.base.errors import ManifestError
-from perturbations.exports.writing import about, card, columns, corpus, folder, layout, pairs, videofiles
-from perturbations.exports.writing.about import About
+from perturbations.exports.writing import card, columns, corpus, folder, layout, pairs, publication, videofiles
 from perturbations.exports.writing.corpus import Clip, Corpus, Texts
+from perturbations.exports.writing.publication import Publication
 from perturbations.exports.writing.records import Exported, Request
 from perturbations.exports.writing.videofiles import Known
 
@@ -28,7 +28,7 @@ class Written:
 
     tables: tuple[Path, ...]
     records: str
-    about: About
+    about: Publication
     exported: Exported
 
     @property
@@ -111,7 +111,7 @@ def _write(
     configs += [card.Config(name, _patterns(name)) for name in scenarios]
     parts = f"Configurations: `{described.everything}` is everything; the others are {_listed(scenarios)}."
     paragraphs = [described.paragraph, parts]
-    what = about.of(exported, request, count, (*placed.failed, *quarantined))
+    what = publication.of(exported, request, count, (*placed.failed, *quarantined))
     card.write(what, configs, paragraphs)
     kept = len(placed.files) - placed.written
     return Written(tuple(tables), described.records, what, Exported(placed.written, kept, placed.failed, quarantined))
@@ -190,7 +190,7 @@ def write_captions(request: Request, form: str) -> Written:
     configs = [card.Config("default", (f"{folder.DATA}/*.parquet",))]
     configs += [card.Config(path.stem, (f"{folder.DATA}/{path.name}",)) for path in tables]
     paragraphs = [*_CAPTIONS, f"Configurations: `default` is everything; the others are {_listed(sorted(texts.rows))}."]
-    what = about.of(texts, request, sum(map(len, texts.rows.values())), 0, has_videos=False)
+    what = publication.of(texts, request, sum(map(len, texts.rows.values())), 0, has_videos=False)
     card.write(what, configs, paragraphs)
     return Written(tuple(tables), "captions", what, Exported(len(tables), 0))
 
@@ -221,7 +221,7 @@ def _captions_with_clips(request: Request, texts: Texts) -> Written:
     left_out = sum(map(len, texts.rows.values())) - len(rows)
     configs = [card.Config("default", (f"{folder.DATA}/{METADATA}", f"{folder.DATA}/{VIDEOS}/**"))]
     paragraphs = [*_CAPTIONS, "`video` is the clean clip of the caption."]
-    what = about.of(texts, request, len(rows), left_out)
+    what = publication.of(texts, request, len(rows), left_out)
     card.write(what, configs, paragraphs)
     kept = len(placed.files) - placed.written
     return Written((data / METADATA,), "captions", what, Exported(placed.written, kept, placed.failed))

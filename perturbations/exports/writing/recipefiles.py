@@ -21,7 +21,7 @@ from perturbations.base.errors import ManifestError, MediaError, short
 from perturbations.base.progress import logged
 from perturbations.engine import pipeline, rows, shards, supervise
 from perturbations.engine.source import source_of
-from perturbations.exports.writing import about, card, clips, corpus, croissantfile, folder
+from perturbations.exports.writing import card, clips, corpus, croissantfile, folder, publication
 from perturbations.exports.writing.records import Exported, Request
 from perturbations.manifest import files, layout, locations
 from perturbations.manifest.kinds import (
@@ -96,7 +96,7 @@ def write(request: Request) -> Exported:
     folder.prune(request.output, [path for paths in records.values() for path in paths])
     quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
     folder.write_left_out(request.output, quarantined)
-    described = about.of(exported, request, len(exported.clips), quarantined, has_videos=False)
+    described = publication.of(exported, request, len(exported.clips), quarantined, has_videos=False)
     configs = [
         card.Config(name, (path.relative_to(request.output).as_posix(),), is_default=path.stem == "videos")
         for name, (path,) in records.items()

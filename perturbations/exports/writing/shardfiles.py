@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from perturbations.base import storage
-from perturbations.exports.writing import about, card, columns, corpus, folder, layout, pairs, videofiles
-from perturbations.exports.writing.about import About
+from perturbations.exports.writing import card, columns, corpus, folder, layout, pairs, publication, videofiles
 from perturbations.exports.writing.columns import CaptionColumns, ClipColumns, Columns, PairColumns, PairedText
 from perturbations.exports.writing.corpus import Clip, Corpus
+from perturbations.exports.writing.publication import Publication
 from perturbations.exports.writing.records import Exported, Request
 from perturbations.exports.writing.videofiles import Placed
 from perturbations.verify.findings import Finding
@@ -80,7 +80,7 @@ def _write(
     quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
     left_out = (*placed.failed, *quarantined)
     rows = sum(max(1, len(list(texts_of(clip)))) for clip in placed.files)
-    _finish(about.of(exported, request, rows, left_out), shards, kind, left_out)
+    _finish(publication.of(exported, request, rows, left_out), shards, kind, left_out)
     return Exported(len(placed.files), 0, placed.failed, quarantined)
 
 
@@ -127,7 +127,7 @@ def write_captions(request: Request) -> int:
         )
         shards += write_shards(request.output, scenario, samples, request.shard_bytes)
     count = sum(map(len, texts.rows.values()))
-    _finish(about.of(texts, request, count, 0, has_videos=False), shards, CaptionColumns, ())
+    _finish(publication.of(texts, request, count, 0, has_videos=False), shards, CaptionColumns, ())
     return len(shards)
 
 
@@ -170,7 +170,7 @@ def _add(shard: tarfile.TarFile, name: str, content: bytes | Path) -> None:
         shard.addfile(member, file)
 
 
-def _finish(what: About, shards: Sequence[Path], kind: type[Columns], left_out: Sequence[Finding]) -> None:
+def _finish(what: Publication, shards: Sequence[Path], kind: type[Columns], left_out: Sequence[Finding]) -> None:
     output = what.request.output
     folder.prune(output, shards)
     folder.write_left_out(output, left_out)

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 
 from perturbations.base import jsontext, storage
 from perturbations.base.errors import ManifestError, short
-from perturbations.exports.writing import about, card, columns, corpus, folder, layout, pairs, shardfiles
-from perturbations.exports.writing.about import About
+from perturbations.exports.writing import card, columns, corpus, folder, layout, pairs, publication, shardfiles
 from perturbations.exports.writing.corpus import Clip
+from perturbations.exports.writing.publication import Publication
 from perturbations.exports.writing.records import Exported, Request
 from perturbations.exports.writing.videofiles import Placed
 from perturbations.manifest import files
@@ -98,7 +98,7 @@ def write_clips(request: Request) -> Exported:
             tasks["v2v"][scenario] = _Scenario(videos, parts[layout.CLEAN], [(item, item) for item in held & clean])
     quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
     left_out = (*placed.failed, *quarantined)
-    _finish(about.of(exported, request, len(gallery), left_out), tasks, left_out, "Videos are")
+    _finish(publication.of(exported, request, len(gallery), left_out), tasks, left_out, "Videos are")
     return Exported(len(placed.files), 0, placed.failed, quarantined)
 
 
@@ -123,7 +123,7 @@ def write_captions(request: Request) -> int:
             scenarios[scenario] = _Scenario([queries], videos, [(row.caption_id, row.item_id) for row in members])
     _check_tasks(request, scenarios)
     count = sum(len(asked.answers) for asked in scenarios.values())
-    _finish(about.of(texts, request, count, placed.failed), {"t2v": scenarios}, placed.failed, "Queries are")
+    _finish(publication.of(texts, request, count, placed.failed), {"t2v": scenarios}, placed.failed, "Queries are")
     return len(scenarios)
 
 
@@ -154,7 +154,7 @@ def write_pairs(request: Request) -> Exported:
     quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
     left_out = (*placed.failed, *quarantined)
     rows = sum(len(scenario.answers) for scenario in scenarios.values())
-    _finish(about.of(exported, request, rows, left_out), {"t2v": scenarios}, left_out, "Queries and corpus are")
+    _finish(publication.of(exported, request, rows, left_out), {"t2v": scenarios}, left_out, "Queries and corpus are")
     return Exported(len(placed.files), 0, placed.failed, quarantined)
 
 
@@ -184,9 +184,10 @@ def write_splits(request: Request) -> list[Path]:
     queries = _write_parts(request, f"{layout.CLEAN}-queries", samples, texts)
     answers = [(row.query_id, name) for row in asked for name in targets[row.query_id]]
     scenario = _Scenario(queries, videos, answers)
-    gone = [Finding(request.manifest, row.query_id, "its clips cannot be exported") for row in listed]
-    left_out = [*placed.failed, *(finding for finding in gone if finding.subject not in texts)]
-    _finish(about.of(exported, request, len(asked), left_out), {"vt2v": {layout.CLEAN: scenario}}, left_out, "None is")
+    lost = [row.query_id for row in listed if row.query_id not in texts]
+    left_out = [*placed.failed, *(Finding(request.manifest, name, "its clips cannot be exported") for name in lost)]
+    what = publication.of(exported, request, len(asked), left_out)
+    _finish(what, {"vt2v": {layout.CLEAN: scenario}}, left_out, "None is")
     return [path for path in sorted(request.output.rglob("*")) if path.is_file()]
 
 
@@ -283,7 +284,7 @@ def _configs(output: Path, name: str, scenario: _Scenario, qrels: Path) -> list[
     ]
 
 
-def _finish(what: About, tasks: _Tasks, left_out: Sequence[Finding], perturbed: str) -> None:
+def _finish(what: Publication, tasks: _Tasks, left_out: Sequence[Finding], perturbed: str) -> None:
     """Write the qrels of every task, what describes them, and the card; delete what an earlier export left."""
     output = what.request.output
     written: list[Path] = []

@@ -19,7 +19,7 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
+class Publication:
     """An exported dataset.
 
     Attributes:
@@ -114,11 +114,11 @@ _IMPACT = (
 
 def of(
     exported: Corpus | Texts, request: Request, rows: int, left_out: Sequence[object] | int, *, has_videos: bool = True
-) -> About:
+) -> Publication:
     """What an export is: `rows` is the number of its clips, captions or pairs, `left_out` the rows not in it."""
     adapter = datasets.adapters().get(exported.dataset)
     reference = f" ({adapter.reference})" if adapter and adapter.reference else ""
-    return About(
+    return Publication(
         request=request,
         title=corpus.title(exported),
         origin=f"{adapter.title}{reference}" if adapter else f"the dataset {exported.dataset}",
