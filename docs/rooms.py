@@ -11,9 +11,13 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from perturbations.base import wings
+
 PACKAGE = Path(__file__).parents[1] / "perturbations"
 KERNELS = {"video", "text", "analysis", "retrieval", "tta"}
-WINGS = {"evaluation", "composed", "calibration", "preflight", "status", "store", "demo"}
+WINGS = {*wings.wings()}
+_OF_WINGS = {file: name for name, wing in wings.wings().items() for file in wing.files}
+"""Files outside of a wing's package that belong to it."""
 COLOURS = {"shelf": "#f6d9a8", "kernel": "#c8e3c4", "spine": "#d9e3f2", "wing": "#e6d3ec"}
 _WIDE, _TALL, _STEP_X, _STEP_Y, _EDGE = 104, 30, 122, 74, 16
 
@@ -36,7 +40,8 @@ def imports() -> Graph:
 
 
 def _room(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    file = path.relative_to(PACKAGE.parent).as_posix()
+    return _OF_WINGS.get(file) or path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def floors(graph: Graph) -> dict[str, int]:

@@ -18,7 +18,7 @@ VALUES = {
     "severity": st.integers(1, 7).map(str),
     "shard": st.from_regex("s[0-9a-f]{1,12}", fullmatch=True),
     "job": st.sampled_from(["report", "msrvtt/sources", "demo/mlvp/fog/3/s0"]),
-    "model_key": st.sampled_from(["clip4clip-demo-qs", "xpool-b.32-1"]),
+    "model": st.sampled_from(["clip4clip-demo-qs", "xpool-b.32-1"]),
 }
 NAME = st.from_regex("[a-z][a-z0-9_]{0,8}", fullmatch=True)
 

@@ -137,7 +137,6 @@ def changed_rows(rows: Sequence[TextRow]) -> list[TextRow]:
 def _pairs(rows: Sequence[TextRow]) -> list[str]:
     """Up to `PAIRS` changed captions of rows of one severity."""
     changed = changed_rows(rows)[:PAIRS]
-    where = f" at severity {rows[0].severity}"
     if not changed:
         return ["No caption changed."]
     lines = ["| before | after |", "|---|---|"]

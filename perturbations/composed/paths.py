@@ -9,6 +9,7 @@ from perturbations.composed import planning as composed
 from perturbations.composed.sources import source_of
 from perturbations.config import sections as configuration
 from perturbations.evaluation import paths as evaluation_paths
+from perturbations.manifest import layout
 from perturbations.plan import listed, sharding
 from perturbations.plan.paths import COMPOSED_SHARD, Inputs, Plans, options, without_braces
 
@@ -23,7 +24,7 @@ def annotation_files(config: configuration.Config, dataset: str) -> list[str]:
 
 def folder(dataset: str) -> str:
     """The folder of a dataset's manifests of composed retrieval."""
-    return f"manifests/{sharding.composed(dataset)}"
+    return layout.folder("composed_queries", dataset=dataset)
 
 
 def split_files(dataset: str) -> list[str]:
@@ -53,12 +54,12 @@ def split_gpus(config: configuration.Config) -> int:
 
 def instructions(dataset: str) -> str:
     """The list of the instructions, for the jobs that perturb them."""
-    return f"work/{sharding.composed(dataset)}/captions/{COMPOSED_SHARD}.jsonl"
+    return layout.at("caption_list", dataset=sharding.composed(dataset), shard=COMPOSED_SHARD)
 
 
 def features(dataset: str, suite: str = "clean", level: str = "clean") -> str:
     """The features of the clean clips, or of the query clips under a suite's perturbations of one level."""
-    return f"work/{sharding.composed(dataset)}/features/{suite}/{level}.safetensors"
+    return layout.at("composed_features", dataset=dataset, suite=suite, level=level)
 
 
 def shifts(config: configuration.Config, dataset: str, suite: str, level: str) -> list[composed.Shift]:
@@ -74,7 +75,14 @@ def feature_inputs(config: configuration.Config, dataset: str, suite: str, level
         **evaluation_paths.model_inputs(config),
         "split": split_files(dataset),
         "parts": [
-            f"work/{dataset}/{suite}/{shift.part}/{shard}.parquet"
+            layout.at(
+                "video_part",
+                dataset=dataset,
+                suite=suite,
+                perturbation=shift.perturbation,
+                severity=shift.severity,
+                shard=shard,
+            )
             for shift in shifts(config, dataset, suite, level)
             for shard in plans(dataset).shards
         ],
@@ -103,7 +111,14 @@ def inputs(config: configuration.Config, dataset: str, job: composed.Job) -> Inp
 
 
 def _part(dataset: str, shift: composed.Shift) -> str:
-    return f"work/{sharding.composed(dataset)}/{shift.suite}/captions/{shift.part}/{COMPOSED_SHARD}.parquet"
+    return layout.at(
+        "text_part",
+        dataset=sharding.composed(dataset),
+        suite=shift.suite,
+        perturbation=shift.perturbation,
+        severity=shift.severity,
+        shard=COMPOSED_SHARD,
+    )
 
 
 def job_options(dataset: str, named: Mapping[str, str | Sequence[str]]) -> list[str]:
@@ -112,21 +127,22 @@ def job_options(dataset: str, named: Mapping[str, str | Sequence[str]]) -> list[
     if "queries" in named:
         places["queries"] = str(named["queries"])
     if "texts" in named:
-        places["texts"] = f"work/{sharding.composed(dataset)}"
+        places["texts"] = layout.folder("composed_parts", dataset=dataset)
     return options(places)
 
 
 def result_parts(config: configuration.Config, dataset: str) -> list[str]:
     """What the jobs write: one file each."""
     return [
-        f"work/{sharding.composed(dataset)}/results/{'/'.join(job)}.parquet" for job in composed.jobs(config, dataset)
+        layout.at("composed_part", dataset=dataset, corpus=corpus, level=level)
+        for corpus, level in composed.jobs(config, dataset)
     ]
 
 
 def planned_parts(config: configuration.Config, dataset: str) -> list[str]:
     """`result_parts`, and their list in a file, from which `perturb status` knows how many there will be."""
     parts = result_parts(config, dataset)
-    listed.write_parts(config.at(f"work/{sharding.composed(dataset)}/results.parts"), parts)
+    listed.write_parts(config.at(layout.at("composed_parts", dataset=dataset)), parts)
     return parts
 
 

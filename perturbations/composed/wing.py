@@ -12,6 +12,7 @@ WING = Wing(
     targets="targets:menu",
     rules=("composed_common", "composed"),
     offers={
+        "places": "layout:PLACES",
         "score_composed": "score_command:score",
         "readiness": "readiness:problems",
         "work": "readiness:work",

@@ -20,6 +20,7 @@ from perturbations.base.errors import OutputError
 from perturbations.base.records import Record, digest
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning as evaluation
+from perturbations.manifest import layout
 
 _LOADED = {".json", ".txt", ".model", ".jinja", ".safetensors"}
 """Endings of what transformers loads from a folder: settings, tokenizers, image processors and weights."""
@@ -53,7 +54,7 @@ def sha256(config: configuration.Config) -> str | None:
     wanted = config.evaluation
     if wanted.pretrained is None:
         return None
-    kept = config.at(f"work/models/{evaluation.model_key(config)}.files.json")
+    kept = config.at(layout.at("model_files", model=evaluation.model_key(config)))
     before = _read(kept)
     try:
         files = dict(_loaded(wanted.pretrained, wanted.revision))

@@ -10,12 +10,14 @@ from perturbations.base.errors import ConfigError
 from perturbations.base.records import canonical
 from perturbations.config import sections as configuration
 from perturbations.evaluation import planning as evaluation
+from perturbations.evaluation.layout import PLACES
 from perturbations.evaluation.protocols import registry as protocols
+from perturbations.manifest import layout
 from perturbations.manifest.skipped import as_json
 from perturbations.plan import captions, listed
 from perturbations.plan.paths import CaptionShards, Inputs, Plans, options, without_braces
 
-DEMO_ENCODER = "work/demo_encoder"
+DEMO_ENCODER = PLACES["demo_encoder"]
 """The encoder that the workflow trains when no pretrained model is configured."""
 
 KINDS = ("adaptation", "evaluation")
@@ -38,12 +40,12 @@ def skipped(config: configuration.Config, dataset: str) -> str:
 
 def parts_folder(config: configuration.Config, dataset: str) -> str:
     """The folder of the gallery and of the jobs' results of a dataset and the configured model."""
-    return f"work/{dataset}/evaluation/{evaluation.model_key(config)}"
+    return layout.folder("encoded", dataset=dataset, model=evaluation.model_key(config))
 
 
 def results_folder(config: configuration.Config, dataset: str, kind: str) -> str:
     """The folder of the results of a dataset and the configured model; other models' results lie beside it."""
-    return f"manifests/{dataset}/{kind}/{evaluation.model_key(config)}"
+    return layout.folder("results", dataset=dataset, kind=kind, model=evaluation.model_key(config))
 
 
 def result_parts(config: configuration.Config, dataset: str, kind: str, ending: str = "parquet") -> list[str]:
@@ -58,13 +60,14 @@ def result_parts(config: configuration.Config, dataset: str, kind: str, ending: 
 def planned_parts(config: configuration.Config, dataset: str, kind: str) -> list[str]:
     """`result_parts`, and their list in a file, from which `perturb status` knows how many there will be."""
     parts = result_parts(config, dataset, kind)
-    listed.write_parts(config.at(f"{parts_folder(config, dataset)}/{kind}.parts"), parts)
+    place = layout.at("evaluation_parts", dataset=dataset, model=evaluation.model_key(config), kind=kind)
+    listed.write_parts(config.at(place), parts)
     return parts
 
 
 def checked(config: configuration.Config) -> str:
     """What the check of the configured model writes; jobs that load the model wait for it."""
-    return f"work/models/{evaluation.model_key(config)}.json"
+    return layout.at("checked_model", model=evaluation.model_key(config))
 
 
 def model_inputs(config: configuration.Config) -> Inputs:
@@ -96,8 +99,8 @@ def encoded(config: configuration.Config, dataset: str, modality: str) -> str:
 
 def encoded_inputs(dataset: str, modality: str) -> Inputs:
     """The manifests that the clean clips or captions of a dataset are read from."""
-    named: Inputs = {"sources": f"manifests/{dataset}/sources.parquet"}
-    return named | ({"captions": f"manifests/{dataset}/captions.parquet"} if modality == "captions" else {})
+    named: Inputs = {"sources": layout.at("sources", dataset=dataset)}
+    return named | ({"captions": layout.at("captions", dataset=dataset)} if modality == "captions" else {})
 
 
 def inputs(
@@ -119,21 +122,25 @@ def inputs(
         **loaded_inputs(config),
         "clips": [],
         "texts": [],
-        "mixes": sorted(f"manifests/{dataset}/{suite}/{mix}.parquet" for mix in mixes),
+        "mixes": sorted(layout.at(mix, dataset=dataset, suite=suite) for mix in mixes),
     }
     plain = [scenario for scenario in scenarios if scenario.mix is None]
     if evaluation.perturbs("clips", direction, side):
-        parts = dict.fromkeys(f"{scenario.perturbation}/{scenario.severity}" for scenario in plain)
+        parts = dict.fromkeys((scenario.perturbation, scenario.severity) for scenario in plain)
         shards = plans(dataset).shards if parts else ()
-        named["clips"] = [f"work/{dataset}/{suite}/{part}/{shard}.parquet" for part in parts for shard in shards]
+        named["clips"] = [
+            layout.at("video_part", dataset=dataset, suite=suite, perturbation=name, severity=severity, shard=shard)
+            for name, severity in parts
+            for shard in shards
+        ]
     if evaluation.perturbs("captions", direction, side):
         parts = dict.fromkeys(
-            f"{scenario.text_perturbation or scenario.perturbation}/{scenario.text_severity or scenario.severity}"
+            (scenario.text_perturbation or scenario.perturbation, scenario.text_severity or scenario.severity)
             for scenario in plain
         )
         named["texts"] = [
-            f"work/{dataset}/{suite}/captions/{part}/{shard}.parquet"
-            for part in parts
+            layout.at("text_part", dataset=dataset, suite=suite, perturbation=name, severity=severity, shard=shard)
+            for name, severity in parts
             for shard in caption_shards(dataset)
         ]
     clean = [name for name in evaluation.MODALITIES if not evaluation.perturbs(name, direction, side)]
@@ -152,11 +159,13 @@ def asking_options(dataset: str, job: Sequence[str], named: Mapping[str, str | S
     suite = job[2]
     places: Inputs = {}
     if named["clips"]:
-        places |= {"parts": f"work/{dataset}/{suite}", "shards": f"work/{dataset}/shards"}
+        places["parts"] = layout.folder("video_recipes", dataset=dataset, suite=suite)
+        places["shards"] = layout.folder("shard_list", dataset=dataset)
     if named["texts"]:
-        places |= {"text-parts": f"work/{dataset}/{suite}/captions", "text-shards": f"work/{dataset}/captions"}
+        places["text-parts"] = layout.folder("text_recipes", dataset=dataset, suite=suite)
+        places["text-shards"] = layout.folder("caption_list", dataset=dataset)
     if named["mixes"]:
-        places["mixes"] = f"manifests/{dataset}/{suite}"
+        places["mixes"] = layout.folder("videos", dataset=dataset, suite=suite)
     for path in named["encoded"]:
         places[f"encoded-{Path(path).stem}"] = path
     return options({**places, **({"bank": named["bank"]} if "bank" in named else {})})
@@ -198,12 +207,12 @@ class Reported:
     @property
     def results(self) -> str:
         """The manifest of results."""
-        return f"manifests/{self.dataset}/{self.kind}/{self.model_key}/results.parquet"
+        return layout.at("results", dataset=self.dataset, kind=self.kind, model=self.model_key)
 
     @property
     def ranks(self) -> str:
         """The manifest of the ranks of its queries."""
-        return f"manifests/{self.dataset}/{self.kind}/{self.model_key}/ranks.parquet"
+        return layout.at("ranks", dataset=self.dataset, kind=self.kind, model=self.model_key)
 
 
 _TARGETS = {"adaptation": "tta_{}", "evaluation": "evaluate_{}"}
@@ -223,7 +232,8 @@ def reported(config: configuration.Config, requested: Collection[str] = (), *, o
         kinds: dict[str, str] = {}
         for kind in reversed(KINDS):  # an adaptation replaces an evaluation
             kinds |= {
-                path.parent.name: kind for path in config.at(f"manifests/{dataset}/{kind}").glob("*/results.parquet")
+                path.parent.name: kind
+                for path in config.at(layout.MANIFESTS).glob(f"{dataset}/{kind}/*/results.parquet")
             }
             for key in configured:
                 own = Reported(dataset, kind, key)
@@ -256,7 +266,7 @@ def report_pictures(config: configuration.Config, shown: Sequence[Reported]) -> 
         if entry.model_key in configured:
             files += result_parts(configured[entry.model_key], entry.dataset, entry.kind, "pictures.json")
             continue
-        folder = Path(f"work/{entry.dataset}/evaluation/{entry.model_key}")
+        folder = Path(layout.folder("encoded", dataset=entry.dataset, model=entry.model_key))
         there = config.at(folder)
         pictures = [path for group in groups(entry.kind) for path in there.glob(f"*/*/*/*/{group}.pictures.json")]
         files += sorted(str(folder / path.relative_to(there)) for path in pictures)

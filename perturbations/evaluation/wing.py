@@ -13,6 +13,7 @@ WING = Wing(
     targets="targets:menu",
     rules=("evaluation_common", "evaluation"),
     offers={
+        "places": "layout:PLACES",
         "complete": "protocols.registry:applied",
         "readiness": "readiness:problems",
         "work": "readiness:work",

@@ -64,7 +64,7 @@ _FIELDS = {
     "severity": "[1-9][0-9]*",
     "shard": "s[0-9a-f]+",
     "job": r"[A-Za-z0-9_./-]+",
-    "model_key": r"[A-Za-z0-9_.-]+",
+    "model": r"[A-Za-z0-9_.-]+",
 }
 """What the fields may hold; every other one is a name."""
 
@@ -93,12 +93,12 @@ def path_of(place: Place) -> str:
     return pattern(place.kind).format_map(place.fields)
 
 
-def at(kind: str, **fields: object) -> str:
+def at(kind: str, /, **fields: object) -> str:
     """The path of a kind of file with these fields."""
     return path_of(Place(kind, {name: str(value) for name, value in fields.items()}))
 
 
-def folder(kind: str, **fields: object) -> str:
+def folder(kind: str, /, **fields: object) -> str:
     """The folder that holds a kind of file; without fields, with wildcards."""
     text = pattern(kind).rpartition("/")[0]
     return text.format_map(fields) if fields else text

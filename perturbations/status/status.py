@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from perturbations.manifest import layout
 from perturbations.status import files as files
 from perturbations.status.counts import Count, Counted, Failed, of_statuses
 from perturbations.status.counts import Stage as Stage
@@ -291,7 +292,7 @@ class _Collection:
         """Count a file of a job, without its suffix: with the job's time where it is done, or as a job that works."""
         relative = part.relative_to(self._root / "work")
         if not is_there:
-            count.jobs += self._works(f"work/logs/{relative}.log")
+            count.jobs += self._works(layout.at("log", job=relative))
             return
         count.done += 1
         seconds = files.benchmark_seconds(str(self._root / "work" / "benchmarks" / f"{relative}.tsv"))

@@ -16,7 +16,7 @@ from perturbations.engine import guided, pipeline, rows
 from perturbations.engine.source import Cut, Cuts, parse_cut
 from perturbations.guides import registry as guides
 from perturbations.guides.registry import Known
-from perturbations.manifest import locations, sets
+from perturbations.manifest import layout, locations, sets
 from perturbations.manifest.kinds import ANALYSES, COMPLETE, SOURCES, AnalysisRow, CompleteSource, SourceRow, VideoRow
 from perturbations.plan.recipe import VideoRecipe, parse
 from perturbations.verify.clips import Task
@@ -155,7 +155,8 @@ class Corpus:
         collection = self._collection()
         kind = guides.get(recipe.guide.kind) if recipe.guide else None
         suffix = pipeline.extension(recipe)
-        folder = f"corpora/{collection}/{recipe.suite}/{recipe.perturbation}/{recipe.severity}"
+        names = {"suite": recipe.suite, "perturbation": recipe.perturbation, "severity": recipe.severity}
+        folder = layout.at("clips", dataset=collection, **names)
 
         def expected(source: CompleteSource, row: VideoRow | None) -> VideoRow:
             path = None if row is None else row.path

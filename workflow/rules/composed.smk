@@ -5,16 +5,16 @@ rule composed_split:
         lambda wildcards: planned(composed_paths.annotation_files, FIRST_MODEL, wildcards.dataset),
         packs=lambda wildcards: in_store("refuse", "composed retrieval"),
     output:
-        queries="manifests/{dataset}/composed/queries.parquet",
-        qrels="manifests/{dataset}/composed/qrels.parquet",
-        galleries="manifests/{dataset}/composed/galleries.parquet",
-        pool="manifests/{dataset}/composed/pool.parquet",
+        queries=layout.pattern("composed_queries"),
+        qrels=layout.pattern("composed_qrels"),
+        galleries=layout.pattern("composed_galleries"),
+        pool=layout.pattern("composed_pool"),
         instructions=composed_paths.instructions("{dataset}"),
-        rejected="work/{dataset}/composed/rejected_captions.jsonl",
+        rejected=layout.pattern("composed_rejected"),
     log:
-        "work/logs/{dataset}/composed/split.log",
+        layout.at("log", job="{dataset}/composed/split"),
     benchmark:
-        "work/benchmarks/{dataset}/composed/split.tsv"
+        layout.at("benchmark", job="{dataset}/composed/split")
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*",
     conda:
@@ -42,14 +42,14 @@ rule composed_split:
 rule composed_clips:
     input:
         unpack(lambda wildcards: planned(evaluation_paths.model_inputs, FIRST_MODEL)),
-        sources="manifests/{dataset}/sources.parquet",
+        sources=layout.pattern("sources"),
         packs=lambda wildcards: in_store("refuse", "composed retrieval"),
     output:
         composed_paths.features("{dataset}"),
     log:
-        "work/logs/{dataset}/composed/features.log",
+        layout.at("log", job="{dataset}/composed/features"),
     benchmark:
-        "work/benchmarks/{dataset}/composed/features.tsv"
+        layout.at("benchmark", job="{dataset}/composed/features")
     conda:
         "../../envs/perturb.yaml"
     threads: evaluation_paths.readers(FIRST_MODEL)
@@ -89,9 +89,9 @@ rule composed_queries:
     output:
         composed_paths.features("{dataset}", "{suite}", "{level}"),
     log:
-        "work/logs/{dataset}/composed/features/{suite}/{level}.log",
+        layout.at("log", job="{dataset}/composed/features/{suite}/{level}"),
     benchmark:
-        "work/benchmarks/{dataset}/composed/features/{suite}/{level}.tsv"
+        layout.at("benchmark", job="{dataset}/composed/features/{suite}/{level}")
     wildcard_constraints:
         dataset="[a-z][a-z0-9_]*",
         suite="(?!clean)[a-z][a-z0-9_]*",
@@ -106,6 +106,8 @@ rule composed_queries:
         device=lambda wildcards: FIRST_MODEL.evaluation.device,
         reader=lambda wildcards: FIRST_MODEL.evaluation.reader,
     params:
+        parts=layout.folder("video_recipes"),
+        shards=layout.folder("shard_list"),
         settings=lambda wildcards: composed.feature_settings(
             FIRST_MODEL, first_model_files_sha256()
         ),
@@ -119,8 +121,8 @@ rule composed_queries:
     shell:
         command(
             "perturb rule composed-features --settings {params.settings:q} {params.model:q}"
-            " --parts work/{wildcards.dataset:q}/{wildcards.suite:q} --names {params.names:q}"
-            " --shards work/{wildcards.dataset:q}/shards --split {params.split:q}"
+            " --parts {params.parts:q} --names {params.names:q}"
+            " --shards {params.shards:q} --split {params.split:q}"
             " --device {resources.device:q} --reader {resources.reader:q} --output {output:q} 2> {log:q}"
         )
 
@@ -133,12 +135,12 @@ rule composed_evaluate:
             )
         ),
     output:
-        results="work/{dataset}/composed/results/{corpus}/{level}.parquet",
-        ranks="work/{dataset}/composed/results/{corpus}/{level}.ranks.parquet",
+        results=layout.pattern("composed_part"),
+        ranks=layout.pattern("composed_ranks_part"),
     log:
-        "work/logs/{dataset}/composed/results/{corpus}/{level}.log",
+        layout.at("log", job="{dataset}/composed/results/{corpus}/{level}"),
     benchmark:
-        "work/benchmarks/{dataset}/composed/results/{corpus}/{level}.tsv"
+        layout.at("benchmark", job="{dataset}/composed/results/{corpus}/{level}")
     conda:
         "../../envs/perturb.yaml"
     threads: 1
@@ -170,12 +172,12 @@ rule composed_results:
     input:
         parts=lambda wildcards: composed_paths.planned_parts(FIRST_MODEL, wildcards.dataset),
     output:
-        results="manifests/{dataset}/composed/results.parquet",
-        ranks="manifests/{dataset}/composed/ranks.parquet",
+        results=layout.pattern("composed_results"),
+        ranks=layout.pattern("composed_ranks"),
     log:
-        "work/logs/{dataset}/composed/results.log",
+        layout.at("log", job="{dataset}/composed/results"),
     benchmark:
-        "work/benchmarks/{dataset}/composed/results.tsv"
+        layout.at("benchmark", job="{dataset}/composed/results")
     localrule: True
     conda:
         "../../envs/perturb.yaml"

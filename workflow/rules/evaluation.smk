@@ -8,8 +8,6 @@ wildcard_constraints:
     kind="|".join(evaluation_paths.KINDS),
 
 
-PARTS = "work/{dataset}/evaluation/{model}"
-RESULTS = "manifests/{dataset}/{kind}/{model}"
 JOB = "{direction}/{side}/{corpus}/{level}/{group}"
 
 
@@ -17,9 +15,9 @@ rule demo_encoder:
     output:
         directory(evaluation_paths.DEMO_ENCODER),
     log:
-        "work/logs/demo_encoder.log",
+        layout.at("log", job="demo_encoder"),
     benchmark:
-        "work/benchmarks/demo_encoder.tsv"
+        layout.at("benchmark", job="demo_encoder")
     # First, because every evaluation waits for it, and other jobs can run beside it.
     priority: 1
     conda:
@@ -44,11 +42,11 @@ rule check_model:
         unpack(lambda wildcards: planned(evaluation_paths.model_inputs, of_model(wildcards))),
         packs=lambda wildcards: in_store("refuse", "an evaluation"),
     output:
-        "work/models/{model}.json",
+        layout.pattern("checked_model"),
     log:
-        "work/logs/models/{model}.log",
+        layout.at("log", job="models/{model}"),
     benchmark:
-        "work/benchmarks/models/{model}.tsv"
+        layout.at("benchmark", job="models/{model}")
     priority: 100
     conda:
         "../../envs/perturb.yaml"
@@ -84,11 +82,11 @@ rule gallery:
             )
         ),
     output:
-        f"{PARTS}/{{modality}}.safetensors",
+        layout.pattern("encoded"),
     log:
-        "work/logs/{dataset}/evaluation/{model}/{modality}.log",
+        layout.at("log", job="{dataset}/evaluation/{model}/{modality}"),
     benchmark:
-        "work/benchmarks/{dataset}/evaluation/{model}/{modality}.tsv"
+        layout.at("benchmark", job="{dataset}/evaluation/{model}/{modality}")
     conda:
         "../../envs/perturb.yaml"
     threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
@@ -130,13 +128,13 @@ rule evaluate:
             )
         ),
     output:
-        results=f"{PARTS}/{JOB}.parquet",
-        ranks=f"{PARTS}/{JOB}.ranks.parquet",
-        pictures=f"{PARTS}/{JOB}.pictures.json",
+        results=layout.pattern("evaluation_part"),
+        ranks=layout.pattern("evaluation_ranks"),
+        pictures=layout.pattern("evaluation_pictures"),
     log:
-        f"work/logs/{{dataset}}/evaluation/{{model}}/{JOB}.log",
+        layout.at("log", job="{dataset}/evaluation/{model}/" + JOB),
     benchmark:
-        f"work/benchmarks/{{dataset}}/evaluation/{{model}}/{JOB}.tsv"
+        layout.at("benchmark", job="{dataset}/evaluation/{model}/" + JOB)
     conda:
         "../../envs/perturb.yaml"
     threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))
@@ -182,12 +180,12 @@ rule results:
             evaluation_paths.planned_parts, of_model(wildcards), wildcards.dataset, wildcards.kind
         ),
     output:
-        results=f"{RESULTS}/results.parquet",
-        ranks=f"{RESULTS}/ranks.parquet",
+        results=layout.pattern("results"),
+        ranks=layout.pattern("ranks"),
     log:
-        "work/logs/{dataset}/{kind}/{model}.log",
+        layout.at("log", job="{dataset}/{kind}/{model}"),
     benchmark:
-        "work/benchmarks/{dataset}/{kind}/{model}.tsv"
+        layout.at("benchmark", job="{dataset}/{kind}/{model}")
     localrule: True
     conda:
         "../../envs/perturb.yaml"
@@ -220,14 +218,14 @@ rule report:
         pictures=lambda wildcards: evaluation_paths.report_pictures(CONFIG, reported()),
     output:
         report(
-            "manifests/report.html",
+            layout.pattern("results_page"),
             category="evaluation",
             labels={**OF_FOLDER, "page": "tables and figures"},
         ),
     log:
-        "work/logs/report.log",
+        layout.at("log", job="report"),
     benchmark:
-        "work/benchmarks/report.tsv"
+        layout.at("benchmark", job="report")
     localrule: True
     conda:
         "../../envs/perturb.yaml"

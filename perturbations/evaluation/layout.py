@@ -1,0 +1,17 @@
+"""The paths of evaluations. `model` is the key of a configured model."""
+
+_JOB = "{direction}/{side}/{corpus}/{level}/{group}"
+
+PLACES = {
+    "demo_encoder": "work/demo_encoder",
+    "checked_model": "work/models/{model}.json",
+    "model_files": "work/models/{model}.files.json",
+    "encoded": "work/{dataset}/evaluation/{model}/{modality}.safetensors",
+    "evaluation_part": "work/{dataset}/evaluation/{model}/" + _JOB + ".parquet",
+    "evaluation_ranks": "work/{dataset}/evaluation/{model}/" + _JOB + ".ranks.parquet",
+    "evaluation_pictures": "work/{dataset}/evaluation/{model}/" + _JOB + ".pictures.json",
+    "evaluation_parts": "work/{dataset}/evaluation/{model}/{kind}.parts",
+    "results": "manifests/{dataset}/{kind}/{model}/results.parquet",
+    "ranks": "manifests/{dataset}/{kind}/{model}/ranks.parquet",
+    "results_page": "manifests/report.html",
+}
