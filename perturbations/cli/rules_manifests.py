@@ -57,9 +57,9 @@ def _merge(options: argparse.Namespace) -> int:
     from perturbations.manifest.kinds import ANALYSES, SOURCES
 
     about = {**provenance(options.output), "dataset": options.dataset}
-    kind = SOURCES if options.kind == "sources" else ANALYSES
-    about |= sets.unrecorded(options.parts, kind)
-    if kind is SOURCES:
+    is_sources = options.kind == "sources"
+    about |= sets.unrecorded(options.parts, SOURCES) if is_sources else sets.unrecorded(options.parts, ANALYSES)
+    if is_sources:
         sources = merging.sources(options.dataset, options.shards, options.parts, options.rejected)
         files.write(options.output, SOURCES, sources, {**about, "set": sets.of_sources(sources).columns()})
     else:

@@ -144,7 +144,7 @@ def inputs(
             for shard in caption_shards(dataset)
         ]
     clean = [name for name in evaluation.MODALITIES if not evaluation.perturbs(name, direction, side)]
-    asks = "clips" if direction == "v2t" else "captions"
+    asks: evaluation.Modality = "clips" if direction == "v2t" else "captions"
     if side == "none":  # clean queries are encoded as perturbed ones are, so that their time is measured
         clean.remove(asks)
     named["encoded"] = [encoded(config, dataset, name) for name in clean]
@@ -178,7 +178,7 @@ def gpus(config: configuration.Config) -> int:
 
 def gpu_share(config: configuration.Config) -> int:
     """How many percent of a GPU a job takes."""
-    return gpus(config) * 100 // config.evaluation.jobs_per_gpu
+    return gpus(config) * 100 // int(config.evaluation.jobs_per_gpu)
 
 
 def readers(config: configuration.Config) -> int:

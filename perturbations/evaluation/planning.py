@@ -239,7 +239,7 @@ CONTINUAL = "_continual"
 
 def setting(config: configuration.Config) -> str:
     """The setting in keys and rows: "qs", or "qs_continual". Results of different settings are never averaged."""
-    return config.evaluation.setting + (CONTINUAL if config.evaluation.continual else "")
+    return f"{config.evaluation.setting}{CONTINUAL if config.evaluation.continual else ''}"
 
 
 def models(config: configuration.Config) -> dict[str, configuration.Config]:

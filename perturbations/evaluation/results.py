@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -105,6 +106,7 @@ def finished(
         **{f"hub_{name.removeprefix('hub_')}": value for name, value in hubness.items()},
         **timings,
     }
+    measured: dict[str, Any] = {name: float(value) for name, value in figures.items()}
     row = ResultRow(
         **scenario,
         model=settings["model"],
@@ -115,7 +117,7 @@ def finished(
         queries=len(task.queries),
         missing_queries=task.missing,
         gallery=len(task.gallery),
-        **{name: float(value) for name, value in figures.items()},
+        **measured,
         updates=counts.updates,
         empty=counts.empty,
         non_finite=counts.non_finite,

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +80,10 @@ def evaluate(
     if _is_continual(job.settings):
         _forget_beginnings(job, (retrieval_of(scenario)[0] for scenario in job.settings["scenarios"]), done)
     chain = _Chain()
-    described = {"settings": canonical(results.shared_settings(job.settings)), "tools": canonical(results.tools())}
+    described: dict[str, Any] = {
+        "settings": canonical(results.shared_settings(job.settings)),
+        "tools": canonical(results.tools()),
+    }
     with ExitStack() as stack:
         asked = _Asked(job, stack)
         for scenario in job.settings["scenarios"]:

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +27,10 @@ def check_results(tree: Tree, manifest: Manifest[ResultRow]) -> Iterator[Finding
         return
     names = manifest.kind.key
     cleaned = [f"clean_recall_at_{k}" for k in RECALLS]
+    empty: dict[str, Any] = dict.fromkeys(cleaned)
     paired = {
         run_of(row): {name: getattr(row, name) for name in cleaned if getattr(row, name) is not None}
-        for row in with_clean([replace(row, **dict.fromkeys(cleaned)) for row in manifest.rows], ranks.rows)
+        for row in with_clean([replace(row, **empty) for row in manifest.rows], ranks.rows)
     }
     by_run: dict[tuple[object, ...], list[RankRow]] = defaultdict(list)
     for row in ranks.rows:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,7 +30,7 @@ def score(queries: Values, gallery: Values, relevant: Relevant) -> NDArray[np.in
     asked, items = unit_rows(queries, "the queries"), unit_rows(gallery, "the gallery")
     if asked.shape[1] != items.shape[1]:
         raise ValueError(f"the queries have {asked.shape[1]} numbers each, the gallery's items {items.shape[1]}")
-    targets = relevant if isinstance(relevant, list | tuple | range) else as_array(relevant)
+    targets: Any = relevant if isinstance(relevant, list | tuple | range) else as_array(cast("Any", relevant))
     if len(targets) != len(asked):
         raise ValueError(f"relevant has the targets of {len(targets)} queries; there are {len(asked)}")
     result = np.empty(len(asked), np.int64)

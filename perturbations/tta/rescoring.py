@@ -91,7 +91,8 @@ def log_mass(parts: Iterable[Tensor], beta: float) -> Tensor:
 def nearest(parts: Iterable[Tensor], k: int) -> Tensor:
     """The gallery items that are among the k nearest of some row, sorted."""
     found = [part.topk(min(k, part.shape[1]), dim=1).indices.unique() for part in parts]
-    return torch.cat(found).unique()
+    items: Tensor = torch.cat(found).unique()
+    return items
 
 
 def activated(similarities: Tensor, normalized: Tensor, hubs: Tensor) -> Tensor:

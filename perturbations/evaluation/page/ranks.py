@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from perturbations.base.errors import ManifestError
 from perturbations.evaluation.rows import RANKS
-from perturbations.manifest import files
+from perturbations.manifest import files, schemas
 
 MOST = 255
 """Larger ranks are stored as this one: no recall of the page looks further than the first 10."""
@@ -58,7 +58,7 @@ class Ranked:
     ranks: NDArray[np.uint8]
 
 
-def run_of(row: Mapping[str, Any]) -> Run:
+def run_of(row: Mapping[Any, Any]) -> Run:
     """The run of a row of results, whose empty cells a DataFrame may hold as NaN."""
     known: dict[str, Any] = {name: None if row[name] != row[name] else row[name] for name in _RUN}
     for name in ("severity", "text_severity"):
@@ -84,7 +84,7 @@ def read(paths: Sequence[Path]) -> dict[Group, Ranked]:
             words = [name for name in (*_GROUP, *_RUN, "query_id") if name in there]
             stored = pq.ParquetFile(path, read_dictionary=words, page_checksum_verification=True)
             for batch in stored.iter_batches(_ROWS):
-                table = files.upgraded(pa.Table.from_batches([batch]), RANKS).combine_chunks()
+                table = schemas.completed(pa.Table.from_batches([batch]), RANKS).combine_chunks()
                 parts.append(_numbered(table, runs, queries))
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise ManifestError(f"{path} cannot be read: {error}; delete it and run snakemake again") from error

@@ -83,7 +83,8 @@ def recall(models: Sequence[Scores], views: Views) -> list[Part]:
     if perturbed.empty:
         shown = views.of(first.dataset, first.direction)
         parts.append(Panel(shown, [Folded("All metrics", [_unperturbed(models)])]))
-    for (side, suite), of_suite in perturbed.groupby(["side", "suite"], sort=True):
+    for (group, suite), of_suite in perturbed.groupby(["side", "suite"], sort=True):
+        side = str(group)
         folded: list[Part] = []
         where = titled(first.dataset, DIRECTIONS[first.direction], SIDES.get(side, ""), str(suite))
         plain = of_suite[of_suite["mix"].isna()]
