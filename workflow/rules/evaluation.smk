@@ -8,9 +8,6 @@ wildcard_constraints:
     kind="|".join(evaluation_paths.KINDS),
 
 
-JOB = "{direction}/{side}/{corpus}/{level}/{group}"
-
-
 rule demo_encoder:
     output:
         directory(evaluation_paths.DEMO_ENCODER),
@@ -132,9 +129,9 @@ rule evaluate:
         ranks=layout.pattern("evaluation_ranks"),
         pictures=layout.pattern("evaluation_pictures"),
     log:
-        layout.at("log", job="{dataset}/evaluation/{model}/" + JOB),
+        layout.at("log", job=EVALUATION),
     benchmark:
-        layout.at("benchmark", job="{dataset}/evaluation/{model}/" + JOB)
+        layout.at("benchmark", job=EVALUATION)
     conda:
         "../../envs/perturb.yaml"
     threads: lambda wildcards: evaluation_paths.readers(of_model(wildcards))

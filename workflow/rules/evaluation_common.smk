@@ -7,6 +7,8 @@ from perturbations.evaluation import sizes as evaluation_sizes
 # `model` is the key of a configured model; the results of other models are files that no rule makes.
 MODELS = evaluation.models(CONFIG)
 
+EVALUATION = "{dataset}/evaluation/{model}/{direction}/{side}/{corpus}/{level}/{group}"
+
 
 @cache
 def model_files_sha256(model):
