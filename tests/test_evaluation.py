@@ -586,15 +586,25 @@ def test_the_report_shows_what_was_evaluated(evaluated: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "severities"),
-    [({}, None), ({"calibrated": True}, "calibrated"), ({"params": '{"sigma":0.5}'}, "own parameters")],
+    ("changed", "facts"),
+    [
+        ({}, {}),
+        ({"calibrated": True}, {"severities": "calibrated", "corpus": "severities are calibrated"}),
+        (
+            {"params": '{"sigma":0.5}'},
+            {
+                "severities": "own parameters",
+                "corpus": "parameters are not the published ones: gaussian_noise",
+            },
+        ),
+    ],
 )
-def test_results_say_whose_severities_they_have(changed: dict[str, str], severities: str | None) -> None:
+def test_results_say_whose_severities_they_have(changed: dict[str, str], facts: dict[str, str]) -> None:
     entry = registry.get("mlvp/gaussian_noise")
     wanted = recipe.make(entry, 3, seed=0, storage=recipe.Unstored())
     published = manifest_rows.expected_video(wanted, source("a"), None)
     backends = results.backends(None, [published, replace(published, **changed)])
-    assert backends == {"retrieval": "demo_encoder"} | ({"severities": severities} if severities else {})
+    assert backends == {"retrieval": "demo_encoder"} | facts
 
 
 def test_an_evaluation_without_a_complete_clip_stops_with_one_message() -> None:
