@@ -17,8 +17,8 @@ import numpy.typing as npt
 from perturbations.base.arrays import Image
 
 Box = tuple[int, int, int, int]
-Mask = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float32]
+_Mask = npt.NDArray[np.bool_]
+_Floats = npt.NDArray[np.float32]
 
 _CANDIDATES = 3  # places per map of motion or saliency
 _STILL = 0.5  # pixels of motion that are noise
@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
     """
 
     box: Box
-    colours: Floats
+    colours: _Floats
     contrast: float
     weight: float
 
@@ -45,7 +45,7 @@ class Choice(NamedTuple):
     """A frame's candidate most like the object that all frames support, that object's colours, and how alike."""
 
     candidate: Candidate
-    colours: Floats
+    colours: _Floats
     alike: float
 
     @property
@@ -54,7 +54,7 @@ class Choice(NamedTuple):
         return min(max((self.candidate.contrast + self.alike) / 2, 0.0), 1.0)
 
 
-def find(frame: Image, moves: Sequence[Floats]) -> list[Candidate]:
+def find(frame: Image, moves: Sequence[_Floats]) -> list[Candidate]:
     """The candidates of a frame, RGB uint8 H x W x 3; `moves` are maps of speed against the camera, H x W in pixels."""
     return list(_candidates(frame, moves))
 
@@ -94,7 +94,7 @@ def is_one_object(choices: Sequence[Choice | None]) -> bool:
 # --- candidates ---------------------------------------------------------------------------------------------------
 
 
-def _candidates(frame: Image, moves: Sequence[Floats]) -> Iterator[Candidate]:
+def _candidates(frame: Image, moves: Sequence[_Floats]) -> Iterator[Candidate]:
     seen: list[Box] = []
     for places in [*moves, None]:
         if places is None:
@@ -109,7 +109,7 @@ def _candidates(frame: Image, moves: Sequence[Floats]) -> Iterator[Candidate]:
             yield _described(frame, *outlined, moves)
 
 
-def _spectral_residual(grey: Image) -> Floats:
+def _spectral_residual(grey: Image) -> _Floats:
     """Saliency after Hou and Zhang 2007: the spectrum less its smooth part."""
     small = cv2.resize(grey, (64, 64), interpolation=cv2.INTER_AREA).astype(np.float32)
     spectrum = np.fft.fft2(small)
@@ -123,7 +123,7 @@ def _spectral_residual(grey: Image) -> Floats:
     return np.asarray(cv2.resize(smooth, (grey.shape[1], grey.shape[0])), np.float32)
 
 
-def _parts(places: Floats) -> Iterator[Mask]:
+def _parts(places: _Floats) -> Iterator[_Mask]:
     """The connected parts of a map that hold most of it."""
     smooth = cv2.GaussianBlur(places, (0, 0), 1.2)
     high = (smooth > max(_STILL, 0.4 * float(np.percentile(smooth, 99.5)))).astype(np.uint8)
@@ -132,17 +132,17 @@ def _parts(places: Floats) -> Iterator[Mask]:
     held = np.bincount(labels.ravel(), weights=smooth.ravel(), minlength=count)
     held[0] = 0
     for label in np.argsort(-held, kind="stable")[:_CANDIDATES]:
-        part: Mask = labels == label
+        part: _Mask = labels == label
         if held[label] > 0 and part.sum() >= _LEAST_PIXELS:
             yield part
 
 
-def _bounds(part: Mask) -> Box:
+def _bounds(part: _Mask) -> Box:
     rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
     return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
 
 
-def _cut_out(frame: Image, part: Mask) -> tuple[Box, Mask] | None:
+def _cut_out(frame: Image, part: _Mask) -> tuple[Box, _Mask] | None:
     """The object of which `part` is a rough outline: its box and its pixels (GrabCut, Rother et al. 2004)."""
     height, width = part.shape
     x0, y0, x1, y1 = _bounds(part)
@@ -179,7 +179,7 @@ def _cut_out(frame: Image, part: Mask) -> tuple[Box, Mask] | None:
     return _bounds(whole), whole
 
 
-def _described(frame: Image, box: Box, part: Mask, moves: Sequence[Floats]) -> Candidate:
+def _described(frame: Image, box: Box, part: _Mask, moves: Sequence[_Floats]) -> Candidate:
     height, width = part.shape
     x0, y0, x1, y1 = box
     margin = max(4, (x1 - x0 + y1 - y0) // 6)
@@ -201,7 +201,7 @@ def _described(frame: Image, box: Box, part: Mask, moves: Sequence[Floats]) -> C
     return Candidate(box, colours, contrast, weight * (0.35 if area > 0.5 else 1) * float(np.exp(-(aside**2))))
 
 
-def histogram(frame: Image, part: Mask) -> Floats:
+def histogram(frame: Image, part: _Mask) -> _Floats:
     """Colours of a part of a frame: square roots of the shares of 8 x 8 x 8 colours, smoothed, of length 1."""
     bins = frame[part].astype(np.int64) * _LEVELS // 256
     counts = np.bincount((bins[:, 0] * _LEVELS + bins[:, 1]) * _LEVELS + bins[:, 2], minlength=_LEVELS**3)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from perturbations.base.arrays import Image
 
-Vector = npt.NDArray[np.float32]
+_Vector = npt.NDArray[np.float32]
 
 _SIDE, _GRID, _ORIENTATIONS, _LEVELS = 64, 4, 8, 6
 _WEIGHTS = {"layout": 1.0, "histogram": 1.2, "gradients": 1.0, "motion": 0.5}
@@ -30,7 +30,7 @@ _MIDDLE_GREY = 3**0.5 / 2
 _TIES_UP = 1e-9
 
 
-def describe(frames: Sequence[Image]) -> Vector:
+def describe(frames: Sequence[Image]) -> _Vector:
     """One vector of length 1 for a clip: float32, 408 numbers.
 
     Four blocks, each centred on the value of a featureless clip and scaled to a fixed length, so that the similarity of

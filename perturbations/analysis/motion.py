@@ -70,7 +70,7 @@ def frame_motion(flow: npt.NDArray[np.float32]) -> FrameMotion:
     return FrameMotion((magnitude >= threshold) & (magnitude > 0), angle, bool(threshold == 0))
 
 
-def no_motion(height: int, width: int) -> FrameMotion:
+def _no_motion(height: int, width: int) -> FrameMotion:
     """The motion of the first frame, which has no frame before it."""
     return FrameMotion(np.zeros((height, width), bool), 0.0, True)
 
@@ -96,7 +96,7 @@ class Follower:
         assert self._image is not None
         assert position == self._position
         if position == 0:
-            return no_motion(*self._image.shape[:2])
+            return _no_motion(*self._image.shape[:2])
         assert self._before is not None, "the frame before was not shown"
         return frame_motion(optical_flow(self._before, self._image))
 

@@ -9,22 +9,22 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Mask = npt.NDArray[np.bool_]
-Vectors = npt.NDArray[np.float64]
+_Mask = npt.NDArray[np.bool_]
+_Vectors = npt.NDArray[np.float64]
 
 _DECIMALS = 12  # of a similarity: vectors of the same direction but different lengths differ in the 16th decimal
 _AT_ONCE = 1 << 21  # similarities per matrix product: 16 MiB
 _ROWS = 1024  # vectors per exact comparison
 
 
-class Neighbour(NamedTuple):
+class _Neighbour(NamedTuple):
     """A vector's position in the index, and its similarity to the query: the cosine to 12 decimals, or the product."""
 
     position: int
     similarity: float
 
 
-def nearest(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.ArrayLike | None = None) -> Neighbour | None:
+def nearest(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.ArrayLike | None = None) -> _Neighbour | None:
     """The vector most like the query; None where all are excluded, or `vectors` is empty.
 
     Among equals, the smallest position wins: with an index sorted by id, the result does not depend on the order in
@@ -45,7 +45,7 @@ def nearest(query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.ArrayLik
 
 def nearest_of_each(
     queries: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.ArrayLike | None = None
-) -> list[Neighbour | None]:
+) -> list[_Neighbour | None]:
     """The result of `nearest` for each query, to the last bit.
 
     Beside its arguments it takes 8 bytes for each of their numbers, and about 40 MiB. A result does not depend on the
@@ -67,7 +67,7 @@ def nearest_of_each(
         raise ValueError(f"excluded is {masks.dtype} {masks.shape}, not bool {(len(units), len(index))}")
     if not len(index):
         return [None] * len(units)
-    neighbours: list[Neighbour | None] = []
+    neighbours: list[_Neighbour | None] = []
     step = max(1, _AT_ONCE // len(index))
     for start in range(0, len(units), step):
         part = slice(start, start + step)
@@ -77,7 +77,7 @@ def nearest_of_each(
 
 def largest_product(
     query: npt.ArrayLike, vectors: npt.ArrayLike, excluded: npt.ArrayLike | None = None
-) -> Neighbour | None:
+) -> _Neighbour | None:
     """The vector with the largest dot product with the query; None where all are excluded, or `vectors` is empty.
 
     The lengths of the vectors count: of two of the same direction the longer wins. Among equals, the smallest position
@@ -104,7 +104,7 @@ def largest_product(
         return None
     products = _similarities(units, index, allowed)
     first = int(products.argmax())
-    return Neighbour(int(allowed[first]), float(products[first]))
+    return _Neighbour(int(allowed[first]), float(products[first]))
 
 
 def subset(item_ids: Iterable[str], size: int, keyed_hash: Callable[[str], str]) -> list[str]:
@@ -131,7 +131,7 @@ def subset(item_ids: Iterable[str], size: int, keyed_hash: Callable[[str], str])
     return sorted(sorted(ids, key=keyed_hash)[:size])
 
 
-def _directions(vectors: npt.ArrayLike, name: str) -> Vectors:
+def _directions(vectors: npt.ArrayLike, name: str) -> _Vectors:
     """Vectors n x D as float64 of length 1; vectors of length 0 stay."""
     array = np.asarray(vectors)
     if array.ndim != 2:
@@ -151,7 +151,7 @@ def _directions(vectors: npt.ArrayLike, name: str) -> Vectors:
     return unit
 
 
-def _search(units: Vectors, index: Vectors, excluded: Mask | None) -> list[Neighbour | None]:
+def _search(units: _Vectors, index: _Vectors, excluded: _Mask | None) -> list[_Neighbour | None]:
     """A matrix product finds the vectors that can be nearest, and only those are compared exactly.
 
     The last bits of a product depend on its size and on the machine, so it must not decide between near equals.
@@ -161,7 +161,7 @@ def _search(units: Vectors, index: Vectors, excluded: Mask | None) -> list[Neigh
         product[excluded] = -np.inf
     # Twice the largest error of D roundings in a sum of absolute value 1, plus that of rounding to decimals.
     margin = 4 * index.shape[1] * np.finfo(np.float64).eps + 2 * 10.0**-_DECIMALS
-    neighbours: list[Neighbour | None] = []
+    neighbours: list[_Neighbour | None] = []
     for query, similarities in zip(units, product, strict=True):
         best = similarities.max()
         if best == -np.inf:
@@ -170,11 +170,11 @@ def _search(units: Vectors, index: Vectors, excluded: Mask | None) -> list[Neigh
         positions = np.flatnonzero(similarities >= best - margin)
         exact = _similarities(query, index, positions)
         first = int(exact.argmax())
-        neighbours.append(Neighbour(int(positions[first]), float(exact[first])))
+        neighbours.append(_Neighbour(int(positions[first]), float(exact[first])))
     return neighbours
 
 
-def _similarities(query: Vectors, index: Vectors, positions: npt.NDArray[np.intp]) -> Vectors:
+def _similarities(query: _Vectors, index: _Vectors, positions: npt.NDArray[np.intp]) -> _Vectors:
     """Sums row by row, so that no result depends on the number of rows; `+ 0.0` makes a negative zero positive."""
     parts = [positions[start : start + _ROWS] for start in range(0, len(positions), _ROWS)]
     sums = np.concatenate([(index[part] * query).sum(axis=1) for part in parts])

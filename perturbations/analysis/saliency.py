@@ -24,7 +24,7 @@ from perturbations.analysis.candidates import Candidate, Choice
 from perturbations.analysis.detections import Detection
 from perturbations.base.arrays import Image
 
-Floats = npt.NDArray[np.float32]
+_Floats = npt.NDArray[np.float32]
 Box = tuple[float, float, float, float]
 Source = Literal["motion", "contrast", "centre"]
 """What a box rests on."""
@@ -54,9 +54,9 @@ class Sighting(NamedTuple):
 class _Evidence(NamedTuple):
     """Of one frame: maps of speed against the camera, and per cell how much it moves or stands out, 0 to 1."""
 
-    moves: list[Floats]
+    moves: list[_Floats]
     source: Source
-    cells: Floats
+    cells: _Floats
 
 
 class _Boxes(NamedTuple):
@@ -139,7 +139,7 @@ def _one_object(
     return choices
 
 
-def _trusted(evidence: _Evidence, stands_out: bool) -> tuple[Floats, float]:
+def _trusted(evidence: _Evidence, stands_out: bool) -> tuple[_Floats, float]:
     """The evidence for a region, and the probability of the middle without evidence."""
     if evidence.source == "motion":
         return evidence.cells, _ALONE
@@ -165,7 +165,7 @@ def _evidence(frames: Mapping[int, Image], position: int) -> _Evidence:
     return _Evidence(moves, "contrast", _contrast(frame))
 
 
-def _moves(frames: Mapping[int, Image], position: int) -> list[Floats]:
+def _moves(frames: Mapping[int, Image], position: int) -> list[_Floats]:
     """Maps of speed against the camera, in pixels, for each distance that there are frames for."""
     grey = {
         near: np.asarray(cv2.cvtColor(frames[near], cv2.COLOR_RGB2GRAY), np.uint8)
@@ -177,14 +177,14 @@ def _moves(frames: Mapping[int, Image], position: int) -> list[Floats]:
     return [np.asarray(speed * texture, np.float32) for speed in speeds if speed is not None]
 
 
-def _texture(grey: Image) -> Floats:
+def _texture(grey: Image) -> _Floats:
     """How reliable the flow is, 0 to 1: on a bare wall it only comes from the edges around."""
     across, down = (cv2.Sobel(grey, cv2.CV_32F, *order, ksize=3) for order in ((1, 0), (0, 1)))
     strength = cv2.GaussianBlur(cv2.magnitude(across, down), (0, 0), 3)
     return np.asarray(strength / (strength + _EDGE), np.float32)
 
 
-def _own_motion(grey: Mapping[int, Image], position: int, distance: int) -> Floats | None:
+def _own_motion(grey: Mapping[int, Image], position: int, distance: int) -> _Floats | None:
     """Speed against the camera, in pixels: the smaller of the speeds to the frame before and to the frame after.
 
     The smaller, because background that is covered or uncovered seems to move in one of the two.
@@ -197,7 +197,7 @@ def _own_motion(grey: Mapping[int, Image], position: int, distance: int) -> Floa
     return np.asarray(np.minimum.reduce(speeds), np.float32) if speeds else None
 
 
-def _against_camera(grey: Image, near: Image) -> Floats:
+def _against_camera(grey: Image, near: Image) -> _Floats:
     flow = cv2.calcOpticalFlowFarneback(grey, near, cast(Image, None), 0.5, 4, 13, 3, 5, 1.1, 0)
     field = np.asarray(flow, np.float32)
     return np.asarray(np.linalg.norm(field - _camera(field), axis=2), np.float32)
@@ -220,13 +220,13 @@ def _camera(flow: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
 
 
 @lru_cache(maxsize=1)
-def _places(height: int, width: int) -> Floats:
+def _places(height: int, width: int) -> _Floats:
     """x, y and 1 of each pixel, H x W x 3."""
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
     return np.stack([x, y, np.ones_like(x)], axis=2)
 
 
-def _contrast(frame: Image) -> Floats:
+def _contrast(frame: Image) -> _Floats:
     """How unlike the colours of the frame's border each cell is, 0 to 1.
 
     The colour's Mahalanobis distance to each of the four sides, without the side that it is most unlike: an object
@@ -244,7 +244,7 @@ def _contrast(frame: Image) -> Floats:
     return _cells(np.asarray(unlike / max(float(unlike.max()), 1.0), np.float32))
 
 
-def _cells(places: Floats) -> Floats:
+def _cells(places: _Floats) -> _Floats:
     return np.asarray(cv2.resize(places, (_COLUMNS, _ROWS), interpolation=cv2.INTER_AREA), np.float32)
 
 
@@ -252,7 +252,7 @@ def _cells(places: Floats) -> Floats:
 
 
 @cache
-def _prior() -> Floats:
+def _prior() -> _Floats:
     """How likely each cell belongs to the main object, before anything is seen, as a part of the middle's."""
     y, x = np.mgrid[0:_ROWS, 0:_COLUMNS]
     across, down = ((x + 0.5) / _COLUMNS - 0.5) / _SPREAD[0], ((y + 0.5) / _ROWS - 0.5) / _SPREAD[1]
@@ -265,7 +265,7 @@ def _boxes() -> _Boxes:
     return _Boxes(x0, y0, x1, y1, np.outer(x1 - x0, y1 - y0) / (_COLUMNS * _ROWS))
 
 
-def _best(probability: Floats) -> tuple[candidates.Box, float]:
+def _best(probability: _Floats) -> tuple[candidates.Box, float]:
     """The box that is expected to overlap the object most, and by how much: about the mean intersection over union."""
     boxes = _boxes()
     sums = np.pad(probability.astype(np.float64).cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0))) / probability.size
@@ -278,7 +278,7 @@ def _best(probability: Floats) -> tuple[candidates.Box, float]:
     return corners, float(np.clip(overlaps[x, y], 0, 1))
 
 
-def _fill(cells: Floats) -> float:
+def _fill(cells: _Floats) -> float:
     """How much of the best box for the evidence the evidence fills.
 
     What moves or differs as a whole fills its box; scattered evidence comes from water, grain or a camera that no
@@ -288,13 +288,13 @@ def _fill(cells: Floats) -> float:
     return float(cells[y0:y1, x0:x1].mean())
 
 
-def _region(cells: Floats, alone: float) -> tuple[Box, float]:
+def _region(cells: _Floats, alone: float) -> tuple[Box, float]:
     """The box in parts of the frame, and its expected overlap; `alone` is the prior's probability in the middle."""
     (x0, y0, x1, y1), overlap = _best(np.asarray(_prior() * np.minimum(cells + alone, 1), np.float32))
     return (x0 / _COLUMNS, y0 / _ROWS, x1 / _COLUMNS, y1 / _ROWS), overlap
 
 
-def _colours(frame: Image, box: Box) -> Floats:
+def _colours(frame: Image, box: Box) -> _Floats:
     height, width = frame.shape[:2]
     part = np.zeros((height, width), bool)
     left, top = int(box[0] * width), int(box[1] * height)

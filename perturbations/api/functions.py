@@ -97,8 +97,8 @@ def perturb(
     frames = np.ascontiguousarray(frames)
     if entry.method == "codec":
         return _through_codec(frames, recipe, dataset, item_id, fps)
-    clip = ArrayClip(frames, dataset, item_id, fps)
-    others = [ArrayClip(donor, "donors", f"{number:06d}", fps) for number, donor in enumerate(donors)]
+    clip = _ArrayClip(frames, dataset, item_id, fps)
+    others = [_ArrayClip(donor, "donors", f"{number:06d}", fps) for number, donor in enumerate(donors)]
     if recipe.donors and all(other.frames_sha256 == clip.frames_sha256 for other in others):
         raise ValueError(f"{recipe.key} takes a segment of another clip: give `donors`")
     facts = guided.facts_now(recipe, clip, others)
@@ -118,7 +118,7 @@ def perturb(
 
 
 @dataclass(frozen=True)
-class ArrayClip:
+class _ArrayClip:
     """A clip in memory, with the interface that guides expect: T x H x W x 3, RGB uint8."""
 
     images: Frames

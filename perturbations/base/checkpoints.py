@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedConfig, PreTrainedModel
 
-DTYPES = ("float32", "bfloat16", "float16")
+_DTYPES = ("float32", "bfloat16", "float16")
 
 
-class Part(Protocol):
+class _Part(Protocol):
     """A tokenizer or an image processor of transformers."""
 
     @classmethod
@@ -34,7 +34,7 @@ class Part(Protocol):
         """Loaded from a folder."""
 
 
-PartT = TypeVar("PartT", bound=Part)
+PartT = TypeVar("PartT", bound=_Part)
 ModelT = TypeVar("ModelT", bound="PreTrainedModel")
 
 
@@ -74,8 +74,8 @@ def runtime(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
     Raises:
         ConfigError: torch is missing, a name is unknown, or this machine has no such device.
     """
-    if dtype not in DTYPES:
-        raise ConfigError(f"dtype {dtype!r} is unknown; allowed: {', '.join(DTYPES)}")
+    if dtype not in _DTYPES:
+        raise ConfigError(f"dtype {dtype!r} is unknown; allowed: {', '.join(_DTYPES)}")
     kind, _, index = device.partition(":")
     if kind not in ("cpu", "cuda") or (":" in device and not (kind == "cuda" and index.isdecimal())):
         raise ConfigError(f"device {device!r} is unknown; allowed: cpu, cuda, cuda:N")

@@ -49,14 +49,14 @@ class Strict(BaseModel):
         """Paths may begin with `~` and hold variables."""
         if not isinstance(value, Path):
             return value
-        path = Path(expanded(str(value)))
+        path = Path(_expanded(str(value)))
         return path.absolute() if info.context == ABSOLUTE else path
 
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
 
 
-def expanded(path: str) -> str:
+def _expanded(path: str) -> str:
     """A path with `~`, `$VAR` and `${VAR}` replaced, unless it exists as it is written.
 
     Raises `ValueError`, for pydantic, naming a variable that is not defined.
@@ -77,7 +77,7 @@ def expanded(path: str) -> str:
 
 
 def _model(name: str, info: ValidationInfo) -> str:
-    path = expanded(name)
+    path = _expanded(name)
     return os.path.abspath(path) if info.context == ABSOLUTE and os.path.isdir(path) else path
 
 

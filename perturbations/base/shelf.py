@@ -14,7 +14,7 @@ from perturbations.base.errors import ShelfError
 
 Thing = TypeVar("Thing")
 
-REGISTRY = "registry"
+_REGISTRY = "registry"
 """The module of a shelf that says what its things are, and looks them up."""
 
 
@@ -26,7 +26,7 @@ def things(package: str, constant: str, kind: type[Thing], beside: Collection[st
     Raises `ShelfError` naming the file that does not.
     """
     shelf = importlib.import_module(package)
-    no_things = {REGISTRY, *beside}
+    no_things = {_REGISTRY, *beside}
     names = sorted(module.name for module in pkgutil.iter_modules(shelf.__path__) if module.name not in no_things)
     declared = {}
     for name in names:
@@ -40,14 +40,14 @@ def things(package: str, constant: str, kind: type[Thing], beside: Collection[st
     return declared
 
 
-class Named(Protocol):
+class _Named(Protocol):
     """A thing with a name."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str: ...
 
 
-NamedThing = TypeVar("NamedThing", bound=Named)
+NamedThing = TypeVar("NamedThing", bound=_Named)
 
 
 def named(what: str, declared: Mapping[str, NamedThing]) -> dict[str, NamedThing]:
@@ -60,17 +60,17 @@ def named(what: str, declared: Mapping[str, NamedThing]) -> dict[str, NamedThing
     return by_name
 
 
-class Placed(Named, Protocol):
+class _Placed(_Named, Protocol):
     """A thing with a name, and with a title and a place in tables."""
 
     @property
-    def title(self) -> str: ...  # noqa: D102
+    def title(self) -> str: ...
 
     @property
-    def place(self) -> int: ...  # noqa: D102
+    def place(self) -> int: ...
 
 
-PlacedThing = TypeVar("PlacedThing", bound=Placed)
+PlacedThing = TypeVar("PlacedThing", bound=_Placed)
 
 
 def in_order(package: str, what: str, declared: Mapping[str, PlacedThing]) -> dict[str, PlacedThing]:

@@ -25,7 +25,7 @@ def published(entry: Table) -> list[float]:
     return [point["ssim"] for point in entry["published"]]
 
 
-def coarse(entry: Table) -> bool:
+def _coarse(entry: Table) -> bool:
     """Whether a severity misses its aim by more than 0.02: whole numbers leave gaps."""
     return any(abs(row["attained"] - row["aim"]) > _COARSE for row in entry["severities"].values())
 
@@ -38,7 +38,7 @@ def remarks(entry: Table, targets: Sequence[float]) -> str:
         notes.append(f"starts at {mildest:.2f}")
     if entry["limited"] and strongest > targets[-1] + TOLERANCE:
         notes.append(f"ends at {strongest:.2f}")
-    if coarse(entry):
+    if _coarse(entry):
         notes.append("coarse steps")
     if entry["tied"]:
         notes.append(f"severity {', '.join(map(str, entry['tied']))} as the one before")
@@ -51,7 +51,7 @@ def text(table: Table) -> str:
     full = {key: entry for key, entry in entries.items() if not entry["limited"]}
     inverted = {key: rises(published(entry)) for key, entry in entries.items() if rises(published(entry))}
     not_monotonic = [key for key, entry in entries.items() if rises(attained(entry))]
-    exact = [key for key, entry in full.items() if not coarse(entry)]
+    exact = [key for key, entry in full.items() if not _coarse(entry)]
     worst = max(
         (abs(row["attained"] - row["target"]) for key in exact for row in full[key]["severities"].values()), default=0.0
     )

@@ -29,7 +29,7 @@ from perturbations.plan.recipe import StoredFrames, VideoRecipe
 from perturbations.suites import registry
 from perturbations.suites.registry import Perturbation
 
-METRIC = "ssim"
+_METRIC = "ssim"
 TARGETS = (0.9, 0.825, 0.75, 0.675, 0.6)
 """The mean SSIM of severities 1 to 5: even steps, which most kernels can reach: docs/how-to/calibrate.md."""
 
@@ -48,7 +48,7 @@ _CLOSE = 0.003
 _DECIMALS = 4
 
 Parameters = dict[str, Any]
-Wanted = Mapping[str, str]
+_Wanted = Mapping[str, str]
 """Perturbation -> variant."""
 
 
@@ -60,7 +60,7 @@ def sample(rows: Sequence[CompleteSource], seed: int, dataset: str, clips: int =
 
 
 def calibrate(
-    sources: Sequence[Source], wanted: Wanted, *, dataset: str, seed: int, targets: Sequence[float] = TARGETS
+    sources: Sequence[Source], wanted: _Wanted, *, dataset: str, seed: int, targets: Sequence[float] = TARGETS
 ) -> calibration_table.Table:
     """Solve the parameters of the perturbations in `wanted` for the SSIM values `targets`, which fall.
 
@@ -96,7 +96,7 @@ def calibrate(
         "package_version": __version__,
         "dataset": dataset,
         "seed": seed,
-        "metric": METRIC,
+        "metric": _METRIC,
         "frames": MEASURED_FRAMES,
         "backends": "offline",
         "targets": list(targets),

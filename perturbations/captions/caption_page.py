@@ -47,18 +47,18 @@ def of_corpus(
     return "\n".join([*lines, *_entries(rows)]) + "\n"
 
 
-BySeverity = dict[int, list[TextRow]]
+_BySeverity = dict[int, list[TextRow]]
 
 
-def grouped(rows: Iterable[TextRow]) -> list[tuple[registry.Perturbation, BySeverity]]:
+def grouped(rows: Iterable[TextRow]) -> list[tuple[registry.Perturbation, _BySeverity]]:
     """The rows by perturbation, and by ascending severity."""
-    groups: dict[str, BySeverity] = defaultdict(lambda: defaultdict(list))
+    groups: dict[str, _BySeverity] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         groups[f"{row.suite}/{row.perturbation}"][row.severity].append(row)
     return [(registry.get(key), dict(sorted(by_severity.items()))) for key, by_severity in groups.items()]
 
 
-def middle(by_severity: BySeverity) -> list[TextRow]:
+def middle(by_severity: _BySeverity) -> list[TextRow]:
     """The rows of the middle severity, of the higher one where two are in the middle."""
     return by_severity[list(by_severity)[len(by_severity) // 2]]
 
@@ -99,7 +99,7 @@ def about(entry: registry.Perturbation) -> list[str]:
     return lines
 
 
-def parameters_by_severity(by_severity: BySeverity) -> list[str]:
+def parameters_by_severity(by_severity: _BySeverity) -> list[str]:
     """One line per parameter, with its value per severity."""
     values: dict[str, list[str]] = defaultdict(list)
     for rows in by_severity.values():

@@ -17,11 +17,11 @@ from nltk.translate.meteor_score import single_meteor_score
 from perturbations.base.errors import BackendError
 from perturbations.models import registry as models
 
-Pairs = Sequence[tuple[str, str]]
+_Pairs = Sequence[tuple[str, str]]
 """Captions: original, perturbed."""
 
 
-def bleu4(pairs: Pairs) -> float | None:
+def bleu4(pairs: _Pairs) -> float | None:
     """Corpus BLEU-4 of the perturbed captions with the originals as references; 0 to 1. None without captions."""
     if not pairs:
         return None
@@ -30,7 +30,7 @@ def bleu4(pairs: Pairs) -> float | None:
         return float(corpus_bleu([[old.split()] for old, _ in pairs], [new.split() for _, new in pairs]))
 
 
-def meteor(pairs: Pairs) -> float | None:
+def meteor(pairs: _Pairs) -> float | None:
     """Mean METEOR, 0 to 1; None without captions or where WordNet is not installed.
 
     The perturbed caption is the reference and the original the hypothesis, as in the paper: added words then reduce

@@ -111,7 +111,7 @@ def _chunks(captions: Iterable[ListedCaption]) -> Iterator[list[ListedCaption]]:
         yield chunk
 
 
-Perturber = Callable[[Sequence[str], Sequence[np.random.Generator]], list[PerturbedText]]
+_Perturber = Callable[[Sequence[str], Sequence[np.random.Generator]], list[PerturbedText]]
 
 
 def _perturber(
@@ -120,7 +120,7 @@ def _perturber(
     backend: str,
     replaced: Parameters | None,
     similarities: Similarities | None,
-) -> Perturber:
+) -> _Perturber:
     if severity == 0:
         return lambda texts, generators: [_result(text, text, _UNTOUCHED, "none") for text in texts]
     parameters: Parameters = entry.parameters(severity) if replaced is None else replaced

@@ -19,18 +19,18 @@ from numpy.typing import NDArray
 from perturbations.base import storage
 from perturbations.base.errors import OutputError
 
-DIGITS = 4
+_DIGITS = 4
 """Similarities are rounded to so many; the rounded value is compared with the threshold and reported."""
 
 # Of a folder, and of what a job keeps in memory.
 _MOST_BYTES = 64 * 2**20
 _KEY_BYTES = 16
 
-Vector = NDArray[np.floating]
-Pair = tuple[str, str]
+_Vector = NDArray[np.floating]
+_Pair = tuple[str, str]
 
 
-class Encoder(Protocol):
+class _Encoder(Protocol):
     """Sentence embeddings of unit length, and the lowest cosine that the gate accepts."""
 
     @property
@@ -41,7 +41,7 @@ class Encoder(Protocol):
     def identity(self) -> str | None:
         """Equal identities give equal embeddings; None where nothing is known."""
 
-    def embed(self, texts: Sequence[str], /) -> Vector:
+    def embed(self, texts: Sequence[str], /) -> _Vector:
         """N texts to N x D."""
 
 
@@ -56,20 +56,20 @@ class Similarities:
         threshold: the encoder's.
     """
 
-    def __init__(self, encoder: Encoder, folder: Path | None = None) -> None:
+    def __init__(self, encoder: _Encoder, folder: Path | None = None) -> None:
         self.threshold = encoder.threshold
         self._encoder = encoder
-        self._salt = hashlib.sha256(f"{encoder.identity} {DIGITS}".encode()).digest()
+        self._salt = hashlib.sha256(f"{encoder.identity} {_DIGITS}".encode()).digest()
         self._folder = folder / self._salt.hex()[:16] if folder is not None and encoder.identity is not None else None
         self._cosines: dict[bytes, float] = {}
-        self._originals: dict[bytes, Vector] = {}
+        self._originals: dict[bytes, _Vector] = {}
         self._held_bytes = 0
         if self._folder is not None:
             for path in sorted(self._folder.glob("*.npz")):
                 self._read(path)
         self._old = {*self._cosines, *self._originals}
 
-    def of(self, pairs: Sequence[Pair]) -> list[float]:
+    def of(self, pairs: Sequence[_Pair]) -> list[float]:
         """The rounded cosine of each pair (original, text)."""
         keys = [self._key(*pair) for pair in pairs]
         known = {key: self._cosines[key] for key in keys if key in self._cosines}
@@ -77,7 +77,7 @@ class Similarities:
         if missing:
             vectors = self._vectors(missing.values())
             for key, (original, text) in missing.items():
-                known[key] = round(float(vectors[original] @ vectors[text]), DIGITS)
+                known[key] = round(float(vectors[original] @ vectors[text]), _DIGITS)
                 self._keep(self._cosines, key, known[key], 8)
         return [known[key] for key in keys]
 
@@ -102,7 +102,7 @@ class Similarities:
         except (OSError, OutputError):
             return
 
-    def _vectors(self, pairs: Collection[Pair]) -> dict[str, Vector]:
+    def _vectors(self, pairs: Collection[_Pair]) -> dict[str, _Vector]:
         """The embeddings of all texts of the pairs."""
         originals = {original: self._key(original) for original, _ in pairs}
         vectors = {text: self._originals[key] for text, key in originals.items() if key in self._originals}
@@ -112,7 +112,7 @@ class Similarities:
             self._keep(self._originals, key, vectors[text], vectors[text].nbytes)
         return vectors
 
-    def _keep(self, table: dict[bytes, Vector] | dict[bytes, float], key: bytes, value: object, size: int) -> None:
+    def _keep(self, table: dict[bytes, _Vector] | dict[bytes, float], key: bytes, value: object, size: int) -> None:
         if key not in table and self._held_bytes + size + _KEY_BYTES <= _MOST_BYTES:
             table[key] = value  # type: ignore[assignment]
             self._held_bytes += size + _KEY_BYTES

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from perturbations.composed.galleries import gallery, is_global, targets_in
 from perturbations.composed.records import PoolClip, Split, distinct, overlap, same_action
 
-SAME_MOMENT = 0.8
+_SAME_MOMENT = 0.8
 """Spans with this intersection over union show the same moment."""
 
 
@@ -50,7 +50,7 @@ def audit(split: Split) -> Audit:
         """Of each distractor that shows the clip's moment: whether it is narrated alike."""
         for clip in (split.pool[row] for row in split.rows_of[name]):
             for other in distractors.get(clip.video_id, ()):
-                if overlap(clip, other) >= SAME_MOMENT:
+                if overlap(clip, other) >= _SAME_MOMENT:
                     yield same_action(other.narration) == same_action(clip.narration)
 
     released = gallery(split, "local_released")
@@ -74,7 +74,7 @@ def _count(facts: Iterable[bool]) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class _Comparison:
     """A gallery that a dataset brings beside one of ours: the same clips as often, whichever rows stand for them.
 
     Attributes:
@@ -108,7 +108,7 @@ class Comparison:
         )
 
 
-def compare_galleries(split: Split, given: str = "local_official", ours: str = "local_released") -> Comparison:
+def compare_galleries(split: Split, given: str = "local_official", ours: str = "local_released") -> _Comparison:
     """Compare two galleries of a split, query by query. Raises ValueError for a gallery that there is not."""
     equal = more = fewer = given_clips = our_clips = 0
     first = ""
@@ -127,7 +127,7 @@ def compare_galleries(split: Split, given: str = "local_official", ours: str = "
         fewer += (own - theirs).total()
         if theirs != own and not first:
             first = query.query_id
-    return Comparison(
+    return _Comparison(
         given=given,
         ours=ours,
         queries=len(split.queries),
@@ -140,7 +140,7 @@ def compare_galleries(split: Split, given: str = "local_official", ours: str = "
     )
 
 
-def compared(split: Split) -> Iterator[Comparison]:
+def compared(split: Split) -> Iterator[_Comparison]:
     """Each gallery that the dataset brings, beside ours that it could be: the closest first, an equal one alone."""
     for given in split.galleries:
         ours = (

@@ -14,7 +14,7 @@ from perturbations.composed.instructions import SOURCE, Words, instruction_for
 from perturbations.composed.records import ComposedQuery, Kind, PoolClip, Split, same_action
 from perturbations.composed.sampler import Similarities, sampled_blocks, tf_idf
 
-LEAST_SHARED = 0.2
+_LEAST_SHARED = 0.2
 """The share of all nouns of two captions that both have, from which on they are of the same things."""
 
 
@@ -95,7 +95,7 @@ def _difference(query: Words, target: Words) -> Kind | None:
         return None
     shared, every = query.nouns & target.nouns, query.nouns | target.nouns
     if query.verb != target.verb:
-        return "temporal" if shared and len(shared) >= LEAST_SHARED * len(every) else None
+        return "temporal" if shared and len(shared) >= _LEAST_SHARED * len(every) else None
     return "object" if target.nouns and not shared else None
 
 

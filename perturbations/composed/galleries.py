@@ -10,7 +10,7 @@ from typing import Final, overload
 
 from perturbations.composed.records import ComposedQuery, Rows, Split, distinct, overlap
 
-RECUT = 0.5
+_RECUT = 0.5
 """A distractor whose span has this intersection over union with the query's or a target's shows the same moment."""
 
 
@@ -68,7 +68,7 @@ def _recuts(split: Split, query: ComposedQuery) -> frozenset[int]:
         row
         for moment in moments
         for row in split.of_video[moment.video_id]
-        if split.pool[row].name not in own and overlap(split.pool[row], moment) >= RECUT
+        if split.pool[row].name not in own and overlap(split.pool[row], moment) >= _RECUT
     )
 
 

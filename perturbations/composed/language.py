@@ -15,13 +15,13 @@ from typing import Protocol
 
 from perturbations.composed.records import ComposedQuery, Kind, Split
 
-PARTS = ("instruction", "kind", "modified_caption")
+_PARTS = ("instruction", "kind", "modified_caption")
 """What a language model can write into a split."""
 
 _NARRATIONS = {"source": "Source Narration", "target": "Target Narration", "instruction": "Instruction"}
 
 
-class Answers(Protocol):
+class _Answers(Protocol):
     """A language model: `perturbations.models.language_model.LanguageModel`."""
 
     @property
@@ -87,20 +87,20 @@ def _few_shot(
     return "\n\n".join([prompt, *blocks, f"{question}\n{names[keys[-1]]}:"])
 
 
-def kind_of(model: Answers, instruction: str) -> Kind:
+def _kind_of(model: _Answers, instruction: str) -> Kind:
     """Whether an instruction changes the action, or the object."""
     return "temporal" if model.says_yes(temporal_prompt(instruction)) else "object"
 
 
-def rewritten(split: Split, model: Answers, parts: Sequence[str] = PARTS) -> Split:
+def rewritten(split: Split, model: _Answers, parts: Sequence[str] = _PARTS) -> Split:
     """The split with parts that a language model wrote; each query says so in its sources.
 
     An instruction needs both narrations, a modified caption the query clip's narration: where they are missing, or the
     model answers nothing, the query keeps what it has. Labels are asked of the new instructions.
     Raises ValueError for an unknown part.
     """
-    if unknown := [part for part in parts if part not in PARTS]:
-        raise ValueError(f"no part {unknown[0]!r}; choose of {', '.join(PARTS)}")
+    if unknown := [part for part in parts if part not in _PARTS]:
+        raise ValueError(f"no part {unknown[0]!r}; choose of {', '.join(_PARTS)}")
     remembered = _Remembered(model)
     return replace(split, queries=tuple(_rewritten(query, remembered, parts) for query in split.queries))
 
@@ -108,19 +108,19 @@ def rewritten(split: Split, model: Answers, parts: Sequence[str] = PARTS) -> Spl
 class _Remembered:
     """A model that is asked each question once."""
 
-    def __init__(self, model: Answers) -> None:
+    def __init__(self, model: _Answers) -> None:
         self.source = model.source
         self.answer: Callable[[str], str] = cache(model.answer)
         self.says_yes: Callable[[str], bool] = cache(model.says_yes)
 
 
-def _rewritten(query: ComposedQuery, model: Answers, parts: Sequence[str]) -> ComposedQuery:
+def _rewritten(query: ComposedQuery, model: _Answers, parts: Sequence[str]) -> ComposedQuery:
     if "instruction" in parts and query.narration and query.target_narration:
         text = model.answer(instruction_prompt(query.narration, query.target_narration))
         if text:
             query = replace(query, instruction=text, instruction_source=model.source)
     if "kind" in parts:
-        query = replace(query, kind=kind_of(model, query.instruction), kind_source=model.source)
+        query = replace(query, kind=_kind_of(model, query.instruction), kind_source=model.source)
     if "modified_caption" in parts and query.narration:
         text = model.answer(caption_prompt(query.narration, query.instruction))
         if text:

@@ -27,7 +27,7 @@ def folder(dataset: str) -> str:
     return layout.folder("composed_queries", dataset=dataset)
 
 
-def split_files(dataset: str) -> list[str]:
+def _split_files(dataset: str) -> list[str]:
     """The manifests of a split."""
     return [f"{folder(dataset)}/{name}.parquet" for name in manifests.NAMES]
 
@@ -62,7 +62,7 @@ def features(dataset: str, suite: str = "clean", level: str = "clean") -> str:
     return layout.at("composed_features", dataset=dataset, suite=suite, level=level)
 
 
-def shifts(config: configuration.Config, dataset: str, suite: str, level: str) -> list[composed.Shift]:
+def _shifts(config: configuration.Config, dataset: str, suite: str, level: str) -> list[composed.Shift]:
     """The perturbations of clips that one file of features holds."""
     every = [scenario.clips for scenario in composed.scenarios(config, dataset)]
     chosen = [shift for shift in every if shift is not None and (shift.suite, shift.level) == (suite, level)]
@@ -73,7 +73,7 @@ def feature_inputs(config: configuration.Config, dataset: str, suite: str, level
     """What the features of query clips under a suite's perturbations of one level are made from."""
     return {
         **evaluation_paths.model_inputs(config),
-        "split": split_files(dataset),
+        "split": _split_files(dataset),
         "parts": [
             layout.at(
                 "video_part",
@@ -83,7 +83,7 @@ def feature_inputs(config: configuration.Config, dataset: str, suite: str, level
                 severity=shift.severity,
                 shard=shard,
             )
-            for shift in shifts(config, dataset, suite, level)
+            for shift in _shifts(config, dataset, suite, level)
             for shard in plans(dataset).shards
         ],
     }
@@ -91,7 +91,7 @@ def feature_inputs(config: configuration.Config, dataset: str, suite: str, level
 
 def feature_names(config: configuration.Config, dataset: str, suite: str, level: str) -> list[str]:
     """PERTURBATION/SEVERITY of each set of features in a file."""
-    return [shift.part for shift in shifts(config, dataset, suite, level)]
+    return [shift.part for shift in _shifts(config, dataset, suite, level)]
 
 
 def inputs(config: configuration.Config, dataset: str, job: composed.Job) -> Inputs:
@@ -99,7 +99,7 @@ def inputs(config: configuration.Config, dataset: str, job: composed.Job) -> Inp
     scenarios = composed.members(config, dataset, job)
     named: Inputs = {
         **evaluation_paths.model_inputs(config),
-        "split": split_files(dataset),
+        "split": _split_files(dataset),
         "clips": features(dataset),
     }
     if job != composed.CLEAN:
@@ -131,7 +131,7 @@ def job_options(dataset: str, named: Mapping[str, str | Sequence[str]]) -> list[
     return options(places)
 
 
-def result_parts(config: configuration.Config, dataset: str) -> list[str]:
+def _result_parts(config: configuration.Config, dataset: str) -> list[str]:
     """What the jobs write: one file each."""
     return [
         layout.at("composed_part", dataset=dataset, corpus=corpus, level=level)
@@ -140,8 +140,8 @@ def result_parts(config: configuration.Config, dataset: str) -> list[str]:
 
 
 def planned_parts(config: configuration.Config, dataset: str) -> list[str]:
-    """`result_parts`, and their list in a file, from which `perturb status` knows how many there will be."""
-    parts = result_parts(config, dataset)
+    """`_result_parts`, and their list in a file, from which `perturb status` knows how many there will be."""
+    parts = _result_parts(config, dataset)
     listed.write_parts(config.at(layout.at("composed_parts", dataset=dataset)), parts)
     return parts
 
@@ -153,7 +153,7 @@ def targets(config: configuration.Config, dataset: str) -> list[str]:
         for suite in composed.text_suites(config, dataset)
         for name in ("captions", "caption_statistics")
     ]
-    return [*split_files(dataset), *perturbed, *results(dataset)]
+    return [*_split_files(dataset), *perturbed, *results(dataset)]
 
 
 def results(dataset: str) -> list[str]:

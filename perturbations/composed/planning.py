@@ -60,7 +60,7 @@ class ComposedScenario(Record):
         return CLEAN if self.clips is None else (self.clips.suite, self.clips.level)
 
 
-def refusal(config: configuration.Config, dataset: str) -> str | None:
+def _refusal(config: configuration.Config, dataset: str) -> str | None:
     """Why a dataset has no split for composed retrieval; None where it has one."""
     settings = config.datasets[dataset]
     source = source_of(settings.adapter)
@@ -71,7 +71,7 @@ def refusal(config: configuration.Config, dataset: str) -> str | None:
 
 def check(config: configuration.Config, dataset: str) -> None:
     """Raise `ConfigError` where a dataset has no split for composed retrieval."""
-    if reason := refusal(config, dataset):
+    if reason := _refusal(config, dataset):
         key = f"datasets.{dataset}"
         raise ConfigError(config.places.before(key, f"{key}: no composed retrieval: {reason}"))
 

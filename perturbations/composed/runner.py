@@ -28,7 +28,7 @@ from perturbations.suites import registry
 
 log = logging.getLogger("perturbations")
 
-Encode = Callable[[Sequence[str]], Floats]
+_Encode = Callable[[Sequence[str]], Floats]
 """Texts -> their features, texts x D."""
 
 
@@ -43,7 +43,7 @@ class Encoded:
     """
 
     clips: Features
-    texts: Encode
+    texts: _Encode
     checkpoint: str
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from perturbations.composed.records import PoolClip, Rows, Split, same_action
 
-DISTRACTORS = 6
+_DISTRACTORS = 6
 _MIDDLE = 4
 
 Similarities = Callable[[str, Sequence[str]], Sequence[float]]
@@ -49,7 +49,7 @@ def _block(
 ) -> Rows:
     action = same_action(target.narration)
     candidates = [row for row in rows if same_action(split.pool[row].narration) != action]
-    if len(candidates) < DISTRACTORS:
+    if len(candidates) < _DISTRACTORS:
         return tuple(sorted(candidates, key=lambda row: (split.pool[row].start_s or 0.0, split.pool[row].name)))
     scores = similarities(target.narration, [split.pool[row].narration for row in candidates])
     ranked = [row for _, _, row in sorted(zip(scores, map(_name(split), candidates), candidates, strict=True))]

@@ -30,9 +30,9 @@ from perturbations.retrieval.composed import (
     composed_places,
 )
 
-Floats = NDArray[np.float32]
+_Floats = NDArray[np.float32]
 
-AS_RELEASED = ("global_rows", "global_distinct", "local_released", "global_official", "local_official")
+_AS_RELEASED = ("global_rows", "global_distinct", "local_released", "global_official", "local_official")
 """Galleries in which a query without any target is a miss, as in the authors' code; in others it is left out."""
 
 KS = (1, 2, 3, 5, 10, 50, 100)
@@ -65,11 +65,11 @@ class Model:
     """
 
     name: str
-    clips: Floats
-    texts: Mapping[str, Floats] = field(default_factory=dict)
-    queries: Floats | None = None
+    clips: _Floats
+    texts: Mapping[str, _Floats] = field(default_factory=dict)
+    queries: _Floats | None = None
 
-    def visual(self, split: Split) -> Floats:
+    def visual(self, split: Split) -> _Floats:
         """The features of the queries' clips."""
         if self.queries is not None:
             return self.queries
@@ -207,7 +207,7 @@ def evaluate(
         models: the features, by the names that settings use.
         wanted: see `settings`.
         galleries: names, see `perturbations.composed.galleries`. A query without any target in its gallery is a miss
-            in those `AS_RELEASED`, as in the authors' code, and is left out of the others.
+            in those `_AS_RELEASED`, as in the authors' code, and is left out of the others.
         deduplicate: leave out distractors that show the query's or a target's moment.
         shortlist: how many clips the first of two stages keeps.
 
@@ -225,7 +225,7 @@ def evaluate(
     for name, members in candidates.items():
         held = (np.isin(rows, own).sum() for rows, own in zip(members, targets, strict=True))
         present = np.fromiter(held, np.int64, len(members))
-        counted[name] = (members.sizes >= FEWEST) & ((present > 0) | (name in AS_RELEASED))
+        counted[name] = (members.sizes >= FEWEST) & ((present > 0) | (name in _AS_RELEASED))
         yield _random(name, counted[name], members.sizes, present)
     for setting in wanted:
         places = _places(split, by_name, setting, candidates, targets, shortlist)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-Half = Literal["text", "visual", "average"]
+_Half = Literal["text", "visual", "average"]
 
 
 def _known_gallery(name: str) -> str:
@@ -27,7 +27,7 @@ def _known_gallery(name: str) -> str:
     return name
 
 
-GalleryName = Annotated[
+_GalleryName = Annotated[
     str, AfterValidator(_known_gallery), WithJsonSchema({"type": "string", "enum": list(galleries.NAMES)})
 ]
 
@@ -54,7 +54,7 @@ class Writer(Strict):
 class Composed(Strict):
     """Retrieval by a clip and an instruction: `egocvr`, `composed_<dataset>`. The model is that of `evaluation`."""
 
-    galleries: tuple[GalleryName, ...] = Field(
+    galleries: tuple[_GalleryName, ...] = Field(
         (galleries.DEFAULT_LOCAL, "global_distinct"),
         min_length=1,
         description="the galleries; local_released compares with EgoCVR's paper. Galleries that the "
@@ -76,7 +76,7 @@ class Composed(Strict):
         description="released: the clip's feature as it is and the text's of unit length; unit: both of unit length",
     )
     shortlist: Whole = Field(15, ge=1, le=100_000, description="two_stage: how many clips the first stage keeps")
-    first_stage: tuple[Half, ...] = Field(
+    first_stage: tuple[_Half, ...] = Field(
         ("visual",), min_length=1, description="two_stage: which half of the query makes the shortlist"
     )
     frames: Literal["mean", "middle"] = Field(

@@ -30,7 +30,7 @@ def _annotation_files(dataset: Dataset) -> tuple[Path, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitSource:
+class _SplitSource:
     """How a dataset gives a split for composed retrieval.
 
     Attributes:
@@ -120,19 +120,19 @@ def _no_families(dataset: Dataset) -> str | None:
 
 
 _OF_ADAPTERS = {
-    "egocvr": SplitSource(
+    "egocvr": _SplitSource(
         split=_official,
         refusal=_no_pool,
         files=lambda dataset: (annotations_of(dataset), pool_of(dataset)),
         target="egocvr",
     ),
-    "demo": SplitSource(split=_of_families, refusal=_no_families),
+    "demo": _SplitSource(split=_of_families, refusal=_no_families),
 }
 
 
-def source_of(adapter: str) -> SplitSource | None:
+def source_of(adapter: str) -> _SplitSource | None:
     """How an adapter's datasets give splits; None where their items are never parts of longer videos."""
     if adapter in _OF_ADAPTERS:
         return _OF_ADAPTERS[adapter]
     declared = registry.get(adapter)
-    return SplitSource(split=_of_spans, refusal=declared.whole) if declared.spans else None
+    return _SplitSource(split=_of_spans, refusal=declared.whole) if declared.spans else None

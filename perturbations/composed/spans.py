@@ -11,7 +11,7 @@ from perturbations.composed.records import PoolClip, Split
 from perturbations.datasets.listing import Item
 
 
-def pool_of(items: Sequence[Item]) -> list[PoolClip]:
+def _pool_of(items: Sequence[Item]) -> list[PoolClip]:
     """The items as clips of a pool; the first caption of each is its narration."""
     return [
         PoolClip(
@@ -31,4 +31,4 @@ def split_of(items: Sequence[Item], *, seed: int, dataset: str) -> Split:
 
     tagger, inflector = models.load("tagger", "offline"), models.load("inflector", "offline")
     analyse = partial(words_of, tagger=tagger, lemma=inflector.lemma)
-    return build(pool_of(items), analyse, seed=seed, dataset=dataset)
+    return build(_pool_of(items), analyse, seed=seed, dataset=dataset)

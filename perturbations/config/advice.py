@@ -9,7 +9,7 @@ from typing import Any
 
 from perturbations.base.errors import cut, nearest, short
 
-Schema = Mapping[str, Any]
+_Schema = Mapping[str, Any]
 """A part of a JSON schema."""
 
 _SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps", "apple": "mps", "png": "frames", "mp4": "video"}
@@ -66,7 +66,7 @@ def quoted(expected: str) -> list[str]:
     return re.findall(r"'([^']*)'", expected)
 
 
-def known_keys(schema: Schema, location: Sequence[object]) -> list[str]:
+def known_keys(schema: _Schema, location: Sequence[object]) -> list[str]:
     """The keys that an object of the configuration may have; `location` is pydantic's, with its tags of unions."""
     parts = [str(part) for part in location]
     keys: dict[str, None] = {}
@@ -80,7 +80,7 @@ def listed(keys: Sequence[str]) -> str:
     return f"; known: {cut(', '.join(keys), 1000)}" if keys else ""
 
 
-def _nodes(root: Schema, node: Schema, parts: Sequence[str]) -> Iterator[Schema]:
+def _nodes(root: _Schema, node: _Schema, parts: Sequence[str]) -> Iterator[_Schema]:
     if reference := node.get("$ref"):
         yield from _nodes(root, root["$defs"][reference.rpartition("/")[2]], parts)
         return
@@ -99,7 +99,7 @@ def _nodes(root: Schema, node: Schema, parts: Sequence[str]) -> Iterator[Schema]
         yield from _nodes(root, inner, parts[1:])
 
 
-def _tagged(node: Schema, alternatives: Sequence[Schema], part: str) -> Schema | None:
+def _tagged(node: _Schema, alternatives: Sequence[_Schema], part: str) -> _Schema | None:
     """The alternative of a union that a part of pydantic's location names: by its tag, or by its type's name."""
     mapping = node.get("discriminator", {}).get("mapping", {})
     if part in mapping:

@@ -19,7 +19,7 @@ import yaml
 
 from perturbations.base.errors import ConfigError, cut, short
 
-MOST_BYTES = 4 * 1024**2
+_MOST_BYTES = 4 * 1024**2
 """PyYAML needs about a minute for a file of this size."""
 _MOST_NODES = 1_000_000
 _MOST_DEPTH = 32
@@ -37,13 +37,13 @@ def check(path: Path) -> None:
     """
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         return
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
-    if len(data) > MOST_BYTES:
-        raise ConfigError(f"{path} is larger than {MOST_BYTES // 1024**2} MiB, the most a configuration may have")
+    if len(data) > _MOST_BYTES:
+        raise ConfigError(f"{path} is larger than {_MOST_BYTES // 1024**2} MiB, the most a configuration may have")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

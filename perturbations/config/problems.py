@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_PROBLEMS = 100
 
-RESERVED = ("whole", "logs", "benchmarks", "demo_encoder")
+_RESERVED = ("whole", "logs", "benchmarks", "demo_encoder")
 """No names of datasets: folders of that name below `work` hold something else."""
 
 
@@ -94,7 +94,7 @@ def of_datasets(config: Config) -> list[Problem]:
     """Names that are taken, and paths that an adapter needs or does not take."""
     problems = []
     for name, dataset in config.datasets.items():
-        if name in RESERVED:
+        if name in _RESERVED:
             text = "the name is taken by a folder of the workflow; choose another"
             problems.append(Problem(("datasets", name), text))
         adapter = datasets.get(dataset.adapter)

@@ -10,7 +10,7 @@ from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
 def read(dataset: Dataset, collector: Collector) -> None:
     """One paragraph per video, from JSON lines; or one sentence per span, from the official JSON."""
-    if has_spans(dataset):
+    if _has_spans(dataset):
         _read_spans(dataset, collector)
         return
     rows = json_lines(annotations_of(dataset))
@@ -19,7 +19,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
         collector.add(Item(item_id, item_id, (f"{item_id}.mp4",), (row["text"].strip(),), where=where))
 
 
-def has_spans(dataset: Dataset) -> bool:
+def _has_spans(dataset: Dataset) -> bool:
     """Whether the annotations are the official JSON, which has the span of each sentence."""
     return dataset.annotations is not None and dataset.annotations.suffix.lower() == ".json"
 
@@ -47,7 +47,7 @@ def _read_spans(dataset: Dataset, collector: Collector) -> None:
 
 
 def _whole(dataset: Dataset) -> str | None:
-    if has_spans(dataset):
+    if _has_spans(dataset):
         return None
     return (
         "its annotations are one paragraph per video, without spans; the official captions JSON (val_1.json) has the "
@@ -62,7 +62,7 @@ ADAPTER = Adapter(
     annotations="val1_anno.jsonl, or the official val_1.json, whose sentences are then the items",
     published="4,917 videos with one paragraph each",
     split="val1",
-    spans=has_spans,
+    spans=_has_spans,
     whole=_whole,
     read=read,
 )

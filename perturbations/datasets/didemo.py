@@ -31,13 +31,13 @@ def read(dataset: Dataset, collector: Collector) -> None:
     """One paragraph per video, or one description per moment."""
     entries = whole_json(annotations_of(dataset), list, "a list of {video, description}")
     rows: Iterable[tuple[Place, object]] = ((f"entry {number}", entry) for number, entry in enumerate(entries))
-    if has_moments(dataset):
+    if _has_moments(dataset):
         _read_moments(rows, collector)
     else:
         _read_paragraphs(rows, collector, dataset.videos)
 
 
-def has_moments(dataset: Dataset) -> bool:
+def _has_moments(dataset: Dataset) -> bool:
     """Whether the items are moments."""
     return isinstance(dataset, Didemo) and dataset.moments
 
@@ -114,7 +114,7 @@ def _any_exists(folder: Path, names: Iterable[str]) -> bool:
 
 
 def _whole(dataset: Dataset) -> str | None:
-    return None if has_moments(dataset) else "its items are whole videos; `moments: true` makes them described moments"
+    return None if _has_moments(dataset) else "its items are whole videos; `moments: true` makes them described moments"
 
 
 ADAPTER = Adapter(
@@ -124,7 +124,7 @@ ADAPTER = Adapter(
     annotations="test_data.json",
     published="1,004 videos with one paragraph each; 33 of them have two names in the file",
     settings=Didemo,
-    spans=has_moments,
+    spans=_has_moments,
     whole=_whole,
     read=read,
 )

@@ -10,7 +10,7 @@ from perturbations.datasets.listing import Collector, Item
 from perturbations.datasets.readers import checked, table
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of
 
-POOL = "egocvr_data.csv"
+_POOL = "egocvr_data.csv"
 """The table of all clips, beside the annotations."""
 
 
@@ -18,14 +18,14 @@ class EgoCvr(Dataset):
     """The keys of `config.yaml`, with that of the pool."""
 
     pool: Path | None = Field(
-        None, description=f"egocvr: the table of all clips; the default is {POOL} beside the annotations"
+        None, description=f"egocvr: the table of all clips; the default is {_POOL} beside the annotations"
     )
 
 
 def pool_of(dataset: Dataset) -> Path:
     """The table of all clips."""
     own = dataset.pool if isinstance(dataset, EgoCvr) else None
-    return own or annotations_of(dataset).with_name(POOL)
+    return own or annotations_of(dataset).with_name(_POOL)
 
 
 def read(dataset: Dataset, collector: Collector) -> None:

@@ -53,7 +53,7 @@ def _rows(path: Path, required: Sequence[str]) -> Iterable[tuple[Place, object]]
     raise AnnotationError(f"{path}: captions must be a .csv, .tsv, .json, .jsonl or .parquet file")
 
 
-def has_spans(dataset: Dataset) -> bool:
+def _has_spans(dataset: Dataset) -> bool:
     """Whether the table has starts or ends of clips in their videos."""
     return dataset.columns.start_s is not None or dataset.columns.end_s is not None
 
@@ -65,6 +65,6 @@ ADAPTER = Adapter(
     annotations="a .csv, .tsv, .json, .jsonl or .parquet file of captions",
     published="",
     takes=("columns",),
-    spans=has_spans,
+    spans=_has_spans,
     read=read,
 )

@@ -14,9 +14,9 @@ from perturbations.base.errors import AnnotationError, short
 
 VIDEO_EXTENSIONS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp", ".ogv")
 
-MOST_ID = 1_000
+_MOST_ID = 1_000
 """Characters per id: manifests hold it in every row, and file names contain it."""
-MOST_CAPTION = 100_000
+_MOST_CAPTION = 100_000
 """Characters per caption."""
 _MOST_PATH = 4_096
 _MOST_REJECTED = 1_000_000
@@ -177,8 +177,8 @@ class Collector:
     def reject(self, where: Place, item_id: str, reason: str) -> None:
         """List an entry that cannot be used. Raises `AnnotationError` when there are too many of them."""
         # JSON can hold lone surrogates, which UTF-8 cannot: the quarantine shows them escaped.
-        name = item_id[: MOST_ID + 1].encode("utf-8", "backslashreplace").decode("utf-8")
-        if len(item_id) > MOST_ID:
+        name = item_id[: _MOST_ID + 1].encode("utf-8", "backslashreplace").decode("utf-8")
+        if len(item_id) > _MOST_ID:
             name = f"{name[:100]}..."
         self.rejected.append(Rejected(name, f"{reason} ({self.place.name}, {at(where)})"))
         if len(self.rejected) > _MOST_REJECTED:
@@ -213,8 +213,8 @@ def _problem(item: Item) -> str | None:
     item_id = item.item_id
     if not item_id:
         return "the id is empty"
-    if len(item_id) > MOST_ID:
-        return f"its id has {len(item_id):,} characters, more than {MOST_ID:,}"
+    if len(item_id) > _MOST_ID:
+        return f"its id has {len(item_id):,} characters, more than {_MOST_ID:,}"
     for text in item.texts:
         if problem := _text_problem(text):
             return problem
@@ -227,7 +227,7 @@ def _problem(item: Item) -> str | None:
     for name in {item_id, item.source_video_id, item.caption_key}:
         if not _is_unicode(name):
             return _NO_UNICODE
-        if "\0" in name or len(name) > MOST_ID:
+        if "\0" in name or len(name) > _MOST_ID:
             return "its id, its video's or its caption's holds a NUL or is too long"
     start_s = item.start_s or 0.0
     if start_s < 0:
@@ -238,8 +238,8 @@ def _problem(item: Item) -> str | None:
 
 
 def _text_problem(text: str) -> str | None:
-    if len(text) > MOST_CAPTION:
-        return f"a caption has {len(text):,} characters, more than {MOST_CAPTION:,}"
+    if len(text) > _MOST_CAPTION:
+        return f"a caption has {len(text):,} characters, more than {_MOST_CAPTION:,}"
     return None if _is_unicode(text) else _NO_UNICODE
 
 

@@ -28,7 +28,7 @@ _MOST_PROBLEMS = 1_000
 _SHOWN = 10
 
 Value = TypeVar("Value")
-Fields = dict[str, Any]
+_Fields = dict[str, Any]
 """The columns of a checked row: required texts are str, other columns have the file's type."""
 
 
@@ -209,7 +209,7 @@ def checked(
     others: Sequence[str] = (),
     *,
     caption: str,
-) -> Iterator[tuple[Place, Fields]]:
+) -> Iterator[tuple[Place, _Fields]]:
     """The rows that follow the format; the rest is rejected. The column `item_id` names a row in messages.
 
     A row must have the columns `texts`, which become str, and the columns `others`. A number may be an id, but no
@@ -225,7 +225,7 @@ def checked(
             yield where, fitting
 
 
-def _check_row(row: object, texts: Sequence[str], others: Sequence[str], caption: str) -> Fields:
+def _check_row(row: object, texts: Sequence[str], others: Sequence[str], caption: str) -> _Fields:
     if not isinstance(row, dict):
         raise ValueError(f"an object is expected, not a {type(row).__name__}")
     if isinstance(row, _Repeating):

@@ -17,7 +17,7 @@ from perturbations.base.settings import MOST_ITEMS, Strict, Whole
 from perturbations.datasets.listing import VIDEO_EXTENSIONS, Collector
 from perturbations.text.scripts import SCRIPTS
 
-ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
+_ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 def _with_names(schema: JsonDict) -> None:
@@ -33,15 +33,15 @@ def _with_languages(schema: JsonDict) -> None:
 class Columns(Strict):
     """The meaning of the columns of a `folder` dataset's caption table."""
 
-    item_id: ColumnName = Field("item_id", description="the item's name; rows that share it are captions of one item")
-    video: ColumnName | None = Field(
+    item_id: _ColumnName = Field("item_id", description="the item's name; rows that share it are captions of one item")
+    video: _ColumnName | None = Field(
         None, description="file below `videos`; without it the item_id plus a video extension"
     )
-    caption: ColumnName = Field("caption", description="the text")
-    start_s: ColumnName | None = Field(
+    caption: _ColumnName = Field("caption", description="the text")
+    start_s: _ColumnName | None = Field(
         None, description="start of the clip in seconds; without it the video's beginning"
     )
-    end_s: ColumnName | None = Field(None, description="end of the clip in seconds; without it the video's end")
+    end_s: _ColumnName | None = Field(None, description="end of the clip in seconds; without it the video's end")
 
 
 class Dataset(Strict):
@@ -121,7 +121,7 @@ class Dataset(Strict):
         return spans(self) if callable(spans) else spans
 
 
-def needs_spans(dataset: Dataset) -> str | None:
+def _needs_spans(dataset: Dataset) -> str | None:
     """Why a dataset has no several clips of each video; None where it has."""
     return None if dataset.has_spans else "its items are whole videos, and a split needs several clips of each video"
 
@@ -163,7 +163,7 @@ class Adapter:
     gender: bool = True
     extensions: tuple[str, ...] = VIDEO_EXTENSIONS
     drawn: bool = False
-    whole: Callable[[Dataset], str | None] = needs_spans
+    whole: Callable[[Dataset], str | None] = _needs_spans
 
 
 @cache

@@ -10,7 +10,7 @@ from perturbations.datasets.listing import Collector, Item, Place
 from perturbations.datasets.readers import checked, seconds, table, whole_json
 from perturbations.datasets.registry import Adapter, Dataset, annotations_of, split_of
 
-EXTENSIONS = (".mp4", ".mkv", ".webm")
+_EXTENSIONS = (".mp4", ".mkv", ".webm")
 
 
 def read(dataset: Dataset, collector: Collector) -> None:
@@ -39,7 +39,7 @@ def read(dataset: Dataset, collector: Collector) -> None:
             number += 1
             item_id = f"{first_id}_{number}"
         texts = (text.strip(),)
-        collector.add(Item(item_id, video, (), texts, start_s, end_s, EXTENSIONS, where=where))
+        collector.add(Item(item_id, video, (), texts, start_s, end_s, _EXTENSIONS, where=where))
 
 
 def _plain(number: float) -> str:
@@ -83,6 +83,6 @@ ADAPTER = Adapter(
     takes=("ids",),
     spans=True,
     gender=False,
-    extensions=EXTENSIONS,
+    extensions=_EXTENSIONS,
     read=read,
 )

@@ -15,14 +15,14 @@ from perturbations.plan import recipe
 from perturbations.suites import published as tables
 from perturbations.suites import registry
 
-LEAST_DB = 40.0
+_LEAST_DB = 40.0
 """The PSNR of stored against intended frames below which results are of other videos: that of the profile `high`."""
 
 _TABLES_OF = "released"
 """The variant that made the published tables: the authors' code."""
 _AS_STORED = {"msrvtt_p": "video/released"}
 """How the authors stored their videos, where they did so with loss."""
-NOT = "not comparable with published numbers"
+_NOT = "not comparable with published numbers"
 
 
 def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = (), *, adapter: str) -> str:
@@ -43,7 +43,7 @@ def comparability(videos: Sequence[VideoRow], texts: Sequence[TextRow] = (), *, 
         *differences(videos, texts),
     ]
     if reasons:
-        return f"{NOT}: {'; '.join(dict.fromkeys(reasons))}"
+        return f"{_NOT}: {'; '.join(dict.fromkeys(reasons))}"
     papers = [tables.PAPERS[name] for name in tables.papers_of(suite, adapter, modalities[0])]
     return f"comparable with published numbers of {' and '.join(papers)}, of the same model and weights"
 
@@ -54,7 +54,7 @@ def differences(videos: Sequence[ClipRow], texts: Sequence[TextRow] = ()) -> lis
     return [*_variant(rows), *_storage(videos), *_stand_ins(videos, texts), *_parameters(videos, rows)]
 
 
-class Result(Protocol):
+class _Result(Protocol):
     """What is asked of a row of results; `backend` is JSON, as `evaluation.results.backends` gives it."""
 
     @property
@@ -74,7 +74,7 @@ class Result(Protocol):
         """Who played which role, and what the queries' corpus is."""
 
 
-def reasons(protocol: tables.Tabled, row: Result) -> list[str]:
+def reasons(protocol: tables.Tabled, row: _Result) -> list[str]:
     """Why a result does not compare with the tables of a preset; empty where nothing that is recorded speaks against.
 
     It asks the dataset and its split, the queries that are missing, stand-ins for models, and what `differences` told
@@ -144,7 +144,7 @@ def _variant(rows: Sequence[ClipRow | TextRow]) -> Iterator[str]:
 
 
 def _storage(videos: Sequence[ClipRow]) -> Iterator[str]:
-    lossy = [row for row in videos if row.storage != _AS_STORED.get(row.suite) and _loss(row) < LEAST_DB]
+    lossy = [row for row in videos if row.storage != _AS_STORED.get(row.suite) and _loss(row) < _LEAST_DB]
     if lossy:
         tiers = ", ".join(sorted({row.storage for row in lossy}))
         losses = [_loss(row) for row in lossy]

@@ -35,7 +35,7 @@ MEASURED_FRAMES = 12
 
 _KEPT_BYTES = 256 * 2**20
 
-Seen = Callable[[Frame, Image], None]
+_Seen = Callable[[Frame, Image], None]
 
 
 def produce(recipe: VideoRecipe, source: Source, target: Path, tick: Tick = no_tick, *, check: bool = True) -> Measured:
@@ -112,7 +112,7 @@ class _Work:
         size = self._num_frames * self._shape.height * self._shape.width * 3
         return _Twice(self._rendered, self._distortion.see, keep=keep and size <= _KEPT_BYTES)
 
-    def _rendered(self, seen: Seen | None) -> Iterator[Frame]:
+    def _rendered(self, seen: _Seen | None) -> Iterator[Frame]:
         if self._sees_clean:
             return render(self._recipe, self._source, tick=self._tick, seen=seen)
         frames = render(self._recipe, self._source, tick=self._tick)
@@ -266,7 +266,7 @@ class _Distortion:
 class _Twice:
     """Frames that are iterated twice: kept in memory where they fit, otherwise rendered again."""
 
-    def __init__(self, rendered: Callable[[Seen | None], Iterator[Frame]], seen: Seen, *, keep: bool) -> None:
+    def __init__(self, rendered: Callable[[_Seen | None], Iterator[Frame]], seen: _Seen, *, keep: bool) -> None:
         self._rendered = rendered
         self._seen = seen
         self._kept: list[Frame] | None = [] if keep else None

@@ -88,7 +88,7 @@ def _read_by_models(recipe: VideoRecipe) -> str | None:
 
 def _plan_of(recipe: VideoRecipe, source: Source) -> list[int]:
     whole = source.whole
-    positions = plan(recipe, whole.dataset, whole.item_id, whole.num_frames, guide_of(recipe, source))
+    positions = plan(recipe, whole.dataset, whole.item_id, whole.num_frames, _guide_of(recipe, source))
     return positions if source.cut is None else positions[source.first : source.first + source.num_frames]
 
 
@@ -183,7 +183,7 @@ def render(
     elif (kept := shape_of(recipe, source).kept) is not None:
         yield from _kept(recipe, source, kept, only, tick)
     else:
-        kernel, guide = kernel_of(recipe, source)
+        kernel, guide = _kernel_of(recipe, source)
         for frame, image in changed(kernel, guide, source.frames, first=source.first, only=only, tick=tick):
             if seen is not None:
                 seen(frame, image)
@@ -221,7 +221,7 @@ def _kept(
     recipe: VideoRecipe, source: Source, kept: Sequence[int], only: Collection[int] | None, tick: Tick
 ) -> Iterator[Frame]:
     """The perturbed frames at the positions `kept` of the whole video, one after the other."""
-    kernel, guide = kernel_of(recipe, source)
+    kernel, guide = _kernel_of(recipe, source)
     assert not isinstance(kernel, Batched), f"{recipe.key} changes batches, and may not lose frames"
     assert not isinstance(guide, Watching), f"the guide of {recipe.key} sees every frame, so none may be lost"
     places = [place for place in range(len(kept)) if only is None or place in only]
@@ -230,14 +230,14 @@ def _kept(
         yield Frame(kernel(frame.image, frame.position), place, place)
 
 
-def kernel_of(recipe: VideoRecipe, source: Source) -> tuple[Kernel, object]:
+def _kernel_of(recipe: VideoRecipe, source: Source) -> tuple[Kernel, object]:
     """The kernel of a pixel recipe, bound to a clip, and the guide that it received."""
-    guide, whole = guide_of(recipe, source), source.whole
+    guide, whole = _guide_of(recipe, source), source.whole
     size = whole.num_frames, source.height, source.width
     return applier(recipe, whole.dataset, whole.item_id, *size, guide), guide
 
 
-def guide_of(recipe: VideoRecipe, source: Source) -> object:
+def _guide_of(recipe: VideoRecipe, source: Source) -> object:
     """What the kernel takes; None where the recipe is not guided."""
     return guided.guide_of(recipe, source.facts, source, source.kept)
 

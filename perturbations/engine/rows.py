@@ -98,7 +98,7 @@ def video_with_facts(
         recipe=recipe.text,
         recipe_id=video_id(recipe, source, guide, place),
         path=relative_path,
-        storage=storage_name(recipe),
+        storage=_storage_name(recipe),
         width=source.width,
         height=source.height,
         sample_aspect_ratio=source.sample_aspect_ratio,
@@ -150,7 +150,7 @@ def complete_video(row: VideoRow, measured: Measured) -> VideoRow:
     )
 
 
-def storage_name(recipe: VideoRecipe) -> str:
+def _storage_name(recipe: VideoRecipe) -> str:
     """`video/high`, `frames/12` or `recipe`."""
     if isinstance(recipe.storage, StoredVideo):
         return f"video/{recipe.storage.profile}"

@@ -232,13 +232,13 @@ def _names(items: Sequence[VideoRow | AnalysisRow]) -> str:
 
 Item = TypeVar("Item", VideoRow, AnalysisRow)
 Finished = TypeVar("Finished", Measured, Analysed)
-Make = Callable[[Sequence[Item], Tick], list[Finished | str]]
+_Make = Callable[[Sequence[Item], Tick], list[Finished | str]]
 """Makes the clips of some rows together, and returns per row what was measured, or the reason of its failure."""
 
 
 def _resumed(
     expected: Sequence[Item],
-    work: Make[Item, Finished],
+    work: _Make[Item, Finished],
     together: int,
     journal: Journal[Finished],
     root: Path,

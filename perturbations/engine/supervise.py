@@ -35,7 +35,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 Tick = Callable[[], None]
 
-TRIES = {"killed": 3, "crash": 3, "hang": 2}
+_TRIES = {"killed": 3, "crash": 3, "hang": 2}
 """How often an item is tried in total when its worker is killed, crashes, or hangs."""
 
 _POLL_S = 0.25
@@ -95,9 +95,9 @@ def run(
                 task, kind, reason = tasks[position], reply.kind, reply.reason
                 if reply.error is not None:
                     raise reply.error
-                if kind in TRIES:
+                if kind in _TRIES:
                     failures[kind] += 1
-                    if failures[kind] < TRIES[kind]:
+                    if failures[kind] < _TRIES[kind]:
                         log.warning("%s: %s; trying again", name(task), reason)
                         break
                     reason = f"{reason}, {failures[kind]} times"
@@ -127,7 +127,7 @@ def _replies(
         for _ in tasks[start:]:
             reply: _Reply[Result] = _next_reply(receiver, child, alive, stall_limit_s)
             yield reply
-            if reply.kind in TRIES:
+            if reply.kind in _TRIES:
                 return
         child.join(_LAST_S)  # it has nothing left to do, but a library's thread may keep it alive
 
@@ -191,7 +191,7 @@ def _serve(
             sender.send_bytes(data)
         except OSError:  # the parent has ended
             os._exit(1)
-        if kind in TRIES or kind == "stop":
+        if kind in _TRIES or kind == "stop":
             return
 
 

@@ -25,10 +25,10 @@ from perturbations.tta.inputs import Batch
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-POOLINGS = ("clip4clip", "xpool")
+_POOLINGS = ("clip4clip", "xpool")
 
 CLIP_PREFIX, POOL_PREFIX = "clip.", "pool_frames."
-BUFFERS = (".position_ids",)
+_BUFFERS = (".position_ids",)
 """Suffixes of keys that older versions stored and newer ones compute."""
 
 
@@ -154,12 +154,12 @@ def load_encoder(
         ConfigError: files are missing, damaged or of another format; weights are missing or superfluous; xpool is
             requested without a checkpoint that has its pooling.
     """
-    if pooling not in POOLINGS:
-        raise ConfigError(f"pooling {pooling!r} is unknown; allowed: {', '.join(POOLINGS)}")
+    if pooling not in _POOLINGS:
+        raise ConfigError(f"pooling {pooling!r} is unknown; allowed: {', '.join(_POOLINGS)}")
     torch = library("torch")
     located = find_checkpoint(pretrained, revision)
     model = load_model(_model_class(located), located, device="cpu", dtype=torch.float32)
-    clip_state, pool_state = ({}, {}) if checkpoint is None else split_state(read_weights(checkpoint))
+    clip_state, pool_state = ({}, {}) if checkpoint is None else _split_state(read_weights(checkpoint))
     if clip_state:
         load_clip(model, clip_state)
     elif checkpoint is not None and pooling == "clip4clip":
@@ -174,7 +174,7 @@ def load_encoder(
     return clip4clip(model) if pooling == "clip4clip" else xpool(model, pool_state)
 
 
-def split_state(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def _split_state(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The weights of CLIP and those of the pooling, each without its prefix; a leading `module.` is dropped.
 
     Raises:
@@ -233,9 +233,9 @@ def load_clip(model: nn.Module, state: Mapping[str, Tensor]) -> None:
                 f"the checkpoint has OpenAI's names, so its activation is quick_gelu, but the pretrained model has "
                 f"{', '.join(sorted(activations))}: name OpenAI's model of the same size as `pretrained`"
             )
-    kept = {name: value for name, value in state.items() if not name.endswith(BUFFERS)}
+    kept = {name: value for name, value in state.items() if not name.endswith(_BUFFERS)}
     expected = model.state_dict()
-    missing = sorted(name for name in expected if name not in kept and not name.endswith(BUFFERS))
+    missing = sorted(name for name in expected if name not in kept and not name.endswith(_BUFFERS))
     extra = sorted(name for name in kept if name not in expected)
     shapes = sorted(name for name in kept if name in expected and kept[name].shape != expected[name].shape)
     problems = {"missing": missing, "left over": extra, "of another shape": shapes}

@@ -38,7 +38,7 @@ def skipped(config: configuration.Config, dataset: str) -> str:
     )
 
 
-def parts_folder(config: configuration.Config, dataset: str) -> str:
+def _parts_folder(config: configuration.Config, dataset: str) -> str:
     """The folder of the gallery and of the jobs' results of a dataset and the configured model."""
     return layout.folder("encoded", dataset=dataset, model=evaluation.model_key(config))
 
@@ -51,7 +51,7 @@ def results_folder(config: configuration.Config, dataset: str, kind: str) -> str
 def result_parts(config: configuration.Config, dataset: str, kind: str, ending: str = "parquet") -> list[str]:
     """What the jobs of one of `KINDS` write: one file per job and group of methods."""
     return [
-        f"{parts_folder(config, dataset)}/{'/'.join(job)}/{group}.{ending}"
+        f"{_parts_folder(config, dataset)}/{'/'.join(job)}/{group}.{ending}"
         for job in evaluation.jobs(config, dataset)
         for group in groups(kind)
     ]
@@ -94,7 +94,7 @@ def model_options(config: configuration.Config) -> list[str]:
 
 def encoded(config: configuration.Config, dataset: str, modality: str) -> str:
     """The clean clips or captions of a dataset, encoded by the configured model."""
-    return f"{parts_folder(config, dataset)}/{modality}.safetensors"
+    return f"{_parts_folder(config, dataset)}/{modality}.safetensors"
 
 
 def encoded_inputs(dataset: str, modality: str) -> Inputs:

@@ -17,7 +17,7 @@ from perturbations.suites import registry
 from perturbations.tta.methods import registry as methods_shelf
 
 CLEAN = "clean"
-MIXED = "mixed"
+_MIXED = "mixed"
 
 Direction = Literal["v2t", "t2v"]
 Side = Literal["none", "query", "gallery", "both"]
@@ -126,10 +126,10 @@ def _of_suite(
         yield Scenario(direction, side, suite, _level(suite, name), name, severity)
     if videos and "mixed_severity" in config.evaluation.mixes:
         for name in dict.fromkeys(name for name, _ in available):
-            yield Scenario(direction, side, suite, MIXED, name, None, mix="mixed_severity")
+            yield Scenario(direction, side, suite, _MIXED, name, None, mix="mixed_severity")
     if videos and "mixed_types" in config.evaluation.mixes:
         for share in SHARES:
-            yield Scenario(direction, side, suite, MIXED, "all", None, mix="mixed_types", share=share)
+            yield Scenario(direction, side, suite, _MIXED, "all", None, mix="mixed_types", share=share)
 
 
 def _combined(config: configuration.Config, dataset: str, suite: str, direction: Direction) -> Iterator[Scenario]:

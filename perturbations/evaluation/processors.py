@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 
-class Tokenizer(Protocol):
+class _Tokenizer(Protocol):
     """A tokenizer of transformers."""
 
     model_max_length: int
@@ -57,7 +57,7 @@ class Texts:
         full_length: every text is padded to the maximum length, and the padding is not masked, as SigLIP was trained.
     """
 
-    tokenizer: Tokenizer
+    tokenizer: _Tokenizer
     most_tokens: int
     full_length: bool = False
 
@@ -83,7 +83,7 @@ def read_texts(checkpoint: Checkpoint, declared: Backbone, config: PreTrainedCon
     """
     if not any((checkpoint.folder / name).is_file() for name in _TOKENIZER_FILES):
         raise _unfit(checkpoint, f"it holds no tokenizer (none of {', '.join(_TOKENIZER_FILES)})")
-    tokenizer: Tokenizer = load_part(library("transformers").AutoTokenizer, checkpoint)
+    tokenizer: _Tokenizer = load_part(library("transformers").AutoTokenizer, checkpoint)
     rows, positions = _whole(checkpoint, config, "vocab_size"), _whole(checkpoint, config, "max_position_embeddings")
     if declared.places_follow_padding:
         positions -= _whole(checkpoint, config, "pad_token_id") + 1

@@ -11,7 +11,7 @@ from perturbations.config import sections as configuration
 from perturbations.engine import needs
 from perturbations.evaluation.backbones import registry as backbones
 
-LIBRARIES = ("torch", "transformers", "safetensors", "scipy")
+_LIBRARIES = ("torch", "transformers", "safetensors", "scipy")
 _LOADING = ("evaluate", "gallery", "check_model", "composed_clips", "composed_queries")
 """The rules whose jobs load the evaluation's model."""
 
@@ -22,7 +22,7 @@ def problems(config: configuration.Config, rules: Collection[str], local: bool) 
         return
     wanted = config.evaluation
     if local:
-        yield from needs.missing_libraries(LIBRARIES, "evaluations")
+        yield from needs.missing_libraries(_LIBRARIES, "evaluations")
         if wanted.reader == "decord" and find_spec("decord") is None:
             yield "evaluation.reader: decord is not installed: `pip install decord`, or take the reader pyav"
     for key, own in wanted.each_model():

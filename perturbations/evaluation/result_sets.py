@@ -18,15 +18,15 @@ RANDOM = "random"
 _RUN = tuple(column.name for column in fields(ScenarioColumns) if column.name != "model")
 _CLEAN_RUN = ("dataset", "model_key", "direction", "method", "seed")
 
-Run = tuple[object, ...]
+_Run = tuple[object, ...]
 
 
-def run_of(row: ScenarioColumns) -> Run:
+def run_of(row: ScenarioColumns) -> _Run:
     """What identifies the run of a row of results or ranks: dataset, scenario, model, method and seed."""
     return tuple(getattr(row, name) for name in _RUN)
 
 
-def _clean_run_of(row: ScenarioColumns) -> Run:
+def _clean_run_of(row: ScenarioColumns) -> _Run:
     """What a run shares with its clean counterpart."""
     return tuple(getattr(row, name) for name in _CLEAN_RUN)
 
@@ -37,7 +37,7 @@ def check(rows: Iterable[ResultRow]) -> None:
     Raises `ManifestError` when a run (dataset, model, scenario, method, seed) has two rows, or when the rows of one
     model on one dataset have different weights or settings.
     """
-    runs: set[Run] = set()
+    runs: set[_Run] = set()
     models: dict[tuple[str, str], tuple[str, str]] = {}
     for row in rows:
         run = run_of(row)
@@ -67,10 +67,10 @@ def with_clean(rows: Sequence[ResultRow], ranks: Iterable[RankRow]) -> list[Resu
     The columns stay empty where the clean run is not there, or lacks a query.
     """
     clean = {_clean_run_of(row): row for row in rows if row.suite == "clean"}
-    queries: dict[Run, list[str]] = {
+    queries: dict[_Run, list[str]] = {
         run_of(row): [] for row in rows if (own := clean.get(_clean_run_of(row))) and own.queries != row.queries
     }
-    places: dict[Run, dict[str, int]] = defaultdict(dict)
+    places: dict[_Run, dict[str, int]] = defaultdict(dict)
     for rank in ranks if queries else ():
         if rank.suite == "clean":
             places[_clean_run_of(rank)][rank.query_id] = rank.rank
@@ -80,7 +80,7 @@ def with_clean(rows: Sequence[ResultRow], ranks: Iterable[RankRow]) -> list[Resu
 
 
 def _with_clean(
-    row: ResultRow, clean: ResultRow | None, queries: Sequence[str] | None, places: dict[Run, dict[str, int]]
+    row: ResultRow, clean: ResultRow | None, queries: Sequence[str] | None, places: dict[_Run, dict[str, int]]
 ) -> ResultRow:
     if clean is None:
         return row

@@ -7,7 +7,7 @@ from typing import Literal
 
 from perturbations.manifest.kind import Kind
 
-Side = Literal["none", "query", "gallery", "both"]
+_Side = Literal["none", "query", "gallery", "both"]
 """What is perturbed: nothing (clean results), the queries, the gallery, or both."""
 
 
@@ -28,7 +28,7 @@ class ScenarioColumns:
     mix: str | None = None
     share: float | None = None
     direction: Literal["v2t", "t2v", "composed"]
-    side: Side
+    side: _Side
     model: str
     model_key: str
     method: str

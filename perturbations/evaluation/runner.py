@@ -119,7 +119,7 @@ class _Asked:
         return self._queries
 
 
-Run = tuple[str, int]
+_Run = tuple[str, int]
 """A method and a seed."""
 
 
@@ -127,8 +127,8 @@ Run = tuple[str, int]
 class _Chain:
     """What a continual job carries from scenario to scenario: the key of each run's last scenario, and its state."""
 
-    keys: dict[Run, str] = field(default_factory=dict)
-    states: dict[Run, _State] = field(default_factory=dict)
+    keys: dict[_Run, str] = field(default_factory=dict)
+    states: dict[_Run, _State] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _continues(job: Job, method: str) -> bool:
 
 def _forget_beginnings(job: Job, retrievals: Iterable[Retrieval], done: dict[str, FinishedRun]) -> None:
     """Take from `done` the continual runs whose last scenarios are missing: a journal does not hold their state."""
-    keys: dict[Run, list[str]] = defaultdict(list)
+    keys: dict[_Run, list[str]] = defaultdict(list)
     chain = _Chain()
     for scenario, retrieval in zip(job.settings["scenarios"], retrievals, strict=True):
         for run, key in _keys(job, scenario, retrieval, chain).items():
@@ -163,7 +163,7 @@ def _forget_beginnings(job: Job, retrievals: Iterable[Retrieval], done: dict[str
                 del done[key]
 
 
-def _keys(job: Job, scenario: ScenarioSettings, task: Retrieval, chain: _Chain) -> dict[Run, str]:
+def _keys(job: Job, scenario: ScenarioSettings, task: Retrieval, chain: _Chain) -> dict[_Run, str]:
     """The key of each run of a scenario: a hash of all that determines its result."""
     determined_by = {
         **results.shared_settings(job.settings),
@@ -268,7 +268,7 @@ def _sum(gallery: Gallery | None) -> str | None:
     return None if gallery is None else storage.sha256_of(gallery.features.cpu().numpy().tobytes())
 
 
-def _state(job: Job, run: Run, gallery: Gallery, unadapted: Unadapted, chain: _Chain) -> _State:
+def _state(job: Job, run: _Run, gallery: Gallery, unadapted: Unadapted, chain: _Chain) -> _State:
     """The state of a run before a scenario: new, or, in the continual setting, as the scenario before left it."""
     if run in chain.states:
         state = chain.states[run]

@@ -25,10 +25,10 @@ from perturbations.manifest.columns import row_from
 from perturbations.retrieval.metrics import summary_of_ranks
 from perturbations.suites import registry
 
-Answers = Mapping[str, Sequence[str]]
+_Answers = Mapping[str, Sequence[str]]
 """The gallery's ids that answer each query, by the query's id."""
 
-RELEVANT = ("query_id", "gallery_id")
+_RELEVANT = ("query_id", "gallery_id")
 """The columns of a file of answers."""
 
 _SHOWN = 3
@@ -90,10 +90,10 @@ def located(path: Path) -> FeatureSet:
 def read_answers(path: Path) -> dict[str, list[str]]:
     """The answers in a CSV of `query_id,gallery_id`, one pair per line. Raises `AnnotationError`."""
     answers: dict[str, list[str]] = {}
-    for place, row in readers.table(path, RELEVANT):
-        if not isinstance(row, dict) or None in row or not all(row.get(name, "").strip() for name in RELEVANT):
+    for place, row in readers.table(path, _RELEVANT):
+        if not isinstance(row, dict) or None in row or not all(row.get(name, "").strip() for name in _RELEVANT):
             raise AnnotationError(f"{path}, line {place}: a line has a query_id and a gallery_id, and nothing else")
-        query, item = (row[name].strip() for name in RELEVANT)
+        query, item = (row[name].strip() for name in _RELEVANT)
         if item in answers.setdefault(query, []):
             raise AnnotationError(f"{path}, line {place}: {short(query)} and {short(item)} stand there twice")
         answers[query].append(item)
@@ -103,7 +103,7 @@ def read_answers(path: Path) -> dict[str, list[str]]:
 
 
 def scored(
-    queries: FeatureSet, gallery: FeatureSet, named: Named, answers: Answers | None = None
+    queries: FeatureSet, gallery: FeatureSet, named: Named, answers: _Answers | None = None
 ) -> tuple[list[ResultRow], list[RankRow]]:
     """The results and ranks of every scenario: clean, perturbed queries, and perturbed galleries.
 
@@ -160,7 +160,7 @@ def _read(path: Path) -> StoredFeatures:
     return stored_features.read(path).unique()
 
 
-def _ranks(asked: StoredFeatures, items: StoredFeatures, answers: Answers) -> NDArray[np.int64]:
+def _ranks(asked: StoredFeatures, items: StoredFeatures, answers: _Answers) -> NDArray[np.int64]:
     place = {name: row for row, name in enumerate(items.ids)}
     unknown = [name for name in asked.ids if name not in answers]
     if unknown:

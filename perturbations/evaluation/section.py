@@ -14,8 +14,8 @@ from perturbations.base.settings import AnySeverity, Device, ModelName, Seed, St
 from perturbations.evaluation.protocols import registry as protocols
 from perturbations.tta.methods import registry as methods
 
-Side = Literal["query", "gallery", "both"]
-Mix = Literal["mixed_severity", "mixed_types"]
+_Side = Literal["query", "gallery", "both"]
+_Mix = Literal["mixed_severity", "mixed_types"]
 Pooling = Literal["clip4clip", "xpool"]
 Setting = Literal["qs", "qgs_cross", "qgs_zero_shot"]
 Precision = Literal["float32", "tf32", "bfloat16"]
@@ -35,10 +35,10 @@ def _known_protocol(name: str) -> str:
         raise ValueError(str(error)) from None
 
 
-MethodName = Annotated[
+_MethodName = Annotated[
     str, AfterValidator(_known_method), WithJsonSchema({"type": "string", "enum": list(methods.methods())})
 ]
-ProtocolName = Annotated[
+_ProtocolName = Annotated[
     str, AfterValidator(_known_protocol), WithJsonSchema({"type": "string", "enum": list(protocols.protocols())})
 ]
 
@@ -86,7 +86,7 @@ _AnySeverities = Annotated[
     Discriminator(_form_of),
 ]
 
-OTHERS = (5,)
+_OTHERS = (5,)
 """The severities of categories that `severities` does not name."""
 
 
@@ -111,7 +111,7 @@ class EvaluatedModel(Strict):
 class Evaluation(Strict):
     """The models, the queries and the adaptation methods."""
 
-    protocol: ProtocolName | None = Field(
+    protocol: _ProtocolName | None = Field(
         None,
         description="a published protocol (`perturb list protocols`), which sets the keys of this section and of "
         "`suites`; keys that are written beside it replace its own, and the page says which",
@@ -140,7 +140,7 @@ class Evaluation(Strict):
     directions: tuple[Literal["v2t", "t2v"], ...] = Field(
         ("v2t", "t2v"), min_length=1, description="v2t: videos are the queries; t2v: captions are"
     )
-    sides: tuple[Side, ...] = Field(
+    sides: tuple[_Side, ...] = Field(
         ("query",),
         min_length=1,
         description="what is perturbed: query; gallery, all of it at one perturbation and severity; both: the "
@@ -148,17 +148,17 @@ class Evaluation(Strict):
     )
     suites: tuple[str, ...] | None = Field(None, description="the suites; the default is all of `suites`")
     severities: _AnySeverities = Field(
-        OTHERS,
+        _OTHERS,
         description="a list, or per category: {character: 7, word: 2, sentence: 1}, 5 for those that are not named. "
         "If a perturbation lacks a severity, the next lower one is used",
     )
-    mixes: tuple[Mix, ...] = Field((), description="mixed manifests of videos to run too")
-    methods: tuple[MethodName, ...] = Field(
+    mixes: tuple[_Mix, ...] = Field((), description="mixed manifests of videos to run too")
+    methods: tuple[_MethodName, ...] = Field(
         methods.defaults(),
         min_length=1,
         description=f"the methods, beside `{methods.baseline().name}`, which is always run",
     )
-    parameters: dict[MethodName, dict[str, Any]] = Field(
+    parameters: dict[_MethodName, dict[str, Any]] = Field(
         default_factory=dict,
         description="values that replace the published ones: method -> parameter -> value (`perturb list methods`)",
         json_schema_extra=_with_parameters,
@@ -185,7 +185,7 @@ class Evaluation(Strict):
     def severities_of(self, category: str) -> tuple[int, ...]:
         """The severities of a category's perturbations."""
         if isinstance(self.severities, dict):
-            return self.severities.get(category, OTHERS)
+            return self.severities.get(category, _OTHERS)
         return self.severities
 
     def of_model(self, entry: EvaluatedModel) -> Evaluation:

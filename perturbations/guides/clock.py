@@ -11,24 +11,24 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-class ClockGuide(GuideRecipe):
+class _ClockGuide(GuideRecipe):
     """The kernel gets the times of the clip's frames."""
 
     kind: Literal["clock"] = "clock"
 
 
-class ClockFacts(Facts):
+class _ClockFacts(Facts):
     """Empty: the clip's file has the times."""
 
 
-def settle(settings: GuideSettings) -> ClockGuide:
+def _settle(settings: GuideSettings) -> _ClockGuide:
     """There is nothing to choose."""
-    return ClockGuide()
+    return _ClockGuide()
 
 
-def find(request: FactsRequest) -> ClockFacts:
+def _find(request: FactsRequest) -> _ClockFacts:
     """Empty facts."""
-    return ClockFacts()
+    return _ClockFacts()
 
 
 def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> npt.NDArray[np.float64]:
@@ -41,10 +41,10 @@ def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> npt.NDArray[np.
 GUIDE = Guide(
     name="clock",
     summary="the times of the clip's frames",
-    recipe=ClockGuide,
-    facts=ClockFacts,
-    settle=settle,
-    find=find,
+    recipe=_ClockGuide,
+    facts=_ClockFacts,
+    settle=_settle,
+    find=_find,
     make=make,
     players=lambda recipe, row: "{}",
 )

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from perturbations.models import clip as clip_model
 
 VERSION = 2
-FEATURES_VERSION = 1
-CAPTION_VERSION = 2
-SAMPLED_FRAMES = 12
+_FEATURES_VERSION = 1
+_CAPTION_VERSION = 2
+_SAMPLED_FRAMES = 12
 
 # --- configuration and recipe ----------------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ class PretrainedEmbedding(Strict):
     clip_revision: str | None = Field(None, description="its commit")
 
 
-class EmbeddingModel(Record):
+class _EmbeddingModel(Record):
     """The backend that embeds, and its weights. Settings that a backend does not have are None."""
 
     backend: Literal["offline", "pretrained"]
@@ -76,7 +76,7 @@ class EmbeddingModel(Record):
 
 
 class _Embedding(AnalysisRecipe):
-    model: EmbeddingModel
+    model: _EmbeddingModel
 
     @property
     def clips_at_once(self) -> int:
@@ -89,26 +89,26 @@ class _Embedding(AnalysisRecipe):
         return self.model.backend == "offline"
 
 
-class VideoEmbedding(_Embedding):
+class _VideoEmbedding(_Embedding):
     """A clip's vector, from its frames."""
 
     analysis: Literal["embedding"] = "embedding"
 
 
-class VideoFeatures(_Embedding):
+class _VideoFeatures(_Embedding):
     """The mean of a clip's frames' features, whose lengths count."""
 
     analysis: Literal["features"] = "features"
 
 
-class CaptionEmbedding(_Embedding):
+class _CaptionEmbedding(_Embedding):
     """The features of the caption that the search for a clip's main object generated; their length counts."""
 
     analysis: Literal["caption_embedding"] = "caption_embedding"
     captions: ObjectAnalysis
 
 
-class DonorGuide(GuideRecipe):
+class _DonorGuide(GuideRecipe):
     """The kernel takes frames of the nearest clip of a corpus.
 
     Attributes:
@@ -120,11 +120,11 @@ class DonorGuide(GuideRecipe):
 
     kind: Literal["donor"] = "donor"
     corpus: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$")]  # a part of a path
-    analysis: VideoEmbedding | CaptionEmbedding
+    analysis: _VideoEmbedding | _CaptionEmbedding
     similarity: Literal["product"] | None = None
     resize: Literal["bilinear"] | None = None
 
-    def needed_analysis(self) -> VideoEmbedding | CaptionEmbedding:
+    def needed_analysis(self) -> _VideoEmbedding | _CaptionEmbedding:
         """The clip's vector, for the search of donors."""
         return self.analysis
 
@@ -137,38 +137,38 @@ class DonorGuide(GuideRecipe):
         return self.resize is None
 
 
-def settle_embedding(settings: GuideSettings) -> VideoEmbedding:
+def _settle_embedding(settings: GuideSettings) -> _VideoEmbedding:
     """The recipe for embedding clips."""
-    return VideoEmbedding(version=VERSION, model=_model(settings))
+    return _VideoEmbedding(version=VERSION, model=_model(settings))
 
 
-def settle_features(settings: GuideSettings) -> VideoFeatures:
+def _settle_features(settings: GuideSettings) -> _VideoFeatures:
     """The recipe for the features of clips, which captions are compared with."""
-    return VideoFeatures(version=FEATURES_VERSION, model=_model(settings))
+    return _VideoFeatures(version=_FEATURES_VERSION, model=_model(settings))
 
 
-def settle_caption_embedding(settings: GuideSettings) -> CaptionEmbedding:
+def _settle_caption_embedding(settings: GuideSettings) -> _CaptionEmbedding:
     """The recipe for embedding the captions of the search for main objects."""
-    return CaptionEmbedding(version=CAPTION_VERSION, model=_model(settings), captions=settle_objects(settings))
+    return _CaptionEmbedding(version=_CAPTION_VERSION, model=_model(settings), captions=settle_objects(settings))
 
 
-def _model(settings: GuideSettings) -> EmbeddingModel:
+def _model(settings: GuideSettings) -> _EmbeddingModel:
     model = settings.roles["embedding"].model_dump(mode="json", exclude_none=True)
     if settings.backend("embedding") == "pretrained":
         model.update(device=settings.device, dtype=settings.dtype, batch_clips=settings.batch_clips)
-    return EmbeddingModel.model_validate(model)
+    return _EmbeddingModel.model_validate(model)
 
 
-def settle(settings: GuideSettings) -> DonorGuide:
+def _settle(settings: GuideSettings) -> _DonorGuide:
     """The recipe for the nearest clip.
 
     The variant `released` compares the generated caption's features with the frames', lengths included; `paper`, and
     the offline backend, whose vectors are all of length 1, compare frames by the cosine.
     """
     by_caption = settings.variant == "released" and settings.backend("embedding") == "pretrained"
-    return DonorGuide(
+    return _DonorGuide(
         corpus=settings.donors,
-        analysis=settle_caption_embedding(settings) if by_caption else settle_embedding(settings),
+        analysis=_settle_caption_embedding(settings) if by_caption else _settle_embedding(settings),
         similarity="product" if by_caption else None,
         resize="bilinear" if settings.variant == "released" else None,
     )
@@ -188,7 +188,7 @@ def problems(settings: GuideSettings) -> list[str]:
 # --- facts -----------------------------------------------------------------------------------------------------------
 
 
-class Donor(Record):
+class _Donor(Record):
     """The clip that a segment is taken from."""
 
     dataset: str
@@ -200,18 +200,18 @@ class Donor(Record):
     sha256: str
 
 
-class DonorFiles(Record):
+class _DonorFiles(Record):
     """The donor's file."""
 
     donor: str
 
 
-class DonorFacts(Facts):
+class _DonorFacts(Facts):
     """The donor of a clip, and how similar it is."""
 
-    donor: Donor
+    donor: _Donor
     similarity: float
-    files: DonorFiles
+    files: _DonorFiles
 
     def other_item(self) -> str:
         """The donor's item."""
@@ -222,14 +222,14 @@ class DonorFacts(Facts):
         return self.similarity
 
 
-def find(request: FactsRequest) -> DonorFacts:
+def _find(request: FactsRequest) -> _DonorFacts:
     """The nearest clip of the corpus, without the clip itself and clips of the same file or the same frames."""
     import numpy as np
 
     from perturbations.analysis import neighbours
 
     query = request.analysed_row()
-    assert isinstance(request.guide, DonorGuide)
+    assert isinstance(request.guide, _DonorGuide)
     number = request.parameters["donors"]
     assert isinstance(number, int)
     donors, vectors = _corpus(request.known, request.seed, number)
@@ -239,7 +239,7 @@ def find(request: FactsRequest) -> DonorFacts:
     if nearest is None:
         raise MediaError(f"no other clip in the corpus `{request.guide.corpus}` to insert a segment of")
     row = donors[nearest.position]
-    donor = Donor(
+    donor = _Donor(
         dataset=row.dataset,
         item_id=row.item_id,
         start_s=row.start_s,
@@ -248,7 +248,7 @@ def find(request: FactsRequest) -> DonorFacts:
         fps=row.fps,
         sha256=row.source_sha256,
     )
-    return DonorFacts(donor=donor, similarity=round(nearest.similarity, 6), files=DonorFiles(donor=row.source_path))
+    return _DonorFacts(donor=donor, similarity=round(nearest.similarity, 6), files=_DonorFiles(donor=row.source_path))
 
 
 def _corpus(known: Known, seed: int, number: int) -> tuple[list[AnalysisRow], npt.NDArray[np.float64]]:
@@ -277,11 +277,11 @@ def _is_the_same(row: AnalysisRow, query: AnalysisRow) -> bool:
     )
 
 
-def clip_of(facts: Facts) -> Clip:
+def _clip_of(facts: Facts) -> Clip:
     """The clip that a segment is taken from. Raises `MediaError` when its file is missing or changed."""
     from perturbations.media.clip import Clip
 
-    assert isinstance(facts, DonorFacts)
+    assert isinstance(facts, _DonorFacts)
     donor, path = facts.donor, Path(facts.files.donor)
     if not path.is_file() or storage.sha256(path) != donor.sha256:
         raise MediaError(f"the donor {donor.item_id!r} is missing or changed: {path}")
@@ -290,23 +290,23 @@ def clip_of(facts: Facts) -> Clip:
 
 def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> tuple[int, float]:
     """The number of the donor's frames, and how many of them pass per frame of the clip."""
-    assert isinstance(facts, DonorFacts)
+    assert isinstance(facts, _DonorFacts)
     return facts.donor.frame_count, facts.donor.fps / shape.fps
 
 
 # --- the analyses ----------------------------------------------------------------------------------------------------
 
 
-def run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
+def _run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
     """A vector per clip, from 12 uniformly sampled frames: of length 1, or the mean of features of any length."""
     from perturbations.analysis import descriptor
     from perturbations.media import footage
     from perturbations.media.clip import uniform_indices
 
-    assert isinstance(recipe, VideoEmbedding | VideoFeatures)
-    footages = footage.of_each(clips, lambda num_frames, fps: uniform_indices(SAMPLED_FRAMES, num_frames), work.tick)
+    assert isinstance(recipe, _VideoEmbedding | _VideoFeatures)
+    footages = footage.of_each(clips, lambda num_frames, fps: uniform_indices(_SAMPLED_FRAMES, num_frames), work.tick)
     sampled = [
-        [seen.frames[place] for place in uniform_indices(SAMPLED_FRAMES, seen.num_frames)]
+        [seen.frames[place] for place in uniform_indices(_SAMPLED_FRAMES, seen.num_frames)]
         for seen in footages
         if not isinstance(seen, MediaError)
     ]
@@ -317,7 +317,7 @@ def run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work
         else:
             model = _clip_model(recipe.model.text)
             identity = {"backend": "pretrained", **model.identity}
-            embed = model.mean_features if isinstance(recipe, VideoFeatures) else model.embed_videos
+            embed = model.mean_features if isinstance(recipe, _VideoFeatures) else model.embed_videos
             vectors = iter(embed(sampled) if sampled else ())
     backend = canonical({"embedding": {**identity, "query": "video"}})
     return [
@@ -326,9 +326,9 @@ def run_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work
     ]
 
 
-def run_caption_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
+def _run_caption_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
     """The features of each clip's generated caption, for the search of donors (the released event insertion)."""
-    assert isinstance(recipe, CaptionEmbedding)
+    assert isinstance(recipe, _CaptionEmbedding)
     rows = [work.before[clip.item_id] for clip in clips]
     complete = [row for row in rows if row.status == COMPLETE]
     with ticking_on(work.tick):
@@ -349,7 +349,7 @@ def run_caption_embedding(recipe: AnalysisRecipe, clips: Sequence[CleanClip], wo
 def _clip_model(settings: str) -> clip_model.Clip:
     from perturbations.models import clip
 
-    model = EmbeddingModel.model_validate_json(settings)
+    model = _EmbeddingModel.model_validate_json(settings)
     return clip.load(
         model.clip or "", revision=model.clip_revision, device=model.device or "cpu", dtype=model.dtype or "float32"
     )
@@ -358,20 +358,22 @@ def _clip_model(settings: str) -> clip_model.Clip:
 GUIDE = Guide(
     name="donor",
     summary="another clip, the most similar one: `backends.embedding`, `offline` or `pretrained`",
-    recipe=DonorGuide,
-    facts=DonorFacts,
-    settle=settle,
-    find=find,
+    recipe=_DonorGuide,
+    facts=_DonorFacts,
+    settle=_settle,
+    find=_find,
     make=make,
     players=lambda recipe, row: row.backend if row and row.backend else "{}",
     analyses=(
-        Analysis(name="embedding", recipe=VideoEmbedding, settle=settle_embedding, run=run_embedding, memory_mb=4000),
-        Analysis(name="features", recipe=VideoFeatures, settle=settle_features, run=run_embedding, memory_mb=4000),
+        Analysis(
+            name="embedding", recipe=_VideoEmbedding, settle=_settle_embedding, run=_run_embedding, memory_mb=4000
+        ),
+        Analysis(name="features", recipe=_VideoFeatures, settle=_settle_features, run=_run_embedding, memory_mb=4000),
         Analysis(
             name="caption_embedding",
-            recipe=CaptionEmbedding,
-            settle=settle_caption_embedding,
-            run=run_caption_embedding,
+            recipe=_CaptionEmbedding,
+            settle=_settle_caption_embedding,
+            run=_run_caption_embedding,
             after="main_object",
             memory_mb=4000,
         ),
@@ -384,5 +386,5 @@ GUIDE = Guide(
         ),
     ),
     problems=problems,
-    other=clip_of,
+    other=_clip_of,
 )

@@ -17,7 +17,7 @@ from perturbations.manifest.kinds import AnalysisRow
 if TYPE_CHECKING:
     from perturbations.base.arrays import Image
 
-VERSION = 1
+_VERSION = 1
 _FIRST = 5
 """The photographs, in the order of their names, that MM-Robustness' code chooses from."""
 
@@ -28,7 +28,7 @@ class Frost(Strict):
     images: Path | None = Field(None, description="a folder of photographs of frost; the default is drawn ice")
 
 
-class FrostFiles(Record):
+class _FrostFiles(Record):
     """The folder of photographs of frost; None: the kernel draws the ice."""
 
     images: str | None = None
@@ -43,14 +43,14 @@ class FrostGuide(GuideRecipe):
     kind: Literal["frost"] = "frost"
     version: int
     choice: Literal["first_five"] | None = None
-    files: FrostFiles
+    files: _FrostFiles
 
     def chooses_files(self) -> bool:
         """Whether a photograph is chosen from a folder."""
         return self.files.images is not None
 
 
-class FrostFactFiles(Record):
+class _FrostFactFiles(Record):
     """The file of a clip's photograph of frost."""
 
     image: str | None = None
@@ -64,14 +64,14 @@ class FrostFacts(Facts):
 
     frost: str | None = None
     size: tuple[int, int] | None = None
-    files: FrostFactFiles
+    files: _FrostFactFiles
 
 
 def settle(settings: GuideSettings) -> FrostGuide:
     """The photographs that the configuration names."""
     player = settings.roles["frost"].model_dump(mode="json")
     choice: Literal["first_five"] | None = "first_five" if settings.variant == "released" else None
-    return FrostGuide(version=VERSION, choice=choice, files=FrostFiles.model_validate(player))
+    return FrostGuide(version=_VERSION, choice=choice, files=_FrostFiles.model_validate(player))
 
 
 def find(request: FactsRequest) -> FrostFacts:
@@ -82,20 +82,20 @@ def find(request: FactsRequest) -> FrostFacts:
     assert isinstance(request.guide, FrostGuide)
     folder = request.guide.files.images
     if folder is None:
-        return FrostFacts(files=FrostFactFiles())
+        return FrostFacts(files=_FrostFactFiles())
     from perturbations.media import images
 
     paths = images.listed("frost", Path(folder))
     if request.guide.choice is None:
         path = paths[int(request.draw() * len(paths))]
-        return FrostFacts(frost=storage.sha256(path), files=FrostFactFiles(image=str(path)))
+        return FrostFacts(frost=storage.sha256(path), files=_FrostFactFiles(image=str(path)))
     paths = paths[:_FIRST]
     path = paths[int(request.draw() * len(paths))]
     sha256 = storage.sha256(path)
     picture = photograph(sha256, str(path))
     assert picture is not None
     height, width = picture.shape[:2]
-    return FrostFacts(frost=sha256, size=(width, height), files=FrostFactFiles(image=str(path)))
+    return FrostFacts(frost=sha256, size=(width, height), files=_FrostFactFiles(image=str(path)))
 
 
 def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> Image | None:

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from perturbations.media.footage import CleanClip, Footage
     from perturbations.models import captioner, nouns, owlv2, yolo_world
 
-VERSION = 2
-SAMPLED_FRAMES = 12
+_VERSION = 2
+_SAMPLED_FRAMES = 12
 """Sampled frames per clip (MLVP, Alg. 3)."""
 _CAPTIONED_FRAMES = 16
 
@@ -109,7 +109,7 @@ class ObjectAnalysis(AnalysisRecipe):
         return self.model.backend == "offline"
 
 
-class MainObjectGuide(GuideRecipe):
+class _MainObjectGuide(GuideRecipe):
     """The kernel gets the boxes of the main object."""
 
     kind: Literal["main_object"] = "main_object"
@@ -126,30 +126,30 @@ def settle_analysis(settings: GuideSettings) -> ObjectAnalysis:
     model = player.model_dump(mode="json", exclude_none=True)
     if settings.backend("main_object") == "pretrained":
         model.update(device=settings.device, dtype=settings.dtype, batch_clips=settings.batch_clips)
-    return ObjectAnalysis(version=VERSION, model=ObjectModel.model_validate(model))
+    return ObjectAnalysis(version=_VERSION, model=ObjectModel.model_validate(model))
 
 
-def settle(settings: GuideSettings) -> MainObjectGuide:
+def _settle(settings: GuideSettings) -> _MainObjectGuide:
     """The recipe for the main object, from the configuration."""
-    return MainObjectGuide(analysis=settle_analysis(settings))
+    return _MainObjectGuide(analysis=settle_analysis(settings))
 
 
 # --- result and facts ------------------------------------------------------------------------------------------------
 
-Box = tuple[float, float, float, float]
+_Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in pixels."""
 
 Source = Literal["motion", "contrast", "centre", "detector"]
 """What a box rests on: an object that moves, one that stands out, neither (a central region), or a trained detector."""
 
-Position = Annotated[int, Field(ge=0, lt=2**31)]
+_Position = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class DetectedObject(Record):
     """An object in one analysed frame, ranked: see `perturbations.analysis.tracking`."""
 
     label: str
-    box: Box
+    box: _Box
     confidence: float
     track: int
     persistence: float
@@ -162,23 +162,23 @@ class MainObjects(Record):
 
     caption: str | None = None
     keywords: tuple[str, ...]
-    positions: tuple[Position, ...] = Field(min_length=1)
+    positions: tuple[_Position, ...] = Field(min_length=1)
     objects: tuple[tuple[DetectedObject, ...], ...]
-    boxes: tuple[Box | None, ...]
+    boxes: tuple[_Box | None, ...]
     tracks: tuple[int | None, ...]
     sources: tuple[Source | None, ...]
 
 
-class MainObjectFacts(Facts):
+class _MainObjectFacts(Facts):
     """The main object's box, its track and what it rests on, per analysed frame; None in a frame without one."""
 
-    positions: tuple[Position, ...] = Field(min_length=1)
-    boxes: tuple[Box | None, ...]
+    positions: tuple[_Position, ...] = Field(min_length=1)
+    boxes: tuple[_Box | None, ...]
     tracks: tuple[int | None, ...]
     sources: tuple[Source | None, ...]
 
     @model_validator(mode="after")
-    def _as_many(self) -> MainObjectFacts:
+    def _as_many(self) -> _MainObjectFacts:
         if not len(self.positions) == len(self.boxes) == len(self.tracks) == len(self.sources):
             raise ValueError("there must be as many boxes, tracks and sources as positions")
         return self
@@ -189,10 +189,10 @@ def parse_result(text: str) -> MainObjects:
     return parse_record(MainObjects, text, "the result of a main-object analysis")
 
 
-def find(request: FactsRequest) -> MainObjectFacts:
+def _find(request: FactsRequest) -> _MainObjectFacts:
     """The part of the analysis that the frames depend on, and what each box rests on."""
     objects = parse_result(request.analysed_row().result or "")
-    return MainObjectFacts(
+    return _MainObjectFacts(
         positions=objects.positions, boxes=objects.boxes, tracks=objects.tracks, sources=objects.sources
     )
 
@@ -201,7 +201,7 @@ def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> npt.NDArray[np.
     """The main object's box in every frame, num_frames x 4, NaN in a frame without one."""
     from perturbations.analysis import tracking
 
-    assert isinstance(facts, MainObjectFacts)
+    assert isinstance(facts, _MainObjectFacts)
     return tracking.interpolate(facts.positions, facts.boxes, facts.tracks, shape.num_frames)
 
 
@@ -297,7 +297,7 @@ def _detected(ranked: tracking.Object) -> DetectedObject:
 def _sampled(num_frames: int) -> list[int]:
     from perturbations.media.clip import uniform_indices
 
-    return uniform_indices(SAMPLED_FRAMES, num_frames)
+    return uniform_indices(_SAMPLED_FRAMES, num_frames)
 
 
 def _around_sampled(num_frames: int, fps: float) -> set[int]:
@@ -354,10 +354,10 @@ def _object_models(settings: str) -> _ObjectModels:
 GUIDE = Guide(
     name="main_object",
     summary="the clip's main object: `backends.main_object`, `offline` or `pretrained`",
-    recipe=MainObjectGuide,
-    facts=MainObjectFacts,
-    settle=settle,
-    find=find,
+    recipe=_MainObjectGuide,
+    facts=_MainObjectFacts,
+    settle=_settle,
+    find=_find,
     make=make,
     players=lambda recipe, row: row.backend if row and row.backend else "{}",
     pictured="main_object",

@@ -26,48 +26,48 @@ if TYPE_CHECKING:
     from perturbations.analysis.motion import FrameMotion
     from perturbations.media.footage import CleanClip
 
-VERSION = 2
+_VERSION = 2
 
 
-class MotionAnalysis(AnalysisRecipe):
+class _MotionAnalysis(AnalysisRecipe):
     """The motion of `num_frames` sampled frames; None: of all frames."""
 
     analysis: Literal["motion"] = "motion"
     num_frames: int | None = None
 
 
-class MotionGuide(GuideRecipe):
+class _MotionGuide(GuideRecipe):
     """The kernel gets the pixels of a frame that move most, and their direction."""
 
     kind: Literal["motion"] = "motion"
-    analysis: MotionAnalysis
+    analysis: _MotionAnalysis
 
-    def needed_analysis(self) -> MotionAnalysis:
+    def needed_analysis(self) -> _MotionAnalysis:
         """The motion of the clip."""
         return self.analysis
 
 
-class MotionFacts(Facts):
+class _MotionFacts(Facts):
     """Empty: motion is too large for a row, and is computed again where its file is missing."""
 
 
-def settle_analysis(settings: GuideSettings) -> MotionAnalysis:
+def _settle_analysis(settings: GuideSettings) -> _MotionAnalysis:
     """The recipe for the motion of the stored frames: all, or the sampled ones."""
-    return MotionAnalysis(version=VERSION, num_frames=settings.sampled)
+    return _MotionAnalysis(version=_VERSION, num_frames=settings.sampled)
 
 
-def settle(settings: GuideSettings) -> MotionGuide:
+def _settle(settings: GuideSettings) -> _MotionGuide:
     """The recipe for the motion of the clip, from the configuration."""
-    return MotionGuide(analysis=settle_analysis(settings))
+    return _MotionGuide(analysis=_settle_analysis(settings))
 
 
 def run(recipe: AnalysisRecipe, clips: Sequence[CleanClip], work: Work) -> Results:
     """Write each clip's motion into its file."""
-    assert isinstance(recipe, MotionAnalysis)
+    assert isinstance(recipe, _MotionAnalysis)
     return [_analysed(recipe, clip, path, work.tick) for clip, path in zip(clips, work.files, strict=True)]
 
 
-def _analysed(recipe: MotionAnalysis, clip: CleanClip, target: Path | None, tick: Tick) -> Analysed:
+def _analysed(recipe: _MotionAnalysis, clip: CleanClip, target: Path | None, tick: Tick) -> Analysed:
     from perturbations.analysis import motion
     from perturbations.media.clip import uniform_indices
 
@@ -89,10 +89,10 @@ def _motions(clip: CleanClip, only: Collection[int] | None, tick: Tick) -> Itera
             yield frame.position, follower(frame.position)
 
 
-def find(request: FactsRequest) -> MotionFacts:
+def _find(request: FactsRequest) -> _MotionFacts:
     """Empty facts, if the clip's motion was analysed."""
     request.analysed_row()
-    return MotionFacts()
+    return _MotionFacts()
 
 
 def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> object:
@@ -105,12 +105,12 @@ def make(recipe: GuideRecipe, facts: Facts, shape: ClipShape) -> object:
 GUIDE = Guide(
     name="motion",
     summary="the clip's motion: optical flow, no model",
-    recipe=MotionGuide,
-    facts=MotionFacts,
-    settle=settle,
-    find=find,
+    recipe=_MotionGuide,
+    facts=_MotionFacts,
+    settle=_settle,
+    find=_find,
     make=make,
     players=lambda recipe, row: "{}",
-    analyses=(Analysis(name="motion", recipe=MotionAnalysis, settle=settle_analysis, run=run, extension=".parquet"),),
+    analyses=(Analysis(name="motion", recipe=_MotionAnalysis, settle=_settle_analysis, run=run, extension=".parquet"),),
     on_the_fly=True,
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perturbations.models import adain
     from perturbations.video.style import Painter
 
-VERSION = 1
+_VERSION = 1
 
 # --- configuration and recipe ----------------------------------------------------------------------------------------
 
@@ -71,12 +71,12 @@ class StyleGuide(GuideRecipe):
         return self.files.images is not None
 
 
-def settle(settings: GuideSettings) -> StyleGuide:
+def _settle(settings: GuideSettings) -> StyleGuide:
     """The recipe for the painter and its weights, from the configuration."""
     player = settings.roles["style"].model_dump(mode="json")
     files = {name: player.pop(name) for name in ("images", "encoder", "decoder") if name in player}
     where = {"device": settings.device, "dtype": settings.dtype} if player["backend"] == "pretrained" else {}
-    return StyleGuide.model_validate({"version": VERSION, **player, **where, "files": files})
+    return StyleGuide.model_validate({"version": _VERSION, **player, **where, "files": files})
 
 
 # --- facts -----------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class StyleFacts(Facts):
     files: StyleFactFiles
 
 
-def find(request: FactsRequest) -> StyleFacts:
+def _find(request: FactsRequest) -> StyleFacts:
     """The style of a clip: drawn once per clip, the same for all severities."""
     from perturbations.media import images
     from perturbations.video import procedural_styles
@@ -197,8 +197,8 @@ GUIDE = Guide(
     summary="the picture in whose style a clip is painted: `backends.style`, `offline` or `pretrained`",
     recipe=StyleGuide,
     facts=StyleFacts,
-    settle=settle,
-    find=find,
+    settle=_settle,
+    find=_find,
     make=make,
     players=players,
     roles=(Role(name="style", summary="paints for style_transfer", players=(OfflineStyle, PretrainedStyle)),),

@@ -32,13 +32,13 @@ UNRECORDED = "unrecorded"
 """In metadata: the columns that parts of earlier versions did not have."""
 LISTED = "listed_in"
 
-About = Mapping[str, object]
+_About = Mapping[str, object]
 """The metadata of a manifest's file."""
-Cell = str | float | None
+_Cell = str | float | None
 """A path, or None or NaN without one."""
 
 
-def write(path: Path, kind: Kind[Row], rows: Iterable[Row], about: About | None = None) -> None:
+def write(path: Path, kind: Kind[Row], rows: Iterable[Row], about: _About | None = None) -> None:
     """Write rows of one kind, sorted by their key, whole or not at all.
 
     The metadata has the number of rows per status, and hashes of their keys and of their content.
@@ -61,7 +61,7 @@ def table_of(kind: Kind[Row], rows: Iterable[Row]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def concatenate(parts: Sequence[Path], output: Path, kind: Kind[Row], about: About | None = None) -> None:
+def concatenate(parts: Sequence[Path], output: Path, kind: Kind[Row], about: _About | None = None) -> None:
     """Write the rows of parts that have no key in common as one manifest, as `write` does; for millions of them."""
     table = pa.concat_tables([_read_table(part, kind) for part in parts])
     # Empty keys come first, as `write` sorts them: a further column per key says which are empty.
@@ -72,7 +72,7 @@ def concatenate(parts: Sequence[Path], output: Path, kind: Kind[Row], about: Abo
     _write_table(output, kind, table, about)
 
 
-def _write_table(path: Path, kind: Kind[Row], table: pa.Table, about: About | None) -> None:
+def _write_table(path: Path, kind: Kind[Row], table: pa.Table, about: _About | None) -> None:
     described = {"kind": kind.name, "schema_version": SCHEMA_VERSION, **(about or {}), **describe(kind, table)}
     described.pop(LISTED, None)
     if sums.is_listed(path):
@@ -81,13 +81,13 @@ def _write_table(path: Path, kind: Kind[Row], table: pa.Table, about: About | No
         _encode(table, {**described, METADATA_HASH: metadata_sha256(described)}, temporary)
 
 
-def metadata_sha256(about: About) -> str:
+def metadata_sha256(about: _About) -> str:
     """A hash of all that a manifest says of itself, the hash of its cells among it."""
     rest = {name: value for name, value in about.items() if name != METADATA_HASH}
     return storage.sha256_of(json.dumps(rest, sort_keys=True).encode())
 
 
-def as_written(path: Path, kind: Kind[Row], rows: Iterable[Row], about: About) -> bytes:
+def as_written(path: Path, kind: Kind[Row], rows: Iterable[Row], about: _About) -> bytes:
     """The file of other rows or other metadata, in the form that the stored file has: its columns and its hashes.
 
     So that a repaired manifest of an earlier version equals the file that this version wrote.
@@ -100,7 +100,7 @@ def as_written(path: Path, kind: Kind[Row], rows: Iterable[Row], about: About) -
 
 
 def _encode(
-    table: pa.Table, described: About, target: Path | pa.BufferOutputStream, *, empty_group: bool = False
+    table: pa.Table, described: _About, target: Path | pa.BufferOutputStream, *, empty_group: bool = False
 ) -> None:
     table = table.replace_schema_metadata({"perturbations": json.dumps(described, sort_keys=True)})
     with pq.ParquetWriter(target, table.schema, compression="zstd", write_page_checksum=True) as writer:
@@ -126,13 +126,13 @@ def changed_parts(path: Path, kind: Kind[Row], rows: Sequence[Row], *, is_listed
     return names
 
 
-def is_reproducible(about: About) -> bool:
+def is_reproducible(about: _About) -> bool:
     """Whether this machine's pyarrow wrote the manifest, so that the same rows and metadata give the same bytes."""
     tools = about.get("tools")
     return isinstance(tools, dict) and tools.get("pyarrow") == pa.__version__
 
 
-def _encoded(table: pa.Table, about: About, *, empty_group: bool) -> bytes:
+def _encoded(table: pa.Table, about: _About, *, empty_group: bool) -> bytes:
     buffer = pa.BufferOutputStream()
     _encode(table, about, buffer, empty_group=empty_group)
     content: bytes = buffer.getvalue().to_pybytes()
@@ -283,9 +283,9 @@ def read_manifest(path: str | Path) -> pd.DataFrame:
     return frame
 
 
-def _absolute(values: Sequence[Cell], is_source: Sequence[bool], column: str, root: Path) -> list[Cell]:
+def _absolute(values: Sequence[_Cell], is_source: Sequence[bool], column: str, root: Path) -> list[_Cell]:
     known: dict[tuple[str, bool], str] = {}
-    absolute: list[Cell] = []
+    absolute: list[_Cell] = []
     for value, of_source in zip(values, is_source, strict=True):
         if not isinstance(value, str):
             absolute.append(value)
@@ -393,6 +393,6 @@ def _stored_table(path: Path, kind: Kind[Row]) -> pa.Table:
             raise ManifestError(f"{path} cannot be read: {error}; {_ANEW}") from error
 
 
-def _way(described: About) -> str:
+def _way(described: _About) -> str:
     made = str(described.get("package_version", "of an unknown version"))[:80]
     return f"it was written by perturbations {made}: open it with that version, or delete it and run snakemake again"

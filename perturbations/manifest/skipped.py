@@ -31,12 +31,12 @@ def columns(skipped: Iterable[Skipped]) -> list[dict[str, object]]:
 def parse(text: str) -> list[Skipped]:
     """What `as_json` wrote. Raises `ManifestError` for anything else."""
     try:
-        return of_columns(json.loads(text))
+        return _of_columns(json.loads(text))
     except ValueError as error:
         raise ManifestError(f"the list of skipped perturbations is not JSON: {error}") from None
 
 
-def of_columns(value: object) -> list[Skipped]:
+def _of_columns(value: object) -> list[Skipped]:
     """What `columns` gave. Raises `ManifestError` for anything else."""
     if not isinstance(value, list) or not all(map(_is_entry, value)):
         raise ManifestError("a manifest does not list skipped perturbations with their severities and a reason")
@@ -46,7 +46,7 @@ def of_columns(value: object) -> list[Skipped]:
 def of_manifest(about: Mapping[str, object]) -> list[Skipped]:
     """The perturbations that a manifest's metadata lists as skipped. Raises `ManifestError`."""
     described = about.get("set")
-    return of_columns(described.get("skipped", [])) if isinstance(described, dict) else []
+    return _of_columns(described.get("skipped", [])) if isinstance(described, dict) else []
 
 
 def _is_entry(value: object) -> bool:

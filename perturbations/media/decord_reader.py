@@ -34,7 +34,7 @@ from perturbations.base.errors import BackendError, MediaError, cut
 from perturbations.media import opening
 from perturbations.media.clip import SAME_TIME_S, Clip, Frame
 
-INSTALL = "pip install 'decord>=0.6,<0.7'"
+_INSTALL = "pip install 'decord>=0.6,<0.7'"
 
 
 def decode(clip: Clip, *, frames_sha256: str, only: Collection[int] | None = None) -> Iterator[Frame]:
@@ -118,6 +118,6 @@ def library() -> Any:
     try:
         module = importlib.import_module("decord")
     except (ImportError, OSError, RuntimeError) as error:
-        raise BackendError(f"decord cannot be imported ({error}); the reader `decord` needs it: {INSTALL}") from error
+        raise BackendError(f"decord cannot be imported ({error}); the reader `decord` needs it: {_INSTALL}") from error
     module.logging.set_level(module.logging.QUIET)  # libav writes to stderr what the raised errors already say
     return module

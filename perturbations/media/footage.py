@@ -76,7 +76,7 @@ class Footage(NamedTuple):
     fps: float
 
 
-def footage(
+def _footage(
     clip: CleanClip,
     positions: Collection[int],
     tick: Tick,
@@ -97,7 +97,7 @@ def of_each(
     footages: list[Footage | MediaError] = []
     for clip in clips:
         try:
-            footages.append(footage(clip, positions(clip.num_frames, clip.fps), tick, kept))
+            footages.append(_footage(clip, positions(clip.num_frames, clip.fps), tick, kept))
         except MediaError as error:
             footages.append(error)
     return footages

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from perturbations.base.arrays import Image
 
-Plane = NDArray[np.float32]
+_Plane = NDArray[np.float32]
 
 _WINDOW = (7, 7)
 _UNBIASED = 49 / 48  # sample variances and covariance, of the window's 49 pixels
@@ -71,10 +71,10 @@ def ssim(image: Image, other: Image) -> float:
     return float(np.mean(inside if inside.size else similarity, dtype=np.float64))
 
 
-def _luma(image: Image) -> Plane:
+def _luma(image: Image) -> _Plane:
     return cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
 
 
-def _blur(plane: Plane) -> Plane:
-    blurred: Plane = cv2.blur(plane, _WINDOW)  # type: ignore[assignment]
+def _blur(plane: _Plane) -> _Plane:
+    blurred: _Plane = cv2.blur(plane, _WINDOW)  # type: ignore[assignment]
     return blurred

@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from perturbations.base.arrays import Image
 
 PROMPT = "Describe the main objects in this video and their actions in one sentence of 10 to 15 words."
-MAX_FRAMES = 16
-FRAMES_PER_SECOND = 1.0
+_MAX_FRAMES = 16
+_FRAMES_PER_SECOND = 1.0
 MAX_NEW_TOKENS = 32
 
 # Pixels per frame after resizing. Both are qwen-vl-utils' limits for a frame of a video; a token covers 28 x 28.
 MIN_FRAME_PIXELS = 128 * 28 * 28
 MAX_FRAME_PIXELS = 768 * 28 * 28
 
-VIDEO_TOKEN = "<|video_pad|>"
-VIDEO_TOKEN_TYPE = 2
+_VIDEO_TOKEN = "<|video_pad|>"
+_VIDEO_TOKEN_TYPE = 2
 
 
 class _Model(Protocol):
@@ -92,16 +92,16 @@ class Captioner:
         torch = library("torch")
         videos = [self._video(clip) for clip in clips]
         merged = self._image_processor.merge_size**2
-        texts = [self._prompt.replace(VIDEO_TOKEN, VIDEO_TOKEN * (len(patches) // merged)) for patches, _ in videos]
+        texts = [self._prompt.replace(_VIDEO_TOKEN, _VIDEO_TOKEN * (len(patches) // merged)) for patches, _ in videos]
         tokens = self._tokenizer(texts, padding=True, padding_side="left", return_tensors="pt")
         is_video = tokens["input_ids"] == self._model.config.video_token_id
-        seconds = self._image_processor.temporal_patch_size / FRAMES_PER_SECOND
+        seconds = self._image_processor.temporal_patch_size / _FRAMES_PER_SECOND
         device = self._model.device
         with torch.inference_mode():
             output = self._model.generate(
                 input_ids=tokens["input_ids"].to(device),
                 attention_mask=tokens["attention_mask"].to(device),
-                mm_token_type_ids=(is_video * VIDEO_TOKEN_TYPE).to(device),
+                mm_token_type_ids=(is_video * _VIDEO_TOKEN_TYPE).to(device),
                 pixel_values_videos=torch.from_numpy(np.concatenate([patches for patches, _ in videos])).to(device),
                 video_grid_thw=torch.tensor([grid for _, grid in videos], device=device),
                 second_per_grid_ts=torch.full((len(videos),), seconds, device=device),
@@ -117,8 +117,8 @@ class Captioner:
         """
         import numpy as np
 
-        if not 1 <= len(frames) <= MAX_FRAMES:
-            raise ValueError(f"a clip of {len(frames)} frames, it must have 1 to {MAX_FRAMES}")
+        if not 1 <= len(frames) <= _MAX_FRAMES:
+            raise ValueError(f"a clip of {len(frames)} frames, it must have 1 to {_MAX_FRAMES}")
         processor = self._image_processor
         span = processor.temporal_patch_size
         images = [*frames, *[frames[-1]] * (-len(frames) % span)]
@@ -175,7 +175,7 @@ def _prompt(tokenizer: PreTrainedTokenizerBase, processor_class: type[Qwen2_5_VL
     except ValueError as error:
         raise ConfigError(f"the checkpoint in {folder} has no chat template: {error}") from error
     prompt = str(rendered)
-    if prompt.count(VIDEO_TOKEN) != 1:
+    if prompt.count(_VIDEO_TOKEN) != 1:
         raise ConfigError(f"the chat template of the checkpoint in {folder} leaves no place for a video")
     return prompt
 

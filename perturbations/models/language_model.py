@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-MAX_NEW_TOKENS = 48
+_MAX_NEW_TOKENS = 48
 _YES, _NO = ("yes", "Yes", " yes", " Yes"), ("no", "No", " no", " No")
 
 
@@ -136,7 +136,7 @@ def _greedy(
     end = tokenizer.eos_token_id if saved is None or saved.eos_token_id is None else saved.eos_token_id
     first = end[0] if isinstance(end, list) else end
     return config_class(
-        max_new_tokens=MAX_NEW_TOKENS,
+        max_new_tokens=_MAX_NEW_TOKENS,
         do_sample=False,
         num_beams=1,
         repetition_penalty=1.0,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-PROBE = "A dog runs."
+_PROBE = "A dog runs."
 
 
 class Nouns:
@@ -105,7 +105,7 @@ _OWN = ("spacy", "thinc", "spacy_legacy", "spacy_loggers", "spacy_transformers",
 
 
 def _check(pipeline: Language, name: str) -> None:
-    doc = pipeline(PROBE)
+    doc = pipeline(_PROBE)
     try:
         list(doc.noun_chunks)
     # spaCy raises ValueError without a parse, NotImplementedError where the language has no rules for noun chunks.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perturbations.base.arrays import Image
 
 MIN_SCORE = 0.1
-MAX_DETECTIONS = 3
+_MAX_DETECTIONS = 3
 
 Box = tuple[float, float, float, float]
 T = TypeVar("T")
@@ -200,7 +200,7 @@ def strongest(
         x0, y0, x1, y1 = np.clip(boxes[index].astype(np.float64), 0, limits).tolist()
         if x1 - x0 >= 1 and y1 - y0 >= 1:
             kept.append((int(index), (x0, y0, x1, y1)))
-        if len(kept) == MAX_DETECTIONS:
+        if len(kept) == _MAX_DETECTIONS:
             break
     return kept
 

@@ -17,7 +17,7 @@ from perturbations.base.errors import BackendError, PerturbationError, ShelfErro
 
 BACKENDS = ("offline", "pretrained")
 
-Need = Callable[[], str | None]
+_Need = Callable[[], str | None]
 """Looks whether a program, a library or weights are installed: the reason where not. It is quick and loads nothing."""
 
 
@@ -61,7 +61,7 @@ class Model:
     weights: str
     licence: str
     load: Callable[..., object]
-    needs: tuple[Need, ...] = ()
+    needs: tuple[_Need, ...] = ()
     canary: Canary | None = None
     of: Literal["captions", "guides", "composed"] = "captions"
 
@@ -134,7 +134,7 @@ def _check(model: Model, canary: Canary, player: object) -> None:
 _INSTALL_TEXT = "install the extra `perturbations[text]`"
 
 
-def library(*names: str) -> Need:
+def library(*names: str) -> _Need:
     """The need of libraries of the extra `text`."""
 
     def missing() -> str | None:

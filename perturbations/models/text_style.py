@@ -27,7 +27,7 @@ _T5 = {
     "passive": ("prithivida/active_to_passive_styletransfer", "transfer Active to Passive: "),
     "active": ("prithivida/passive_to_active_styletransfer", "transfer Passive to Active: "),
 }
-ADEQUACY = "prithivida/parrot_adequacy_model"
+_ADEQUACY = "prithivida/parrot_adequacy_model"
 
 _CANDIDATES = 5
 _ADEQUATE = 0.95
@@ -52,7 +52,7 @@ def rules() -> Styler:
     return restyle
 
 
-def t5(names: Mapping[str, str] | None = None, adequacy: str = ADEQUACY) -> Styler:
+def t5(names: Mapping[str, str] | None = None, adequacy: str = _ADEQUACY) -> Styler:
     """Styleformer's T5 models (Qiu et al., Sec. 2; Schiappa et al., App. A.2), each loaded at its first use.
 
     They sample; an adequacy model picks the candidate, as in Styleformer. A caption without an adequate candidate stays
@@ -130,7 +130,7 @@ MODELS = (
         load=t5,
         needs=(
             library("torch", "transformers"),
-            partial(missing_weights, *(name for name, _ in _T5.values()), ADEQUACY),
+            partial(missing_weights, *(name for name, _ in _T5.values()), _ADEQUACY),
         ),
         # Its judge leaves a sentence as it is where no candidate is adequate.
         canary=Canary(

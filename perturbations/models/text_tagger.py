@@ -1,7 +1,7 @@
 """Part-of-speech taggers: from a caption's words to Penn tags, one per word.
 
 Taggers learn from news, where sentences have capitals and full stops. Captions have neither, are often bare noun
-phrases, and recipes use imperatives: `caption_tagger` corrects the errors that follow.
+phrases, and recipes use imperatives: `_caption_tagger` corrects the errors that follow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from perturbations.models.registry import Canary, Model, library
 from perturbations.text import tables
 from perturbations.text.tokens import parts
 
-Tagger = Callable[[list[str]], list[str]]
+_Tagger = Callable[[list[str]], list[str]]
 
 _BE = frozenset(("am", "is", "are", "was", "were", "be", "been", "being", "'s", "s"))
 _HAVE = frozenset(("has", "have", "had"))
@@ -33,7 +33,7 @@ class _Verbs:
     ing_nouns: frozenset[str]
 
 
-def caption_tagger() -> Tagger:
+def _caption_tagger() -> _Tagger:
     """Brill's rules and lexicon (bundled with TextBlob), and rules for captions."""
     from textblob.en import parser
 
@@ -140,7 +140,7 @@ def _third_person(verb: str) -> str:
     return f"{verb}es" if verb.endswith(("s", "x", "z", "ch", "sh", "o")) else f"{verb}s"
 
 
-def perceptron() -> Tagger:
+def perceptron() -> _Tagger:
     """NLTK's averaged perceptron, the papers' tagger, from NLTK's data folders.
 
     Raises `BackendError` when its weights are not downloaded.
@@ -160,7 +160,7 @@ _NO_PERCEPTRON = (
 )
 
 
-def missing_perceptron() -> str | None:
+def _missing_perceptron() -> str | None:
     """How to get the weights of NLTK's tagger where they are not in its folders; None where they are."""
     from nltk import data
 
@@ -185,7 +185,7 @@ MODELS = (
         name="textblob",
         weights="bundled with TextBlob",
         licence="MIT",
-        load=caption_tagger,
+        load=_caption_tagger,
         needs=(library("textblob"),),
         canary=_CANARY,
     ),
@@ -196,7 +196,7 @@ MODELS = (
         weights="nltk data",
         licence="Apache-2.0",
         load=perceptron,
-        needs=(library("nltk"), missing_perceptron),
+        needs=(library("nltk"), _missing_perceptron),
         canary=_CANARY,
     ),
 )

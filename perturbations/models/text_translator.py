@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Pair = tuple[Seq2Seq, PreTrainedTokenizerBase]
 
 
-class Encoder(Protocol):
+class _Encoder(Protocol):
     """Sentence embeddings of unit length."""
 
     embed: Callable[[Sequence[str]], NDArray[np.floating]]
@@ -47,7 +47,7 @@ _MISSING = (
 _PIVOTS = (("eng-spa", "spa-eng"), ("eng-cat", "cat-eng"), ("en-gl", "gl-en"), ("en-eo", "eo-en"))
 
 RoundTrip = Callable[[Sequence[str]], list[str]]
-PostEdit = Callable[[str, str], str]
+_PostEdit = Callable[[str, str], str]
 
 
 class BackTranslator:
@@ -63,9 +63,9 @@ class BackTranslator:
     def __init__(
         self,
         pivots: Mapping[str, RoundTrip],
-        encoder: Encoder,
+        encoder: _Encoder,
         pre_edit: Callable[[str], str],
-        post_edit: PostEdit,
+        post_edit: _PostEdit,
     ) -> None:
         self.detail = ", ".join(pivots)
         self._pivots = pivots
@@ -105,7 +105,7 @@ class BackTranslator:
         return candidates[similarities.index(max(similarities))]
 
 
-def missing_apertium() -> str | None:
+def _missing_apertium() -> str | None:
     """What to install where Apertium or all of its pairs are not installed; None where one is."""
     return None if _installed() else _MISSING
 
@@ -123,7 +123,7 @@ def apertium() -> BackTranslator:
     from perturbations.models.registry import load
     from perturbations.text import round_trip
 
-    if reason := missing_apertium():
+    if reason := _missing_apertium():
         raise BackendError(reason)
     rules = {"tagger": load("tagger", "offline"), "inflector": load("inflector", "offline")}
     return BackTranslator(
@@ -254,7 +254,7 @@ MODELS = (
         weights="Debian's apertium-eng-spa, apertium-eng-cat, apertium-en-gl, apertium-eo-en: those installed",
         licence="GPL-3.0",
         load=apertium,
-        needs=(missing_apertium, library("textblob", "lemminflect"), missing_minilm),
+        needs=(_missing_apertium, library("textblob", "lemminflect"), missing_minilm),
         canary=_canary(changes=True),
     ),
     Model(

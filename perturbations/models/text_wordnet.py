@@ -11,7 +11,7 @@ from pathlib import Path
 from perturbations.base.errors import BackendError
 from perturbations.models.registry import BACKENDS, Canary, Model
 
-FOLDER = Path("/usr/share/wordnet")
+_FOLDER = Path("/usr/share/wordnet")
 
 _FILES = {"NN": "noun", "VB": "verb", "JJ": "adj", "RB": "adv"}
 
@@ -40,7 +40,7 @@ class WordNet:
     """
 
     def __init__(self, folder: Path) -> None:
-        if reason := missing_wordnet(folder):
+        if reason := _missing_wordnet(folder):
             raise BackendError(reason)
         self._folder = folder
         try:
@@ -169,10 +169,10 @@ def open_wordnet() -> WordNet:
 
 
 def _folder() -> Path:
-    return Path(os.environ.get("PERTURB_WORDNET", FOLDER))
+    return Path(os.environ.get("PERTURB_WORDNET", _FOLDER))
 
 
-def missing_wordnet(folder: Path | None = None) -> str | None:
+def _missing_wordnet(folder: Path | None = None) -> str | None:
     """What to install where there is no WordNet; None where there is one."""
     folder = folder or _folder()
     if (folder / "index.noun").is_file():
@@ -188,7 +188,7 @@ def synonyms() -> Callable[[str, str | None], tuple[str, ...]]:
     return open_wordnet().synonyms
 
 
-def ambiguous_words() -> Callable[[str], tuple[str, ...]]:
+def _ambiguous_words() -> Callable[[str], tuple[str, ...]]:
     """`ambiguous(tag)`: words that can be of the tag and of another part of speech."""
     wordnet = open_wordnet()
     return cache(wordnet.ambiguous)
@@ -202,7 +202,7 @@ MODELS = (
         weights="Debian's wordnet-base",
         licence="WordNet-3.0",
         load=synonyms,
-        needs=(missing_wordnet,),
+        needs=(_missing_wordnet,),
         canary=Canary(
             given="person",
             ask=lambda synonyms, word: synonyms(word, "NN"),
@@ -216,8 +216,8 @@ MODELS = (
         name="wordnet-3.0",
         weights="Debian's wordnet-base",
         licence="WordNet-3.0",
-        load=ambiguous_words,
-        needs=(missing_wordnet,),
+        load=_ambiguous_words,
+        needs=(_missing_wordnet,),
         canary=Canary(
             given="NN",
             ask=lambda ambiguous, tag: ambiguous(tag),

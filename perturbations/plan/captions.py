@@ -11,15 +11,15 @@ from perturbations.plan.recipe import Parameters, TextRecipe
 from perturbations.suites import registry
 from perturbations.text import scripts
 
-GENDER = "Bias"
+_GENDER = "Bias"
 """The category of perturbations that need captions about men or women."""
 
 
-Scenarios = list[tuple[str, int]]
+_Scenarios = list[tuple[str, int]]
 """(Perturbation, severity) pairs."""
 
 
-def requested(config: configuration.Config, dataset: str, suite: str) -> Scenarios:
+def requested(config: configuration.Config, dataset: str, suite: str) -> _Scenarios:
     """What the configuration asks for, in the suite's order, also what this machine cannot make.
 
     Datasets whose captions say nothing of gender get no gender perturbations, as in YouCook2-P.
@@ -31,7 +31,7 @@ def requested(config: configuration.Config, dataset: str, suite: str) -> Scenari
     for entry in registry.perturbations(suite, "text"):
         if wanted.perturbations != "all" and entry.name not in wanted.perturbations:
             continue
-        if entry.level == GENDER and not config.datasets[dataset].has_gender:
+        if entry.level == _GENDER and not config.datasets[dataset].has_gender:
             continue
         severities = entry.severities if wanted.severities == "all" else sorted(wanted.severities)
         pairs += [(entry.name, severity) for severity in severities if severity in entry.severities]
@@ -72,7 +72,7 @@ def _missing(entry: registry.Perturbation, language: str, backend: str) -> str |
     return next((reason for role in entry.players if (reason := models.missing(role, backend))), None)
 
 
-def scenarios(config: configuration.Config, dataset: str, suite: str) -> Scenarios:
+def scenarios(config: configuration.Config, dataset: str, suite: str) -> _Scenarios:
     """What is made: what the configuration asks for without what is skipped. Raises `ConfigError` as `skipped` does."""
     left_out = {entry.perturbation for entry in skipped(config, dataset, suite)}
     return [pair for pair in requested(config, dataset, suite) if pair[0] not in left_out]

@@ -19,7 +19,7 @@ from perturbations.datasets.registry import Dataset
 
 
 @dataclass(frozen=True)
-class Located:
+class _Located:
     """An item whose video exists: its path and size in bytes."""
 
     item: Item
@@ -93,7 +93,7 @@ def _split_videos(dataset: Dataset) -> list[str]:
     return [os.path.basename(line.strip()) for _, line in lines(dataset.ids)]
 
 
-def locate(dataset: Dataset, listing: Listing) -> tuple[list[Located], list[Rejected]]:
+def locate(dataset: Dataset, listing: Listing) -> tuple[list[_Located], list[Rejected]]:
     """The items that have a video, in the listing's order, and the items that do not.
 
     Each folder is listed once, because a listing may name 90,000 files. Symbolic links are followed.
@@ -102,7 +102,7 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[Located], list[Reje
     if dataset.videos is None:
         raise ValueError(f"a dataset of the adapter '{dataset.adapter}' has no videos to look for")
     look = functools.cache(functools.partial(_look, str(dataset.videos)))
-    located: list[Located] = []
+    located: list[_Located] = []
     missing: list[Rejected] = []
     for item in listing.items:
         # Normalized, so that the file looked for is the file read: in `a/../b`, `a` may be a link to another folder.
@@ -122,7 +122,7 @@ def locate(dataset: Dataset, listing: Listing) -> tuple[list[Located], list[Reje
             missing.append(Rejected(item.item_id, f"{path} {what}"))
             continue
         if stat.S_ISREG(status.st_mode):
-            located.append(Located(item, path, status.st_size))
+            located.append(_Located(item, path, status.st_size))
         else:
             kind = _KINDS.get(stat.S_IFMT(status.st_mode), "a device")
             missing.append(Rejected(item.item_id, f"{path} is {kind}, not a regular file"))

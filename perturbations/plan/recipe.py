@@ -23,10 +23,10 @@ from perturbations.guides.registry import AnalysisRecipe, GuideRecipe
 from perturbations.manifest.kinds import ClipRow, TextRow
 from perturbations.suites import registry
 
-Parameter = bool | int | float | str | list[str] | list[int]
+_Parameter = bool | int | float | str | list[str] | list[int]
 """Lists are for captions: tags of words, positions in a sentence."""
 
-Parameters = Mapping[str, Parameter]
+Parameters = Mapping[str, _Parameter]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
@@ -112,7 +112,7 @@ class VideoRecipe(Record):
     severity: int
     variant: str
     calibrated: Literal[True] | None = None
-    params: dict[str, Parameter]
+    params: dict[str, _Parameter]
     draw: Literal["clip", "frame", "none"]
     version: int
     seed: Seed
@@ -153,7 +153,7 @@ class TextRecipe(Record):
     perturbation: str
     severity: int
     variant: str
-    params: dict[str, Parameter]
+    params: dict[str, _Parameter]
     version: int
     gated: bool
     backend: Literal["offline", "pretrained"]

@@ -82,7 +82,7 @@ def _of_suite(
     config: configuration.Config, suite: str, dataset: str, plans: Plans, caption_shards: CaptionShards
 ) -> Iterator[Target]:
     videos = partial(corpus, config, suite, dataset, plans)
-    yield Target(f"{suite}_{dataset}", corpus_text(config, suite, dataset), videos)
+    yield Target(f"{suite}_{dataset}", _corpus_text(config, suite, dataset), videos)
     if not captions.requested(config, dataset, suite):
         return
     request = partial(texts, config, suite, dataset, caption_shards)
@@ -96,7 +96,7 @@ def _of_suite(
 # --- lines of the menu -----------------------------------------------------------------------------------------------
 
 
-def corpus_text(config: configuration.Config, suite: str, dataset: str) -> str:
+def _corpus_text(config: configuration.Config, suite: str, dataset: str) -> str:
     """The menu line of a corpus of videos."""
     scenarios = recipe.scenarios(config, suite)
     names = {name for name, _ in scenarios}
@@ -128,10 +128,10 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
     """
     for name, severity in recipe.scenarios(config, suite):
         recipe.from_config(config, dataset, suite, name, severity)
-    size = corpus_size(config, suite, dataset, plans)
+    size = _corpus_size(config, suite, dataset, plans)
     whole = [
         file
-        for collection in whole_collections(config, suite, dataset)
+        for collection in _whole_collections(config, suite, dataset)
         for file in (
             layout.at("videos", dataset=collection, suite=suite),
             layout.at("quarantine", dataset=collection, suite=suite),
@@ -149,17 +149,17 @@ def corpus(config: configuration.Config, suite: str, dataset: str, plans: Plans)
     return Work(files, (size,))
 
 
-def whole_collections(config: configuration.Config, suite: str, dataset: str) -> list[str]:
+def _whole_collections(config: configuration.Config, suite: str, dataset: str) -> list[str]:
     """The collection of whole videos, where a suite's corpus on a dataset stores them besides its clips."""
     cut = recipe.cuts_whole_videos(config, dataset, suite)
     return [sharding.whole(dataset)] if cut and config.storage.tier == "video" else []
 
 
-def corpus_size(config: configuration.Config, suite: str, dataset: str, plans: Plans) -> str:
+def _corpus_size(config: configuration.Config, suite: str, dataset: str, plans: Plans) -> str:
     """How many clips a corpus has, and how many listed items cannot be used."""
     scenarios = len(recipe.scenarios(config, suite))
     sizes = []
-    for collection in (dataset, *whole_collections(config, suite, dataset)):
+    for collection in (dataset, *_whole_collections(config, suite, dataset)):
         items = plans(collection).listed
         noun = "clips" if config.datasets[dataset].has_spans and collection == dataset else "videos"
         sizes.append(f"{items:,} {noun} x {scenarios} = {items * scenarios:,} {noun}")

@@ -19,7 +19,7 @@ from perturbations.preflight import readiness, survey
 from perturbations.preflight.survey import Collection
 from perturbations.preflight.wanted import Wanted
 
-SURELY = 0.4
+_SURELY = 0.4
 """An estimate may be too high by a factor of 2: less free space than this share of it cannot be enough."""
 _MOST_LINES = 4
 """Lines of one kind."""
@@ -155,7 +155,7 @@ def _compare_disk(wanted: float, report: Report) -> None:
     sentence = (
         f"disk: the run stores about {_bytes(wanted)} (within a factor of 2), and {where} has {_bytes(free)} free"
     )
-    if free < SURELY * wanted:
+    if free < _SURELY * wanted:
         ways = (
             f"free some, make `corpora` a link to a larger disk and name its folder in {LINKED_VARIABLE}, or take "
             "another `storage` (a profile, frames, recipe)"

@@ -20,10 +20,10 @@ from perturbations.plan import listed, recipe, sharding
 from perturbations.plan.listed import ListedClip
 from perturbations.preflight.wanted import Wanted
 
-MOST_SAMPLED = 20
+_MOST_SAMPLED = 20
 """Clips whose header is read."""
 
-BYTES_PER_PIXEL = {
+_BYTES_PER_PIXEL = {
     "lossless": 0.9,
     "high": 0.4,
     "compatible": 0.08,
@@ -106,7 +106,7 @@ def _problem(path: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Look:
+class _Look:
     """What the sampled clips of a collection are like.
 
     Attributes:
@@ -131,7 +131,7 @@ class Look:
         return seconds * self.pixels_per_second
 
 
-_USUAL = Look(seconds_per_byte=2e-5, pixels_per_second=25 * 320 * 240, pixels_per_frame=320 * 240)
+_USUAL = _Look(seconds_per_byte=2e-5, pixels_per_second=25 * 320 * 240, pixels_per_frame=320 * 240)
 """Of clips of MSR-VTT."""
 
 
@@ -162,10 +162,10 @@ def stored(config: configuration.Config, wanted: Wanted, surveyed: dict[str, Col
         clips = surveyed[name].usable(shards)
         videos += len(clips)
         pixels += sum((looks[name] or _USUAL).pixels(clip, frames) for clip in clips)
-    return Stored(videos, pixels * BYTES_PER_PIXEL[tier], None in looks.values())
+    return Stored(videos, pixels * _BYTES_PER_PIXEL[tier], None in looks.values())
 
 
-def _look_of(config: configuration.Config, name: str, collection: Collection) -> Look | None:
+def _look_of(config: configuration.Config, name: str, collection: Collection) -> _Look | None:
     if datasets.get(config.datasets[sharding.dataset_of(name)].adapter).drawn:
         return _look_at_drawn()
     try:
@@ -174,20 +174,20 @@ def _look_of(config: configuration.Config, name: str, collection: Collection) ->
         return None
 
 
-def _look_at_drawn() -> Look:
+def _look_at_drawn() -> _Look:
     (drawn_clip,) = wings.offered("drawn_clip")
     frames, pixels, seconds = drawn_clip()
-    return Look(0.0, frames * pixels / seconds, pixels, seconds)
+    return _Look(0.0, frames * pixels / seconds, pixels, seconds)
 
 
-def look(clips: Sequence[ListedClip], *, seed: int = 0, most: int = MOST_SAMPLED) -> Look | None:
+def look(clips: Sequence[ListedClip], *, seed: int = 0, most: int = _MOST_SAMPLED) -> _Look | None:
     """Sample clips, the same ones in each run; None where none could be read."""
     chosen = sorted(clips, key=lambda clip: sha256_of(f"{seed} {clip.item_id!r} {clip.path!r}".encode()))
     sampled = [header for header in map(_header, chosen[:most]) if header is not None]
     total = sum(header.seconds for header in sampled)
     if not total:
         return None
-    return Look(
+    return _Look(
         total / sum(header.bytes for header in sampled),
         sum(header.seconds * header.rate * header.pixels for header in sampled) / total,
         sum(header.pixels for header in sampled) / len(sampled),

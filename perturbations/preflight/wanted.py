@@ -10,7 +10,7 @@ from typing import NamedTuple
 from perturbations.manifest import layout
 
 
-class VideoJob(NamedTuple):
+class _VideoJob(NamedTuple):
     """One job of the rule `videos`."""
 
     collection: str
@@ -20,7 +20,7 @@ class VideoJob(NamedTuple):
     shard: str
 
 
-class CaptionJob(NamedTuple):
+class _CaptionJob(NamedTuple):
     """One job of the rule `texts`."""
 
     collection: str
@@ -44,10 +44,10 @@ class Wanted:
         rules: the rule of every job.
     """
 
-    videos: set[VideoJob] = field(default_factory=set)
+    videos: set[_VideoJob] = field(default_factory=set)
     sources: set[tuple[str, str]] = field(default_factory=set)
     analyses: set[tuple[str, str, str]] = field(default_factory=set)
-    captions: set[CaptionJob] = field(default_factory=set)
+    captions: set[_CaptionJob] = field(default_factory=set)
     checked: set[str] = field(default_factory=set)
     checked_captions: set[str] = field(default_factory=set)
     rules: list[str] = field(default_factory=list)
@@ -73,14 +73,14 @@ def of_jobs(jobs: Iterable[tuple[str, Mapping[str, str]]]) -> Wanted:
     for rule, names in jobs:
         if rule == "videos":
             place = names["dataset"], names["suite"], names["perturbation"], int(names["severity"]), names["shard"]
-            wanted.videos.add(VideoJob(*place))
+            wanted.videos.add(_VideoJob(*place))
         elif rule == "sources":
             wanted.sources.add((names["dataset"], names["shard"]))
         elif rule == "analyses":
             wanted.analyses.add((names["dataset"], names["analysis"], names["shard"]))
         elif rule == "texts":
             place = names["dataset"], names["suite"], names["perturbation"], int(names["severity"]), names["shard"]
-            wanted.captions.add(CaptionJob(*place))
+            wanted.captions.add(_CaptionJob(*place))
         elif rule == "check_quarantine":
             wanted.checked.add(names["dataset"])
         elif rule == "check_captions":

@@ -24,7 +24,7 @@ _MOST_REASONS = 100
 
 
 @dataclass(frozen=True)
-class Shade:
+class _Shade:
     """A number of a table: `share` 0 to 1 is how strongly the clip is perturbed, None where nothing was measured."""
 
     text: str
@@ -32,17 +32,17 @@ class Shade:
 
 
 @dataclass(frozen=True)
-class Measured:
+class _Measured:
     """A table of one number by perturbation and severity; a row is a perturbation's name and one cell per severity."""
 
     title: str
     note: str
     severities: tuple[int, ...]
-    rows: tuple[tuple[str, tuple[Shade, ...]], ...]
+    rows: tuple[tuple[str, tuple[_Shade, ...]], ...]
 
 
 @dataclass(frozen=True)
-class Perturbed:
+class _Perturbed:
     """A perturbation's line: its clips at all severities together."""
 
     name: str
@@ -152,9 +152,9 @@ def _loss(rows: Sequence[VideoRow]) -> str:
     return f", at {min(values):.1f} to {max(values):.1f} dB from the intended frames" if values else ""
 
 
-def _line(name: str, rows: Sequence[VideoRow]) -> Perturbed:
+def _line(name: str, rows: Sequence[VideoRow]) -> _Perturbed:
     complete = [row for row in rows if row.status == COMPLETE]
-    return Perturbed(
+    return _Perturbed(
         name=name,
         level=rows[0].level,
         complete=len(complete),
@@ -167,7 +167,7 @@ def _line(name: str, rows: Sequence[VideoRow]) -> Perturbed:
 # --- what was measured ------------------------------------------------------------------------------------------------
 
 
-def _tables(rows: Sequence[VideoRow], names: Sequence[str]) -> list[Measured]:
+def _tables(rows: Sequence[VideoRow], names: Sequence[str]) -> list[_Measured]:
     return [
         _measured(
             "PSNR against the clean clip, dB",
@@ -224,7 +224,7 @@ def _measured(
     share: Callable[[float], float] | None,
     *,
     mean: Callable[[Sequence[float | None]], float | None] | None = None,
-) -> Measured:
+) -> _Measured:
     """A table; it has no rows where nothing was measured."""
     severities = tuple(sorted({row.severity for row in rows}))
     lines = []
@@ -235,16 +235,16 @@ def _measured(
             (
                 name,
                 tuple(
-                    Shade("-")
+                    _Shade("-")
                     if number is None
-                    else Shade(text(number), None if share is None else min(1.0, max(0.0, share(number))))
+                    else _Shade(text(number), None if share is None else min(1.0, max(0.0, share(number))))
                     for number in means
                 ),
             )
         )
     if all(cell.text == "-" for _, cells in lines for cell in cells):
         lines = []
-    return Measured(title, note, severities, tuple(lines))
+    return _Measured(title, note, severities, tuple(lines))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -52,7 +52,7 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class Picture:
+class _Picture:
     """A crop inside the page: a WebP as a data URI; no source where there is no picture."""
 
     label: str
@@ -62,7 +62,7 @@ class Picture:
     note: str
 
 
-Drawn = list[tuple[Strip, list[Picture]]]
+Drawn = list[tuple[Strip, list[_Picture]]]
 """Strips with their pictures."""
 
 
@@ -181,14 +181,14 @@ def _fewer(crops: Sequence[Crop], severities: int) -> list[Crop]:
     return [clean, *rest]
 
 
-def _encoded(crop: Crop, quality: int) -> Picture:
+def _encoded(crop: Crop, quality: int) -> _Picture:
     if crop.image is None:
-        return Picture(crop.label, "", SIDE, SIDE, crop.note)
+        return _Picture(crop.label, "", SIDE, SIDE, crop.note)
     height, width = crop.image.shape[:2]
     bgr = cv2.cvtColor(crop.image, cv2.COLOR_RGB2BGR)
     _, data = cv2.imencode(".webp", bgr, [cv2.IMWRITE_WEBP_QUALITY, quality])
     source = "data:image/webp;base64," + base64.b64encode(data.tobytes()).decode()
-    return Picture(crop.label, source, width, height, crop.note)
+    return _Picture(crop.label, source, width, height, crop.note)
 
 
 def chosen(complete: Mapping[str, Sequence[VideoRow]], scenarios: int) -> list[str]:

@@ -61,12 +61,12 @@ def _pictures(row: AnalysisRow, result: MainObjects) -> list[Image | None]:
     clip = Clip(Path(row.source_path), row.start_s, row.end_s)
     images = {frame.position: frame.image for frame in decoding.decode(clip, only=set(positions))}
     drawn: list[Image | None] = [
-        boxed(images[position], result.objects[place]) for place, position in zip(places, positions, strict=True)
+        _boxed(images[position], result.objects[place]) for place, position in zip(places, positions, strict=True)
     ]
     return drawn + [None] * (_PICTURES - len(drawn))
 
 
-def boxed(image: Image, objects: Sequence[DetectedObject]) -> Image:
+def _boxed(image: Image, objects: Sequence[DetectedObject]) -> Image:
     """A frame with its objects' boxes, best first: the main one thick, with its label and score."""
     # Drawn large, so that the labels of small clips are readable too.
     scale = max(1, round(300 / image.shape[0]))

@@ -70,7 +70,7 @@ def images_of(
     clip = Clip(Path(row.path), row.start_s, row.end_s)
     temporal = entry.method == "temporal"
     if temporal:
-        images = [tiled(_decoded(clip, row.frame_count))]
+        images = [_tiled(_decoded(clip, row.frame_count))]
     else:
         images = [next(iter(decoding.decode(clip, only={row.frame_count // 2}))).image]
     for severity in severities:
@@ -80,7 +80,7 @@ def images_of(
         positions = uniform_indices(_ROWS * _COLUMNS, length) if temporal else [length // 2]
         frames = {frame.position: frame.image for frame in rendering.render(video, source, only=set(positions))}
         shown = [frames[position] for position in positions]
-        images.append(tiled(shown) if temporal else shown[0])
+        images.append(_tiled(shown) if temporal else shown[0])
     return images
 
 
@@ -133,7 +133,7 @@ def from_manifest(
 _ROWS, _COLUMNS = 2, 3
 
 
-def tiled(images: Sequence[Image]) -> Image:
+def _tiled(images: Sequence[Image]) -> Image:
     """Six frames as one image with a frame's aspect ratio."""
     height, width = images[0].shape[:2]
     size = max(1, width // _COLUMNS), max(1, height // _COLUMNS)
@@ -145,12 +145,12 @@ def tiled(images: Sequence[Image]) -> Image:
 def several(row: VideoRow) -> Image:
     """Six frames of a perturbed clip, tiled. The row's paths are absolute. Raises `MediaError`."""
     held = row.stored_frames or row.frame_count
-    return tiled(list(api.open_clip(row, uniform_indices(_ROWS * _COLUMNS, held))))
+    return _tiled(list(api.open_clip(row, uniform_indices(_ROWS * _COLUMNS, held))))
 
 
 def several_clean(row: VideoRow) -> Image:
     """Six frames of the clean clip of a row, tiled. Raises `MediaError`."""
-    return tiled(_decoded(_source_clip(row), row.source_frame_count))
+    return _tiled(_decoded(_source_clip(row), row.source_frame_count))
 
 
 def _source_clip(row: VideoRow) -> Clip:

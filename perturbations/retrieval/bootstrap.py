@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from perturbations.retrieval.arrays import Values, as_array
 
-SAMPLES = 1000
+_SAMPLES = 1000
 """Resamples of an interval: its ends then move by about a twentieth of its width from seed to seed."""
-TAILS = 0.025, 0.975
+_TAILS = 0.025, 0.975
 """The quantiles that bound a 95 % interval."""
 
 _BLOCK = 1 << 24  # numbers per operand of a product: temporaries stay below 64 MiB
@@ -23,7 +23,7 @@ Counts = NDArray[np.float32]
 Samples = NDArray[np.float64]
 
 
-def draws(queries: int, rng: np.random.Generator, samples: int = SAMPLES) -> Counts:
+def draws(queries: int, rng: np.random.Generator, samples: int = _SAMPLES) -> Counts:
     """How often each query is drawn in each resample, whole numbers, float32 (samples, queries).
 
     Each resample draws as many queries as there are. Raises ValueError without queries or resamples.
@@ -66,7 +66,7 @@ def resampled_recall(counts: Counts, ranks: Values, k: int) -> Samples:
 
 def interval(samples: Samples) -> tuple[Samples, Samples]:
     """The ends of the 95 % interval of resamples along the last axis; NaN where a resample is NaN."""
-    low, high = np.quantile(samples, TAILS, axis=-1)
+    low, high = np.quantile(samples, _TAILS, axis=-1)
     return low, high
 
 
@@ -78,9 +78,9 @@ def share_interval(share: float, queries: int) -> tuple[float, float]:
     (Biometrika 26, 1934).
     """
     if share in (0, 1):
-        far = 1 - TAILS[0] ** (1 / queries)
+        far = 1 - _TAILS[0] ** (1 / queries)
         return (0.0, far) if share == 0 else (1 - far, 1.0)
     from scipy import stats  # here, because most users of this package would wait a second for nothing
 
-    low, high = stats.binom.ppf(TAILS, queries, share) / queries
+    low, high = stats.binom.ppf(_TAILS, queries, share) / queries
     return float(low), float(high)

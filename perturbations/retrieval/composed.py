@@ -30,7 +30,7 @@ FEWEST = 2
 
 _BLOCK = 256  # queries whose scores are held at once
 
-Floats = NDArray[np.float32]
+_Floats = NDArray[np.float32]
 
 
 def composed_places(
@@ -107,7 +107,7 @@ def composed_places(
     return places
 
 
-def _place(scores: Floats, is_target: NDArray[np.bool_]) -> int:
+def _place(scores: _Floats, is_target: NDArray[np.bool_]) -> int:
     """The place of the best target, from 1, behind all others of its score; 0 where there is none."""
     if not is_target.any():
         return NOT_RETRIEVED
@@ -115,7 +115,7 @@ def _place(scores: Floats, is_target: NDArray[np.bool_]) -> int:
 
 
 def _shortlisted(
-    positions: NDArray[np.int64], scores: Floats, is_target: NDArray[np.bool_], size: int
+    positions: NDArray[np.int64], scores: _Floats, is_target: NDArray[np.bool_], size: int
 ) -> NDArray[np.int64]:
     """The positions with the highest scores, at most `size`; of equal scores, targets come last."""
     if len(positions) <= size:
@@ -147,7 +147,7 @@ class _Compared:
         self, half: Half, gallery: Values, visual: Values | None, text: Values | None, average: Average, queries: int
     ) -> None:
         stored = feature_rows(gallery, "the gallery")
-        parts: dict[str, Floats] = {}
+        parts: dict[str, _Floats] = {}
         for name, values in (("visual", visual), ("text", text)):
             if half in (name, "average"):
                 if values is None:
@@ -165,7 +165,7 @@ class _Compared:
         self.clips = _unit(stored)
         self._queries = _unit(query)
 
-    def rows(self) -> Iterator[Floats]:
+    def rows(self) -> Iterator[_Floats]:
         """The scores of each query against all clips, in the queries' order."""
         for start in range(0, len(self._queries), _BLOCK):
             yield from self._queries[start : start + _BLOCK] @ self.clips.T
@@ -179,7 +179,7 @@ def _check_choices(strategy: str, filter_strategy: str, average: str, shortlist:
         raise ValueError(f"a shortlist has at least one clip, not {shortlist}")
 
 
-def _unit(rows: Floats) -> Floats:
+def _unit(rows: _Floats) -> _Floats:
     length = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.where(length == 0, np.float32(1), length), np.float32)
 

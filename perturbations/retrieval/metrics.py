@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from perturbations.retrieval.arrays import Numbers, Tensor, Values, as_array, as_scores, blocks
 
-RECALLS = (1, 5, 10, 50, 100)
+_RECALLS = (1, 5, 10, 50, 100)
 
 Targets = int | Sequence[int] | Numbers
 """A query's targets: positions in the gallery, or a boolean per gallery item."""
@@ -71,10 +71,10 @@ def summary_of_ranks(ranks: Values) -> dict[str, float]:
     known = as_array(ranks)
     if known.ndim != 1 or not known.size or known.min() < 1:
         raise ValueError("ranks are a row of integers from 1 on, one for each query, and at least one")
-    result = {f"recall_at_{k}": _recall(known, k) for k in RECALLS}
+    result = {f"recall_at_{k}": _recall(known, k) for k in _RECALLS}
     result["median_rank"] = float(np.median(known))
     result["mean_rank"] = float(np.mean(known))
-    result["rsum"] = sum(result[f"recall_at_{k}"] for k in RECALLS[:3])
+    result["rsum"] = sum(result[f"recall_at_{k}"] for k in _RECALLS[:3])
     return result
 
 

@@ -11,24 +11,24 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     import pandas as pd
 
-Score = np.float64 | NDArray[np.float64]
+_Score = np.float64 | NDArray[np.float64]
 """A number for numbers, an array for arrays."""
 
 # What a scenario's clean counterpart shares with it.
 _SAME = ("dataset", "setting", "direction", "model", "model_key", "checkpoint_sha256", "method", "seed")
-SCORES = ("gamma_a", "gamma_r", "mmi")
+_SCORES = ("gamma_a", "gamma_r", "mmi")
 
 
-def gamma_a(clean: ArrayLike, perturbed: ArrayLike) -> Score:
+def gamma_a(clean: ArrayLike, perturbed: ArrayLike) -> _Score:
     """Absolute robustness, 1 - (clean - perturbed) / 100, of results in percent; numbers or arrays.
 
     1 is robust, above 1 the perturbation helped (MSRVTT-P, Sec. 4.3).
     """
-    score: Score = 1 - (np.asarray(clean, np.float64) - np.asarray(perturbed, np.float64))[()] / 100
+    score: _Score = 1 - (np.asarray(clean, np.float64) - np.asarray(perturbed, np.float64))[()] / 100
     return score
 
 
-def gamma_r(clean: ArrayLike, perturbed: ArrayLike) -> Score:
+def gamma_r(clean: ArrayLike, perturbed: ArrayLike) -> _Score:
     """Relative robustness, 1 - (clean - perturbed) / clean; numbers or arrays; NaN where `clean` is 0.
 
     0 is not robust, 1 is, above 1 the perturbation helped (MSRVTT-P, Sec. 4.3).
@@ -36,14 +36,14 @@ def gamma_r(clean: ArrayLike, perturbed: ArrayLike) -> Score:
     return 1 - mmi(clean, perturbed)
 
 
-def mmi(clean: ArrayLike, perturbed: ArrayLike) -> Score:
+def mmi(clean: ArrayLike, perturbed: ArrayLike) -> _Score:
     """MultiModal Impact score, (clean - perturbed) / clean; numbers or arrays; NaN where `clean` is 0.
 
     The share of the result that the perturbation costs: 0 is robust (Qiu et al., Sec. 3).
     """
     before, after = np.asarray(clean, np.float64), np.asarray(perturbed, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        score: Score = np.where(before == 0, np.nan, (before - after) / before)[()]
+        score: _Score = np.where(before == 0, np.nan, (before - after) / before)[()]
     return score
 
 
@@ -86,7 +86,7 @@ def aggregate(
     by: Sequence[str],
     *,
     over: Sequence[str] = ("side", "suite", "perturbation", "text_perturbation"),
-    scores: Sequence[str] = SCORES,
+    scores: Sequence[str] = _SCORES,
 ) -> pd.DataFrame:
     """Mean of `scores` over perturbations, and their deviation over perturbations and severities, per group of `by`.
 

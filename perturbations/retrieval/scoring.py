@@ -12,7 +12,7 @@ from perturbations.retrieval.metrics import Relevant, ranks
 
 _BLOCK = 256  # queries whose scores are held at once
 
-Floats = NDArray[np.float32]
+_Floats = NDArray[np.float32]
 
 
 def score(queries: Values, gallery: Values, relevant: Relevant) -> NDArray[np.int64]:
@@ -27,7 +27,7 @@ def score(queries: Values, gallery: Values, relevant: Relevant) -> NDArray[np.in
     Scores are float32, for 256 queries at a time: 10,000 x 10,000 take 10 MB. Ties are broken against the model.
     Raises ValueError for NaN, rows of zeros, shapes that do not fit, and targets as `ranks` refuses them.
     """
-    asked, items = unit_rows(queries, "the queries"), unit_rows(gallery, "the gallery")
+    asked, items = _unit_rows(queries, "the queries"), _unit_rows(gallery, "the gallery")
     if asked.shape[1] != items.shape[1]:
         raise ValueError(f"the queries have {asked.shape[1]} numbers each, the gallery's items {items.shape[1]}")
     targets: Any = relevant if isinstance(relevant, list | tuple | range) else as_array(cast("Any", relevant))
@@ -40,7 +40,7 @@ def score(queries: Values, gallery: Values, relevant: Relevant) -> NDArray[np.in
     return result
 
 
-def feature_rows(values: Values, name: str) -> Floats:
+def feature_rows(values: Values, name: str) -> _Floats:
     """Features as float32, rows x D. Raises ValueError for other than finite numbers, one row each."""
     rows = as_array(values)
     if rows.ndim != 2 or not rows.size or rows.dtype.kind not in "fiu":
@@ -51,7 +51,7 @@ def feature_rows(values: Values, name: str) -> Floats:
     return np.asarray(rows, np.float32)
 
 
-def unit_rows(values: Values, name: str) -> Floats:
+def _unit_rows(values: Values, name: str) -> _Floats:
     """Features brought to unit length, float32. Raises ValueError as `feature_rows`, and for a row of zeros."""
     rows = feature_rows(values, name)
     length = np.linalg.norm(rows, axis=1, keepdims=True)

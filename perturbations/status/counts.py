@@ -8,7 +8,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
-class Scenario:
+class _Scenario:
     """Items of one perturbation at one severity; `name` is PERTURBATION/SEVERITY."""
 
     name: str
@@ -45,7 +45,7 @@ class Stage:
     jobs: int = 0
     per_minute: float | None = None
     seconds_left: float | None = None
-    scenarios: tuple[Scenario, ...] = ()
+    scenarios: tuple[_Scenario, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Counted:
             per_minute=round(sum(speeds), 2) if speeds else None,
             seconds_left=round(left, 1) if left is not None else 0.0 if not work and self.planned else None,
             scenarios=tuple(
-                Scenario(name, count.done, count.failed, count.total) for name, count in self.counts.items() if name
+                _Scenario(name, count.done, count.failed, count.total) for name, count in self.counts.items() if name
             ),
         )
 

@@ -70,7 +70,7 @@ def content(path: str | Path) -> bytes:
         return b""
 
 
-def tail(path: str | Path) -> str:
+def _tail(path: str | Path) -> str:
     """The end of a text file; empty where there is none."""
     try:
         with open(path, "rb") as file:
@@ -171,7 +171,7 @@ _KEPT = re.compile(r"(\d+) of \d+ were finished before and are kept")
 
 
 @dataclass(frozen=True)
-class Log:
+class _Log:
     """What a job's log says.
 
     Attributes:
@@ -185,16 +185,16 @@ class Log:
     seconds: int
 
 
-def log(path: str | Path) -> Log:
+def log(path: str | Path) -> _Log:
     """A job's log; without the file, nothing was done."""
-    text = tail(path)
+    text = _tail(path)
     done = seconds = kept = 0
     for match in _DONE.finditer(text):
         hours, minutes, rest = (int(part or 0) for part in match.group(3, 4, 5))
         done, seconds = int(match[1]), 3600 * hours + 60 * minutes + rest
     for match in _KEPT.finditer(text):
         kept = int(match[1])
-    return Log(done, kept, seconds)
+    return _Log(done, kept, seconds)
 
 
 def benchmark_seconds(path: str) -> float | None:
@@ -288,7 +288,7 @@ def _failed_jobs(root: Path, text: str) -> Iterator[FailedJob]:
         if not output or not (root / output).exists():
             jobs[match[1], output] = log
     for (rule, _), log_path in jobs.items():
-        written = [line for line in tail(root / log_path).splitlines() if line.strip()] if log_path else []
+        written = [line for line in _tail(root / log_path).splitlines() if line.strip()] if log_path else []
         own = [line for line in written if line.startswith(_OWN)]
         reason = (own or written or ["no line in its log"])[-1]
         yield FailedJob(rule, log_path, reason.removeprefix(_OWN))

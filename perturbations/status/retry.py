@@ -33,7 +33,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Part:
+class _Part:
     """A shard's part of a manifest: its file, the manifest that it is merged into, its dataset and its suite.
 
     Sources and analyses have no suite: an empty string.
@@ -46,13 +46,13 @@ class Part:
 
 
 @dataclass(frozen=True)
-class RetriedRow:
+class _RetriedRow:
     """A row that is retried: the part that holds it, the item, the stage that failed ("file"), and the reason.
 
     The item is None where a part cannot be read: then the whole part is made again.
     """
 
-    part: Part
+    part: _Part
     item_id: str | None
     stage: str
     error: str
@@ -62,7 +62,7 @@ class RetriedRow:
         return f"{self.part.path}: {item}: {self.stage}: {' '.join(self.error.split())}"
 
 
-def find(root: Path, selection: Selection) -> list[RetriedRow]:
+def find(root: Path, selection: Selection) -> list[_RetriedRow]:
     """The quarantined rows that `selection` selects, in the parts of the workflow that runs in the folder `root`.
 
     The rows of a suite may fail because of sources and analyses, so these are searched even when suites are given.
@@ -77,7 +77,7 @@ def find(root: Path, selection: Selection) -> list[RetriedRow]:
     ]
 
 
-def find_files(root: Path, selection: Selection) -> list[RetriedRow]:
+def find_files(root: Path, selection: Selection) -> list[_RetriedRow]:
     """The complete rows that `selection` selects whose file is missing or has another size than the row says.
 
     No file is read: one that was changed and has its size is found by `perturb verify`. Stages do not count. Raises
@@ -92,7 +92,7 @@ def find_files(root: Path, selection: Selection) -> list[RetriedRow]:
     ]
 
 
-def _parts(root: Path, selection: Selection) -> list[Part]:
+def _parts(root: Path, selection: Selection) -> list[_Part]:
     work = root / "work"
     if not work.is_dir():
         raise ConfigError(f"no folder {work} here: run it in the folder in which the workflow runs")
@@ -107,7 +107,7 @@ def _parts(root: Path, selection: Selection) -> list[Part]:
     ]
 
 
-def forget(root: Path, rows: Collection[RetriedRow]) -> None:
+def forget(root: Path, rows: Collection[_RetriedRow]) -> None:
     """Delete the parts and their merged manifests: Snakemake makes no part again while its manifest exists.
 
     Raises `ConfigError` while Snakemake works in `root`, or was killed there and left its lock.
@@ -119,7 +119,7 @@ def forget(root: Path, rows: Collection[RetriedRow]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _part(root: Path, path: Path) -> Part | None:
+def _part(root: Path, path: Path) -> _Part | None:
     """A part as its path describes it; None for parts that never hold quarantined rows.
 
     Parts are DATASET[/whole]/sources/S, .../analyses/ANALYSIS/S and .../SUITE/PERTURBATION/SEVERITY/S.
@@ -129,9 +129,9 @@ def _part(root: Path, path: Path) -> Part | None:
     if folders[:1] == ["whole"]:
         manifests, folders = manifests / "whole", folders[1:]
     if folders[:1] in (["sources"], ["analyses"]):
-        return Part(path, manifests / f"{folders[-1]}.parquet", dataset, "")
+        return _Part(path, manifests / f"{folders[-1]}.parquet", dataset, "")
     if len(folders) == 3 and folders[2].isdigit():
-        return Part(path, manifests / folders[0] / "videos.parquet", dataset, folders[0])
+        return _Part(path, manifests / folders[0] / "videos.parquet", dataset, folders[0])
     return None
 
 
@@ -141,17 +141,17 @@ def _check_names(kind: str, names: Collection[str], known: Collection[str]) -> N
         raise ConfigError(f"no {kind} {', '.join(map(repr, unknown))} was made here; there are: {sorted(known)}{near}")
 
 
-def _quarantined(part: Part) -> Iterator[RetriedRow]:
+def _quarantined(part: _Part) -> Iterator[_RetriedRow]:
     try:
         rows = _rows(part, _COLUMNS, "quarantined")
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         yield _unreadable(part, error)
         return
     for row in rows:
-        yield RetriedRow(part, row["item_id"], row["stage"] or "", row["error"] or "")
+        yield _RetriedRow(part, row["item_id"], row["stage"] or "", row["error"] or "")
 
 
-def _without_file(root: Path, part: Part) -> Iterator[RetriedRow]:
+def _without_file(root: Path, part: _Part) -> Iterator[_RetriedRow]:
     try:
         rows = _rows(part, ["item_id", "path", "bytes", "status"], "complete")
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
@@ -163,13 +163,13 @@ def _without_file(root: Path, part: Part) -> Iterator[RetriedRow]:
         try:
             size = (root / row["path"]).stat().st_size
         except OSError as error:
-            yield RetriedRow(part, row["item_id"], "file", f"{row['path']}: {os.strerror(error.errno or 0)}")
+            yield _RetriedRow(part, row["item_id"], "file", f"{row['path']}: {os.strerror(error.errno or 0)}")
             continue
         if size != row["bytes"]:
-            yield RetriedRow(part, row["item_id"], "file", f"{row['path']} has {size} bytes, not {row['bytes']}")
+            yield _RetriedRow(part, row["item_id"], "file", f"{row['path']} has {size} bytes, not {row['bytes']}")
 
 
-def _rows(part: Part, columns: list[str], status: str) -> list[dict[str, Any]]:
+def _rows(part: _Part, columns: list[str], status: str) -> list[dict[str, Any]]:
     filters = [("status", "==", status)]
     rows: list[dict[str, Any]] = pq.read_table(
         part.path, partitioning=None, columns=columns, filters=filters
@@ -177,5 +177,5 @@ def _rows(part: Part, columns: list[str], status: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _unreadable(part: Part, error: Exception) -> RetriedRow:
-    return RetriedRow(part, None, "part", f"cannot be read: {' '.join(str(error).split())[:200]}")
+def _unreadable(part: _Part, error: Exception) -> _RetriedRow:
+    return _RetriedRow(part, None, "part", f"cannot be read: {' '.join(str(error).split())[:200]}")

@@ -16,7 +16,7 @@ from perturbations.status import files as files
 from perturbations.status.counts import Count, Counted, Failed, of_statuses
 from perturbations.status.counts import Stage as Stage
 
-VERSION = 1
+_VERSION = 1
 """Of the JSON document; it changes when a key changes its meaning or goes."""
 
 _MOST_ITEMS = 3
@@ -41,7 +41,7 @@ class Status:
     """The state of a workflow's folder.
 
     Attributes:
-        version: `VERSION`.
+        version: `_VERSION`.
         run: what Snakemake's files say of the newest run.
         stages: in the order of work.
         failures: the most frequent first.
@@ -68,7 +68,7 @@ def collect(root: Path) -> Status:
     unknown = any(stage.seconds_left is None and stage.total is not None and _rest(stage) for stage in of_clips)
     failures = _grouped(failed for stage in counted for failed in stage.failures)
     clip_jobs = sum(stage.jobs for stage in of_clips)
-    return Status(VERSION, run, stages, failures, clip_jobs, None if unknown or not left else sum(left))
+    return Status(_VERSION, run, stages, failures, clip_jobs, None if unknown or not left else sum(left))
 
 
 def _rest(stage: Stage) -> int:

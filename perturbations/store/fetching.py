@@ -32,7 +32,7 @@ _BUFFER = 1 << 20
 
 
 @dataclass(frozen=True)
-class Fetched:
+class _Fetched:
     """How many files were brought.
 
     Attributes:
@@ -48,7 +48,7 @@ class Fetched:
     missing: frozenset[str]
 
 
-def fetch(store: str, root: Path) -> Fetched:
+def fetch(store: str, root: Path) -> _Fetched:
     """Bring the manifests, parts and lists of a store, and every file that a manifest names and a pack holds.
 
     `store` is a URI such as s3://bucket/folder, or a folder. Raises `ConfigError` for a store that cannot be read or
@@ -74,7 +74,7 @@ def fetch(store: str, root: Path) -> Fetched:
     except (OSError, pa.ArrowException) as error:
         raise ConfigError(f"{short(store)}: {' '.join(str(error).split())[:300]}") from None
     missing = frozenset(path for path in named if not (root / path).exists())
-    return Fetched(len(manifests), len(parts), files, missing)
+    return _Fetched(len(manifests), len(parts), files, missing)
 
 
 def _open(store: str) -> tuple[Any, str]:

@@ -23,7 +23,7 @@ from perturbations.manifest import layout
 from perturbations.plan import paths, recipe, sharding, workplace
 from perturbations.plan.paths import Inputs, Plans
 
-SHOWN_SHARDS = 2
+_SHOWN_SHARDS = 2
 """Contact sheets and pages show clips of so many shards: more would bring the whole corpus to one machine."""
 
 
@@ -136,7 +136,7 @@ def video_inputs(
 
 def shown_packs(config: configuration.Config, collection: str, suite: str | None, plans: Plans) -> list[str]:
     """The packs of the clips that a contact sheet may show: clean ones, and of all scenarios of a suite."""
-    shards = plans(collection).shards[:SHOWN_SHARDS]
+    shards = plans(collection).shards[:_SHOWN_SHARDS]
     perturbed = [] if suite is None else packs(paths.video_parts(config, collection, suite, shards))
     return clean_packs(config, collection, shards) + perturbed
 

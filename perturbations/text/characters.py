@@ -18,9 +18,9 @@ from perturbations.text.tokens import core, parts, rebuild
 
 _BRACKETS = (('"', '"'), ("{", "}"), ("[", "]"), ("(", ")"), ("`", "`"), ("【", "】"))
 
-Generator = np.random.Generator
+_Generator = np.random.Generator
 T = TypeVar("T")
-Noise = Callable[[str, Generator], str]
+_Noise = Callable[[str, _Generator], str]
 
 _RANDOM_CHARACTERS = string.ascii_letters + string.digits + "!@#$%^&*()_+"
 
@@ -28,7 +28,7 @@ _RANDOM_CHARACTERS = string.ascii_letters + string.digits + "!@#$%^&*()_+"
 # --- MM-Robustness: a share of the words, and of the characters of each --------------------------------------------
 
 
-def keyboard(text: str, rng: Generator, *, ratio: float) -> str:
+def keyboard(text: str, rng: _Generator, *, ratio: float) -> str:
     """Characters become neighbours on the keyboard, in words of four letters or more (Qiu et al., Tab. 8).
 
     As in nlpaug, a neighbour is as often upper as lower case, and keys of symbols and digits are neighbours too.
@@ -36,32 +36,32 @@ def keyboard(text: str, rng: Generator, *, ratio: float) -> str:
     return _noisy(text, rng, ratio, 4, _from_table(tables.key_errors().get, _share))
 
 
-def ocr(text: str, rng: Generator, *, ratio: float) -> str:
+def ocr(text: str, rng: _Generator, *, ratio: float) -> str:
     """Characters become others that optical character recognition confuses with them (Qiu et al., Tab. 8)."""
     return _noisy(text, rng, ratio, 1, _from_table(tables.confusions().get, _share))
 
 
-def char_insert(text: str, rng: Generator, *, ratio: float) -> str:
+def char_insert(text: str, rng: _Generator, *, ratio: float) -> str:
     """Random letters, digits and symbols are inserted (Qiu et al., Tab. 8)."""
     return _noisy(text, rng, ratio, 4, _insert)
 
 
-def char_replace(text: str, rng: Generator, *, ratio: float) -> str:
+def char_replace(text: str, rng: _Generator, *, ratio: float) -> str:
     """Characters become random letters, digits and symbols (Qiu et al., Tab. 8)."""
     return _noisy(text, rng, ratio, 4, _replace)
 
 
-def char_swap(text: str, rng: Generator, *, ratio: float) -> str:
+def char_swap(text: str, rng: _Generator, *, ratio: float) -> str:
     """Characters change places with a neighbour (Qiu et al., Tab. 8)."""
     return _noisy(text, rng, ratio, 4, _swap)
 
 
-def char_delete(text: str, rng: Generator, *, ratio: float) -> str:
+def char_delete(text: str, rng: _Generator, *, ratio: float) -> str:
     """Characters are left out (Qiu et al., Tab. 8)."""
     return _noisy(text, rng, ratio, 4, _delete)
 
 
-def _noisy(text: str, rng: Generator, ratio: float, shortest: int, noise: Noise) -> str:
+def _noisy(text: str, rng: _Generator, ratio: float, shortest: int, noise: _Noise) -> str:
     words = text.split()
     # The reference's own arithmetic: in doubles, 0.05 * 6 * 10 words gives 4, not 3.
     wanted = min(10, max(1, math.ceil(ratio * len(words))))
@@ -76,7 +76,7 @@ def _one(length: int) -> int:
     return 1
 
 
-def _apply(text: str, rng: Generator, wanted: int, eligible: Callable[[str], bool], noise: Noise) -> str:
+def _apply(text: str, rng: _Generator, wanted: int, eligible: Callable[[str], bool], noise: _Noise) -> str:
     words = text.split()
     changed = [noise(word, rng) for word in words]
     order = [int(at) for at in rng.permutation(len(words)) if eligible(words[at])]
@@ -85,8 +85,8 @@ def _apply(text: str, rng: Generator, wanted: int, eligible: Callable[[str], boo
     return rebuild(text, words)
 
 
-def _from_table(candidates: Callable[[str], str | None], count: Callable[[int], int]) -> Noise:
-    def noise(word: str, rng: Generator) -> str:
+def _from_table(candidates: Callable[[str], str | None], count: Callable[[int], int]) -> _Noise:
+    def noise(word: str, rng: _Generator) -> str:
         letters = list(word)
         order = [int(at) for at in rng.permutation(len(letters)) if candidates(letters[at])]
         for at in order[: count(len(letters))]:
@@ -96,37 +96,37 @@ def _from_table(candidates: Callable[[str], str | None], count: Callable[[int], 
     return noise
 
 
-def _insert(word: str, rng: Generator) -> str:
+def _insert(word: str, rng: _Generator) -> str:
     letters = list(word)
     for at in sorted(_places(len(letters), rng), reverse=True):
         letters.insert(at, _pick(_RANDOM_CHARACTERS, rng))
     return "".join(letters)
 
 
-def _replace(word: str, rng: Generator) -> str:
+def _replace(word: str, rng: _Generator) -> str:
     letters = list(word)
     for at in _places(len(letters), rng):
         letters[at] = _pick(_RANDOM_CHARACTERS.replace(letters[at], ""), rng)
     return "".join(letters)
 
 
-def _swap(word: str, rng: Generator) -> str:
+def _swap(word: str, rng: _Generator) -> str:
     letters = list(word)
     for at in _places(len(letters), rng):
         _exchange(letters, at, rng)
     return "".join(letters)
 
 
-def _delete(word: str, rng: Generator) -> str:
+def _delete(word: str, rng: _Generator) -> str:
     gone = set(_places(len(word), rng)) if len(word) > 1 else set()
     return "".join(letter for at, letter in enumerate(word) if at not in gone)
 
 
-def _places(length: int, rng: Generator) -> list[int]:
+def _places(length: int, rng: _Generator) -> list[int]:
     return [int(at) for at in rng.permutation(length)[: _share(length)]]
 
 
-def _exchange(letters: list[str], at: int, rng: Generator) -> None:
+def _exchange(letters: list[str], at: int, rng: _Generator) -> None:
     near = at + int(rng.choice((-1, 1)))
     if not 0 <= near < len(letters):
         near = 2 * at - near
@@ -134,49 +134,49 @@ def _exchange(letters: list[str], at: int, rng: Generator) -> None:
         letters[at], letters[near] = letters[near], letters[at]
 
 
-def _pick(candidates: Sequence[T], rng: Generator) -> T:
+def _pick(candidates: Sequence[T], rng: _Generator) -> T:
     return candidates[int(rng.integers(len(candidates)))]
 
 
 # --- msrvtt_p: a share of the words, one error in each ----------------------------------------------------------------
 
 
-def keyboard_slip(text: str, rng: Generator, *, share: float) -> str:
+def keyboard_slip(text: str, rng: _Generator, *, share: float) -> str:
     """One letter becomes its neighbour on the keyboard, in a share of the words (Schiappa et al., App. A.2)."""
     near = _letters_only(tables.neighbours().get)
     return _slips(text, rng, share, lambda word: any(map(near, word)), _from_table(near, _one))
 
 
-def ocr_slip(text: str, rng: Generator, *, share: float) -> str:
+def ocr_slip(text: str, rng: _Generator, *, share: float) -> str:
     """One character is recognized wrongly, in a share of the words (Schiappa et al., App. A.2)."""
     alike = tables.confusions().get
     return _slips(text, rng, share, lambda word: any(map(alike, word)), _from_table(alike, _one))
 
 
-def typos(text: str, rng: Generator, *, share: float) -> str:
+def typos(text: str, rng: _Generator, *, share: float) -> str:
     """One letter is inserted, left out, exchanged or replaced, in a share of the words (Schiappa et al., App. A.2)."""
     return _slips(text, rng, share, lambda word: len(core(word)) > 1, _typo)
 
 
-def spelling_error(text: str, rng: Generator, *, share: float) -> str:
+def spelling_error(text: str, rng: _Generator, *, share: float) -> str:
     """A common misspelling takes the place of a word, in a share of the words (Schiappa et al., App. A.2)."""
     known = tables.misspellings()
 
-    def misspell(word: str, rng: Generator) -> str:
+    def misspell(word: str, rng: _Generator) -> str:
         before, written, after = parts(word)
         return f"{before}{_pick(known.get(written.lower(), (written,)), rng)}{after}"
 
     return _slips(text, rng, share, lambda word: core(word) in known, misspell)
 
 
-def punctuation(text: str, rng: Generator) -> str:
+def punctuation(text: str, rng: _Generator) -> str:
     """The caption in a pair of brackets, with an end mark of its own (Schiappa et al., App. A.2)."""
     left, right = _pick(_BRACKETS, rng)
     mark = _pick(("...", ".", ",", ";"), rng)
     return f"{left} {text.strip().rstrip('.,;:!?').rstrip()}{mark} {right}" if text.strip() else text
 
 
-def _slips(text: str, rng: Generator, share: float, eligible: Callable[[str], bool], noise: Noise) -> str:
+def _slips(text: str, rng: _Generator, share: float, eligible: Callable[[str], bool], noise: _Noise) -> str:
     wanted = max(1, min(10, int(share * len(text.split()))))
     skipped = tables.closed_class()
     return _apply(text, rng, wanted, lambda word: core(word) not in skipped and eligible(word), noise)
@@ -189,7 +189,7 @@ def _letters_only(candidates: Callable[[str], str | None]) -> Callable[[str], st
     return letters
 
 
-def _typo(word: str, rng: Generator) -> str:
+def _typo(word: str, rng: _Generator) -> str:
     before, written, after = parts(word)
     letters = list(written)
     kind, letter = int(rng.integers(4)), _pick(string.ascii_lowercase, rng)

@@ -9,10 +9,10 @@ from typing import Protocol
 from perturbations.text import tables
 from perturbations.text.tokens import core, differs, parts, put, rebuild
 
-Tagger = Callable[[list[str]], list[str]]
+_Tagger = Callable[[list[str]], list[str]]
 
 
-class Inflector(Protocol):
+class _Inflector(Protocol):
     """Forms of words."""
 
     def lemma(self, word: str, tag: str) -> str:
@@ -29,7 +29,7 @@ _MUCH = "a large amount of"
 _ONE_UNIT = {"tablespoons": "tablespoon", "teaspoons": "teaspoon"}
 
 
-def formal(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
+def formal(text: str, *, tagger: _Tagger, inflector: _Inflector) -> str:
     """Contractions and abbreviations written out, casual words and verbs replaced, small numbers as words.
 
     A caption that any of these rules changes also gets a capital first and a full stop last; another one stays as it
@@ -44,7 +44,7 @@ def formal(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     return replaced if replaced[-1] in ".!?" else f"{replaced.rstrip(',;:')}."
 
 
-def casual(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
+def casual(text: str, *, tagger: _Tagger, inflector: _Inflector) -> str:
     """Contractions, casual words and verbs; no full stop where the caption's words changed.
 
     No word gains a gender, and none loses it: "a person" becomes "someone", "man" becomes "guy".
@@ -59,7 +59,7 @@ def casual(text: str, *, tagger: Tagger, inflector: Inflector) -> str:
     return replaced.strip().removesuffix(".")
 
 
-def _with_verbs(words: list[str], table: str, tagger: Tagger, inflector: Inflector) -> list[str]:
+def _with_verbs(words: list[str], table: str, tagger: _Tagger, inflector: _Inflector) -> list[str]:
     """The words with verbs replaced, each in the form that it had."""
     replacements, tags = tables.pairs(table), tagger(words)
     result: list[str] = []
@@ -107,7 +107,7 @@ def _contracted(words: list[str], tags: list[str]) -> list[str]:
 _TO_VERB = {"going to": "gonna", "want to": "wanna", "have to": "gotta"}
 
 
-def _many(text: str, tagger: Tagger) -> str:
+def _many(text: str, tagger: _Tagger) -> str:
     """ "a large amount of people" as "many people"."""
     words = text.split()
     tags = tagger(words)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from perturbations.base.errors import ConfigError
 
-NAMES = ("q_proj", "k_proj", "v_proj", "out_proj")
+_NAMES = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 
 class XPool(nn.Module):
@@ -23,7 +23,7 @@ class XPool(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        self.cross_attn = nn.ModuleDict({name: nn.Linear(dim, dim) for name in NAMES})
+        self.cross_attn = nn.ModuleDict({name: nn.Linear(dim, dim) for name in _NAMES})
         self.linear_proj = nn.Linear(dim, dim)
         self.layer_norm1 = nn.LayerNorm(dim)
         self.layer_norm2 = nn.LayerNorm(dim)

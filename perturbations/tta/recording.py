@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-PARTS = ("encode", "adapt", "rerank")
+_PARTS = ("encode", "adapt", "rerank")
 """Forward passes of the query encoder; losses, backward passes and optimizer; similarities and re-ranking."""
 
 TRANSFER = "transfer"
@@ -48,19 +48,19 @@ class Unadapted:
         kept: by seed and the batch's number: the features, and the time that they took, which counts for every run.
     """
 
-    kept: dict[tuple[int, int], tuple[torch.Tensor, list[Span]]] = field(default_factory=dict)
+    kept: dict[tuple[int, int], tuple[torch.Tensor, list[_Span]]] = field(default_factory=dict)
 
 
-Mark = float | torch.cuda.Event
+_Mark = float | torch.cuda.Event
 """A moment: seconds, or a point in the work of a GPU."""
 
 
-class Span(NamedTuple):
+class _Span(NamedTuple):
     """Time that counts for a part, and not for the part around it."""
 
     name: str
-    start: Mark
-    end: Mark
+    start: _Mark
+    end: _Mark
     around: str | None
 
 
@@ -74,9 +74,9 @@ class Timings:
 
     _device: torch.device = field(default_factory=lambda: torch.device("cpu"), repr=False)
     _open: list[str] = field(default_factory=list, repr=False)
-    _spans: list[Span] = field(default_factory=list, repr=False)
-    _waiting: tuple[list[Span], int] | None = field(default=None, repr=False)
-    _ms: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in (*PARTS, TRANSFER)}, repr=False)
+    _spans: list[_Span] = field(default_factory=list, repr=False)
+    _waiting: tuple[list[_Span], int] | None = field(default=None, repr=False)
+    _ms: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in (*_PARTS, TRANSFER)}, repr=False)
 
     @property
     def ms(self) -> dict[str, list[float]]:
@@ -106,7 +106,7 @@ class Timings:
             yield
         finally:
             self._open.pop()
-            self._spans.append(Span(name, started, self._mark(), around))
+            self._spans.append(_Span(name, started, self._mark(), around))
 
     @contextmanager
     def within(self, name: str) -> Iterator[None]:
@@ -115,17 +115,17 @@ class Timings:
         try:
             yield
         finally:
-            self._spans.append(Span(name, started, self._mark(), None))
+            self._spans.append(_Span(name, started, self._mark(), None))
 
     @contextmanager
-    def kept(self) -> Iterator[list[Span]]:
+    def kept(self) -> Iterator[list[_Span]]:
         """The list that it gives holds, afterwards, the time that was counted inside."""
         before = len(self._spans)
-        spent: list[Span] = []
+        spent: list[_Span] = []
         yield spent
         spent += self._spans[before:]
 
-    def again(self, spent: Sequence[Span]) -> None:
+    def again(self, spent: Sequence[_Span]) -> None:
         """Count time that was spent in an earlier run."""
         self._spans += spent
 
@@ -146,7 +146,7 @@ class Timings:
         Percentiles are over batches, interpolated. Memory is the device's allocation peak on CUDA and the process's
         largest resident size elsewhere. Empty without a batch.
         """
-        parts = {name: self.ms[name] for name in PARTS}
+        parts = {name: self.ms[name] for name in _PARTS}
         if not parts["encode"]:
             return {}
         rows = {**parts, "total": [sum(of_batch) for of_batch in zip(*parts.values(), strict=True)]}
@@ -166,7 +166,7 @@ class Timings:
         for name, value in self._per_query(spans, queries).items():
             self._ms[name].append(value)
 
-    def _per_query(self, spans: Sequence[Span], queries: int) -> dict[str, float]:
+    def _per_query(self, spans: Sequence[_Span], queries: int) -> dict[str, float]:
         """Milliseconds per query of each name."""
         spent = dict.fromkeys(self._ms, 0.0)
         for span in spans:
@@ -176,7 +176,7 @@ class Timings:
                 spent[span.around] -= elapsed
         return spent
 
-    def _mark(self) -> Mark:
+    def _mark(self) -> _Mark:
         if self._device.type == "cuda":
             event = torch.cuda.Event(enable_timing=True)
             event.record(torch.cuda.current_stream(self._device))
@@ -192,7 +192,7 @@ class Timings:
         return largest / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def _seconds(start: Mark, end: Mark) -> float:
+def _seconds(start: _Mark, end: _Mark) -> float:
     if isinstance(start, float) or isinstance(end, float):
         assert isinstance(start, float)
         assert isinstance(end, float)

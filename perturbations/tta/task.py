@@ -17,9 +17,9 @@ from perturbations.tta.parameters import Values
 from perturbations.tta.precision import Precision, forward, tensor_cores, wide
 from perturbations.tta.recording import TRANSFER, Counts, Timings, Unadapted
 
-WEIGHT_DECAY = 1e-4
+_WEIGHT_DECAY = 1e-4
 
-Objective = Callable[[Tensor, int], tuple[Tensor, Tensor | None]]
+_Objective = Callable[[Tensor, int], tuple[Tensor, Tensor | None]]
 """Query features and the step's number -> the similarities to record, and the loss (None: no query to learn from)."""
 
 
@@ -99,7 +99,7 @@ class Task:
                 parameter.requires_grad_(True)
                 parameter.grad = None
             if self._optimizer is None:
-                self._optimizer = torch.optim.AdamW(self.parameters, lr=self._lr, weight_decay=WEIGHT_DECAY)
+                self._optimizer = torch.optim.AdamW(self.parameters, lr=self._lr, weight_decay=_WEIGHT_DECAY)
             with (
                 torch.inference_mode(False),
                 torch.enable_grad(),
@@ -149,7 +149,7 @@ class Task:
         self._unadapted.kept[key] = features, spent
         return features
 
-    def minimize(self, batch: Batch, objective: Objective) -> Tensor:
+    def minimize(self, batch: Batch, objective: _Objective) -> Tensor:
         """Adapt to a batch and return the similarities of the last forward pass, B x N_G."""
         with self.adapting():
             prepared = self.on_device(batch)

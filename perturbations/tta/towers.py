@@ -25,7 +25,7 @@ _CHUNK_NUMBERS = CHUNK * 50 * 768
 SMALLEST_WIDTH = 96
 """The smallest width of a tower that uses this pass; in smaller towers calls cost more than matrix products."""
 
-QUICK_GELU = 1.702
+_QUICK_GELU = 1.702
 """CLIP's activation is x sigmoid(1.702 x) = silu(1.702 x) / 1.702; matrix products apply the factors at no cost."""
 
 
@@ -49,7 +49,7 @@ def chunk_of(model: TwoTowers) -> int:
     return max(CHUNK, _CHUNK_NUMBERS // (((side // patch) ** 2 + 1) * width))
 
 
-class Features(Protocol):
+class _Features(Protocol):
     """The output of newer versions of transformers, with projected features."""
 
     pooler_output: Tensor
@@ -60,7 +60,7 @@ class TextTower(Protocol):
 
     text_model: nn.Module
 
-    def get_text_features(self, *, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor | Features:
+    def get_text_features(self, *, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor | _Features:
         """Projected features of texts, token ids B x L."""
         ...
 
@@ -70,7 +70,7 @@ class TwoTowers(TextTower, Protocol):
 
     vision_model: nn.Module
 
-    def get_image_features(self, *, pixel_values: Tensor) -> Tensor | Features:
+    def get_image_features(self, *, pixel_values: Tensor) -> Tensor | _Features:
         """Projected features of images M x 3 x H x W."""
         ...
 
@@ -78,7 +78,7 @@ class TwoTowers(TextTower, Protocol):
 class VideoTowers(TextTower, Protocol):
     """A dual encoder of transformers whose tower sees whole videos, such as XCLIPModel."""
 
-    def get_video_features(self, pixels: Tensor, /) -> Tensor | Features:
+    def get_video_features(self, pixels: Tensor, /) -> Tensor | _Features:
         """Projected features B x D of videos B x T x 3 x H x W."""
         ...
 
@@ -125,7 +125,7 @@ class _Config(Protocol):
     vision_config: _VisionConfig
 
 
-class PlainClip(Protocol):
+class _PlainClip(Protocol):
     """The parts of transformers' CLIPModel that its images go through."""
 
     vision_model: _VisionTower
@@ -133,7 +133,7 @@ class PlainClip(Protocol):
     config: _Config
 
 
-def features_of(output: Tensor | Features) -> Tensor:
+def features_of(output: Tensor | _Features) -> Tensor:
     """The projected features, from the output of any version of transformers."""
     features: Tensor = output if isinstance(output, Tensor) else output.pooler_output
     return features
@@ -142,7 +142,7 @@ def features_of(output: Tensor | Features) -> Tensor:
 def image_features(model: TwoTowers, pixels: Tensor) -> Tensor:
     """Projected features M x D of images M x 3 x H x W, with gradients only where weights require them."""
     if is_plain_clip(model):
-        return clip_image_features(cast(PlainClip, model), pixels)
+        return clip_image_features(cast(_PlainClip, model), pixels)
     return features_of(model.get_image_features(pixel_values=pixels))
 
 
@@ -150,13 +150,13 @@ def is_plain_clip(model: object) -> bool:
     """Whether it is transformers' own CLIP with OpenAI's activation, large, and without hooks on its layers."""
     if (type(model).__module__, type(model).__name__) != ("transformers.models.clip.modeling_clip", "CLIPModel"):
         return False
-    clip = cast(PlainClip, model)
+    clip = cast(_PlainClip, model)
     hooked = any(module._forward_hooks or module._forward_pre_hooks for module in clip.vision_model.modules())
     config = clip.config.vision_config
     return config.hidden_act == "quick_gelu" and config.hidden_size >= SMALLEST_WIDTH and not hooked
 
 
-def clip_image_features(model: PlainClip, pixels: Tensor) -> Tensor:
+def clip_image_features(model: _PlainClip, pixels: Tensor) -> Tensor:
     """The result of `model.get_image_features` in evaluation mode (ViT of Radford et al., 2021), M x D."""
     tower = model.vision_model
     hidden = tower.pre_layrnorm(tower.embeddings(pixels))
@@ -170,10 +170,10 @@ def clip_image_features(model: PlainClip, pixels: Tensor) -> Tensor:
         queries = _linear(x, attention.q_proj)
         hidden = hidden + _linear(_attend(queries, keys, values, attention.num_heads), attention.out_proj)
         # The scale is applied here, where rows are short.
-        scaled = (norm.weight * QUICK_GELU, norm.bias * QUICK_GELU)
+        scaled = (norm.weight * _QUICK_GELU, norm.bias * _QUICK_GELU)
         x = functional.layer_norm(hidden, norm.normalized_shape, *scaled, norm.eps)
-        x = functional.silu(_linear(x, mlp.fc1, QUICK_GELU))
-        hidden = torch.add(hidden, _linear(x, mlp.fc2, QUICK_GELU), alpha=1 / QUICK_GELU)
+        x = functional.silu(_linear(x, mlp.fc1, _QUICK_GELU))
+        hidden = torch.add(hidden, _linear(x, mlp.fc2, _QUICK_GELU), alpha=1 / _QUICK_GELU)
     features: Tensor = model.visual_projection(tower.post_layernorm(hidden[:, 0]))
     return features
 

@@ -23,7 +23,7 @@ from perturbations.verify.clips import Task
 from perturbations.verify.findings import Finding, name_of
 from perturbations.verify.tree import Manifest, Tree
 
-Scenario = tuple[str, int]
+_Scenario = tuple[str, int]
 
 
 class Corpus:
@@ -40,9 +40,9 @@ class Corpus:
         self._folders: dict[str, str] = {}
         self.recipes = self._current_recipes()
 
-    def _current_recipes(self) -> dict[Scenario, VideoRecipe]:
+    def _current_recipes(self) -> dict[_Scenario, VideoRecipe]:
         """Each scenario's recipe: the most frequent recipe of its rows."""
-        counted: dict[Scenario, Counter[str]] = defaultdict(Counter)
+        counted: dict[_Scenario, Counter[str]] = defaultdict(Counter)
         for row in self.rows:
             try:
                 recipe = parse(row.recipe)
@@ -98,7 +98,7 @@ class Corpus:
         """Every existing or missing row, with its expected content. Unexpected rows become findings."""
         tools, unrecorded = tool_versions(), self.manifest.unrecorded
         same_tools = all(self.manifest.part("tools").get(name) == version for name, version in tools.items())
-        held: dict[tuple[str, Scenario], VideoRow] = {}
+        held: dict[tuple[str, _Scenario], VideoRow] = {}
         for stored in self.rows:
             held.setdefault((stored.item_id, (stored.perturbation, stored.severity)), stored)
         sources = self._sources_of_rows()

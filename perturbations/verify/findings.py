@@ -13,7 +13,7 @@ from typing import Any, cast
 from perturbations.manifest.columns import columns_of
 from perturbations.manifest.kinds import Kind, Row
 
-MEASURED_TOLERANCE = 1e-6
+_MEASURED_TOLERANCE = 1e-6
 """Relative. PSNR and SSIM are sums of floats, and the order of summation depends on the processor."""
 
 _MEASURED = ("psnr_db", "ssim", "storage_psnr_db", "similarity", "donor_similarity")
@@ -72,7 +72,7 @@ def as_recorded(expected: Row, row: Row, unrecorded: Collection[str]) -> Row:
 
 def _is_same(name: str, held: object, wanted: object) -> bool:
     if isinstance(held, float) and isinstance(wanted, float):
-        tolerance = MEASURED_TOLERANCE if name in _MEASURED else 1e-12
+        tolerance = _MEASURED_TOLERANCE if name in _MEASURED else 1e-12
         return math.isclose(held, wanted, rel_tol=tolerance) or (math.isnan(held) and math.isnan(wanted))
     if name == "guide" and isinstance(held, str) and isinstance(wanted, str):
         return bool(_without_places(held) == _without_places(wanted))

@@ -293,11 +293,11 @@ def _check_video(task: Task, tick: supervise.Tick, hashes: bool) -> Checked:
 
 
 Item = TypeVar("Item", Task, SourceRow)
-Check = Callable[[Item, supervise.Tick, bool], Checked]
+_Check = Callable[[Item, supervise.Tick, bool], Checked]
 """Checks an item; only its hashes where the last argument is true."""
 
 
-def _checked(check: Check[Item], items: Sequence[Item], options: Options) -> Iterator[tuple[Item, Checked]]:
+def _checked(check: _Check[Item], items: Sequence[Item], options: Options) -> Iterator[tuple[Item, Checked]]:
     """Each item with the result of its check. Only what decodes or renders runs in processes of its own."""
     checked: list[Checked | None] = [None] * len(items)
     if options.fast:
@@ -328,7 +328,7 @@ def _in_slices(
             yield from results
 
 
-def _readable(check: Check[Item], hashes: bool, item: Item, tick: supervise.Tick) -> Checked:
+def _readable(check: _Check[Item], hashes: bool, item: Item, tick: supervise.Tick) -> Checked:
     """Check an item; a file that may not be read is a finding, and the others are checked."""
     try:
         return check(item, tick, hashes)
@@ -336,7 +336,7 @@ def _readable(check: Check[Item], hashes: bool, item: Item, tick: supervise.Tick
         return Checked((f"a file cannot be read: {error.filename or error}: permission denied",), None)
 
 
-def _hashes(check: Check[Item], items: Sequence[Item]) -> list[Checked]:
+def _hashes(check: _Check[Item], items: Sequence[Item]) -> list[Checked]:
     return [_readable(check, True, item, no_tick) for item in items]
 
 
@@ -344,7 +344,7 @@ def _named(item: Task | SourceRow) -> str:
     return repr((item.expected if isinstance(item, Task) else item).item_id)
 
 
-def _supervised(check: Check[Item], stall_limit_s: float, items: Sequence[Item]) -> list[Checked]:
+def _supervised(check: _Check[Item], stall_limit_s: float, items: Sequence[Item]) -> list[Checked]:
     work = partial(_readable, check, False)
     outcomes = supervise.run(work, items, stall_limit_s=stall_limit_s, name=_named)
     return [outcome.result or Checked((outcome.error or "",), None) for outcome in outcomes]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from perturbations.base.arrays import Image
 from perturbations.video.kernel import Apply
 
-Levels = NDArray[np.uint16]
+_Levels = NDArray[np.uint16]
 
 # OpenCV rounds where the references truncate, so this is subtracted first. It is slightly less than a half: whole
 # numbers, and sums that are slightly below one, keep their value.
@@ -83,10 +83,10 @@ def disk_blur(height: int, width: int, *, radius: int, alias: float, rounded: bo
     return apply
 
 
-Steps = list[tuple[Levels, Levels, Levels]]
+Steps = list[tuple[_Levels, _Levels, _Levels]]
 
 
-def disk_sums(padded: Levels, halves: list[int], steps: Steps) -> tuple[Levels, Levels]:
+def disk_sums(padded: _Levels, halves: list[int], steps: Steps) -> tuple[_Levels, _Levels]:
     """Append to `steps` the additions (left, right, into) for the sum of a disk about each pixel.
 
     Returns two arrays, whose sum is the result; they are as large as `padded` less the radius on each side. Row r of
@@ -125,7 +125,7 @@ def disk_sums(padded: Levels, halves: list[int], steps: Steps) -> tuple[Levels, 
     return addends[0], addends[1]
 
 
-def _run(runs: dict[int, Levels], length: int, steps: Steps) -> Levels:
+def _run(runs: dict[int, _Levels], length: int, steps: Steps) -> _Levels:
     """The sums of `length` neighbours in a row, a power of two; kept in `runs`."""
     if length not in runs:
         half = _run(runs, length // 2, steps)
@@ -134,7 +134,7 @@ def _run(runs: dict[int, Levels], length: int, steps: Steps) -> Levels:
     return runs[length]
 
 
-def _beside(columns: Levels, count: int, steps: Steps) -> Levels:
+def _beside(columns: _Levels, count: int, steps: Steps) -> _Levels:
     """The sums of `count` neighbours in a row, each at the place of its first; by doubling."""
     if count == 1:
         return columns
@@ -148,7 +148,7 @@ def _beside(columns: Levels, count: int, steps: Steps) -> Levels:
     return total
 
 
-def _stacked(lines: Levels, count: int, steps: Steps) -> Levels:
+def _stacked(lines: _Levels, count: int, steps: Steps) -> _Levels:
     """The sums of `count` lines, each at the place of its first; by doubling."""
     if count == 1:
         return lines
@@ -162,7 +162,7 @@ def _stacked(lines: Levels, count: int, steps: Steps) -> Levels:
     return total
 
 
-def tip_sums(padded: Levels, halves: list[int], height: int, width: int, steps: Steps) -> tuple[Levels, Levels]:
+def tip_sums(padded: _Levels, halves: list[int], height: int, width: int, steps: Steps) -> tuple[_Levels, _Levels]:
     """Append to `steps` the additions for the gain and the loss at the four tips of a disk that fills its grid.
 
     Returns gain and loss. Smoothing on such a grid adds the line inside the disk's outermost line (at the radius) a
@@ -172,7 +172,7 @@ def tip_sums(padded: Levels, halves: list[int], height: int, width: int, steps: 
     half = halves[radius - 1]
     top, left = (padded.shape[0] - height) // 2, (padded.shape[1] - width) // 2
 
-    def at(array: Levels, down: int, right: int) -> Levels:
+    def at(array: _Levels, down: int, right: int) -> _Levels:
         return array[top + down : top + down + height, left + right : left + right + width]
 
     tall = _stacked(padded, 2 * half + 1, steps)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-Arguments = dict[str, str | int | Fraction]
+_Arguments = dict[str, str | int | Fraction]
 """Of ffmpeg-python's output; a fraction is a share of the bitrate of the source's file."""
 
 
-def h264(*, bitrate: int, pix_fmt: str) -> Arguments:
+def h264(*, bitrate: int, pix_fmt: str) -> _Arguments:
     """ffmpeg-python output arguments of a libx264 encode at a target bitrate, in bits per second (MLVP, Alg. 1).
 
     `pix_fmt` is "yuv444p" or "yuv420p". One thread and
@@ -24,12 +24,12 @@ def h264(*, bitrate: int, pix_fmt: str) -> Arguments:
     }
 
 
-def h264_quality(*, crf: int) -> Arguments:
+def h264_quality(*, crf: int) -> _Arguments:
     """ffmpeg-python output arguments of a libx264 encode at a constant quality, `crf` from 0 (all is kept) to 51."""
     return {**_x264(), "crf": crf}
 
 
-def h264_limited(*, bitrate: int) -> Arguments:
+def h264_limited(*, bitrate: int) -> _Arguments:
     """ffmpeg-python output arguments of a libx264 encode through a channel of `bitrate` bits per second.
 
     The channel buffers one second: what is complex loses quality, as in the `-maxrate` of Mini Kinetics-C.
@@ -37,37 +37,37 @@ def h264_limited(*, bitrate: int) -> Arguments:
     return {**_x264(), **_channel(bitrate)}
 
 
-def h264_quality_released(*, crf: int) -> Arguments:
+def h264_quality_released(*, crf: int) -> _Arguments:
     """`h264_quality` with x264's own preset, `medium`."""
     return {**_x264("medium"), "crf": crf}
 
 
-def h264_share(*, divisor: int) -> Arguments:
+def h264_share(*, divisor: int) -> _Arguments:
     """`h264_limited` with x264's own preset, `medium`, of a bitrate that is 1/`divisor` of the source file's."""
     return {**_x264("medium"), **_channel(Fraction(1, divisor))}
 
 
-def h265_quality_released(*, crf: int) -> Arguments:
+def h265_quality_released(*, crf: int) -> _Arguments:
     """`h264_quality_released` of libx265."""
     return {**_x265("medium"), "crf": crf}
 
 
-def h265_share(*, divisor: int) -> Arguments:
+def h265_share(*, divisor: int) -> _Arguments:
     """`h264_share` of libx265."""
     return {**_x265("medium"), **_channel(Fraction(1, divisor))}
 
 
-def h265_quality(*, crf: int) -> Arguments:
+def h265_quality(*, crf: int) -> _Arguments:
     """`h264_quality` of libx265."""
     return {**_x265(), "crf": crf}
 
 
-def h265_limited(*, bitrate: int) -> Arguments:
+def h265_limited(*, bitrate: int) -> _Arguments:
     """`h264_limited` of libx265."""
     return {**_x265(), **_channel(bitrate)}
 
 
-def _x264(preset: str = "fast") -> Arguments:
+def _x264(preset: str = "fast") -> _Arguments:
     return {
         "vcodec": "libx264",
         "preset": preset,
@@ -77,7 +77,7 @@ def _x264(preset: str = "fast") -> Arguments:
     }
 
 
-def _x265(preset: str = "fast") -> Arguments:
+def _x265(preset: str = "fast") -> _Arguments:
     # Threads that encode frames side by side change the rate control.
     return {
         "vcodec": "libx265",
@@ -87,11 +87,11 @@ def _x265(preset: str = "fast") -> Arguments:
     }
 
 
-def _channel(bitrate: int | Fraction) -> Arguments:
+def _channel(bitrate: int | Fraction) -> _Arguments:
     return {"b:v": bitrate, "maxrate": bitrate, "bufsize": bitrate}
 
 
-def mpeg(*, codec: str, qscale: int, quantizer: int) -> Arguments:
+def mpeg(*, codec: str, qscale: int, quantizer: int) -> _Arguments:
     """ffmpeg-python output arguments of an MPEG encode at a constant quality (MSRVTT-P, App. A.1).
 
     `codec` is "mpeg2video" or "mpeg4". `qscale` is the published number. `quantizer` is the coarsest quantizer that

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from perturbations.base.arrays import Image
 from perturbations.video.kernel import Apply
 
-Matrix = NDArray[np.float64]
+_Matrix = NDArray[np.float64]
 
 # --- elastic distortion ----------------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ def displaced(
     return apply
 
 
-def affine_matrix(jitter: NDArray[np.floating], height: int, width: int) -> Matrix:
+def affine_matrix(jitter: NDArray[np.floating], height: int, width: int) -> _Matrix:
     """The 2 x 3 transform that moves three points about the centre by `jitter`, 3 x 2 pixels (x, y).
 
     The reference takes (height, width) / 2 for the centre's (x, y): kept, because it made the published numbers.
@@ -102,7 +102,7 @@ def affine_matrix(jitter: NDArray[np.floating], height: int, width: int) -> Matr
     return np.asarray(cv2.getAffineTransform(points, points + jitter.astype(np.float32)), np.float64)
 
 
-def reflected(positions: Matrix, size: int, *, edge: float) -> NDArray[np.float32]:
+def reflected(positions: _Matrix, size: int, *, edge: float) -> NDArray[np.float32]:
     """Positions along an axis of `size` pixels, mirrored until they lie between the first and the last of them.
 
     The mirrors stand `edge` pixels outside the border pixels' centres: 0 (dcb|abcd|cba) or 0.5 (dcba|abcd|dcba).
@@ -118,19 +118,19 @@ def reflected(positions: Matrix, size: int, *, edge: float) -> NDArray[np.float3
     return np.clip(places, 0, size - 1).astype(np.float32)
 
 
-def smooth(field: NDArray[np.floating], sigma: float) -> Matrix:
+def smooth(field: NDArray[np.floating], sigma: float) -> _Matrix:
     """Gaussian smoothing that ends at 3 sigma, borders mirrored at 0.5 (scipy.ndimage.gaussian_filter, truncate 3).
 
     Mirroring folds the kernel's tails back into the field, so each axis is one matrix product: for a sigma as large as
     a frame this is much faster than a thousand taps.
     """
     height, width = field.shape
-    smoothed: Matrix = _folded_gaussian(height, sigma) @ field @ _folded_gaussian(width, sigma).T
+    smoothed: _Matrix = _folded_gaussian(height, sigma) @ field @ _folded_gaussian(width, sigma).T
     return smoothed
 
 
 @lru_cache(maxsize=2)  # the two axes: both fields, and all clips of one size, share them
-def _folded_gaussian(size: int, sigma: float) -> Matrix:
+def _folded_gaussian(size: int, sigma: float) -> _Matrix:
     """The size x size matrix: row i holds the weights of all pixels for smoothed pixel i."""
     radius = int(_TRUNCATE * sigma + 0.5)
     offsets = np.arange(-radius, radius + 1)
@@ -140,7 +140,7 @@ def _folded_gaussian(size: int, sigma: float) -> Matrix:
     sources = (pixels + offsets) % (2 * size)
     sources = np.minimum(sources, 2 * size - 1 - sources)
     places = pixels * size + sources
-    matrix: Matrix = np.bincount(places.ravel(), np.tile(weights, size), size * size).astype(np.float64, copy=False)
+    matrix: _Matrix = np.bincount(places.ravel(), np.tile(weights, size), size * size).astype(np.float64, copy=False)
     matrix.flags.writeable = False
     return matrix.reshape(size, size)
 

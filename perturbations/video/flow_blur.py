@@ -12,7 +12,7 @@ import numpy.typing as npt
 from perturbations.base.arrays import Image
 from perturbations.video.kernel import Apply
 
-Floats = npt.NDArray[np.float32]
+_Floats = npt.NDArray[np.float32]
 
 # A frame's motion: the pixels that move most (bool, H x W), the direction of the mean flow in degrees, and whether most
 # of the frame stands still, so that no pixel moves less than the others.
@@ -28,7 +28,7 @@ class _Tile(NamedTuple):
 
     y: int
     x: int
-    taps: Floats
+    taps: _Floats
 
 
 def motion_blur(
@@ -79,7 +79,7 @@ def _moving(motion: tuple[npt.NDArray[np.bool_], float, bool], still: str) -> tu
     return (np.ones_like(mask) if stands and still == "high" else mask), angle
 
 
-def _levels(values: Floats, alpha: float = 1.0, beta: float = 0.0) -> Image:
+def _levels(values: _Floats, alpha: float = 1.0, beta: float = 0.0) -> Image:
     """Rounded to the nearest level of grey, as the references' filters do."""
     return np.asarray(cv2.convertScaleAbs(values, alpha=alpha, beta=beta), np.uint8)
 
@@ -88,17 +88,17 @@ def _where(mask: npt.NDArray[np.bool_], inside: Image, outside: Image) -> Image:
     return np.asarray(cv2.copyTo(inside, mask.view(np.uint8), outside), np.uint8)
 
 
-def _padded(frame: Image, top: int, others: int) -> Floats:
+def _padded(frame: Image, top: int, others: int) -> _Floats:
     padded = cv2.copyMakeBorder(frame, top, others, others, others, cv2.BORDER_REFLECT_101)
     return np.asarray(padded, np.float32)
 
 
-def _blurred(padded: Floats, kernel: Floats, pad: int, shape: tuple[int, ...]) -> Image:
+def _blurred(padded: _Floats, kernel: _Floats, pad: int, shape: tuple[int, ...]) -> Image:
     offset = pad - kernel.shape[0] // 2
     return _levels(_correlated(padded, list(_tiles(kernel)), offset, shape))
 
 
-def _line(length: int, angle: float) -> Floats:
+def _line(length: int, angle: float) -> _Floats:
     """A line of ones through the middle of a length x length grid, turned by `angle` degrees, of sum 1."""
     kernel = np.zeros((length, length), np.float32)
     kernel[length // 2] = 1
@@ -128,13 +128,13 @@ def _disk_edges(radius: int) -> list[_Tile]:
     return list(_tiles(edges))
 
 
-def _column_sums(padded: Floats) -> Floats:
+def _column_sums(padded: _Floats) -> _Floats:
     for row in range(1, len(padded)):  # many times as fast as `cumsum`, which works column by column
         np.add(padded[row], padded[row - 1], out=padded[row])
     return padded
 
 
-def _tiles(kernel: Floats) -> Iterator[_Tile]:
+def _tiles(kernel: _Floats) -> Iterator[_Tile]:
     for top in range(0, kernel.shape[0], _TILE):
         for left in range(0, kernel.shape[1], _TILE):
             taps = kernel[top : top + _TILE, left : left + _TILE]
@@ -144,10 +144,10 @@ def _tiles(kernel: Floats) -> Iterator[_Tile]:
                 yield _Tile(top + int(rows[0]), left + int(columns[0]), np.ascontiguousarray(kept))
 
 
-def _correlated(padded: Floats, tiles: list[_Tile], offset: int, shape: tuple[int, ...]) -> Floats:
+def _correlated(padded: _Floats, tiles: list[_Tile], offset: int, shape: tuple[int, ...]) -> _Floats:
     """Correlate with a kernel given in pieces; its corner is `offset` pixels inside the padded image's corner."""
     height, width = shape[:2]
-    total: Floats | None = None
+    total: _Floats | None = None
     for tile in tiles:
         top, left = offset + tile.y, offset + tile.x
         seen = padded[top : top + height + len(tile.taps) - 1, left : left + width + tile.taps.shape[1] - 1]

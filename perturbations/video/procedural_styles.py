@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from perturbations.base.arrays import Image
 
-Colour = tuple[int, int, int]
+_Colour = tuple[int, int, int]
 
-SIDE = 512
+_SIDE = 512
 
 
 def names() -> list[str]:
@@ -32,16 +32,16 @@ def _spread(count: int, which: int = 0) -> npt.NDArray[np.float64]:
 
 
 def _points(count: int) -> list[tuple[int, int]]:
-    across, down = _spread(count, 0) * SIDE, _spread(count, 1) * SIDE
+    across, down = _spread(count, 0) * _SIDE, _spread(count, 1) * _SIDE
     return list(zip(across.astype(int).tolist(), down.astype(int).tolist(), strict=True))
 
 
-def _pick(palette: Sequence[Colour], count: int, which: int = 2) -> list[Colour]:
+def _pick(palette: Sequence[_Colour], count: int, which: int = 2) -> list[_Colour]:
     return [palette[int(value * len(palette))] for value in _spread(count, which)]
 
 
-def _filled(colour: Colour) -> Image:
-    return np.full((SIDE, SIDE, 3), colour, np.uint8)
+def _filled(colour: _Colour) -> Image:
+    return np.full((_SIDE, _SIDE, 3), colour, np.uint8)
 
 
 def _levels(picture: npt.NDArray[np.floating]) -> Image:
@@ -73,10 +73,10 @@ def _dots() -> Image:
 
 def _nearest(count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """For every pixel the nearest of `count` points, and how much farther the second nearest is."""
-    best = np.full((SIDE, SIDE), np.inf)
+    best = np.full((_SIDE, _SIDE), np.inf)
     second = best.copy()
-    owner = np.zeros((SIDE, SIDE), np.int64)
-    reach = int(4 * SIDE / count**0.5)  # farther points are not the nearest two
+    owner = np.zeros((_SIDE, _SIDE), np.int64)
+    reach = int(4 * _SIDE / count**0.5)  # farther points are not the nearest two
     for index, (x, y) in enumerate(_points(count)):
         near = _window(x, y, reach)
         distance = np.hypot(*_offsets(x, y, near))
@@ -93,7 +93,7 @@ def _window(x: int, y: int, reach: int) -> tuple[slice, slice]:
 
 def _offsets(x: int, y: int, near: tuple[slice, slice]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """The distances of a window's pixels from a point, down and across."""
-    rows, columns = (np.arange(SIDE, dtype=np.float64)[part] for part in near)
+    rows, columns = (np.arange(_SIDE, dtype=np.float64)[part] for part in near)
     return (rows - y)[:, None], (columns - x)[None, :]
 
 
@@ -101,7 +101,7 @@ def _glass() -> Image:
     owner, margin = _nearest(130)
     palette = [(190, 30, 46), (24, 72, 160), (240, 180, 30), (20, 120, 80), (110, 40, 130), (236, 236, 220)]
     colours = np.array(_pick(palette, 130), np.float64)
-    shine = 0.8 + 0.2 * np.cos(np.mgrid[0:SIDE, 0:SIDE].sum(axis=0) / 17)[..., None]
+    shine = 0.8 + 0.2 * np.cos(np.mgrid[0:_SIDE, 0:_SIDE].sum(axis=0) / 17)[..., None]
     picture = colours[owner] * shine
     picture[margin < 4] = (18, 16, 20)
     return _levels(picture)
@@ -116,9 +116,9 @@ def _mosaic() -> Image:
 
 
 def _hatching() -> Image:
-    y, x = np.mgrid[0:SIDE, 0:SIDE].astype(np.float64)
+    y, x = np.mgrid[0:_SIDE, 0:_SIDE].astype(np.float64)
     tone = 0.5 + 0.3 * np.sin(x / 61 + 2 * np.sin(y / 83)) + 0.2 * np.cos(y / 47)
-    ink = np.zeros((SIDE, SIDE), bool)
+    ink = np.zeros((_SIDE, _SIDE), bool)
     for angle, threshold in ((0.7, 0.75), (-0.7, 0.5), (0.1, 0.3)):
         wave = np.cos((x * np.cos(angle) + y * np.sin(angle)) * 2 * np.pi / 7 + 0.8 * np.sin(x / 31))
         ink |= (tone < threshold) & (wave > 0.35)
@@ -128,7 +128,7 @@ def _hatching() -> Image:
 
 
 def _waves() -> Image:
-    y, x = np.mgrid[0:SIDE, 0:SIDE].astype(np.float64)
+    y, x = np.mgrid[0:_SIDE, 0:_SIDE].astype(np.float64)
     phase = y / 26 + 1.6 * np.sin(x / 58) + 0.7 * np.sin(x / 23 + y / 71)
     palette = np.array([(16, 44, 92), (36, 84, 140), (92, 148, 182), (196, 216, 214), (238, 232, 208)])
     picture = _levels(palette[np.floor(np.mod(phase, 1) * 5).astype(int)])
@@ -137,8 +137,8 @@ def _waves() -> Image:
 
 
 def _swirls() -> Image:
-    y, x = np.mgrid[0:SIDE, 0:SIDE].astype(np.float64)
-    field = np.zeros((SIDE, SIDE))
+    y, x = np.mgrid[0:_SIDE, 0:_SIDE].astype(np.float64)
+    field = np.zeros((_SIDE, _SIDE))
     for (px, py), sign in zip(_points(9), (1, -1, 1, 1, -1, 1, -1, -1, 1), strict=True):
         distance = np.hypot(x - px, y - py) + 1
         field += sign * np.arctan2(y - py, x - px) * np.exp(-distance / 120) * 3 + 26 * np.exp(-distance / 40)
@@ -166,21 +166,21 @@ def _cubes() -> Image:
 def _poster() -> Image:
     canvas = _filled((246, 240, 226))
     palette = [(226, 38, 42), (250, 206, 24), (28, 78, 170), (20, 20, 22), (246, 240, 226)]
-    edges = np.sort((_spread(9, 0) * SIDE).astype(int))
-    rows = np.sort((_spread(9, 3) * SIDE).astype(int))
+    edges = np.sort((_spread(9, 0) * _SIDE).astype(int))
+    rows = np.sort((_spread(9, 3) * _SIDE).astype(int))
     colours = _pick(palette, 100)
-    for i, (left, right) in enumerate(zip([0, *edges], [*edges, SIDE], strict=True)):
-        for j, (top, bottom) in enumerate(zip([0, *rows], [*rows, SIDE], strict=True)):
+    for i, (left, right) in enumerate(zip([0, *edges], [*edges, _SIDE], strict=True)):
+        for j, (top, bottom) in enumerate(zip([0, *rows], [*rows, _SIDE], strict=True)):
             cv2.rectangle(canvas, (int(left), int(top)), (int(right), int(bottom)), colours[i * 10 + j], -1)
     for edge in edges.tolist():
-        cv2.line(canvas, (edge, 0), (edge, SIDE), (16, 16, 18), 9)
+        cv2.line(canvas, (edge, 0), (edge, _SIDE), (16, 16, 18), 9)
     for row in rows.tolist():
-        cv2.line(canvas, (0, row), (SIDE, row), (16, 16, 18), 9)
+        cv2.line(canvas, (0, row), (_SIDE, row), (16, 16, 18), 9)
     return canvas
 
 
 def _wash() -> Image:
-    picture = np.full((SIDE, SIDE, 3), (244, 240, 232), np.float64)
+    picture = np.full((_SIDE, _SIDE, 3), (244, 240, 232), np.float64)
     palette = [(108, 150, 190), (216, 140, 150), (150, 178, 120), (230, 196, 120), (140, 120, 176)]
     for (x, y), colour, size in zip(_points(60), _pick(palette, 60), _spread(60, 3), strict=True):
         reach = 30 + 70 * size

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from perturbations.base.arrays import Image
 from perturbations.video.kernel import Apply
 
-MOST_DROPS = 0.01
+_MOST_DROPS = 0.01
 """Per pixel: as many are drawn."""
 _GREY = 220
 _SKY = 0.5  # above the frame, in heights: drops enter from there
 
 
-class Rain(NamedTuple):
+class _Rain(NamedTuple):
     """One clip's drops, the first ones first.
 
     Attributes:
@@ -33,16 +33,16 @@ class Rain(NamedTuple):
     slant: float
 
 
-def draw_rain(rng: np.random.Generator, num_frames: int, height: int, width: int) -> Rain:
+def draw_rain(rng: np.random.Generator, num_frames: int, height: int, width: int) -> _Rain:
     """The drops that all severities share; the slant is uniform in [-0.2, 0.2), speeds in [0.1, 0.2)."""
-    count = math.ceil(MOST_DROPS * height * width)
+    count = math.ceil(_MOST_DROPS * height * width)
     places = rng.random((count, 2))
     places[:, 1] = places[:, 1] * (1 + _SKY) - _SKY
-    return Rain(places, rng.random(count) * 0.1 + 0.1, float(rng.random() * 0.4 - 0.2))
+    return _Rain(places, rng.random(count) * 0.1 + 0.1, float(rng.random() * 0.4 - 0.2))
 
 
 def rain(
-    drawn: Rain, num_frames: int, height: int, width: int, *, density: float, length: float, contrast: float
+    drawn: _Rain, num_frames: int, height: int, width: int, *, density: float, length: float, contrast: float
 ) -> Apply:
     """Grey streaks over a blurred, darker picture (after Mini Kinetics-C).
 

@@ -16,7 +16,7 @@ from perturbations.video import blur, digital, frost, style, weather
 from perturbations.video.kernel import Apply, Kernel, Shape
 from perturbations.video.noise import added_noise, counted_photons, scaled_noise
 
-Places = NDArray[np.int64]
+_Places = NDArray[np.int64]
 
 _SIDE = 224
 """The frame that the code was written for."""
@@ -88,7 +88,7 @@ def glass_blur(
     return apply
 
 
-def glass_row(steps: NDArray[np.uint16], height: int, width: int, delta: int) -> tuple[int, Places, Places]:
+def glass_row(steps: NDArray[np.uint16], height: int, width: int, delta: int) -> tuple[int, _Places, _Places]:
     """The row of the frame that moves, and the (rows, columns) that its pixels are taken from, `width` of each.
 
     From the right to the left, each pixel takes the current value of a pixel up to `delta` away, which may be one to

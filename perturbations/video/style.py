@@ -13,10 +13,10 @@ import numpy.typing as npt
 from perturbations.base.arrays import Image
 from perturbations.video.kernel import Batched, Kernel
 
-Floats = npt.NDArray[np.float32]
-Paint = Callable[[Image, float], Image]
+_Floats = npt.NDArray[np.float32]
+_Paint = Callable[[Image, float], Image]
 
-STYLE_SIDE = 512
+_STYLE_SIDE = 512
 """Length of a style image's shorter side, as AdaIN's authors resize it."""
 
 _LEVELS = 5
@@ -39,8 +39,8 @@ class Painter:
             levels rounded. None: this painter is that one.
     """
 
-    frame: Paint
-    batch: Paint | None = None
+    frame: _Paint
+    batch: _Paint | None = None
     batch_size: Callable[[int, int], int] = lambda height, width: 1
     as_released: Callable[[], Painter] | None = None
 
@@ -55,14 +55,14 @@ def style_transfer(
     return lambda frame, index: painter.frame(frame, alpha)
 
 
-class Moments(NamedTuple):
+class _Moments(NamedTuple):
     """Mean and standard deviation of each channel of a band."""
 
-    mean: Floats
-    deviation: Floats
+    mean: _Floats
+    deviation: _Floats
 
 
-def filter_bank(style: Image, *, own_size: bool = False) -> Paint:
+def filter_bank(style: Image, *, own_size: bool = False) -> _Paint:
     """AdaIN on a filter bank instead of a network's features: the function (frame, alpha) -> frame.
 
     The shorter side of `style` is resized to 512 pixels first, unless it keeps its `own_size`.
@@ -88,26 +88,26 @@ def filter_bank(style: Image, *, own_size: bool = False) -> Paint:
 
 def _resized(style: Image) -> Image:
     height, width = style.shape[:2]
-    scale = STYLE_SIDE / min(height, width)
+    scale = _STYLE_SIDE / min(height, width)
     if scale == 1:
         return style
     size = max(1, round(width * scale)), max(1, round(height * scale))
     return cv2.resize(style, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR).astype(np.uint8)
 
 
-def opponent(frame: Image) -> Floats:
+def opponent(frame: Image) -> _Floats:
     """A frame's opponent colours, float32 H x W x 3."""
     return np.asarray(cv2.transform(frame.astype(np.float32), _OPPONENT), np.float32)
 
 
-def rgb(colours: Floats) -> Image:
+def rgb(colours: _Floats) -> Image:
     """Opponent colours as a frame, rounded and clipped."""
     return np.asarray(cv2.convertScaleAbs(np.maximum(cv2.transform(colours, _OPPONENT.T), 0)), np.uint8)
 
 
-def bands(colours: Floats) -> list[Floats]:
+def bands(colours: _Floats) -> list[_Floats]:
     """The bands of a Laplacian pyramid, finest first, the residual last; `joined` adds them up again."""
-    pyramid: list[Floats] = []
+    pyramid: list[_Floats] = []
     while len(pyramid) < _LEVELS and min(colours.shape[:2]) >= 8:
         coarse = cv2.pyrDown(colours)
         pyramid.append(colours - cv2.pyrUp(coarse, dstsize=(colours.shape[1], colours.shape[0])))
@@ -115,7 +115,7 @@ def bands(colours: Floats) -> list[Floats]:
     return [*pyramid, colours]
 
 
-def joined(pyramid: list[Floats]) -> Floats:
+def joined(pyramid: list[_Floats]) -> _Floats:
     """The colours of a pyramid from `bands`."""
     colours = pyramid[-1]
     for band in pyramid[-2::-1]:
@@ -123,20 +123,20 @@ def joined(pyramid: list[Floats]) -> Floats:
     return colours
 
 
-def moments(band: Floats) -> Moments:
+def moments(band: _Floats) -> _Moments:
     """The statistics of a band, H x W x 3, that AdaIN matches."""
     mean, deviation = cv2.meanStdDev(band)
-    return Moments(mean.ravel().astype(np.float32), np.sqrt(deviation.ravel() ** 2 + _EPS).astype(np.float32))
+    return _Moments(mean.ravel().astype(np.float32), np.sqrt(deviation.ravel() ** 2 + _EPS).astype(np.float32))
 
 
-def _residual(targets: list[Moments], count: int) -> Moments:
+def _residual(targets: list[_Moments], count: int) -> _Moments:
     """The target of a frame's last band, which in a small frame covers all coarser bands of the style."""
     rest = targets[count - 1 :]
     deviation = np.sqrt(sum(target.deviation.astype(np.float64) ** 2 for target in rest))
-    return Moments(rest[-1].mean, np.asarray(deviation, np.float32))
+    return _Moments(rest[-1].mean, np.asarray(deviation, np.float32))
 
 
-def _moved(band: Floats, alpha: float, target: Moments) -> Floats:
+def _moved(band: _Floats, alpha: float, target: _Moments) -> _Floats:
     own = moments(band)
     gain = alpha * target.deviation / own.deviation + (1 - alpha)
     shift = alpha * (target.mean - own.mean * target.deviation / own.deviation)

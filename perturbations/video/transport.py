@@ -21,11 +21,11 @@ _VIDEO = 0x100
 _UNIT = 16
 """Bytes at the beginning of a frame that arrive as they are: delimiter, start code, type of the first unit."""
 
-MOST_ERRORS = 65_536
+_MOST_ERRORS = 65_536
 """Wrong bits per stream, at most: as many are drawn."""
 
 
-class BitErrors(NamedTuple):
+class _BitErrors(NamedTuple):
     """One clip's wrong bits, the first ones first.
 
     Attributes:
@@ -73,13 +73,13 @@ def packet_loss(*, share: float, least: int) -> dict[str, str | int]:
     return transport_stream()
 
 
-def draw_bits(rng: np.random.Generator, num_frames: int, height: int, width: int) -> BitErrors:
+def draw_bits(rng: np.random.Generator, num_frames: int, height: int, width: int) -> _BitErrors:
     """The bits that all severities share."""
-    return BitErrors(rng.random(MOST_ERRORS), rng.integers(0, 8, MOST_ERRORS, dtype=np.uint8))
+    return _BitErrors(rng.random(_MOST_ERRORS), rng.integers(0, 8, _MOST_ERRORS, dtype=np.uint8))
 
 
-def flip_bits(drawn: BitErrors, stream: bytes, *, spacing: int, least: int) -> bytes:
-    """One wrong bit per `spacing` bytes of coded video, but `least` where there is any video, `MOST_ERRORS` at most.
+def flip_bits(drawn: _BitErrors, stream: bytes, *, spacing: int, least: int) -> bytes:
+    """One wrong bit per `spacing` bytes of coded video, but `least` where there is any video, `_MOST_ERRORS` at most.
 
     A stream with closer errors has all errors of the others.
     """
@@ -89,7 +89,7 @@ def flip_bits(drawn: BitErrors, stream: bytes, *, spacing: int, least: int) -> b
     total = int(ends[-1]) if len(ends) else 0
     if not total:
         return stream
-    count = min(max(least, round(total / spacing)), MOST_ERRORS)
+    count = min(max(least, round(total / spacing)), _MOST_ERRORS)
     places = (drawn.places[:count] * total).astype(np.int64)
     rows = np.searchsorted(ends, places, side="right")
     columns = _PACKET - (ends[rows] - places)

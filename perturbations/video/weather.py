@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from perturbations.base.arrays import SAMPLED, Image, uniform_indices
 from perturbations.video.kernel import Apply
 
-Plane = NDArray[np.float64]
+_Plane = NDArray[np.float64]
 
 # --- fog -------------------------------------------------------------------------------------------------------------
 
@@ -35,7 +35,7 @@ def fog(
     return veiled(density, intensity=intensity, rounded=False)
 
 
-def veiled(density: Plane, *, intensity: float, rounded: bool) -> Apply:
+def veiled(density: _Plane, *, intensity: float, rounded: bool) -> Apply:
     """The kernel that lays fog over a frame: `density`, height x width in [0, 1]; truncated or rounded."""
     veil = np.repeat((255 * intensity * density).astype(np.float32)[:, :, None], 3, axis=2)
     values = np.empty_like(veil)
@@ -56,7 +56,7 @@ def plasma_side(height: int, width: int) -> int:
     return 1 << (max(height, width) - 1).bit_length()
 
 
-def plasma(uniform: NDArray[np.floating], side: int, decay: float) -> Plane:
+def plasma(uniform: NDArray[np.floating], side: int, decay: float) -> _Plane:
     """A fractal map in [0, 1], side x side, by the diamond-square algorithm on a torus (ImageNet-C's fog).
 
     Every level halves the grid: first the squares' centres, then the middles of their top edges, then of their left
@@ -275,7 +275,7 @@ def zoomed_canvas(
     upper, lower, down = (taps[first:last] for taps in _zoom_taps(rows, flakes.shape[0], zoom))
     left, right, across = _zoom_taps(columns, flakes.shape[1], zoom)
     tall = flakes[upper] * (1 - down)[:, None] + flakes[lower] * down[:, None]
-    zoomed: Plane = tall[:, left] * (1 - across) + tall[:, right] * across
+    zoomed: _Plane = tall[:, left] * (1 - across) + tall[:, right] * across
     return zoomed.astype(np.float32)
 
 

@@ -13,9 +13,9 @@ from typing import Literal
 from perturbations.base import shelf
 from perturbations.base.errors import ConfigError, did_you_mean, short
 
-SHELF = "perturbations.evaluation.backbones"
+_SHELF = "perturbations.evaluation.backbones"
 
-Reads = Literal["end", "first", "last"]
+_Reads = Literal["end", "first", "last"]
 """The token whose output is a text's feature: that which ends the text, the first, or the last of a fixed number."""
 
 
@@ -48,7 +48,7 @@ class Backbone:
     model_class: str
     image_processor: str
     example: str
-    reads: Reads = "first"
+    reads: _Reads = "first"
     masks_padding: bool = True
     places_follow_padding: bool = False
     own_pass: bool = False
@@ -68,7 +68,7 @@ class Backbone:
         return " and ".join(filter(None, [own, "checkpoints in OpenAI's names" if self.openai_checkpoints else ""]))
 
 
-_READ: dict[Reads, str] = {"end": "its end", "first": "its first token", "last": "its last token"}
+_READ: dict[_Reads, str] = {"end": "its end", "first": "its first token", "last": "its last token"}
 
 
 @cache
@@ -77,7 +77,7 @@ def backbones() -> dict[str, Backbone]:
 
     Raises `ShelfError` where a file's backbone has another name, or two have one title.
     """
-    return shelf.in_order(SHELF, "backbone", shelf.things(SHELF, "BACKBONE", Backbone))
+    return shelf.in_order(_SHELF, "backbone", shelf.things(_SHELF, "BACKBONE", Backbone))
 
 
 def backbone(name: str, where: object) -> Backbone:

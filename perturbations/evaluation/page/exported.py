@@ -142,7 +142,7 @@ def _tex(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Form:
+class _Form:
     """A form of files: its name in links, its type in addresses, and what writes it."""
 
     title: str
@@ -151,8 +151,8 @@ class Form:
 
 
 FORMS = {
-    "csv": Form("CSV", "text/csv", as_csv),
-    "md": Form("Markdown", "text/markdown", as_markdown),
-    "tex": Form("LaTeX", "text/x-tex", as_latex),
+    "csv": _Form("CSV", "text/csv", as_csv),
+    "md": _Form("Markdown", "text/markdown", as_markdown),
+    "tex": _Form("LaTeX", "text/x-tex", as_latex),
 }
 """By the ending of a file's name."""

@@ -39,18 +39,20 @@ _FORMS = {"median_rank": ".1f", "hub_skewness": ".2f"}
 _NAMES = {"median_rank": "median rank", "hub_skewness": "Hubness (skewness of the k-occurrence)"}
 LOWER = ("median_rank", "hub_skewness")
 """The metrics of which the lowest value is the best."""
-ALL_FORMS = ("csv", "md", "tex")
+_ALL_FORMS = ("csv", "md", "tex")
 NEAR_ZERO = ("hub_skewness", "hub_truncated_skewness")
 """The metrics of which the value nearest to 0 is the best."""
 
-WITH_INTERVALS = (
+_WITH_INTERVALS = (
     "Small: change against {baseline}, and its 95 % interval (paired bootstrap over queries); of {baseline}, the "
     "interval of the value. Bold: best, its difference to every other method is off zero. ≈: best, and methods that "
     "are not separable from it. Underlined: second best."
 )
-TRANSDUCTIVE = "†: needs all queries at once, so it is neither marked nor compared with methods that answer each batch."
-OF_GALLERY = "Methods adapt the encoder of the queries; the perturbed gallery is encoded by the model as it is."
-WITHOUT_INTERVALS = "Small: change against {baseline}. Bold: best; underlined: second best; without intervals."
+_TRANSDUCTIVE = (
+    "†: needs all queries at once, so it is neither marked nor compared with methods that answer each batch."
+)
+_OF_GALLERY = "Methods adapt the encoder of the queries; the perturbed gallery is encoded by the model as it is."
+_WITHOUT_INTERVALS = "Small: change against {baseline}. Bold: best; underlined: second best; without intervals."
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def summary(of_directions: Mapping[str, Sequence[Scores]], views: Views) -> list
     ]
     caption = f"{dataset}, {baseline.title} (the model as it is): R@k by direction and perturbed side"
     note = "The name of a row chooses it below. Perturbed: the mean over perturbations of each one's severities."
-    return [Panel(views.of(dataset), [Table(caption, head, lines, stacked=True, note=note, forms=ALL_FORMS)])]
+    return [Panel(views.of(dataset), [Table(caption, head, lines, stacked=True, note=note, forms=_ALL_FORMS)])]
 
 
 def _count_cells(scores: Scores, scenarios: Sequence[ScenarioKey]) -> list[Cell]:
@@ -155,7 +157,7 @@ def _table(
 ) -> Table:
     first = models[0]
     sampled = any(scores.sampled for scores in models) and metric not in LOWER
-    wording = WITH_INTERVALS if sampled else WITHOUT_INTERVALS
+    wording = _WITH_INTERVALS if sampled else _WITHOUT_INTERVALS
     side = SIDES.get(retrieval.side, "")
     where = titled(first.dataset, DIRECTIONS[first.direction], side, retrieval.suite, _severities(scenarios))
     several = len(models) > 1
@@ -176,8 +178,8 @@ def _table(
     body = [Line(label, [cells[place] for cells in columns]) for place, label in enumerate(labels)]
     asked = [entry for of_model in scenarios for members in of_model.values() for entry in members]
     note = [wording.format(baseline=methods.baseline().title)]
-    note += [OF_GALLERY] if retrieval.side in ("gallery", "both") else []
-    note += [TRANSDUCTIVE] if any("†" in label for label in labels) else []
+    note += [_OF_GALLERY] if retrieval.side in ("gallery", "both") else []
+    note += [_TRANSDUCTIVE] if any("†" in label for label in labels) else []
     return Table(
         f"{_NAMES.get(metric, METRICS[metric])}: {where}",
         head,
@@ -185,7 +187,7 @@ def _table(
         stacked=True,
         grouped="model" if several else "",
         note=" ".join([*note, counted(models, asked or [CLEAN])]),
-        forms=ALL_FORMS if metric == "recall_at_1" else ("csv",),
+        forms=_ALL_FORMS if metric == "recall_at_1" else ("csv",),
     )
 
 

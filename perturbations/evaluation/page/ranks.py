@@ -16,7 +16,7 @@ from perturbations.base.errors import ManifestError
 from perturbations.evaluation.rows import RANKS
 from perturbations.manifest import files, schemas
 
-MOST = 255
+_MOST = 255
 """Larger ranks are stored as this one: no recall of the page looks further than the first 10."""
 
 _ROWS = 1 << 20
@@ -51,7 +51,7 @@ class Ranked:
 
     Attributes:
         runs: the column of each run.
-        ranks: uint8, queries (sorted by id) x runs: 1 to `MOST`, and 0 where a run did not ask a query.
+        ranks: uint8, queries (sorted by id) x runs: 1 to `_MOST`, and 0 where a run did not ask a query.
     """
 
     runs: Mapping[Run, int]
@@ -118,7 +118,7 @@ def _numbered(
     ranks = table.column("rank").to_numpy()
     if ranks.dtype.kind not in "iu" or (ranks.size and ranks.min() < 1):
         raise ValueError("it holds a rank below 1, or none")
-    return np.array(numbers, np.int32)[places], ids[indices], np.minimum(ranks, MOST).astype(np.uint8)
+    return np.array(numbers, np.int32)[places], ids[indices], np.minimum(ranks, _MOST).astype(np.uint8)
 
 
 def _encoded(chunked: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[Any]]:

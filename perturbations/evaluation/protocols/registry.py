@@ -11,12 +11,12 @@ from typing import Any
 from perturbations.base import shelf
 from perturbations.base.errors import ConfigError, ShelfError, did_you_mean, short
 
-SHELF = "perturbations.evaluation.protocols"
+_SHELF = "perturbations.evaluation.protocols"
 
-SECTIONS = ("evaluation", "suites", "composed")
+_SECTIONS = ("evaluation", "suites", "composed")
 """The sections of `config.yaml` that a protocol may set."""
 
-Keys = Mapping[str, Any]
+_Keys = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +39,9 @@ class EvaluationProtocol:
     tables: tuple[str, ...]
     summary: str
     datasets: tuple[str, ...]
-    evaluation: Keys = field(default_factory=dict)
-    suites: Mapping[str, Keys] = field(default_factory=dict)
-    composed: Keys = field(default_factory=dict)
+    evaluation: _Keys = field(default_factory=dict)
+    suites: Mapping[str, _Keys] = field(default_factory=dict)
+    composed: _Keys = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
     unstated: tuple[str, ...] = ()
 
@@ -72,10 +72,10 @@ class PaperProtocols:
 @cache
 def papers() -> dict[str, PaperProtocols]:
     """Every paper by its name. Raises `ShelfError` where a file and its paper have two names."""
-    declared = shelf.things(SHELF, "PROTOCOLS", PaperProtocols)
+    declared = shelf.things(_SHELF, "PROTOCOLS", PaperProtocols)
     for file, entry in declared.items():
         if {entry.paper, *(protocol.paper for protocol in entry.protocols)} != {file}:
-            raise ShelfError(f"{SHELF}.{file} declares protocols of {entry.paper!r}; give all the name of the file")
+            raise ShelfError(f"{_SHELF}.{file} declares protocols of {entry.paper!r}; give all the name of the file")
     return declared
 
 
@@ -132,7 +132,7 @@ def replaced(name: str, config: Mapping[str, Any]) -> list[str]:
     `config` holds the values of the whole configuration, as plain data.
     """
     wanted = protocol(name)
-    sections: dict[str, Keys] = {"evaluation": wanted.evaluation, "composed": wanted.composed}
+    sections: dict[str, _Keys] = {"evaluation": wanted.evaluation, "composed": wanted.composed}
     sections |= {f"suites.{suite}": own for suite, own in wanted.suites.items()}
     keys = []
     for section, own in sections.items():

@@ -111,7 +111,7 @@ def of_rows(request: Request, rows: Sequence[ListedRow]) -> Corpus:
         listed += sources
     captions = companion(path, CAPTIONS)
     complete = clips.complete(listed)
-    check_tiers(path, complete)
+    _check_tiers(path, complete)
     dataset = next((row.dataset for row in listed), str(about.get("dataset") or path.parent.name))
     incomplete = tuple(row for row in listed if row.status != COMPLETE)
     return Corpus(path, dataset, about, _clips(path, complete, captions), incomplete, tuple(captions), tuple(sources))
@@ -137,7 +137,7 @@ def _sources_of(path: Path, rows: Sequence[ListedRow], *, needed: bool) -> list[
     return sources
 
 
-def check_tiers(path: Path, rows: Iterable[UsableRow]) -> None:
+def _check_tiers(path: Path, rows: Iterable[UsableRow]) -> None:
     """Raise `ManifestError` for clips of which only sampled frames are stored: no video can be made of those."""
     stored = {row.storage for row in rows if isinstance(row, ClipRow) and row.storage.startswith("frames/")}
     if stored:

@@ -27,7 +27,7 @@ _LONGEST_NAME = 230  # bytes; file systems allow 255, and the temporary name nee
 _OWN_NAMES = re.compile(r"~[0-9a-f]{32}|\..*\.part-[0-9a-f]{12}", re.DOTALL)
 
 
-def is_file_name(name: str) -> bool:
+def _is_file_name(name: str) -> bool:
     """Whether a file can have this name plus a suffix, and no other file of an export uses it."""
     usable = "\0" not in name and "/" not in name and 0 < len(name.encode()) <= _LONGEST_NAME
     return usable and not _OWN_NAMES.fullmatch(name)
@@ -88,7 +88,7 @@ def files_in(folder: Path, looked_for: Mapping[str, str], suffix: str) -> dict[s
     files = {}
     table = io.StringIO()
     for item_id, name in sorted(looked_for.items()):
-        is_usable = shared[same_file(name)] == 1 and is_file_name(name)
+        is_usable = shared[same_file(name)] == 1 and _is_file_name(name)
         stem = name if is_usable else "~" + storage.sha256_of(item_id.encode())[:32]
         files[item_id] = folder / f"{stem}{suffix}"
         if stem != item_id:

@@ -18,8 +18,8 @@ from perturbations.exports.writing.publication import Publication
 from perturbations.exports.writing.records import Exported, Request
 from perturbations.exports.writing.videofiles import Known
 
-METADATA = "metadata.parquet"
-VIDEOS = "videos"
+_METADATA = "metadata.parquet"
+_VIDEOS = "videos"
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Written:
             return []
         output = self.about.request.output
         nested = self.tables[0].parent.name != folder.DATA
-        pattern = f"{folder.DATA}/*/{VIDEOS}/*" if nested else f"{folder.DATA}/{VIDEOS}/*"
+        pattern = f"{folder.DATA}/*/{_VIDEOS}/*" if nested else f"{folder.DATA}/{_VIDEOS}/*"
         return [pattern, *([f"{pattern}/*"] if any(path.is_dir() for path in output.glob(pattern)) else [])]
 
 
@@ -96,7 +96,7 @@ def _write(
     for scenario in exported.scenarios:
         members = [clip for clip in exported.of(scenario) if clip in placed.files]
         if members:
-            path = request.output / folder.DATA / scenario / METADATA
+            path = request.output / folder.DATA / scenario / _METADATA
             rows = [(clip, row) for clip in members for row in rows_of(clip, placed.files[clip].sha256)]
             names = [targets[clip].relative_to(path.parent).as_posix() for clip, _ in rows]
             columns.write_table(path, _with_names(names, columns.table(described.kind, [row for _, row in rows])))
@@ -138,7 +138,7 @@ _PAIR_TABLES = _Tables(
 
 
 def _patterns(scenario: str) -> tuple[str, ...]:
-    return f"{folder.DATA}/{scenario}/{METADATA}", f"{folder.DATA}/{scenario}/{VIDEOS}/**"
+    return f"{folder.DATA}/{scenario}/{_METADATA}", f"{folder.DATA}/{scenario}/{_VIDEOS}/**"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -151,7 +151,7 @@ def _targets(output: Path, exported: Corpus, counts: Counter[str]) -> dict[Clip,
     for clip in exported.clips:
         part = layout.folder_of(seen[clip.scenario], counts[clip.scenario])
         name = f"{part}{clip.key}{videofiles.suffix(clip.row)}"
-        targets[clip] = output / folder.DATA / clip.scenario / VIDEOS / name
+        targets[clip] = output / folder.DATA / clip.scenario / _VIDEOS / name
         seen[clip.scenario] += 1
     return targets
 
@@ -160,7 +160,7 @@ def _known(output: Path, scenarios: Sequence[str]) -> dict[Path, Known]:
     """What the tables of an earlier export say of its videos; damaged tables say nothing."""
     known = {}
     for scenario in scenarios:
-        table = output / folder.DATA / scenario / METADATA
+        table = output / folder.DATA / scenario / _METADATA
         with suppress(OSError, ValueError, pa.ArrowException):
             for row in pq.read_table(table, columns=["file_name", "frames_sha256", "sha256"]).to_pylist():
                 known[table.parent / str(row["file_name"])] = Known(row["frames_sha256"], row["sha256"])
@@ -206,7 +206,7 @@ def _captions_with_clips(request: Request, texts: Texts) -> Written:
     layout.check_counts({layout.CLEAN: len(texts.clean)}, others=4)
     data = request.output / folder.DATA
     parts = {clip: layout.folder_of(place, len(texts.clean)) for place, clip in enumerate(texts.clean)}
-    names = {clip: f"{VIDEOS}/{parts[clip]}{clip.key}{videofiles.suffix(clip.row)}" for clip in texts.clean}
+    names = {clip: f"{_VIDEOS}/{parts[clip]}{clip.key}{videofiles.suffix(clip.row)}" for clip in texts.clean}
     placed = videofiles.place(
         request.manifest, texts.clean, lambda clip: data / names[clip], stall_limit_s=request.stall_limit_s
     )
@@ -215,13 +215,13 @@ def _captions_with_clips(request: Request, texts: Texts) -> Written:
     if not rows:
         raise ManifestError(f"{request.manifest}: no caption has a clip that can be exported")
     table = columns.table(columns.CaptionColumns, [columns.of_caption(row) for row in rows])
-    columns.write_table(data / METADATA, _with_names([of_item[row.item_id] for row in rows], table))
-    folder.prune(request.output, [data / METADATA, *(file.path for file in placed.files.values())])
+    columns.write_table(data / _METADATA, _with_names([of_item[row.item_id] for row in rows], table))
+    folder.prune(request.output, [data / _METADATA, *(file.path for file in placed.files.values())])
     folder.write_left_out(request.output, placed.failed)
     left_out = sum(map(len, texts.rows.values())) - len(rows)
-    configs = [card.Config("default", (f"{folder.DATA}/{METADATA}", f"{folder.DATA}/{VIDEOS}/**"))]
+    configs = [card.Config("default", (f"{folder.DATA}/{_METADATA}", f"{folder.DATA}/{_VIDEOS}/**"))]
     paragraphs = [*_CAPTIONS, "`video` is the clean clip of the caption."]
     what = publication.of(texts, request, len(rows), left_out)
     card.write(what, configs, paragraphs)
     kept = len(placed.files) - placed.written
-    return Written((data / METADATA,), "captions", what, Exported(placed.written, kept, placed.failed))
+    return Written((data / _METADATA,), "captions", what, Exported(placed.written, kept, placed.failed))

@@ -19,7 +19,7 @@ _VIDEO = tuple(field.name for field in fields(VideoRow))
 
 
 @dataclass(frozen=True)
-class Pairs:
+class _Pairs:
     """The pairs of a corpus.
 
     Attributes:
@@ -47,7 +47,7 @@ def scenario(text: PairedText) -> str:
     return layout.named(text.text_perturbation, str(text.text_severity))
 
 
-def read(request: Request) -> Pairs:
+def read(request: Request) -> _Pairs:
     """The pairs of a manifest; with each clean clip and its clean captions where the request asks for them.
 
     Captions that the fidelity gate rejected are left out. Raises `ManifestError` as `corpus.read` does, and where no
@@ -59,7 +59,7 @@ def read(request: Request) -> Pairs:
     captions = _captions(request, exported, [row for row in rows if row.accepted and row.status == COMPLETE])
     if not any(captions.get(clip.identity) for clip in exported.clips):
         raise ManifestError(f"{request.manifest} has no complete row to export")
-    return Pairs(exported, captions)
+    return _Pairs(exported, captions)
 
 
 def _captions(

@@ -36,7 +36,7 @@ from perturbations.manifest.kinds import (
 from perturbations.plan.recipe import parse
 from perturbations.verify.findings import Finding
 
-FORMAT = "recipe"
+_FORMAT = "recipe"
 _OF_DATASET = ("sources", "captions", "qrels")
 _OF_SUITE = ("videos", "quarantine", "mixed_severity", "mixed_types", "captions", "caption_statistics", "multimodal")
 _SLICE = 64  # clips that one process makes, after which another one may take over
@@ -78,7 +78,7 @@ def write(request: Request) -> Exported:
         raise ManifestError(f"{request.manifest} is a manifest of {kind.name}; recipes are exported from videos")
     listed = clips.read(request.manifest, (VIDEOS,))
     exported = corpus.recipes_of(request, listed)
-    folder.claim(request.output, FORMAT, request.manifest, corpus.identity(exported), ())
+    folder.claim(request.output, _FORMAT, request.manifest, corpus.identity(exported), ())
     place = locations.lying(request.manifest).absolute().parent
     root = locations.root_of(request.manifest, files.read_metadata(request.manifest))
     tables = _tables(place, place.parent)
@@ -153,7 +153,7 @@ def _renamed(row: Any, named: Callable[[str], str]) -> Any:
 
 
 @dataclass(frozen=True)
-class Regenerated:
+class _Regenerated:
     """The numbers of clips with the published frames, made now or before, and the problems of the others."""
 
     videos: Path
@@ -164,7 +164,7 @@ class Regenerated:
 
 def regenerate(
     published: Path, held: Path, output: Path, *, jobs: int = 1, stall_limit_s: float = 120.0
-) -> Regenerated:
+) -> _Regenerated:
     """Make a corpus in `output` from an export in the format `recipe`, and the clips in the folder `held`.
 
     The published hashes stay as they are: a clip whose frames differ from `frames_sha256`, or cannot be made, is a
@@ -200,7 +200,7 @@ def regenerate(
         rows_of = [_with_files(row, results) for row in (every if table is videos else located[name])]
         table.write(output / layout.MANIFESTS / place / f"{name}.parquet", rows_of, level)
     path = output / layout.at("videos", dataset=place, suite=suite)
-    return Regenerated(path, made, len(results) - made, tuple(findings))
+    return _Regenerated(path, made, len(results) - made, tuple(findings))
 
 
 def _published(folder_of: Path) -> tuple[str, dict[str, _Table]]:
@@ -209,8 +209,8 @@ def _published(folder_of: Path) -> tuple[str, dict[str, _Table]]:
         marker = jsontext.mapping((folder_of / folder.MARKER).read_bytes())
     except (OSError, ValueError):
         marker = {}
-    if marker.get("format") != FORMAT:
-        raise ManifestError(f"{folder_of} is no export in the format {FORMAT}")
+    if marker.get("format") != _FORMAT:
+        raise ManifestError(f"{folder_of} is no export in the format {_FORMAT}")
     found = sorted((folder_of / folder.DATA).glob("*/videos.parquet"))
     if len(found) != 1:
         raise ManifestError(f"{folder_of} has {len(found)} manifests of videos, not one")

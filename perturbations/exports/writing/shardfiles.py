@@ -22,7 +22,7 @@ from perturbations.exports.writing.records import Exported, Request
 from perturbations.exports.writing.videofiles import Placed
 from perturbations.verify.findings import Finding
 
-STAGED = "staged"
+_STAGED = "staged"
 """The folder, below `data`, of videos that are encoded for the shards; `folder.prune` deletes it at the end."""
 
 PAIRS = "pairs"
@@ -45,14 +45,14 @@ class Sample:
         return sum(_BLOCK + -(-size // _BLOCK) * _BLOCK for size in sizes)
 
 
-def write_clips(request: Request) -> Exported:
+def _write_clips(request: Request) -> Exported:
     """Write the shards of a corpus of clips. Raises as `corpus.read` and `folder.claim` do."""
     exported = corpus.read(request)
     corpus.check_any(exported)
     return _write(request, exported, exported.clips, lambda clip: (), ClipColumns)
 
 
-def write_pairs(request: Request) -> Exported:
+def _write_pairs(request: Request) -> Exported:
     """Write the shards of a corpus of pairs: a sample per video, whose `json` has the captions it is paired with.
 
     Raises as `pairs.read` and `folder.claim` do.
@@ -76,7 +76,7 @@ def _write(
     for scenario in exported.scenarios:
         members = [clip for clip in clips if clip.scenario == scenario and clip in placed.files]
         samples = (_sample_of(placed, clip, [columns.as_json(text) for text in texts_of(clip)]) for clip in members)
-        shards += write_shards(request.output, scenario, samples, request.shard_bytes)
+        shards += _write_shards(request.output, scenario, samples, request.shard_bytes)
     quarantined = corpus.incomplete_findings(request.manifest, exported.incomplete)
     left_out = (*placed.failed, *quarantined)
     rows = sum(max(1, len(list(texts_of(clip)))) for clip in placed.files)
@@ -86,7 +86,7 @@ def _write(
 
 def stage(request: Request, clips: Sequence[Clip]) -> Placed:
     """Check the stored videos and encode the others into a folder of their own."""
-    staged = request.output / folder.DATA / STAGED
+    staged = request.output / folder.DATA / _STAGED
 
     def target(clip: Clip) -> Path | None:
         return None if videofiles.is_stored(clip.row, mp4_only=True) else staged / f"{clip.scenario}-{clip.key}.mp4"
@@ -125,13 +125,13 @@ def write_captions(request: Request) -> int:
             )
             for row in rows
         )
-        shards += write_shards(request.output, scenario, samples, request.shard_bytes)
+        shards += _write_shards(request.output, scenario, samples, request.shard_bytes)
     count = sum(map(len, texts.rows.values()))
     _finish(publication.of(texts, request, count, 0, has_videos=False), shards, CaptionColumns, ())
     return len(shards)
 
 
-def write_shards(output: Path, scenario: str, samples: Iterable[Sample], limit: int) -> list[Path]:
+def _write_shards(output: Path, scenario: str, samples: Iterable[Sample], limit: int) -> list[Path]:
     """Write samples as `data/SCENARIO-000000.tar` and so on, each of at most `limit` bytes or of one sample."""
     shards = []
     in_order = sorted(samples, key=lambda sample: sample.key)

@@ -28,8 +28,8 @@ from perturbations.manifest import files
 from perturbations.manifest.kinds import COMPLETE
 from perturbations.verify.findings import Finding
 
-TASKS = "tasks.py"
-DESCRIBED = "tasks.json"
+_TASKS = "tasks.py"
+_DESCRIBED = "tasks.json"
 _GROUP_BYTES = 64_000_000  # of videos in a row group, which readers hold in memory
 _LANGUAGE = "eng-Latn"
 
@@ -60,7 +60,7 @@ _Tasks = Mapping[str, Mapping[str, _Scenario]]
 """The scenarios of each task by their names, by the task's category: mteb's code of what is asked and what answers."""
 
 
-def write_clips(request: Request) -> Exported:
+def _write_clips(request: Request) -> Exported:
     """Write the tasks of perturbed videos: they ask for their captions, captions ask for them, and clean ones.
 
     The last, perturbed videos that ask for the clean ones, is written where the request has clean clips, and needs no
@@ -127,7 +127,7 @@ def write_captions(request: Request) -> int:
     return len(scenarios)
 
 
-def write_pairs(request: Request) -> Exported:
+def _write_pairs(request: Request) -> Exported:
     """Write the task of perturbed captions as queries, whose corpus is the perturbed videos that they are paired with.
 
     A scenario of the task is one of videos and one of captions. Raises as `pairs.read` and `folder.claim` do, and
@@ -158,7 +158,7 @@ def write_pairs(request: Request) -> Exported:
     return Exported(len(placed.files), 0, placed.failed, quarantined)
 
 
-def write_splits(request: Request) -> list[Path]:
+def _write_splits(request: Request) -> list[Path]:
     """Write the task of composed queries, a video and an instruction, whose corpus is the clips of the split's pool.
 
     Returns the written files. A query whose clip, or all of whose targets, cannot be exported is left out. Raises
@@ -303,9 +303,9 @@ def _finish(what: Publication, tasks: _Tasks, left_out: Sequence[Finding], pertu
     folder.write_left_out(output, left_out)
     benchmark = {"name": _name(what.title), "description": f"Retrieval under perturbations: {what.title}."}
     content = json.dumps(benchmark | {"tasks": described}, indent=1)
-    storage.write_text_if_changed(output / DESCRIBED, content + "\n")
+    storage.write_text_if_changed(output / _DESCRIBED, content + "\n")
     source = Path(__file__).with_name("mteb_tasks.py").read_text(encoding="utf-8")
-    storage.write_text_if_changed(output / TASKS, source)
+    storage.write_text_if_changed(output / _TASKS, source)
     card.write(what, configs, _ABOUT)
 
 

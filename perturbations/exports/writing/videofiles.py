@@ -35,13 +35,13 @@ class Placed:
         failed: the problems.
     """
 
-    files: Mapping[Clip, VideoFile]
+    files: Mapping[Clip, _VideoFile]
     written: int
     failed: tuple[Finding, ...]
 
 
 @dataclass(frozen=True)
-class VideoFile:
+class _VideoFile:
     """A video's file, and the hash of its bytes."""
 
     path: Path
@@ -62,7 +62,7 @@ def is_stored(row: UsableRow, *, mp4_only: bool = False) -> bool:
     With `mp4_only`, other containers than MP4 do not count.
     """
     if isinstance(row, CompleteSource):
-        return is_whole(row) and (not mp4_only or suffix(row) == ".mp4")
+        return _is_whole(row) and (not mp4_only or suffix(row) == ".mp4")
     return row.storage.startswith("video/")
 
 
@@ -70,10 +70,10 @@ def suffix(row: UsableRow) -> str:
     """The extension of the exported file: that of a clean clip's own file where it is plain, else `.mp4`."""
     own = Path(row.path or "").suffix.lower()
     plain = own[1:].isascii() and own[1:].isalnum() and len(own) <= 6
-    return own if isinstance(row, CompleteSource) and is_whole(row) and plain else ".mp4"
+    return own if isinstance(row, CompleteSource) and _is_whole(row) and plain else ".mp4"
 
 
-def is_whole(row: CompleteSource) -> bool:
+def _is_whole(row: CompleteSource) -> bool:
     """Whether a clean clip is its whole file."""
     return row.start_s is None and row.end_s is None
 
@@ -117,7 +117,7 @@ def place(
             failed.append(clips.finding(manifest, outcome.task.row, outcome.error or "no result"))
             continue
         path, sha256, is_new = outcome.result
-        placed[outcome.task] = VideoFile(Path(path), sha256)
+        placed[outcome.task] = _VideoFile(Path(path), sha256)
         written += is_new
     return Placed(placed, written, tuple(failed))
 

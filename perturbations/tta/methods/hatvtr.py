@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-HISTORY = 0.1
+_HISTORY = 0.1
 """Batches in the hubness memory, as a share of the gallery's size (released code; the paper's K is 100 of 1,000)."""
 
 
-LOSSES = {
+_LOSSES = {
     "entropy": "the noise-robust entropy, Eq. 11",
     "inter": "uniformity of queries, Eq. 7",
     "intra": "uniformity of a video's frames, Eq. 8; videos as queries alone",
@@ -46,10 +46,10 @@ def hatvtr(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     videos_ask = task.direction == "v2t"
     values = task.values
     weighting = Weighting(*map(values.number, ("alpha", "beta", "m")))
-    history = HubnessMemory(int(values.given("k") or 0) or fraction(HISTORY, len(task.gallery)), weighting)
+    history = HubnessMemory(int(values.given("k") or 0) or fraction(_HISTORY, len(task.gallery)), weighting)
     memory = PairMemory(values.whole("memory"), largest_first=True)
     share, t, targets = values.number("share"), values.number("t"), values.flag("hsm_targets")
-    losses = [name for name in LOSSES if values.flag(name)]
+    losses = [name for name in _LOSSES if values.flag(name)]
 
     def objective(features: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
         features = unit(features)
@@ -137,6 +137,6 @@ METHOD = Method(
         ),
         _switch("hsm_targets", "HSM's scores choose the pseudo-positives", "HAT-VTR, Tab. 6"),
         _switch("hsm_rerank", "HSM re-ranks the final scores", "HAT-VTR, Tab. 6"),
-        *(_switch(name, loss, "HAT-VTR, Tab. 7") for name, loss in LOSSES.items()),
+        *(_switch(name, loss, "HAT-VTR, Tab. 7") for name, loss in _LOSSES.items()),
     ),
 )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perturbations.tta.task import Task
 
 
-LOG_GAMMA = -1.0  # gamma = 1/e
+_LOG_GAMMA = -1.0  # gamma = 1/e
 
 
 def read(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
@@ -24,7 +24,7 @@ def read(task: Task, batches: Iterable[Batch]) -> Iterator[Tensor]:
     def objective(features: Tensor, step: int) -> tuple[Tensor, Tensor]:
         logits = compare(features) / task.temperature
         log_p = logits.log_softmax(-1).amax(-1)
-        return logits, (log_p.exp() * (1 - log_p + LOG_GAMMA)).mean()
+        return logits, (log_p.exp() * (1 - log_p + _LOG_GAMMA)).mean()
 
     for batch in batches:
         yield task.finish(task.minimize(batch, objective))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perturbations.tta.inputs import Batch
     from perturbations.tta.task import Task
 
-SHELF = "perturbations.tta.methods"
+_SHELF = "perturbations.tta.methods"
 
 
 class Rates(NamedTuple):
@@ -28,7 +28,7 @@ class Rates(NamedTuple):
     t2v: float
 
 
-LEARNING = (
+_LEARNING = (
     Parameter(
         "lr",
         SHARE,
@@ -103,7 +103,7 @@ class Method:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """Every parameter of the method: `own`, after those of all methods that learn."""
-        return (*LEARNING, *self.own) if self.adapts else self.own
+        return (*_LEARNING, *self.own) if self.adapts else self.own
 
     @property
     def adapts(self) -> bool:
@@ -117,10 +117,10 @@ def methods() -> dict[str, Method]:
 
     Raises `ShelfError` where a file's method has another name, two have one title, or there is not one baseline.
     """
-    known = shelf.in_order(SHELF, "method", shelf.things(SHELF, "METHOD", Method))
+    known = shelf.in_order(_SHELF, "method", shelf.things(_SHELF, "METHOD", Method))
     baselines = [entry.name for entry in known.values() if entry.is_baseline]
     if len(baselines) != 1:
-        raise ShelfError(f"{SHELF} has the baselines {', '.join(baselines) or '(none)'}; there must be exactly one")
+        raise ShelfError(f"{_SHELF} has the baselines {', '.join(baselines) or '(none)'}; there must be exactly one")
     return known
 
 
